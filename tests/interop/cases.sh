@@ -1,0 +1,108 @@
+# shellcheck shell=bash
+# Runs named cases, counts them, and says what differed.
+#
+# A case is a shell function. It runs in a subshell with `set -e`, so it may leave servers,
+# variables and its working folder behind: they end with it. Its output is shown only when it
+# fails. A case passes when it ends with 0; there is no way to skip one.
+
+passed=0
+failed=0
+
+# check NAME FUNCTION [ARGUMENT...]: run one case in an empty folder of its own.
+check() {
+  local name=$1 code started=$SECONDS
+  shift
+  local output=$work/case.out folder
+  folder=$(mktemp -d "$work/case.XXXXXX")
+  # Not `if ( ... )`: bash ignores `set -e` inside a condition.
+  set +e
+  (
+    set -e
+    spawned=()
+    trap stop_spawned EXIT
+    cd "$folder"
+    # Where `fail` speaks, even inside a command whose standard error is kept in a file.
+    exec 3>&2
+    "$@"
+  ) >"$output" 2>&1
+  code=$?
+  set -e
+  if ((code == 0)); then
+    passed=$((passed + 1))
+    printf 'ok    %s (%ss)\n' "$name" $((SECONDS - started))
+  else
+    failed=$((failed + 1))
+    printf 'FAIL  %s (exit %s)\n' "$name" "$code"
+    (cd "$folder" && tail -n 20 "$output" messages error report.json stat.json 2>/dev/null) |
+      sed 's/^/      | /'
+  fi
+  rm -rf "$folder"
+}
+
+# fail MESSAGE: end the case.
+fail() {
+  printf 'expectation failed: %s\n' "$*" >&3
+  exit 1
+}
+
+# expect_exit CODE COMMAND...: the command must end with exactly this code.
+expect_exit() {
+  local expected=$1 actual=0
+  shift
+  "$@" || actual=$?
+  [[ $actual == "$expected" ]] || fail "exit code $actual, expected $expected: $*"
+}
+
+# expect_equal WHAT ACTUAL EXPECTED
+expect_equal() {
+  [[ $2 == "$3" ]] || fail "$1 is '$2', expected '$3'"
+}
+
+# expect_same_file ACTUAL EXPECTED: by content, and by SHA-256 so that a failure names both.
+expect_same_file() {
+  cmp "$1" "$2" || fail "$1 differs from $2"
+  expect_equal "sha256 of $1" "$(sha256_of "$1")" "$(sha256_of "$2")"
+}
+
+# expect_mentions FILE PATTERN: the text must match the extended regular expression.
+expect_mentions() {
+  grep -qiE -- "$2" "$1" || {
+    cat "$1" >&3
+    fail "$1 does not mention '$2'"
+  }
+}
+
+# expect_clean FOLDER [NAME...]: the folder must hold these entries and no others.
+expect_clean() {
+  local folder=$1
+  shift
+  expect_equal "content of $folder" "$(ls -A "$folder" | sort | tr '\n' ' ')" \
+    "$(printf '%s\n' "$@" | sed '/^$/d' | sort | tr '\n' ' ')"
+}
+
+# field FILE PATH: one value of a JSON file as compact JSON, strings bare; PATH is `a.b.0`.
+field() {
+  python3 - "$1" "$2" <<'PYTHON'
+import json, sys
+with open(sys.argv[1]) as file:
+    value = json.load(file)
+for key in sys.argv[2].split("."):
+    value = value[int(key)] if isinstance(value, list) else value[key]
+print(value if isinstance(value, str) else json.dumps(value))
+PYTHON
+}
+
+# expect_verified REPORT ALGORITHM: the report says that this checksum of the remote's was verified.
+expect_verified() {
+  expect_equal verified "$(field "$1" verified)" true
+  grep -qi -- "$2" "$1" || fail "$1 does not name $2"
+}
+
+sha256_of() {
+  sha256sum "$1" | cut -d' ' -f1
+}
+
+# tg ARGUMENT...: the command under test; 124 if it takes longer than any case may.
+tg() {
+  timeout --kill-after=5 180 "$tidegate" "$@"
+}

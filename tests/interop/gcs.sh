@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# Google Cloud Storage, played by fake-gcs-server: generations, x-goog-hash.
+
+gcs_suite() {
+  local port
+  port=$(free_ports 1)
+  gcs=http://127.0.0.1:$port
+  # Told nothing else, it would name its own public host in what it answers.
+  serve fake-gcs-server "$gcs/storage/v1/b" "$cache/bin/fake-gcs-server" -scheme http \
+    -host 127.0.0.1 -port "$port" -public-host "127.0.0.1:$port" -backend filesystem \
+    -filesystem-root "$work/gcs" -log-level error
+  gcs_prepare || return 1
+  export STORAGE_EMULATOR_HOST=$gcs
+  conformance gcs gs://bench
+  check 'gcs: the stored CRC32C is verified, and reported' gcs_verifies
+  check 'gcs: stat shows the generation' gcs_shows_generation
+  unset STORAGE_EMULATOR_HOST
+  check 'gcs: by --endpoint and --anonymous' \
+    copies gs://bench/small small --endpoint "$gcs" --anonymous
+  check 'gcs: a bucket that is not there' \
+    reports_not_found gs://absent/small --endpoint "$gcs" --anonymous
+}
+
+gcs_prepare() {
+  local blob
+  curl --silent --fail --output /dev/null --json '{"name": "bench"}' "$gcs/storage/v1/b" || return 1
+  for blob in "${blob_names[@]}"; do
+    curl --silent --fail --output /dev/null --header 'Content-Type: application/octet-stream' \
+      --upload-file "$blobs/$blob" --request POST \
+      "$gcs/upload/storage/v1/b/bench/o?uploadType=media&name=$blob" || return 1
+  done
+}
+
+gcs_verifies() {
+  mkdir out
+  expect_exit 0 tg cp --json gs://bench/large out/target >report.json
+  expect_verified report.json crc32c
+}
+
+gcs_shows_generation() {
+  local generation
+  generation=$(curl -s "$gcs/storage/v1/b/bench/o/small" | python3 -c \
+    'import json, sys; print(json.load(sys.stdin)["generation"])')
+  tg stat --json gs://bench/small >stat.json
+  [[ $(field stat.json version) == *"$generation"* ]] || fail "version is not $generation"
+}

@@ -1,0 +1,74 @@
+# shellcheck shell=bash
+# Gets the real servers and clients: what is missing is installed, into `$cache` where the
+# ecosystem allows it. Versions are pinned, so that a run means the same next year.
+
+fake_gcs_server_version=v1.56.1
+versitygw_version=v1.8.0
+boto3_version=1.44.5
+
+# install_all: everything, or a message that names what could not be had.
+install_all() {
+  mkdir -p "$cache/bin"
+  local what
+  for what in debian_packages go_servers python_clients; do
+    "install_$what" || {
+      printf 'could not install %s: the interoperation tests need them\n' "${what/_/ }" >&2
+      return 1
+    }
+  done
+}
+
+# nginx is the only server that must come from the system.
+install_debian_packages() {
+  local missing=()
+  have nginx || missing+=(nginx-light)
+  have openssl || missing+=(openssl)
+  have curl || missing+=(curl)
+  have python3 || missing+=(python3 python3-venv)
+  have go || missing+=(golang-go)
+  ((${#missing[@]} == 0)) && return
+  local as_root=()
+  (($(id -u) == 0)) || as_root=(sudo)
+  "${as_root[@]}" apt-get update -qq
+  # Debian starts nginx on port 80 when it is installed; these tests start their own.
+  DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 "${as_root[@]}" \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$work/apt.log" 2>&1 || {
+    tail -n 20 "$work/apt.log" >&2
+    return 1
+  }
+  have nginx
+}
+
+install_go_servers() {
+  go_install fake-gcs-server "github.com/fsouza/fake-gcs-server@$fake_gcs_server_version" &&
+    go_install versitygw "github.com/versity/versitygw/cmd/versitygw@$versitygw_version"
+}
+
+# go_install BINARY MODULE@VERSION: unless that very version is there.
+go_install() {
+  local binary=$cache/bin/$1 version=${2#*@}
+  if [[ -x $binary ]] && go version -m "$binary" | grep -q "[[:space:]]mod[[:space:]].*[[:space:]]$version"; then
+    return
+  fi
+  printf '      installing %s %s\n' "$1" "$version"
+  GOBIN=$cache/bin go install "$2" >"$work/go.log" 2>&1 || {
+    tail -n 20 "$work/go.log" >&2
+    return 1
+  }
+}
+
+# The AWS SDK writes the objects, so that what we read is what its users have.
+install_python_clients() {
+  local python=$cache/venv/bin/python
+  if [[ ! -x $python ]]; then
+    python3 -m venv "$cache/venv" || return 1
+  fi
+  "$python" -c "import boto3; assert boto3.__version__ == '$boto3_version'" 2>/dev/null && return
+  printf '      installing boto3 %s\n' "$boto3_version"
+  # The extra brings the C implementation of CRC64-NVME, without which the SDK sends none.
+  "$python" -m pip install --quiet --disable-pip-version-check "boto3[crt]==$boto3_version"
+}
+
+have() {
+  command -v "$1" >/dev/null
+}

@@ -1,0 +1,225 @@
+# shellcheck shell=bash
+# nginx: plain HTTP as most of the world serves it, and its misbehaviours that are one
+# directive away: no ranges, a rate limit, compression, killed workers, changed files.
+
+# nginx_start NAME SERVER_BLOCKS: nginx with these `server { ... }` blocks; `$nginx_pid`.
+# Logs one line a request as it ends, so that what went over the wire can be counted.
+nginx_start() {
+  local name=$1 servers=$2
+  local folder=$work/nginx-$name user=
+  mkdir -p "$folder"
+  # Workers of a root master would drop to a user that cannot read our folders.
+  (($(id -u) != 0)) || user='user root;'
+  cat >"$folder/nginx.conf" <<CONF
+$user
+daemon off;
+worker_processes 2;
+pid $folder/nginx.pid;
+error_log $folder/error.log warn;
+events { worker_connections 1024; }
+http {
+  log_format requests '\$request_method \$uri \$status \$body_bytes_sent \$http_range';
+  access_log $folder/access.log requests;
+  sendfile on;
+  tcp_nopush on;
+  default_type application/octet-stream;
+  client_body_temp_path $folder/body;
+  proxy_temp_path $folder/proxy;
+  fastcgi_temp_path $folder/fastcgi;
+  uwsgi_temp_path $folder/uwsgi;
+  scgi_temp_path $folder/scgi;
+$servers
+}
+CONF
+  local port
+  port=$(sed -n 's/.*listen 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$folder/nginx.conf" | head -n 1)
+  serve "nginx-$name" "$(nginx_scheme "$servers")://127.0.0.1:$port/" nginx -c "$folder/nginx.conf" -e "$folder/error.log"
+  nginx_pid=$spawned_pid
+  nginx_log=$folder/access.log
+}
+
+nginx_scheme() {
+  if [[ $1 == *' ssl;'* ]]; then echo https; else echo http; fi
+}
+
+# nginx_bytes_sent: body bytes of all requests so far. Stop the server first: it then has
+# logged everything.
+nginx_bytes_sent() {
+  awk '{ total += $4 } END { print total + 0 }' "$nginx_log"
+}
+
+nginx_requests_done() {
+  (($(wc -l <"$nginx_log") >= $1))
+}
+
+nginx_suite() {
+  local plain no_ranges packed
+  read -r plain no_ranges packed refused <<<"$(free_ports 4)"
+  nginx_start plain "
+  server {
+    listen 127.0.0.1:$plain;
+    root $blobs;
+    location /forbidden { deny all; }
+    location /private { auth_basic private; auth_basic_user_file /dev/null; }
+  }
+  server { listen 127.0.0.1:$no_ranges; root $blobs; max_ranges 0; }
+  server { listen 127.0.0.1:$packed; root $blobs; gzip on; gzip_types *; gzip_min_length 1; }
+"
+  local base=http://127.0.0.1:$plain
+  conformance nginx "$base"
+  check 'nginx: stat shows the strong ETag' nginx_shows_etag "$base/small"
+  check 'nginx: several sources into a folder' nginx_copies_several "$base"
+  check 'nginx: a hash given by hand is checked' nginx_checks_sha256 "$base/small"
+  check 'nginx: 403 and 401 are no access' nginx_no_access "$base"
+  check 'nginx: without ranges falls back to one stream' \
+    nginx_falls_back "http://127.0.0.1:$no_ranges/large"
+  check 'nginx: with compression on delivers the stored bytes' \
+    copies "http://127.0.0.1:$packed/large" large
+  check 'nginx: refused connection' nginx_refused "http://127.0.0.1:$refused/small"
+  check 'nginx: killed workers are survived' nginx_workers_killed
+  check 'nginx: resume after kill -9' nginx_resumes
+  check 'nginx: resume after kill -9 starts again when the blob has changed' nginx_resumes_changed
+  check 'nginx: a blob that changes meanwhile is an error' nginx_changed
+}
+
+nginx_shows_etag() {
+  local etag
+  etag=$(curl -sI "$1" | tr -d '\r' | sed -n 's/^[Ee][Tt]ag: //p')
+  tg stat --json "$1" >stat.json
+  [[ $(field stat.json version) == *"${etag//\"/}"* ]] || fail "version is not $etag"
+}
+
+nginx_copies_several() {
+  mkdir out
+  expect_exit 0 tg cp --quiet "$1/byte" "$1/small" out
+  expect_clean out byte small
+  expect_same_file out/byte "$blobs/byte"
+  expect_same_file out/small "$blobs/small"
+}
+
+nginx_checks_sha256() {
+  mkdir out
+  expect_exit 0 tg cp --quiet --sha256 "$(sha256_of "$blobs/small")" "$1" out/right
+  expect_same_file out/right "$blobs/small"
+  echo old >out/wrong
+  expect_exit 5 tg cp --json --sha256 "$(sha256_of "$blobs/byte")" "$1" out/wrong >report.json 2>error
+  expect_equal kind "$(field report.json error.kind)" integrity
+  expect_equal 'the old file' "$(cat out/wrong)" old
+}
+
+nginx_no_access() {
+  mkdir out
+  local path
+  for path in forbidden private; do
+    expect_exit 6 tg cp --json "$1/$path" out/target >report.json 2>error
+    expect_clean out
+    expect_exit 6 tg cat --quiet "$1/$path" >received 2>error
+    expect_exit 6 tg stat "$1/$path" >stat.out 2>error
+  done
+}
+
+nginx_falls_back() {
+  mkdir out
+  expect_exit 0 tg cp --json "$1" out/target >report.json 2>messages
+  expect_same_file out/target "$blobs/large"
+  expect_clean out target
+  expect_mentions messages 'range'
+}
+
+nginx_refused() {
+  mkdir out
+  local code=0
+  tg cp --json "$1" out/target >report.json 2>error || code=$?
+  [[ $code == 1 || $code == 7 ]] || fail "exit code $code"
+  expect_mentions report.json 'refused'
+  expect_clean out
+}
+
+# A server of 16 MiB/s a connection over one changeable blob: slow enough to step in.
+nginx_slow() {
+  local port
+  port=$(free_ports 1)
+  mkdir www out
+  cp "$blobs/large" www/blob
+  nginx_start "slow.$$.$RANDOM" "
+  server { listen 127.0.0.1:$port; root $PWD/www; limit_rate 16m; }
+"
+  slow_url=http://127.0.0.1:$port/blob
+}
+
+# begin_copy: a cp in the background, and back when it has some requests behind it.
+begin_copy() {
+  "$tidegate" cp --json "$slow_url" out/target >report.json 2>messages &
+  copy_pid=$!
+  spawned+=("$copy_pid")
+  until_true 60 begun_or_gone || fail 'no request was done in time'
+  ! gone "$copy_pid" || fail 'the copy ended before it could be disturbed'
+}
+
+begun_or_gone() {
+  gone "$copy_pid" || nginx_requests_done 6
+}
+
+nginx_workers_killed() {
+  nginx_slow
+  begin_copy
+  local worker
+  for worker in $(cat "/proc/$nginx_pid/task/$nginx_pid/children"); do
+    kill -KILL "$worker"
+  done
+  expect_exit 0 wait "$copy_pid"
+  expect_same_file out/target "$blobs/large"
+  expect_clean out target
+  (($(field report.json restarts) > 0)) || fail 'no restart was reported'
+}
+
+# kill_copy: by SIGKILL, mid-way; leaves one part file and nothing under the final name.
+kill_copy() {
+  begin_copy
+  kill -KILL "$copy_pid"
+  wait "$copy_pid" || true
+  [[ ! -e out/target ]] || fail 'the target appeared before it was whole'
+  ls -lA out
+  (($(find out -type f -size +1M | wc -l) == 1)) || fail 'not one part file'
+}
+
+nginx_resumes() {
+  nginx_slow
+  kill_copy
+  stop "$nginx_pid"
+  local first second size
+  first=$(nginx_bytes_sent)
+  : >"$nginx_log"
+  serve nginx-again "${slow_url%/*}/" nginx -c "$(dirname "$nginx_log")/nginx.conf" -e /dev/null
+  nginx_pid=$spawned_pid
+  expect_exit 0 tg cp --json "$slow_url" out/target >report.json 2>messages
+  stop "$nginx_pid"
+  second=$(nginx_bytes_sent)
+  size=$(stat -c %s "$blobs/large")
+  echo "sent before the kill $first, after $second, of $size"
+  expect_same_file out/target "$blobs/large"
+  expect_clean out target
+  ((second < size * 95 / 100)) || fail "fetched $second bytes of $size again"
+}
+
+nginx_resumes_changed() {
+  nginx_slow
+  kill_copy
+  make_blob www/new $((40 * 1024 * 1024)) 4
+  mv www/new www/blob
+  expect_exit 0 tg cp --json "$slow_url" out/target >report.json 2>messages
+  expect_same_file out/target www/blob
+  expect_clean out target
+  expect_mentions messages 'changed|start.* again'
+}
+
+nginx_changed() {
+  nginx_slow
+  echo old >out/target
+  begin_copy
+  make_blob www/new "$(stat -c %s "$blobs/large")" 5
+  mv www/new www/blob
+  expect_exit 4 wait "$copy_pid"
+  expect_equal kind "$(field report.json error.kind)" changed
+  expect_equal 'the old file' "$(cat out/target)" old
+}

@@ -1,0 +1,97 @@
+"""Prepares an S3 server for the interoperation tests with the AWS SDK.
+
+Usage: s3_client.py ENDPOINT put BUCKET KEY FILE
+       s3_client.py ENDPOINT put-parts BUCKET KEY FILE PART_BYTES
+       s3_client.py ENDPOINT show BUCKET KEY
+       s3_client.py ENDPOINT make-public BUCKET
+
+`put` and `put-parts` store a CRC64-NVME over the full object, as today's SDKs do by
+default; `put-parts` is a multipart upload. They and `show` print the ETag, the type of the
+checksum and the checksum that the server holds.
+"""
+
+import json
+import sys
+
+import boto3
+from botocore.config import Config
+
+
+def connect(endpoint):
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
+def put(s3, bucket, key, path):
+    with open(path, "rb") as body:
+        s3.put_object(Bucket=bucket, Key=key, Body=body, ChecksumAlgorithm="CRC64NVME")
+
+
+def put_parts(s3, bucket, key, path, part_bytes):
+    whole = {"Bucket": bucket, "Key": key}
+    upload = s3.create_multipart_upload(
+        **whole, ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT"
+    )["UploadId"]
+    parts = []
+    with open(path, "rb") as source:
+        while body := source.read(int(part_bytes)):
+            number = len(parts) + 1
+            answer = s3.upload_part(
+                **whole,
+                UploadId=upload,
+                PartNumber=number,
+                Body=body,
+                ChecksumAlgorithm="CRC64NVME",
+            )
+            parts.append(
+                {
+                    "PartNumber": number,
+                    "ETag": answer["ETag"],
+                    "ChecksumCRC64NVME": answer["ChecksumCRC64NVME"],
+                }
+            )
+    s3.complete_multipart_upload(
+        **whole,
+        UploadId=upload,
+        ChecksumType="FULL_OBJECT",
+        MultipartUpload={"Parts": parts},
+    )
+
+
+def make_public(s3, bucket):
+    allow_reads = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": "*",
+                "Action": ["s3:GetObject"],
+                "Resource": [f"arn:aws:s3:::{bucket}/*"],
+            }
+        ],
+    }
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(allow_reads))
+
+
+def show(s3, bucket, key):
+    head = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    print(head["ETag"], head.get("ChecksumType"), head.get("ChecksumCRC64NVME"))
+    if head.get("ChecksumType") != "FULL_OBJECT":
+        sys.exit("the server did not store a full-object checksum")
+
+
+def main(endpoint, action, bucket, *arguments):
+    s3 = connect(endpoint)
+    if action == "make-public":
+        make_public(s3, bucket)
+        return
+    if action != "show":
+        {"put": put, "put-parts": put_parts}[action](s3, bucket, *arguments)
+    show(s3, bucket, arguments[0])
+
+
+main(*sys.argv[1:])
