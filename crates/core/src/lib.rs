@@ -1,1 +1,42 @@
-//! Placeholder.
+//! The pure part of Tidegate: what a range, an extent, a checksum, a plan and a retry *are*.
+//!
+//! Nothing here performs I/O, reads a clock, spawns a task or contains `unsafe`. State machines
+//! take events and the time as arguments and return decisions, so that they can be driven in
+//! simulated time and tested against naive models. Everything that talks to the world is built on
+//! top of this crate and depends on it; it depends on nothing else of Tidegate.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`range`] | which bytes of a blob are asked for, and which a server says it sent |
+//! | [`extents`] | which bytes of a sink have been written |
+//! | [`checksum`] | checksums, how they are computed, combined and read from headers |
+//! | [`digest`] | a blob's name by content: function, hash and length |
+//! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
+//! | [`plan`] | how a blob is cut into shards |
+//! | [`retry`] | whether and when an interrupted request is made again |
+//!
+//! # Invariants
+//!
+//! - No input makes it panic, and no arithmetic on positions overflows: it is an error instead.
+//! - Positions and lengths are `u64`; ranges are half-open, `start..end`.
+//! - Text from outside that an error shows is escaped and cut to a bounded length.
+
+pub mod checksum;
+pub mod digest;
+mod excerpt;
+pub mod extents;
+pub mod parts;
+pub mod plan;
+pub mod range;
+pub mod retry;
+
+pub use checksum::{
+    Checksum, ChecksumAlgorithm, ChecksumError, Checksummer, Coverage, Crc, CrcAlgorithm, ETag,
+    StoredChecksum,
+};
+pub use digest::{Digest, DigestError, DigestFunction};
+pub use extents::Extents;
+pub use parts::{CrcParts, PartsError};
+pub use plan::{PlanOptions, ShardPlan, Shards, split_point};
+pub use range::{ByteRange, ContentRange, RangeError};
+pub use retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};

@@ -1,0 +1,137 @@
+//! Headers as servers send them, and as they should not.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn shown(error: &ChecksumError, text: &str) {
+    let message = error.to_string();
+    assert!(message.contains(&format!("{text:?}")), "{message} does not show {text:?}");
+}
+
+fn full(text: &str) -> (String, Coverage) {
+    (text.to_owned(), Coverage::FullObject)
+}
+
+fn pairs(stored: Vec<StoredChecksum>) -> Vec<(String, Coverage)> {
+    stored.into_iter().map(|s| (s.checksum.to_string(), s.coverage)).collect()
+}
+
+/// The example of the reference: the object holds "hello world".
+#[test]
+fn goog_hash() {
+    let text = "crc32c=yZRlqg==,md5=XrY7u+Ae7tCTyyK7j1rNww==";
+    assert_eq!(
+        pairs(parse_goog_hash(text).unwrap()),
+        [full("crc32c:c99465aa"), full("md5:5eb63bbbe01eeed093cb22bb8f5acdc3")]
+    );
+    assert_eq!(
+        pairs(parse_goog_hash("sha512=AAAA, crc32c=yZRlqg==").unwrap()),
+        [full("crc32c:c99465aa")]
+    );
+}
+
+#[test]
+fn a_wrong_goog_hash_is_shown() {
+    for text in ["", "crc32c", "crc32c=", "crc32c=yZRl", "crc32c=yZRlqg==,", "md5=yZRlqg=="] {
+        shown(&parse_goog_hash(text).unwrap_err(), text);
+    }
+}
+
+#[test]
+fn amz_checksums_of_whole_objects_and_of_parts() {
+    let stored = parse_amz_checksum("crc32c", "4waSgw==", None).unwrap();
+    assert_eq!(pairs(vec![stored]), [full("crc32c:e3069283")]);
+    let stored = parse_amz_checksum("crc64nvme", "rosUhgp5mIg=", Some("FULL_OBJECT")).unwrap();
+    assert!(stored.is_verifiable());
+    assert_eq!(pairs(vec![stored]), [full("crc64nvme:ae8b14860a799888")]);
+
+    let coverage = |value, kind| parse_amz_checksum("CRC32C", value, kind).unwrap().coverage;
+    let three = Coverage::Composite { parts: Some(3) };
+    assert_eq!(coverage("4waSgw==-3", Some("COMPOSITE")), three);
+    assert_eq!(coverage("4waSgw==-3", None), three);
+    assert_eq!(coverage("4waSgw==-3", Some("FULL_OBJECT")), three);
+    assert_eq!(coverage("4waSgw==", Some("composite")), Coverage::Composite { parts: None });
+
+    let sha1 = parse_amz_checksum("sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", None).unwrap();
+    assert!(!sha1.is_verifiable());
+}
+
+#[test]
+fn wrong_amz_checksums_are_shown() {
+    for value in ["", "-", "4waSgw", "4waSgw==-", "4waSgw==-x", "4waSgw==-0", "4waSgw==-+1", "-3"] {
+        shown(&parse_amz_checksum("crc32c", value, None).unwrap_err(), value);
+    }
+    shown(&parse_amz_checksum("crc32c", "4waSgw==", Some("HALF")).unwrap_err(), "HALF");
+    shown(&parse_amz_checksum("type", "FULL_OBJECT", None).unwrap_err(), "type");
+}
+
+#[test]
+fn content_md5() {
+    let stored = parse_content_md5(" XrY7u+Ae7tCTyyK7j1rNww== ").unwrap();
+    assert_eq!(pairs(vec![stored]), [full("md5:5eb63bbbe01eeed093cb22bb8f5acdc3")]);
+    shown(&parse_content_md5("yZRlqg==").unwrap_err(), "yZRlqg==");
+}
+
+/// The example of RFC 9530, section 3 (of the representation `{"hello": "world"}` and a newline),
+/// with what else a field may hold.
+#[test]
+fn repr_digest() {
+    let sha256 = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+    let sha512 = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg==:";
+    let hex = "sha256:44aff4ab2d7c3250525675a08f0cfa9591168cffe51791c5f5bbc417c15a6c38";
+    let value = format!("{sha512}, {sha256}");
+    assert_eq!(pairs(parse_repr_digest(&value).unwrap()), [full(hex)]);
+    let body = "{\"hello\": \"world\"}\n";
+    let computed = crate::Checksummer::of(ChecksumAlgorithm::Sha256, body.as_bytes()).unwrap();
+    assert_eq!(computed.to_string(), hex);
+
+    let value = format!(
+        "{sha256};q=1;s=\"a,\\\"b\";t=:AA==:;flag\t,\tcrc32c=:4waSgw:,md5=:XrY7u+Ae7tCTyyK7j1rNww==:"
+    );
+    assert_eq!(
+        pairs(parse_repr_digest(&value).unwrap()),
+        [full(hex), full("crc32c:e3069283"), full("md5:5eb63bbbe01eeed093cb22bb8f5acdc3")]
+    );
+    let twice = "crc32c=:AAAAAA==:, crc32c=:4waSgw==:";
+    assert_eq!(pairs(parse_repr_digest(twice).unwrap()), [full("crc32c:e3069283")]);
+    assert_eq!(parse_repr_digest("  "), Ok(vec![]));
+}
+
+#[test]
+fn a_wrong_repr_digest_is_shown() {
+    for text in [
+        "sha-256",
+        "sha-256=",
+        "sha-256=abc",
+        "sha-256=:abc",
+        "sha-256=:!!:",
+        "sha-256=:AAAA:",
+        "crc32c=:4waSgw==:,",
+        ",crc32c=:4waSgw==:",
+        "crc32c=:4waSgw==: md5=:AA:",
+        "CRC32C=:4waSgw==:",
+        "crc32c=:4waSgw==:;",
+        "crc32c=:4waSgw==:;a=",
+        "crc32c=:4waSgw==:;a=\"x",
+        "x=1",
+        "=:AA==:",
+    ] {
+        shown(&parse_repr_digest(text).unwrap_err(), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics(text in ".{0,80}", suffix in "[a-z0-9]{0,9}", kind in ".{0,12}") {
+        let _ = (parse_goog_hash(&text), parse_content_md5(&text), parse_repr_digest(&text));
+        let _ = parse_amz_checksum(&suffix, &text, None);
+        let _ = parse_amz_checksum("crc32c", &text, Some(&kind));
+    }
+
+    #[test]
+    fn near_misses_never_panic(text in "(crc32c|md5|sha-256|x)=?:?[A-Za-z0-9+/=]{0,12}:?(;[a-z]=?\"?[^\"]?\"?)?(, ?|-[0-9])?") {
+        let _ = (parse_goog_hash(&text), parse_repr_digest(&text));
+        let _ = parse_amz_checksum("crc32c", &text, None);
+    }
+}

@@ -1,0 +1,175 @@
+//! [`CrcParts`]: CRCs of finished pieces, in whatever order they finish, become that of the whole.
+//!
+//! Neighbours are combined as soon as they meet, so what is held is one entry for every gap and
+//! not one for every piece.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::checksum::{ChecksumError, Crc, CrcAlgorithm};
+
+/// The CRCs of disjoint pieces of one blob.
+#[derive(Clone, Debug)]
+pub struct CrcParts {
+    algorithm: CrcAlgorithm,
+    /// Position of each run to its CRC. Invariant: runs are not empty and neither overlap nor
+    /// touch.
+    runs: BTreeMap<u64, Crc>,
+}
+
+/// Why a piece was refused. The pieces collected before are unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartsError {
+    /// Bytes of the piece have been counted already.
+    #[error("piece {piece:?} overlaps {present:?}, which is present already")]
+    Overlap {
+        /// Positions of the piece.
+        piece: Range<u64>,
+        /// Positions of the run that it overlaps.
+        present: Range<u64>,
+    },
+    /// The piece would end beyond 2^64.
+    #[error("a piece of {len} bytes at {start} does not fit into 64 bits")]
+    Overflow {
+        /// Position of the piece.
+        start: u64,
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// The pieces cannot be combined.
+    #[error("pieces cannot be combined")]
+    Combine(#[from] ChecksumError),
+}
+
+impl CrcParts {
+    /// No pieces yet.
+    pub const fn new(algorithm: CrcAlgorithm) -> Self {
+        Self { algorithm, runs: BTreeMap::new() }
+    }
+
+    /// The algorithm of all pieces.
+    pub const fn algorithm(&self) -> CrcAlgorithm {
+        self.algorithm
+    }
+
+    /// Adds the piece that begins at `start`. One without bytes adds nothing.
+    pub fn insert(&mut self, start: u64, piece: Crc) -> Result<(), PartsError> {
+        if piece.algorithm() != self.algorithm {
+            let (first, next) = (self.algorithm, piece.algorithm());
+            return Err(ChecksumError::AlgorithmMismatch { first, next }.into());
+        }
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let end = start
+            .checked_add(piece.len())
+            .ok_or(PartsError::Overflow { start, len: piece.len() })?;
+        let before = self.runs.range(..end).next_back().map(|(&at, &crc)| (at, crc));
+        if let Some((at, crc)) = before
+            && at + crc.len() > start
+        {
+            let present = at..at + crc.len();
+            return Err(PartsError::Overlap { piece: start..end, present });
+        }
+        let mut run = (start, piece);
+        if let Some((at, crc)) = before
+            && at + crc.len() == start
+        {
+            run = (at, crc.combine(&piece)?);
+        }
+        let after = self.runs.get(&end).copied();
+        if let Some(crc) = after {
+            run.1 = run.1.combine(&crc)?;
+        }
+        // Nothing fails from here on.
+        if after.is_some() {
+            self.runs.remove(&end);
+        }
+        self.runs.insert(run.0, run.1);
+        Ok(())
+    }
+
+    /// That of the whole blob, when exactly its `len` bytes have been collected.
+    pub fn whole(&self, len: u64) -> Option<Crc> {
+        if len == 0 {
+            return self.runs.is_empty().then(|| Crc::empty(self.algorithm));
+        }
+        let crc = self.runs.get(&0)?;
+        (self.runs.len() == 1 && crc.len() == len).then_some(*crc)
+    }
+
+    /// The runs collected so far, by position, neighbours already combined.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Crc)> + '_ {
+        self.runs.iter().map(|(&start, &crc)| (start, crc))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{CrcParts, PartsError};
+    use crate::checksum::{Crc, CrcAlgorithm};
+
+    fn crc(bytes: &[u8]) -> Crc {
+        Crc::of(CrcAlgorithm::Crc32c, bytes)
+    }
+
+    #[test]
+    fn an_overlap_is_refused_names_both_and_changes_nothing() {
+        let mut parts = CrcParts::new(CrcAlgorithm::Crc32c);
+        parts.insert(10, crc(b"abcde")).unwrap();
+        for start in [6, 9, 10, 12, 14] {
+            let error = parts.insert(start, crc(b"12345")).unwrap_err();
+            assert_eq!(error, PartsError::Overlap { piece: start..start + 5, present: 10..15 });
+        }
+        parts.insert(5, crc(b"12345")).unwrap();
+        assert_eq!(parts.iter().collect::<Vec<_>>(), [(5, crc(b"12345abcde"))]);
+    }
+
+    #[test]
+    fn only_the_exact_whole_counts() {
+        let mut parts = CrcParts::new(CrcAlgorithm::Crc32c);
+        assert_eq!(parts.whole(0), Some(Crc::empty(CrcAlgorithm::Crc32c)));
+        assert_eq!(parts.whole(3), None);
+        parts.insert(0, crc(b"")).unwrap();
+        parts.insert(0, crc(b"ab")).unwrap();
+        assert_eq!(parts.whole(3), None);
+        assert_eq!(parts.whole(1), None);
+        assert_eq!(parts.whole(0), None);
+        parts.insert(9, crc(b"z")).unwrap();
+        assert_eq!(parts.whole(2), None);
+    }
+
+    #[test]
+    fn impossible_pieces_are_refused() {
+        let mut parts = CrcParts::new(CrcAlgorithm::Crc32c);
+        assert!(matches!(parts.insert(u64::MAX, crc(b"a")), Err(PartsError::Overflow { .. })));
+        let other = Crc::of(CrcAlgorithm::Crc64Nvme, b"a");
+        assert!(matches!(parts.insert(0, other), Err(PartsError::Combine(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_gives_the_whole(
+            (pieces, order) in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 0..50), 1..12,
+            ).prop_flat_map(|pieces| {
+                let order: Vec<usize> = (0..pieces.len()).collect();
+                (Just(pieces), Just(order).prop_shuffle())
+            }),
+            crc64 in any::<bool>(),
+        ) {
+            let algorithm = if crc64 { CrcAlgorithm::Crc64Nvme } else { CrcAlgorithm::Crc32c };
+            let whole = pieces.concat();
+            let start = |index: usize| pieces[..index].iter().map(Vec::len).sum::<usize>() as u64;
+            let mut parts = CrcParts::new(algorithm);
+            for index in order {
+                parts.insert(start(index), Crc::of(algorithm, &pieces[index])).unwrap();
+            }
+            prop_assert!(parts.iter().count() <= 1);
+            prop_assert_eq!(parts.whole(whole.len() as u64), Some(Crc::of(algorithm, &whole)));
+        }
+    }
+}
