@@ -85,60 +85,6 @@ cats_range() {
   expect_same_file received expected
 }
 
-refuses_range_beyond_end "$base/small" "$@"
-  check "$name: stat as JSON" shows_stat "$base/small" "$@"
-  check "$name: a blob that is not there" reports_not_found "$base/absent" "$@"
-}
-
-copies() {
-  local url=$1 blob=$2
-  shift 2
-  mkdir out
-  expect_exit 0 tg cp --json "$@" "$url" out/target >report.json
-  expect_same_file out/target "$blobs/$blob"
-  expect_clean out target
-  expect_equal bytes "$(field report.json bytes)" "$(stat -c %s "$blobs/$blob")"
-}
-
-replaces() {
-  local url=$1
-  shift
-  mkdir out
-  echo old >out/target
-  expect_exit 0 tg cp --quiet "$@" "$url" out/target
-  expect_same_file out/target "$blobs/small"
-  expect_clean out target
-}
-
-cats_whole() {
-  local url=$1 blob=$2
-  shift 2
-  # Through `cat`, so that standard output is a pipe and not a file.
-  tg cat --quiet "$@" "$url" | cat >received
-  expect_equal 'exit code of cat' "${PIPESTATUS[0]}" 0
-  expect_same_file received "$blobs/$blob"
-}
-
-cats_ranges() {
-  local url=$1 size
-  shift
-  size=$(stat -c %s "$blobs/small")
-  cats_range "$url" 0-0 1 1 "$@"
-  cats_range "$url" 100-299 101 200 "$@"
-  cats_range "$url" 1000000-4999999 1000001 4000000 "$@"
-  cats_range "$url" "$((size - 7))-" "$((size - 6))" 7 "$@"
-  cats_range "$url" -5 "$((size - 4))" 5 "$@"
-}
-
-# cats_range URL RANGE OFFSET LENGTH FLAG...
-cats_range() {
-  local url=$1 range=$2 first=$3 length=$4
-  shift 4
-  tail -c "+$first" "$blobs/small" | head -c "$length" >expected
-  expect_exit 0 tg cat --quiet "--range=$range" "$@" "$url" >received
-  expect_same_file received expected
-}
-
 refuses_range_beyond_end() {
   local url=$1
   shift
