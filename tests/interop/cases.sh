@@ -33,7 +33,7 @@ check() {
   else
     failed=$((failed + 1))
     printf 'FAIL  %s (exit %s)\n' "$name" "$code"
-    (cd "$folder" && tail -n 20 "$output" messages error report.json stat.json 2>/dev/null) |
+    (cd "$folder" && tail -n 20 "$output" messages error report.json stat.json 2>/dev/null || true) |
       sed 's/^/      | /'
   fi
   rm -rf "$folder"
