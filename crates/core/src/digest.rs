@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumError, Checksummer};
+use crate::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
 use crate::excerpt::excerpt;
 
 /// The hash functions that name blobs.
@@ -93,11 +93,9 @@ impl Digest {
             return Err("the hash is not in lower case");
         }
         let checksum = Checksum::from_hex(function.algorithm(), hex)
-            .map_err(|_: ChecksumError| "the hash is not 64 hexadecimal digits")?;
-        let hash = checksum
-            .as_bytes()
-            .try_into()
-            .map_err(|_: std::array::TryFromSliceError| "the hash is not 32 bytes")?;
+            .ok()
+            .ok_or("the hash is not 64 hexadecimal digits")?;
+        let hash = checksum.as_bytes().try_into().ok().ok_or("the hash is not 32 bytes")?;
         Ok(Self { function, hash, len: length(digits)? })
     }
 
@@ -115,7 +113,7 @@ fn length(digits: &str) -> Result<u64, &'static str> {
     if !canonical {
         return Err("the length is not a plain decimal number");
     }
-    digits.parse().map_err(|_: std::num::ParseIntError| "the length does not fit into 64 bits")
+    digits.parse().ok().ok_or("the length does not fit into 64 bits")
 }
 
 impl fmt::Display for Digest {

@@ -20,6 +20,25 @@
 //! - No input makes it panic, and no arithmetic on positions overflows: it is an error instead.
 //! - Positions and lengths are `u64`; ranges are half-open, `start..end`.
 //! - Text from outside that an error shows is escaped and cut to a bounded length.
+//!
+//! # Example
+//!
+//! Two shards that finish in the wrong order are verified as one blob, with no byte read twice:
+//!
+//! ```
+//! use tidegate_core::{Crc, CrcAlgorithm, CrcParts, checksum::headers::parse_goog_hash};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut parts = CrcParts::new(CrcAlgorithm::Crc32c);
+//! parts.insert(6, Crc::of(CrcAlgorithm::Crc32c, b"world"))?;
+//! parts.insert(0, Crc::of(CrcAlgorithm::Crc32c, b"hello "))?;
+//!
+//! let stored = parse_goog_hash("crc32c=yZRlqg==")?;
+//! let whole = parts.whole(11).map(|crc| crc.to_checksum());
+//! assert_eq!(whole, stored.first().map(|stored| stored.checksum.clone()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod checksum;
 pub mod digest;

@@ -257,7 +257,7 @@ mod tests {
         }
 
         #[test]
-        fn both_halves_are_large_enough(start in any::<u64>(), end in any::<u64>(), min in 0..1 << 40_u64) {
+        fn both_halves_are_large_enough(start in any::<u64>(), end in any::<u64>(), min in 0..1_u64 << 40) {
             if let Some(middle) = split_point(start..end, min) {
                 prop_assert!(start < middle && middle < end);
                 prop_assert!(middle - start >= min && end - middle >= min);

@@ -352,7 +352,7 @@ fn position(digits: &str) -> Result<u64, &'static str> {
         return Err("a position is not a decimal number");
     }
     // Only digits are left, so the one thing that can be wrong is their number.
-    digits.parse().map_err(|_: std::num::ParseIntError| "a position does not fit into 64 bits")
+    digits.parse().ok().ok_or("a position does not fit into 64 bits")
 }
 
 #[cfg(test)]

@@ -232,7 +232,7 @@ fn entropy() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-/// Sebastiano Vigna's SplitMix64, public domain: small, and good enough for spreading delays.
+/// Sebastiano Vigna's `SplitMix64`, public domain: small, and good enough for spreading delays.
 #[derive(Clone, Debug)]
 struct SplitMix64 {
     state: u64,

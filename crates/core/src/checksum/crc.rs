@@ -1,11 +1,16 @@
 //! [`Crc`]: a CRC together with the number of bytes it covers, so that it can be combined.
 //!
 //! Shards are checksummed where they arrive, each by itself; their CRCs, put together in order of
-//! position, are that of the whole blob, and no byte is read twice. Combination is Mark Adler's
-//! (zlib's `crc32_combine`, generalised), by way of `crc-fast`.
+//! position, are that of the whole blob, and no byte is read twice.
+//!
+//! The bytes go through `crc-fast`. Measured on one core of a Xeon with AVX-512, data in cache, in
+//! GB/s (CRC32C, CRC-64/NVME): 63 and 59 in pieces of 16 KiB, 82 and 62 in pieces of 1 MiB; the
+//! `crc32c` crate reaches 16 and 20. Below some 512 bytes a call costs 40 to 80 ns, whatever the
+//! length, so feed it what a read delivers and not single fields.
 
 use std::fmt;
 
+use super::combine::Generator;
 use super::{Checksum, ChecksumAlgorithm, ChecksumError};
 
 /// The CRCs among the checksum algorithms.
@@ -35,6 +40,17 @@ impl CrcAlgorithm {
             Self::Crc32c => crc_fast::CrcAlgorithm::Crc32Iscsi,
             Self::Crc64Nvme => crc_fast::CrcAlgorithm::Crc64Nvme,
             Self::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
+        }
+    }
+
+    fn generator(self) -> &'static Generator {
+        static CRC32C: Generator = Generator::new(0x82f6_3b78, 32);
+        static CRC64_NVME: Generator = Generator::new(0x9a6c_9329_ac4b_c9b5, 64);
+        static CRC32: Generator = Generator::new(0xedb8_8320, 32);
+        match self {
+            Self::Crc32c => &CRC32C,
+            Self::Crc64Nvme => &CRC64_NVME,
+            Self::Crc32 => &CRC32,
         }
     }
 
@@ -95,7 +111,8 @@ impl Crc {
     /// From a checksum over `len` bytes; `None` when its algorithm is not a CRC.
     pub fn from_checksum(checksum: &Checksum, len: u64) -> Option<Self> {
         let algorithm = checksum.algorithm().crc()?;
-        let value = checksum.as_bytes().iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let value =
+            checksum.as_bytes().iter().fold(0, |value, byte| (value << 8) | u64::from(*byte));
         Some(Self { algorithm, value, len })
     }
 
@@ -142,13 +159,8 @@ impl Crc {
             .len
             .checked_add(next.len)
             .ok_or(ChecksumError::TooLong { first: self.len, next: next.len })?;
-        let value = crc_fast::checksum_combine(
-            self.algorithm.implementation(),
-            self.value,
-            next.value,
-            next.len,
-        );
-        Ok(Self { algorithm: self.algorithm, value: value & self.algorithm.mask(), len })
+        let value = self.algorithm.generator().append(self.value, next.value, next.len);
+        Ok(Self { algorithm: self.algorithm, value, len })
     }
 
     /// The value as a checksum, big-endian.
@@ -180,13 +192,13 @@ mod tests {
         for byte in bytes {
             state ^= u64::from(*byte);
             for _ in 0..8 {
-                state = if state & 1 == 1 { state >> 1 ^ polynomial } else { state >> 1 };
+                state = if state & 1 == 1 { (state >> 1) ^ polynomial } else { state >> 1 };
             }
         }
         state ^ mask
     }
 
-    /// The check values of the catalogue of parametrised CRC algorithms (RevEng).
+    /// The check values of the catalogue of parametrised CRC algorithms (`RevEng`).
     #[test]
     fn catalogue_check_values() {
         let hex = |algorithm| Crc::of(algorithm, b"123456789").to_checksum().hex();
@@ -201,7 +213,7 @@ mod tests {
         let value = |bytes: &[u8]| Crc::of(CrcAlgorithm::Crc32c, bytes).value();
         assert_eq!(value(&[0; 32]), 0x8a91_36aa);
         assert_eq!(value(&[0xff; 32]), 0x62a8_ab43);
-        assert_eq!(value(&std::array::from_fn::<u8, 32, _>(|i| i as u8)), 0x46dd_794e);
+        assert_eq!(value(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub fn parse_goog_hash(text: &str) -> Result<Vec<StoredChecksum>, ChecksumError>
         let (name, value) = member.split_once('=').ok_or_else(|| malformed("no equals sign"))?;
         if let Ok(algorithm) = name.parse() {
             let checksum = Checksum::from_base64(algorithm, value)
-                .map_err(|_: ChecksumError| malformed("not the base64 of a value"))?;
+                .ok()
+                .ok_or_else(|| malformed("not the base64 of a value"))?;
             found.push(StoredChecksum::full_object(checksum));
         }
     }
@@ -90,7 +91,8 @@ pub fn parse_amz_checksum(
         }
     };
     let checksum = Checksum::from_base64(algorithm, encoded)
-        .map_err(|_: ChecksumError| malformed("not the base64 of a value"))?;
+        .ok()
+        .ok_or_else(|| malformed("not the base64 of a value"))?;
     let composite = match checksum_type.map(trim) {
         None => false,
         Some(text) if text.eq_ignore_ascii_case("FULL_OBJECT") => false,
@@ -115,7 +117,8 @@ pub fn parse_amz_checksum(
 pub fn parse_content_md5(text: &str) -> Result<StoredChecksum, ChecksumError> {
     Checksum::from_base64(ChecksumAlgorithm::Md5, trim(text))
         .map(StoredChecksum::full_object)
-        .map_err(|_: ChecksumError| malformed("Content-MD5", text, "not the base64 of 16 bytes"))
+        .ok()
+        .ok_or_else(|| malformed("Content-MD5", text, "not the base64 of 16 bytes"))
 }
 
 fn amz_algorithm(suffix: &str) -> Result<ChecksumAlgorithm, ChecksumError> {

@@ -5,12 +5,14 @@
 //! | `algorithm` | [`ChecksumAlgorithm`]: names, sizes, and which to prefer for verification |
 //! | `value` | [`Checksum`]: one finished value, with its hexadecimal and base64 forms |
 //! | `crc` | [`Crc`]: CRCs, which can be combined without reading the bytes again |
+//! | `combine` | the polynomial arithmetic behind that |
 //! | `checksummer` | [`Checksummer`]: any computable algorithm, fed piece by piece |
 //! | [`headers`] | what servers say: `x-goog-hash`, `x-amz-checksum-*`, `Content-MD5`, `Repr-Digest` |
 //! | `etag` | [`ETag`]: a version's name, and never a checksum |
 
 mod algorithm;
 mod checksummer;
+mod combine;
 mod crc;
 mod error;
 mod etag;

@@ -20,7 +20,8 @@ fn run(
     bytes_per_response: u64,
     class: RetryClass,
 ) -> (u32, Duration, Option<GiveUpReason>) {
-    let mut now = ms(1_000_000);
+    let start = ms(1_000_000);
+    let mut now = start;
     let mut retry = Retry::new(policy, now);
     let (mut requests, mut delivered) = (0, 0);
     loop {
@@ -30,11 +31,13 @@ fn run(
         retry.on_bytes(n);
         delivered += n;
         if delivered == len {
-            return (requests, now - ms(1_000_000), None);
+            return (requests, now.saturating_sub(start), None);
         }
         match retry.on_interruption(class, now) {
             RetryDecision::After(delay) => now += delay,
-            RetryDecision::GiveUp(reason) => return (requests, now - ms(1_000_000), Some(reason)),
+            RetryDecision::GiveUp(reason) => {
+                return (requests, now.saturating_sub(start), Some(reason));
+            }
         }
     }
 }

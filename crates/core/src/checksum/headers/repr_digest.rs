@@ -32,7 +32,8 @@ pub fn parse_repr_digest(text: &str) -> Result<Vec<StoredChecksum>, ChecksumErro
         let (key, bytes) = rest.member().map_err(malformed)?;
         if let Some(algorithm) = registered(key) {
             let checksum = Checksum::new(algorithm, &bytes)
-                .map_err(|_: ChecksumError| malformed("wrong number of bytes"))?;
+                .ok()
+                .ok_or_else(|| malformed("wrong number of bytes"))?;
             found.retain(|stored| stored.checksum.algorithm() != algorithm);
             found.push(StoredChecksum::full_object(checksum));
         }
@@ -123,7 +124,7 @@ impl<'a> Scanner<'a> {
         self.expect(':')?;
         let (encoded, rest) = self.rest.split_once(':').ok_or("a byte sequence without an end")?;
         self.rest = rest;
-        LENIENT.decode(encoded).map_err(|_: base64::DecodeError| "a value that is not base64")
+        LENIENT.decode(encoded).ok().ok_or("a value that is not base64")
     }
 
     /// A parameter's value, whose content does not matter.
