@@ -1,1 +1,56 @@
-//! Placeholder.
+//! Servers that misbehave on purpose, for Tidegate's tests, its measurements and its demo.
+//!
+//! [`Server`] is an HTTP/1.1 origin written straight on TCP streams, because a server library
+//! would refuse to do what is needed here: to promise a range and send one byte of it, to reset in
+//! the middle, to send half a head. It speaks plain HTTP and enough of the read side of GCS, S3 and
+//! Azure Blob to be taken for them.
+//!
+//! Invariants:
+//! * Without a rule in its [`Script`] the server keeps to RFC 9110 and to the manners of its
+//!   [`Flavour`]; every deviation is a [`Fault`] that the log names.
+//! * What goes wrong is decided by rules or by a seed, never by the clock, so a failure repeats.
+//! * Every task belongs to the [`Server`] and ends with it.
+//!
+//! It is not for production: it has no access control, and its checksums are whatever the
+//! test asked them to be.
+
+mod blob;
+mod checksums;
+mod conditional;
+mod connection;
+mod data;
+mod delivery;
+mod fault;
+mod flavour;
+mod gate;
+mod head;
+mod log;
+mod mix;
+mod network;
+mod options;
+mod origin;
+mod random;
+mod range;
+mod request;
+mod respond;
+mod script;
+mod server;
+mod store;
+mod tls;
+mod treatment;
+mod wire;
+
+pub use blob::Blob;
+pub use checksums::Checksums;
+pub use data::{fill, pseudo_random};
+pub use fault::{ContentRangeLie, Fault};
+pub use flavour::Flavour;
+pub use gate::Gate;
+pub use log::Logged;
+pub use mix::FaultMix;
+pub use network::NetworkProfile;
+pub use options::{EtagStyle, Framing, HttpDigests, ServerOptions};
+pub use random::SplitMix64;
+pub use script::{RangeMatch, Rule, Script};
+pub use server::Server;
+pub use tls::Tls;

@@ -1,0 +1,211 @@
+//! A blob as a remote holds it: content, version and what the remote says about them.
+//!
+//! Content is shared memory or an open file that is read by position, so a blob is cheap to clone
+//! and a big file needs no memory. What a remote says (version, `ETag`, checksums) is independent of
+//! the content on purpose: tests make it lie.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    checksums::{Checksums, Computed, Kind, Sums},
+    random::mix,
+};
+
+/// Bytes read from a file at once; with the page cache warm, larger reads gain nothing.
+pub(crate) const READ_BYTES: usize = 1024 * 1024;
+
+/// Where the bytes are.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Memory(Bytes),
+    File { file: Arc<fs::File>, len_bytes: u64 },
+}
+
+impl Content {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            Self::File { len_bytes, .. } => *len_bytes,
+        }
+    }
+
+    /// Calls `each` with the bytes of `start..end` in order. Blocks if the content is a file.
+    pub(crate) fn scan(&self, start: u64, end: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        match self {
+            Self::Memory(bytes) => each(slice(bytes, start, end)),
+            Self::File { file, .. } => {
+                let mut buffer = vec![0; READ_BYTES];
+                let mut at = start;
+                while at < end {
+                    let want = usize::try_from(end - at).map_or(READ_BYTES, |n| n.min(READ_BYTES));
+                    file.read_exact_at(&mut buffer[..want], at)?;
+                    each(&buffer[..want]);
+                    at += u64::try_from(want).unwrap_or(u64::MAX);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of `bytes` in `start..end`, cut to what there is.
+pub(crate) fn slice(bytes: &[u8], start: u64, end: u64) -> &[u8] {
+    let clamp = |n: u64| usize::try_from(n).map_or(bytes.len(), |n| n.min(bytes.len()));
+    bytes.get(clamp(start)..clamp(end)).unwrap_or_default()
+}
+
+/// A blob to put behind a [`Server`](crate::Server). Cloning shares the content.
+#[derive(Clone)]
+pub struct Blob {
+    pub(crate) content: Content,
+    pub(crate) content_type: String,
+    pub(crate) content_encoding: Option<String>,
+    pub(crate) version: u64,
+    etag: Option<String>,
+    last_modified: Option<SystemTime>,
+    pub(crate) checksums: Checksums,
+    pub(crate) md5: bool,
+    computed: Arc<Computed>,
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blob")
+            .field("len_bytes", &self.len_bytes())
+            .field("version", &self.version)
+            .field("checksums", &self.checksums)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Blob {
+    /// A blob of these bytes: version 1, an `ETag` and a date derived from it, correct checksums.
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Content::Memory(bytes.into()))
+    }
+
+    /// A blob that is read from a file as it is asked for, in bounded pieces.
+    ///
+    /// The size is taken now; the file must not shrink while the blob is served.
+    pub fn from_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        let file = fs::File::open(path)?;
+        let len_bytes = file.metadata()?.len();
+        Ok(Self::of(Content::File { file: Arc::new(file), len_bytes }))
+    }
+
+    fn of(content: Content) -> Self {
+        Self {
+            content,
+            content_type: "application/octet-stream".to_owned(),
+            content_encoding: None,
+            version: 1,
+            etag: None,
+            last_modified: None,
+            checksums: Checksums::Correct,
+            md5: true,
+            computed: Arc::default(),
+        }
+    }
+
+    /// Sets what names this content: the GCS generation, and the source of the S3 version id, of
+    /// the `ETag` and of the date unless these are given.
+    #[must_use]
+    pub fn with_version(mut self, version: u64) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Sets the `ETag`, without quotes and without `W/`.
+    #[must_use]
+    pub fn with_etag(mut self, etag: impl Into<String>) -> Self {
+        self.etag = Some(etag.into());
+        self
+    }
+
+    /// Sets the date of `Last-Modified`, which has a resolution of one second.
+    #[must_use]
+    pub fn with_last_modified(mut self, time: SystemTime) -> Self {
+        self.last_modified = Some(time);
+        self
+    }
+
+    /// Sets the media type; `application/octet-stream` unless set.
+    #[must_use]
+    pub fn with_content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.content_type = content_type.into();
+        self
+    }
+
+    /// Says that the content is encoded, for example `gzip`. The bytes are served as they are.
+    #[must_use]
+    pub fn with_content_encoding(mut self, encoding: impl Into<String>) -> Self {
+        self.content_encoding = Some(encoding.into());
+        self
+    }
+
+    /// Sets what the remote says about the content.
+    #[must_use]
+    pub fn with_checksums(mut self, checksums: Checksums) -> Self {
+        self.checksums = checksums;
+        self
+    }
+
+    /// Leaves MD5 out, whose computing takes two seconds a GiB. The CRCs stay.
+    #[must_use]
+    pub fn without_md5(mut self) -> Self {
+        self.md5 = false;
+        self
+    }
+
+    /// Size in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        self.content.len()
+    }
+
+    /// What names this content at its remote.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The `ETag` without quotes.
+    ///
+    /// Unless set it looks like an MD5 and is none, as with S3's encrypted objects, so a client
+    /// that takes it for one fails.
+    pub fn etag(&self) -> String {
+        if let Some(etag) = &self.etag {
+            return etag.clone();
+        }
+        let key = mix(self.version ^ mix(self.len_bytes()));
+        let hex = format!("{key:016x}{:016x}", mix(key));
+        match self.checksums {
+            Checksums::Composite { parts } => format!("{hex}-{}", parts.max(1)),
+            _ => hex,
+        }
+    }
+
+    /// The date of the content: unless set, 14 November 2023 and one second for each version.
+    pub fn last_modified(&self) -> SystemTime {
+        self.last_modified.unwrap_or_else(|| {
+            let seconds = 1_700_000_000 + self.version % 100_000_000;
+            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+        })
+    }
+
+    /// S3's version id: opaque, not a number.
+    pub fn version_id(&self) -> String {
+        format!("v.{:016x}", mix(self.version))
+    }
+
+    pub(crate) async fn sums(&self, kinds: &[Kind]) -> io::Result<Sums> {
+        let wrong = self.checksums == Checksums::Wrong;
+        self.computed.sums(&self.content, kinds, wrong).await
+    }
+}

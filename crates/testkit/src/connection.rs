@@ -1,0 +1,171 @@
+//! One connection: read a request, pick its faults, answer, again.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    delivery::Delivery,
+    network::Pacer,
+    options::Framing,
+    origin::{InService, OpenConnection, Origin},
+    request::{self, Parsed, Request},
+    respond,
+    treatment::{Ending, Treatment},
+    wire::Wire,
+};
+
+/// The longest request body that is read and dropped before the answer.
+const REQUEST_BODY_BYTES_MAX: usize = 1024 * 1024;
+const BAD_REQUEST: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// Serves one connection until either side ends it.
+pub(crate) async fn serve(
+    open: OpenConnection,
+    origin: Arc<Origin>,
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+) {
+    // Whatever goes wrong with a client's connection ends that connection and nothing else.
+    let _ = run(&open, origin, tcp, tls).await;
+}
+
+async fn run(
+    open: &OpenConnection,
+    origin: Arc<Origin>,
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+) -> io::Result<()> {
+    tcp.set_nodelay(true)?;
+    let wire = match tls {
+        Some(acceptor) => Wire::Tls(Box::new(acceptor.accept(tcp).await?)),
+        None => Wire::Plain(tcp),
+    };
+    let pacer = Pacer::new(origin.options.profile.rate_bytes_per_second);
+    let buffer = BytesMut::with_capacity(8 * 1024);
+    let mut connection =
+        Connection { origin, wire, pacer, buffer, number: open.number, requests: 0 };
+    let ending = loop {
+        let Some(request) = connection.receive().await? else {
+            return connection.wire.close().await;
+        };
+        match connection.exchange(&request).await? {
+            Ending::KeepAlive => {}
+            ending => break ending,
+        }
+    };
+    connection.end(ending).await
+}
+
+struct Connection {
+    origin: Arc<Origin>,
+    wire: Wire,
+    pacer: Pacer,
+    /// Bytes read and not yet used.
+    buffer: BytesMut,
+    number: u64,
+    requests: u64,
+}
+
+impl Connection {
+    /// The next request, its body dropped; `None` if there is none to answer.
+    async fn receive(&mut self) -> io::Result<Option<Request>> {
+        loop {
+            match request::parse(&self.buffer) {
+                Parsed::Request(request, used) => {
+                    self.buffer.advance(used);
+                    let readable = request.body_bytes().filter(|n| *n <= REQUEST_BODY_BYTES_MAX);
+                    let Some(body_bytes) = readable else {
+                        return self.refuse().await;
+                    };
+                    return Ok(self.skip(body_bytes).await?.then_some(*request));
+                }
+                Parsed::Partial if self.wire.read(&mut self.buffer).await? == 0 => return Ok(None),
+                Parsed::Partial => {}
+                Parsed::Malformed => return self.refuse().await,
+            }
+        }
+    }
+
+    async fn refuse(&mut self) -> io::Result<Option<Request>> {
+        self.wire.write_all(BAD_REQUEST).await?;
+        self.wire.flush().await?;
+        Ok(None)
+    }
+
+    /// Drops `count` bytes of input; `false` if it ends before.
+    async fn skip(&mut self, mut count: usize) -> io::Result<bool> {
+        loop {
+            let here = count.min(self.buffer.len());
+            self.buffer.advance(here);
+            count -= here;
+            if count == 0 {
+                return Ok(true);
+            }
+            if self.wire.read(&mut self.buffer).await? == 0 {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn exchange(&mut self, request: &Request) -> io::Result<Ending> {
+        self.requests += 1;
+        let origin = Arc::clone(&self.origin);
+        let range = origin.dialect.range(request);
+        // The entry is there before the count says so, and complete before the count says idle.
+        let entry = origin.log.begin(self.number, request, range);
+        let in_service = InService::new(&origin);
+        let faults = origin.script.decide(&respond::facts(&origin, request));
+        let treatment = Treatment::of(&faults);
+        entry.edit(|logged| logged.faults = faults);
+        if let Some(blob) = treatment.replace.clone() {
+            origin.store.put(&request.path, blob);
+        }
+        let latency_ms = origin.latency_ms(self.number, self.requests);
+        pause(latency_ms.saturating_add(treatment.delay_ms)).await;
+        let answer = respond::answer(&origin, request, &treatment).await;
+        let requests_max = origin.options.requests_per_connection_max.unwrap_or(u64::MAX);
+        let mut delivery = Delivery {
+            origin: &origin,
+            wire: &mut self.wire,
+            pacer: &mut self.pacer,
+            entry: &entry,
+            treatment: &treatment,
+            path: &request.path,
+            framing: framing(request, origin.options.framing),
+            head_only: request.is_head(),
+            keep_alive: request.keeps_alive() && self.requests < requests_max,
+        };
+        let ending = delivery.send(answer).await;
+        drop(entry);
+        drop(in_service);
+        ending
+    }
+
+    async fn end(mut self, ending: Ending) -> io::Result<()> {
+        match ending {
+            Ending::KeepAlive => self.wire.close().await,
+            Ending::Fin => self.wire.cut().await,
+            Ending::Reset => self.wire.reset(),
+            Ending::Silence => {
+                self.wire.drain().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// HTTP/1.0 knows no chunks.
+fn framing(request: &Request, framing: Framing) -> Framing {
+    if framing == Framing::Chunked && !request.modern { Framing::UntilClose } else { framing }
+}
+
+async fn pause(ms: u64) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}

@@ -1,0 +1,233 @@
+//! Sending one answer, well or as badly as its treatment says.
+//!
+//! The body goes out in steps that end wherever something happens: a rate's step, a flipped bit, a
+//! change of content, a hold, the cut. In-memory content is written straight from where it lies;
+//! a file is read into one bounded buffer off the runtime.
+
+use std::{io, ops::Range, sync::Arc, time::Duration};
+
+use crate::{
+    blob::{Content, READ_BYTES, slice},
+    log::Entry,
+    network::Pacer,
+    options::Framing,
+    origin::Origin,
+    respond::{Answer, Body},
+    treatment::{Ending, Opening, Stop, Treatment},
+    wire::Wire,
+};
+
+/// What a garbage head looks like: the start of a TLS record, then text.
+const GARBAGE: &[u8] = b"\x16\x03\x01\x02\x00this is no HTTP\r\n\r\n";
+
+/// One response on its way.
+#[derive(Debug)]
+pub(crate) struct Delivery<'a> {
+    pub(crate) origin: &'a Origin,
+    pub(crate) wire: &'a mut Wire,
+    pub(crate) pacer: &'a mut Pacer,
+    pub(crate) entry: &'a Entry,
+    pub(crate) treatment: &'a Treatment,
+    /// Where a change during the body replaces the blob.
+    pub(crate) path: &'a str,
+    pub(crate) framing: Framing,
+    /// Whether it is an answer to HEAD.
+    pub(crate) head_only: bool,
+    /// Whether another request may follow.
+    pub(crate) keep_alive: bool,
+}
+
+impl Delivery<'_> {
+    /// Sends `answer` and returns what is to be done with the connection.
+    pub(crate) async fn send(&mut self, mut answer: Answer) -> io::Result<Ending> {
+        if self.treatment.opening == Opening::Nothing {
+            return Ok(Ending::Fin);
+        }
+        let framing = self.frame(&mut answer);
+        if !self.open(&answer).await? {
+            return Ok(Ending::Fin);
+        }
+        let complete = match (self.head_only, answer.body) {
+            (true, _) | (_, Body::None) => true,
+            (_, Body::Text(text)) => self.body(&Content::Memory(text), None, framing).await?,
+            (_, Body::Blob(blob, range)) => self.body(&blob.content, Some(range), framing).await?,
+        };
+        self.wire.flush().await?;
+        let polite = self.keep_alive && framing != Framing::UntilClose;
+        Ok(match self.treatment.ending {
+            Ending::KeepAlive if !complete || !polite => Ending::Fin,
+            ending => ending,
+        })
+    }
+
+    /// Puts the fields into the head that say where the body ends.
+    fn frame(&self, answer: &mut Answer) -> Framing {
+        let framing = match answer.body {
+            Body::Blob(..) => self.framing,
+            Body::None | Body::Text(_) => Framing::ContentLength,
+        };
+        match (framing, answer.body.promised_bytes()) {
+            (Framing::ContentLength, Some(bytes)) => {
+                answer.head.add("Content-Length", bytes.to_string());
+            }
+            (Framing::Chunked, Some(_)) => answer.head.add("Transfer-Encoding", "chunked"),
+            _ => {}
+        }
+        if !self.keep_alive || framing == Framing::UntilClose {
+            answer.head.add("Connection", "close");
+        }
+        framing
+    }
+
+    /// Sends what comes before the body; `false` if nothing may follow.
+    async fn open(&mut self, answer: &Answer) -> io::Result<bool> {
+        let head = answer.head.encode();
+        let (bytes, goes_on) = match self.treatment.opening {
+            Opening::Garbage => (GARBAGE, false),
+            Opening::HalfAHead => (slice(&head, 0, half(head.len())), false),
+            Opening::Head | Opening::Nothing => (head.as_slice(), true),
+        };
+        if goes_on {
+            self.entry.edit(|logged| logged.status = Some(answer.head.status));
+        }
+        self.wire.write_all(bytes).await?;
+        self.wire.flush().await?;
+        Ok(goes_on)
+    }
+
+    /// Sends the body; `false` if less came than was promised.
+    async fn body(
+        &mut self,
+        content: &Content,
+        range: Option<Range<u64>>,
+        framing: Framing,
+    ) -> io::Result<bool> {
+        let range = range.unwrap_or(0..content.len());
+        let promised = range.end.saturating_sub(range.start);
+        let exists = content.len().min(range.end).saturating_sub(range.start);
+        let wanted = self.treatment.stop.bytes(promised).min(exists);
+        let mut source = Source::new(content.clone(), range.start);
+        let mut sent = 0;
+        while sent < wanted {
+            self.act_at(sent, &mut source).await?;
+            let next = self.step_end(sent, range.start).min(wanted);
+            let flip = self.treatment.flip == Some(range.start.saturating_add(sent));
+            let piece = source.piece(sent, next).await?;
+            if piece.is_empty() {
+                break;
+            }
+            let count = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+            let flipped = [piece[0] ^ 1];
+            let bytes = if flip { &flipped } else { piece };
+            self.pacer.admit(count).await;
+            write(self.wire, self.entry, bytes, framing).await?;
+            sent += count;
+        }
+        self.act_at(sent, &mut source).await?;
+        let complete = sent == promised && self.treatment.stop == Stop::AtEnd;
+        if complete && framing == Framing::Chunked {
+            self.wire.write_all(b"0\r\n\r\n").await?;
+        }
+        Ok(complete)
+    }
+
+    /// Does what is due once `sent` bytes of the body are out.
+    async fn act_at(&mut self, sent: u64, source: &mut Source) -> io::Result<()> {
+        if let Some((after, blob)) = &self.treatment.swap
+            && *after == sent
+        {
+            self.origin.store.put(self.path, blob.clone());
+            source.content = blob.content.clone();
+        }
+        if let Some((bytes, gate)) = &self.treatment.hold
+            && *bytes == sent
+        {
+            self.wire.flush().await?;
+            tokio::select! {
+                () = gate.pass() => {}
+                () = self.wire.gone() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+        if let Some((_, interval_ms)) = self.treatment.drip
+            && sent > 0
+        {
+            self.wire.flush().await?;
+            tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+        }
+        Ok(())
+    }
+
+    /// Where the step that starts at `sent` ends: never beyond a place where something happens.
+    fn step_end(&self, sent: u64, start: u64) -> u64 {
+        let step = self.treatment.drip.map_or(self.pacer.step_bytes(), |(bytes, _)| bytes.max(1));
+        let flip = self.treatment.flip.and_then(|offset| offset.checked_sub(start));
+        let places = [
+            self.treatment.swap.as_ref().map(|(after, _)| *after),
+            self.treatment.hold.as_ref().map(|(bytes, _)| *bytes),
+            flip,
+            flip.map(|at| at.saturating_add(1)),
+        ];
+        let ahead = places.into_iter().flatten().filter(|place| *place > sent);
+        ahead.fold(sent.saturating_add(step), u64::min)
+    }
+}
+
+fn half(len: usize) -> u64 {
+    u64::try_from(len / 2).unwrap_or(0)
+}
+
+/// Writes a piece of the body, counting as the kernel takes it.
+async fn write(
+    wire: &mut Wire,
+    entry: &Entry,
+    mut bytes: &[u8],
+    framing: Framing,
+) -> io::Result<()> {
+    if framing == Framing::Chunked {
+        wire.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).await?;
+    }
+    while !bytes.is_empty() {
+        let count = wire.write(bytes).await?;
+        bytes = bytes.get(count..).unwrap_or_default();
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        entry.edit(|logged| logged.bytes_sent = logged.bytes_sent.saturating_add(count));
+    }
+    if framing == Framing::Chunked {
+        wire.write_all(b"\r\n").await?;
+    }
+    Ok(())
+}
+
+/// Content from a start on, piece by piece.
+struct Source {
+    content: Content,
+    start: u64,
+    buffer: Vec<u8>,
+}
+
+impl Source {
+    fn new(content: Content, start: u64) -> Self {
+        Self { content, start, buffer: Vec::new() }
+    }
+
+    /// Bytes from `from` to `to` after the start, or fewer, but some if there are any.
+    async fn piece(&mut self, from: u64, to: u64) -> io::Result<&[u8]> {
+        let (from, to) = (self.start.saturating_add(from), self.start.saturating_add(to));
+        match &self.content {
+            Content::Memory(bytes) => Ok(slice(bytes, from, to)),
+            Content::File { file, len_bytes } => {
+                let count = to.min(*len_bytes).saturating_sub(from);
+                let count = usize::try_from(count).map_or(READ_BYTES, |n| n.min(READ_BYTES));
+                let file = Arc::clone(file);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                let read = tokio::task::spawn_blocking(move || {
+                    buffer.resize(count, 0);
+                    std::os::unix::fs::FileExt::read_exact_at(&*file, &mut buffer, from)?;
+                    io::Result::Ok(buffer)
+                });
+                self.buffer = read.await.map_err(io::Error::other)??;
+                Ok(&self.buffer)
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Everything that can go wrong with one response.
+//!
+//! Faults are data: a [`Script`](crate::Script) picks them, `treatment` turns them into what is
+//! done on the wire, and the log names them.
+
+use crate::{blob::Blob, gate::Gate};
+
+/// One way to misbehave.
+///
+/// Byte counts are of the body, after the head. "FIN" is an orderly end of the TCP stream; under
+/// TLS it comes without `close_notify`, as from a cut line.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// The answer comes this many milliseconds late. Later rules still apply.
+    Latency(u64),
+    /// FIN after this many bytes.
+    CutAfter(u64),
+    /// RST once this many bytes were written; the kernel may discard those not yet delivered, so
+    /// this many or fewer arrive.
+    ResetAfter(u64),
+    /// FIN without any response.
+    CloseBeforeFirstByte,
+    /// The head promises all that was asked; one byte comes, then FIN.
+    OneByteBody,
+    /// The head promises all that was asked; one byte less comes, then FIN.
+    BodyShortByOne,
+    /// A consistent answer, `Content-Length` and `Content-Range` included, of at most this many of
+    /// the bytes asked. A blob asked for without a range is not affected.
+    ShortRange(u64),
+    /// This status, and nothing of the blob.
+    Status {
+        /// Any status from 200 to 599.
+        code: u16,
+        /// Value of `Retry-After`: seconds or a date.
+        retry_after: Option<String>,
+        /// The body; if empty, the flavour's own error document.
+        body: String,
+    },
+    /// A partial answer with the right body under a wrong `Content-Range`.
+    WrongContentRange(ContentRangeLie),
+    /// The lowest bit of the byte at this offset of the blob is flipped, whenever it is sent.
+    FlipBit(u64),
+    /// The blob at the request's path is replaced before this request is looked at. Later rules
+    /// still apply.
+    ChangedVersion(Blob),
+    /// After this many bytes the blob is replaced, and the rest of this very body has the new
+    /// content: torn, with nothing in the head that shows it.
+    ChangeDuringBody {
+        /// Bytes of the old content.
+        after: u64,
+        /// The new content.
+        blob: Blob,
+    },
+    /// 416, whatever was asked.
+    NotSatisfiable,
+    /// The range is ignored: 200 and the whole blob.
+    NoRangeSupport,
+    /// Silence after this many bytes, until the client or the server closes.
+    Stall(u64),
+    /// Silence after this many bytes until the gate opens; then the rest, unharmed.
+    HoldAfter {
+        /// Bytes before the hold; 0 holds after the head.
+        bytes: u64,
+        /// What the test opens.
+        gate: Gate,
+    },
+    /// The answer is as if the blob were this many bytes longer (or shorter, if negative) than it
+    /// is. Bytes that do not exist are promised and not sent: FIN comes in their place.
+    LieAboutLength(i64),
+    /// 302 to this location.
+    Redirect(String),
+    /// Bytes that are no HTTP, then FIN.
+    GarbageHead,
+    /// Half a head, then FIN.
+    TruncatedHead,
+    /// The body comes in small writes with pauses.
+    SlowDrip {
+        /// Bytes of each write; 0 counts as 1.
+        bytes: u64,
+        /// Milliseconds between writes.
+        interval_ms: u64,
+    },
+}
+
+/// How a `Content-Range` is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentRangeLie {
+    /// First and last are one too high.
+    Shifted,
+    /// Last is one too high.
+    Longer,
+    /// The total is one too high.
+    OtherTotal,
+    /// The total is `*`: allowed by RFC 9110, and of no use for planning.
+    UnknownTotal,
+    /// It cannot be parsed.
+    Malformed,
+    /// There is none.
+    Missing,
+}
+
+impl Fault {
+    /// A bare status with the flavour's error document.
+    pub fn status(code: u16) -> Self {
+        Self::Status { code, retry_after: None, body: String::new() }
+    }
+
+    /// A status with `Retry-After` in seconds or as a date.
+    pub fn status_retry_after(code: u16, retry_after: impl Into<String>) -> Self {
+        Self::Status { code, retry_after: Some(retry_after.into()), body: String::new() }
+    }
+
+    /// Whether the search for a rule goes on after this fault was picked.
+    pub(crate) fn lets_others_apply(&self) -> bool {
+        matches!(self, Self::Latency(_) | Self::ChangedVersion(_))
+    }
+}

@@ -1,0 +1,67 @@
+//! Azure Blob, read side, named as the emulator does.
+//!
+//! Source: the REST reference of "Get Blob" and "Get Blob Properties". `x-ms-range` goes before
+//! `Range`; the MD5 of the whole blob is `Content-MD5` on whole answers and
+//! `x-ms-blob-content-md5` on ranged ones, where `Content-MD5` would be of the range.
+
+use super::{Dialect, Document, Problem, View, xml};
+use crate::{
+    blob::Blob,
+    checksums::{Checksums, Kind},
+    head::Head,
+    options::ServerOptions,
+    request::Request,
+};
+
+/// The version of the API that is claimed to a client that names none.
+const API_VERSION: &str = "2023-11-03";
+
+pub(super) struct Azure;
+
+impl Dialect for Azure {
+    fn range<'a>(&self, request: &'a Request) -> Option<&'a str> {
+        request.field("x-ms-range").or_else(|| request.field("range"))
+    }
+
+    fn bucket_segments(&self) -> usize {
+        2
+    }
+
+    fn kinds(&self, blob: &Blob, _options: &ServerOptions) -> Vec<Kind> {
+        match blob.checksums {
+            Checksums::Correct | Checksums::Wrong if blob.md5 => vec![Kind::Md5],
+            _ => Vec::new(),
+        }
+    }
+
+    fn describe(&self, view: &View<'_>, head: &mut Head) {
+        let version = view.request.field("x-ms-version").unwrap_or(API_VERSION);
+        head.add("x-ms-version", version);
+        head.add("x-ms-blob-type", "BlockBlob");
+        head.add("x-ms-server-encrypted", "true");
+        if let Some(sum) = view.sums.get(Kind::Md5) {
+            let name = if view.whole { "Content-MD5" } else { "x-ms-blob-content-md5" };
+            head.add(name, sum);
+        }
+    }
+
+    fn document(&self, problem: Problem, _request: &Request) -> Document {
+        let (code, message) = match problem {
+            Problem::NoSuchBucket => {
+                ("ContainerNotFound", "The specified container does not exist.")
+            }
+            Problem::NoSuchKey | Problem::NoSuchVersion | Problem::Status(404) => {
+                ("BlobNotFound", "The specified blob does not exist.")
+            }
+            Problem::Status(401) => ("NoAuthenticationInformation", "Please authenticate."),
+            Problem::Status(403) => ("AuthorizationFailure", "You are not authorized."),
+            Problem::Status(405) => ("UnsupportedHttpVerb", "The method is not allowed here."),
+            Problem::Status(304 | 412) => ("ConditionNotMet", "A condition was not met."),
+            Problem::Status(416) => ("InvalidRange", "The range is invalid for this blob."),
+            Problem::Status(429 | 503) => ("ServerBusy", "The server is busy."),
+            Problem::Status(_) => ("InternalError", "The server met an internal error."),
+        };
+        let field = Some(("x-ms-error-code", code));
+        Document { content_type: "application/xml", body: xml(code, message), field }
+    }
+}

@@ -1,0 +1,84 @@
+//! S3, path style, read side.
+//!
+//! Source: the API reference of `GetObject` and `HeadObject`. Checksums are told only to
+//! `x-amz-checksum-mode: ENABLED` and only for whole objects. Version ids are told by versioned
+//! buckets only.
+
+use super::{Dialect, Document, Problem, View, escaped};
+use crate::{
+    blob::Blob,
+    checksums::{Checksums, Kind},
+    head::Head,
+    options::ServerOptions,
+    request::Request,
+    store::Selector,
+};
+
+pub(super) struct S3;
+
+impl Dialect for S3 {
+    fn ranges_on_head(&self) -> bool {
+        true
+    }
+
+    fn selector(&self, request: &Request) -> Selector {
+        request
+            .parameter("versionId")
+            .map_or(Selector::Latest, |id| Selector::VersionId(id.to_owned()))
+    }
+
+    fn bucket_segments(&self) -> usize {
+        1
+    }
+
+    fn kinds(&self, blob: &Blob, _options: &ServerOptions) -> Vec<Kind> {
+        match blob.checksums {
+            Checksums::None => Vec::new(),
+            Checksums::Correct | Checksums::Wrong => vec![Kind::Crc64Nvme],
+            Checksums::Composite { parts } => vec![Kind::CompositeCrc32c(parts.max(1))],
+        }
+    }
+
+    fn describe(&self, view: &View<'_>, head: &mut Head) {
+        if view.options.versioning {
+            head.add("x-amz-version-id", view.blob.version_id());
+        }
+        let mode = view.request.field("x-amz-checksum-mode");
+        if !view.whole || !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+            return;
+        }
+        if let Some(sum) = view.sums.get(Kind::Crc64Nvme) {
+            head.add("x-amz-checksum-crc64nvme", sum);
+            head.add("x-amz-checksum-type", "FULL_OBJECT");
+        }
+        if let Checksums::Composite { parts } = view.blob.checksums
+            && let Some(sum) = view.sums.get(Kind::CompositeCrc32c(parts.max(1)))
+        {
+            head.add("x-amz-checksum-crc32c", format!("{sum}-{}", parts.max(1)));
+            head.add("x-amz-checksum-type", "COMPOSITE");
+        }
+    }
+
+    fn document(&self, problem: Problem, request: &Request) -> Document {
+        let (code, message) = match problem {
+            Problem::NoSuchBucket => ("NoSuchBucket", "The specified bucket does not exist"),
+            Problem::NoSuchVersion => ("NoSuchVersion", "The specified version does not exist."),
+            Problem::NoSuchKey | Problem::Status(404) => {
+                ("NoSuchKey", "The specified key does not exist.")
+            }
+            Problem::Status(401 | 403) => ("AccessDenied", "Access Denied"),
+            Problem::Status(405) => ("MethodNotAllowed", "The method is not allowed here."),
+            Problem::Status(412) => ("PreconditionFailed", "A pre-condition did not hold"),
+            Problem::Status(416) => ("InvalidRange", "The requested range is not satisfiable"),
+            Problem::Status(429 | 503) => ("SlowDown", "Please reduce your request rate."),
+            Problem::Status(_) => ("InternalError", "We encountered an internal error."),
+        };
+        let body = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <Error><Code>{code}</Code><Message>{message}</Message>\
+             <Resource>{}</Resource><RequestId>TESTKIT</RequestId></Error>",
+            escaped(&request.path)
+        );
+        Document { content_type: "application/xml", body, field: None }
+    }
+}

@@ -1,0 +1,291 @@
+//! From a request to an answer: the rules of HTTP, with the deviations that a treatment asks for.
+//!
+//! Nothing is sent here; [`delivery`](crate::delivery) does that.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::{
+    blob::Blob,
+    conditional::{self, Validators, Verdict},
+    fault::ContentRangeLie,
+    flavour::{Dialect, Problem, View},
+    head::Head,
+    options::EtagStyle,
+    origin::Origin,
+    range::{self, Asked},
+    request::Request,
+    script::Facts,
+    store::Selector,
+    treatment::{Instead, Treatment},
+};
+
+/// A response before it is framed.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) head: Head,
+    pub(crate) body: Body,
+}
+
+/// What follows the head.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Nothing, and no length either: 304.
+    None,
+    Text(Bytes),
+    /// This range of the blob; it may promise more than there is.
+    Blob(Blob, Range<u64>),
+}
+
+impl Body {
+    /// The length that the head promises.
+    pub(crate) fn promised_bytes(&self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Text(text) => u64::try_from(text.len()).ok(),
+            Self::Blob(_, range) => Some(range.end.saturating_sub(range.start)),
+        }
+    }
+}
+
+/// What the script is told about a request.
+pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
+    let dialect = origin.dialect;
+    let blob = origin.store.find(&request.path, &dialect.selector(request));
+    let len_bytes = blob.map_or(0, |blob| blob.len_bytes());
+    let (ranged, bytes) = match range::resolve(dialect.range(request), len_bytes) {
+        Asked::Part(bytes) => (true, bytes),
+        Asked::Whole | Asked::Unsatisfiable => (false, 0..len_bytes),
+    };
+    Facts { method: &request.method, path: &request.path, ranged, bytes }
+}
+
+/// Answers `request` as `treatment` has it.
+pub(crate) async fn answer(origin: &Origin, request: &Request, treatment: &Treatment) -> Answer {
+    let mut answer = match decide(origin, request, treatment).await {
+        Ok(answer) => answer,
+        Err(refusal) => refusal.into_answer(origin.dialect, request),
+    };
+    let now = std::time::SystemTime::now();
+    answer.head.add("Date", httpdate::fmt_http_date(now));
+    answer
+}
+
+/// Why there is no blob in the answer, and what the head says about it.
+#[derive(Debug)]
+struct Refusal {
+    problem: Problem,
+    fields: Vec<(&'static str, String)>,
+    body: Option<String>,
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self { problem, fields: Vec::new(), body: None }
+    }
+}
+
+impl Refusal {
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    fn unsatisfiable(len_bytes: u64) -> Self {
+        Self::from(Problem::Status(416)).with("Content-Range", format!("bytes */{len_bytes}"))
+    }
+
+    fn into_answer(self, dialect: &dyn Dialect, request: &Request) -> Answer {
+        let mut head = Head::new(self.problem.status());
+        for (name, value) in self.fields {
+            head.add(name, value);
+        }
+        if head.status == 304 {
+            return Answer { head, body: Body::None };
+        }
+        let document = dialect.document(self.problem, request);
+        head.add("Content-Type", document.content_type);
+        if let Some((name, code)) = document.field {
+            head.add(name, code);
+        }
+        let text = self.body.unwrap_or(document.body);
+        Answer { head, body: Body::Text(Bytes::from(text)) }
+    }
+}
+
+async fn decide(
+    origin: &Origin,
+    request: &Request,
+    treatment: &Treatment,
+) -> Result<Answer, Refusal> {
+    let dialect = origin.dialect;
+    if let Some(instead) = &treatment.instead {
+        return Err(refused(origin, request, instead));
+    }
+    if request.method != "GET" && !request.is_head() {
+        return Err(Refusal::from(Problem::Status(405)).with("Allow", "GET, HEAD"));
+    }
+    let selector = dialect.selector(request);
+    let Some(blob) = origin.store.find(&request.path, &selector) else {
+        return Err(Refusal::from(missing(origin, request, &selector)));
+    };
+    let validators = validators(origin, &blob);
+    check(origin, request, &blob, &validators)?;
+    let asked = if range_allowed(origin, request, treatment, &validators) {
+        dialect.range(request)
+    } else {
+        None
+    };
+    let claimed_bytes = blob.len_bytes().saturating_add_signed(treatment.length_delta);
+    let part = match range::resolve(asked, claimed_bytes) {
+        Asked::Whole => None,
+        Asked::Part(part) => Some(clipped(part, treatment.range_bytes_max)),
+        Asked::Unsatisfiable => return Err(Refusal::unsatisfiable(claimed_bytes)),
+    };
+    let mut head = describe(origin, request, &blob, &validators, part.is_none()).await?;
+    if let Some(part) = &part {
+        head.status = 206;
+        if let Some(value) = content_range(part, claimed_bytes, treatment.content_range) {
+            head.add("Content-Range", value);
+        }
+    }
+    Ok(Answer { head, body: Body::Blob(blob, part.unwrap_or(0..claimed_bytes)) })
+}
+
+fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
+    match instead {
+        Instead::Status { code, retry_after, body } => {
+            let mut refusal = Refusal::from(Problem::Status(*code));
+            refusal.body = (!body.is_empty()).then(|| body.clone());
+            match retry_after {
+                Some(value) => refusal.with("Retry-After", value.clone()),
+                None => refusal,
+            }
+        }
+        Instead::Redirect(location) => {
+            Refusal::from(Problem::Status(302)).with("Location", location.clone())
+        }
+        Instead::NotSatisfiable => {
+            let blob = origin.store.find(&request.path, &origin.dialect.selector(request));
+            Refusal::unsatisfiable(blob.map_or(0, |blob| blob.len_bytes()))
+        }
+    }
+}
+
+fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
+    let depth = origin.dialect.bucket_segments();
+    let ends = request.path.match_indices('/').map(|(at, _)| at).nth(depth);
+    let bucket = ends.and_then(|end| request.path.get(..=end)).unwrap_or(&request.path);
+    if depth > 0 && !origin.store.has_below(bucket) {
+        Problem::NoSuchBucket
+    } else if *selector != Selector::Latest
+        && origin.store.find(&request.path, &Selector::Latest).is_some()
+    {
+        Problem::NoSuchVersion
+    } else {
+        Problem::NoSuchKey
+    }
+}
+
+fn validators(origin: &Origin, blob: &Blob) -> Validators {
+    let etag = match origin.options.etag {
+        EtagStyle::Strong => Some(format!("\"{}\"", blob.etag())),
+        EtagStyle::Weak => Some(format!("W/\"{}\"", blob.etag())),
+        EtagStyle::None => None,
+    };
+    let dated = origin.dialect.dated(&origin.options);
+    Validators { etag, last_modified: dated.then(|| blob.last_modified()) }
+}
+
+fn check(
+    origin: &Origin,
+    request: &Request,
+    blob: &Blob,
+    validators: &Validators,
+) -> Result<(), Refusal> {
+    let verdict = match origin.dialect.precondition(request, blob) {
+        Verdict::Proceed => conditional::evaluate(request, validators),
+        decided => decided,
+    };
+    match verdict {
+        Verdict::Proceed => Ok(()),
+        Verdict::Failed => Err(Refusal::from(Problem::Status(412))),
+        Verdict::NotModified => {
+            let mut refusal = Refusal::from(Problem::Status(304));
+            refusal.fields = fields(validators);
+            Err(refusal)
+        }
+    }
+}
+
+fn fields(validators: &Validators) -> Vec<(&'static str, String)> {
+    let etag = validators.etag.clone().map(|etag| ("ETag", etag));
+    let date = validators.last_modified.map(httpdate::fmt_http_date);
+    etag.into_iter().chain(date.map(|date| ("Last-Modified", date))).collect()
+}
+
+fn range_allowed(
+    origin: &Origin,
+    request: &Request,
+    treatment: &Treatment,
+    validators: &Validators,
+) -> bool {
+    origin.options.ranges
+        && !treatment.ignore_range
+        && (!request.is_head() || origin.dialect.ranges_on_head())
+        && conditional::range_counts(request, validators)
+}
+
+fn clipped(part: Range<u64>, bytes_max: Option<u64>) -> Range<u64> {
+    let most = bytes_max.unwrap_or(u64::MAX).max(1);
+    part.start..part.end.min(part.start.saturating_add(most))
+}
+
+async fn describe(
+    origin: &Origin,
+    request: &Request,
+    blob: &Blob,
+    validators: &Validators,
+    whole: bool,
+) -> Result<Head, Refusal> {
+    let options = &origin.options;
+    let kinds = origin.dialect.kinds(blob, options);
+    // The file behind a blob may fail to be read; a server of this kind would answer 500 too.
+    let sums = blob.sums(&kinds).await.map_err(|error| Refusal {
+        body: Some(error.to_string()),
+        ..Refusal::from(Problem::Status(500))
+    })?;
+    let mut head = Head::new(200);
+    head.add("Content-Type", blob.content_type.clone());
+    if let Some(encoding) = &blob.content_encoding {
+        head.add("Content-Encoding", encoding.clone());
+    }
+    if options.ranges {
+        head.add("Accept-Ranges", "bytes");
+    }
+    for (name, value) in fields(validators) {
+        head.add(name, value);
+    }
+    origin.dialect.describe(&View { blob, sums: &sums, whole, request, options }, &mut head);
+    Ok(head)
+}
+
+fn content_range(part: &Range<u64>, total: u64, lie: Option<ContentRangeLie>) -> Option<String> {
+    let (first, last) = (part.start, part.end.saturating_sub(1));
+    match lie {
+        None => Some(format!("bytes {first}-{last}/{total}")),
+        Some(ContentRangeLie::Shifted) => {
+            Some(format!("bytes {}-{}/{total}", first.saturating_add(1), last.saturating_add(1)))
+        }
+        Some(ContentRangeLie::Longer) => {
+            Some(format!("bytes {first}-{}/{total}", last.saturating_add(1)))
+        }
+        Some(ContentRangeLie::OtherTotal) => {
+            Some(format!("bytes {first}-{last}/{}", total.saturating_add(1)))
+        }
+        Some(ContentRangeLie::UnknownTotal) => Some(format!("bytes {first}-{last}/*")),
+        Some(ContentRangeLie::Malformed) => Some("bytes some-of/it".to_owned()),
+        Some(ContentRangeLie::Missing) => None,
+    }
+}

@@ -1,0 +1,243 @@
+//! Which request gets which fault.
+//!
+//! Rules are tried in the order in which they were pushed. Each keeps its own count of the requests
+//! that it describes, whether or not another rule took them, so "the third GET" means the third.
+//! The first rule that is due decides, except that latency and a changed version let the search go
+//! on. Only when no rule is due does the random mix get its turn.
+
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{fault::Fault, mix::FaultMix, mix::RandomFaults};
+
+/// What is known of a request when its fault is picked.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    /// Whether a satisfiable range was asked for.
+    pub(crate) ranged: bool,
+    /// The bytes of the blob that are asked for; empty if there is none.
+    pub(crate) bytes: Range<u64>,
+}
+
+/// Which ranges a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RangeMatch {
+    /// Any request.
+    #[default]
+    Any,
+    /// Requests with a satisfiable range.
+    Ranged,
+    /// Requests without one.
+    Whole,
+    /// Requests whose first byte is this one.
+    StartsAt(u64),
+    /// Requests whose first byte is this one or a later one.
+    StartsFrom(u64),
+    /// Requests that ask for this byte among others.
+    Covers(u64),
+}
+
+/// A fault and the requests that get it. By default: the first request that comes, once.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    fault: Fault,
+    method: Option<String>,
+    path: Option<String>,
+    range: RangeMatch,
+    skip: u64,
+    times: u64,
+    seen: u64,
+    applied: u64,
+}
+
+impl Rule {
+    /// This fault for the next request, once.
+    pub fn new(fault: Fault) -> Self {
+        Self {
+            fault,
+            method: None,
+            path: None,
+            range: RangeMatch::Any,
+            skip: 0,
+            times: 1,
+            seen: 0,
+            applied: 0,
+        }
+    }
+
+    /// Only for requests of this method.
+    #[must_use]
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = Some(method.into());
+        self
+    }
+
+    /// Only for requests of this path, percent-decoded and without the query.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Only for requests of these ranges.
+    #[must_use]
+    pub fn range(mut self, range: RangeMatch) -> Self {
+        self.range = range;
+        self
+    }
+
+    /// From the `n`th request on that this rule describes, counted from 1.
+    #[must_use]
+    pub fn nth(mut self, n: u64) -> Self {
+        self.skip = n.saturating_sub(1);
+        self
+    }
+
+    /// For this many requests.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// For every request from the `nth` on.
+    #[must_use]
+    pub fn always(self) -> Self {
+        self.times(u64::MAX)
+    }
+
+    fn describes(&self, facts: &Facts<'_>) -> bool {
+        let method = self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(facts.method));
+        let path = self.path.as_deref().is_none_or(|p| p == facts.path);
+        let range = match self.range {
+            RangeMatch::Any => true,
+            RangeMatch::Ranged => facts.ranged,
+            RangeMatch::Whole => !facts.ranged,
+            RangeMatch::StartsAt(offset) => facts.bytes.start == offset,
+            RangeMatch::StartsFrom(offset) => facts.bytes.start >= offset,
+            RangeMatch::Covers(offset) => facts.bytes.contains(&offset),
+        };
+        method && path && range
+    }
+
+    /// Counts a request and says whether this rule is due for it.
+    fn due(&mut self, facts: &Facts<'_>) -> bool {
+        if !self.describes(facts) {
+            return false;
+        }
+        self.seen = self.seen.saturating_add(1);
+        self.seen > self.skip && self.applied < self.times
+    }
+}
+
+/// The faults of one server; rules may be added while it runs.
+#[derive(Debug, Default)]
+pub struct Script {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<Rule>,
+    random: Option<RandomFaults>,
+}
+
+impl Script {
+    /// Adds a rule after those already there.
+    pub fn push(&self, rule: Rule) {
+        self.lock().rules.push(rule);
+    }
+
+    /// The next request gets this fault: `push(Rule::new(fault))`.
+    pub fn next(&self, fault: Fault) {
+        self.push(Rule::new(fault));
+    }
+
+    /// Every request from now on gets this fault: `push(Rule::new(fault).always())`.
+    pub fn always(&self, fault: Fault) {
+        self.push(Rule::new(fault).always());
+    }
+
+    /// Adds random faults, decided by the seed, the path, the first byte asked for and how often
+    /// that was asked before, so that the order in which parallel requests arrive changes nothing.
+    pub fn random(&self, seed: u64, mix: FaultMix) {
+        self.lock().random = Some(RandomFaults::new(seed, mix));
+    }
+
+    /// Forgets all rules and the random mix.
+    pub fn clear(&self) {
+        *self.lock() = State::default();
+    }
+
+    /// How often rules and the random mix have applied a fault since the last [`Script::clear`].
+    pub fn applied(&self) -> u64 {
+        let state = self.lock();
+        let random = state.random.as_ref().map_or(0, RandomFaults::applied);
+        state.rules.iter().map(|rule| rule.applied).fold(random, u64::saturating_add)
+    }
+
+    pub(crate) fn decide(&self, facts: &Facts<'_>) -> Vec<Fault> {
+        let mut state = self.lock();
+        let mut faults: Vec<Fault> = Vec::new();
+        let mut decided = false;
+        for rule in &mut state.rules {
+            // Every rule counts every request, also after the decision.
+            if rule.due(facts) && !decided {
+                rule.applied += 1;
+                decided = !rule.fault.lets_others_apply();
+                faults.push(rule.fault.clone());
+            }
+        }
+        if let (false, Some(random)) = (decided, &mut state.random) {
+            faults.extend(random.decide(facts));
+        }
+        faults
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(method: &str, bytes: Range<u64>) -> Facts<'_> {
+        Facts { method, path: "/b/k", ranged: true, bytes }
+    }
+
+    fn codes(script: &Script, facts: &Facts<'_>) -> Vec<u16> {
+        let code = |fault| match fault {
+            Fault::Status { code, .. } => code,
+            Fault::Latency(_) => 1,
+            _ => 0,
+        };
+        script.decide(facts).into_iter().map(code).collect()
+    }
+
+    #[test]
+    fn a_rule_waits_for_its_turn_and_stops() {
+        let script = Script::default();
+        script.push(Rule::new(Fault::status(503)).method("GET").nth(2).times(2));
+        let outcomes: Vec<_> = (0..5).map(|_| codes(&script, &facts("GET", 0..1))).collect();
+        assert_eq!(outcomes, [vec![], vec![503], vec![503], vec![], vec![]]);
+        assert!(codes(&script, &facts("HEAD", 0..1)).is_empty());
+        assert_eq!(script.applied(), 2);
+    }
+
+    #[test]
+    fn the_first_due_rule_decides_and_latency_goes_along() {
+        let script = Script::default();
+        script.always(Fault::Latency(1));
+        script.next(Fault::status(429));
+        script.push(Rule::new(Fault::status(500)).range(RangeMatch::Covers(7)).nth(2));
+        assert_eq!(codes(&script, &facts("GET", 0..10)), [1, 429]);
+        assert_eq!(codes(&script, &facts("GET", 8..10)), [1]);
+        assert_eq!(codes(&script, &facts("GET", 5..8)), [1, 500]);
+    }
+}

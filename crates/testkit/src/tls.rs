@@ -1,0 +1,90 @@
+//! Certificates made on the spot, right and wrong ones.
+//!
+//! Keys live in memory only and are new for each server, so there is nothing to leak or to expire.
+
+use std::{io, sync::Arc};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// What kind of certificate a server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tls {
+    /// Good for `127.0.0.1`, `::1` and `localhost`, signed by the server's own CA.
+    #[default]
+    Trusted,
+    /// Signed by that CA, but for another name.
+    OtherName,
+    /// Good names, signed by a CA that is not the one that [`Server::ca_pem`] gives.
+    ///
+    /// [`Server::ca_pem`]: crate::Server::ca_pem
+    Untrusted,
+    /// Good names, the right CA, and past its end.
+    Expired,
+}
+
+/// What a server needs and what its clients need.
+pub(crate) struct Identity {
+    pub(crate) acceptor: TlsAcceptor,
+    /// The CA certificate to trust.
+    pub(crate) ca_pem: String,
+}
+
+impl Tls {
+    pub(crate) fn identity(self) -> io::Result<Identity> {
+        let issuer = Authority::new()?;
+        let ca_pem = match self {
+            Self::Untrusted => Authority::new()?.pem,
+            Self::Trusted | Self::OtherName | Self::Expired => issuer.pem.clone(),
+        };
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let leaf = self.leaf()?.signed_by(&key, &issuer.issuer).map_err(io::Error::other)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key)
+            .map_err(io::Error::other)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Identity { acceptor: TlsAcceptor::from(Arc::new(config)), ca_pem })
+    }
+
+    fn leaf(self) -> io::Result<CertificateParams> {
+        let names: &[&str] = match self {
+            Self::OtherName => &["elsewhere.invalid"],
+            Self::Trusted | Self::Untrusted | Self::Expired => &["localhost", "127.0.0.1", "::1"],
+        };
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
+        params.distinguished_name.push(DnType::CommonName, "Tidegate testkit");
+        if self == Self::Expired {
+            params.not_before = date_time_ymd(2001, 1, 1);
+            params.not_after = date_time_ymd(2002, 1, 1);
+        }
+        Ok(params)
+    }
+}
+
+/// A CA of our own making.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> io::Result<Self> {
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, "Tidegate testkit CA");
+        let pem = params.self_signed(&key).map_err(io::Error::other)?.pem();
+        Ok(Self { issuer: Issuer::new(params, key), pem })
+    }
+}

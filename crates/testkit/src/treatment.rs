@@ -1,0 +1,126 @@
+//! Faults, turned into what is done: one place that says what each of them means.
+
+use crate::{
+    blob::Blob,
+    fault::{ContentRangeLie, Fault},
+    gate::Gate,
+};
+
+/// How one response is made and sent. The default does nothing wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Treatment {
+    pub(crate) delay_ms: u64,
+    /// The request's blob becomes this before it is looked at.
+    pub(crate) replace: Option<Blob>,
+    pub(crate) instead: Option<Instead>,
+    pub(crate) ignore_range: bool,
+    pub(crate) range_bytes_max: Option<u64>,
+    pub(crate) length_delta: i64,
+    pub(crate) content_range: Option<ContentRangeLie>,
+    pub(crate) opening: Opening,
+    pub(crate) stop: Stop,
+    pub(crate) ending: Ending,
+    /// Offset in the blob of a byte with a flipped bit.
+    pub(crate) flip: Option<u64>,
+    pub(crate) swap: Option<(u64, Blob)>,
+    pub(crate) hold: Option<(u64, Gate)>,
+    /// Bytes a write, and milliseconds between writes.
+    pub(crate) drip: Option<(u64, u64)>,
+}
+
+/// An answer that has nothing of the blob.
+#[derive(Debug)]
+pub(crate) enum Instead {
+    Status { code: u16, retry_after: Option<String>, body: String },
+    Redirect(String),
+    NotSatisfiable,
+}
+
+/// What comes first on the wire.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    #[default]
+    Head,
+    Nothing,
+    Garbage,
+    HalfAHead,
+}
+
+/// Where the body stops.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    #[default]
+    AtEnd,
+    After(u64),
+    BeforeEnd(u64),
+}
+
+impl Stop {
+    /// How many of `body_bytes` are sent.
+    pub(crate) fn bytes(self, body_bytes: u64) -> u64 {
+        match self {
+            Self::AtEnd => body_bytes,
+            Self::After(bytes) => bytes.min(body_bytes),
+            Self::BeforeEnd(bytes) => body_bytes.saturating_sub(bytes),
+        }
+    }
+}
+
+/// What comes after the body, wherever it stopped.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The next request.
+    #[default]
+    KeepAlive,
+    Fin,
+    Reset,
+    Silence,
+}
+
+impl Treatment {
+    pub(crate) fn of(faults: &[Fault]) -> Self {
+        let mut treatment = Self::default();
+        for fault in faults.iter().cloned() {
+            treatment.apply(fault);
+        }
+        treatment
+    }
+
+    fn apply(&mut self, fault: Fault) {
+        match fault {
+            Fault::Latency(ms) => self.delay_ms = self.delay_ms.saturating_add(ms),
+            Fault::CutAfter(bytes) => self.break_off(Stop::After(bytes), Ending::Fin),
+            Fault::ResetAfter(bytes) => self.break_off(Stop::After(bytes), Ending::Reset),
+            Fault::OneByteBody => self.break_off(Stop::After(1), Ending::Fin),
+            Fault::BodyShortByOne => self.break_off(Stop::BeforeEnd(1), Ending::Fin),
+            Fault::Stall(bytes) => self.break_off(Stop::After(bytes), Ending::Silence),
+            Fault::CloseBeforeFirstByte => self.open_with(Opening::Nothing),
+            Fault::GarbageHead => self.open_with(Opening::Garbage),
+            Fault::TruncatedHead => self.open_with(Opening::HalfAHead),
+            Fault::Status { code, retry_after, body } => {
+                self.instead = Some(Instead::Status { code, retry_after, body });
+            }
+            Fault::NotSatisfiable => self.instead = Some(Instead::NotSatisfiable),
+            Fault::Redirect(location) => self.instead = Some(Instead::Redirect(location)),
+            Fault::ShortRange(bytes) => self.range_bytes_max = Some(bytes),
+            Fault::WrongContentRange(lie) => self.content_range = Some(lie),
+            Fault::FlipBit(offset) => self.flip = Some(offset),
+            Fault::ChangedVersion(blob) => self.replace = Some(blob),
+            Fault::ChangeDuringBody { after, blob } => self.swap = Some((after, blob)),
+            Fault::NoRangeSupport => self.ignore_range = true,
+            Fault::HoldAfter { bytes, gate } => self.hold = Some((bytes, gate)),
+            Fault::LieAboutLength(delta) => self.length_delta = delta,
+            Fault::SlowDrip { bytes, interval_ms } => self.drip = Some((bytes, interval_ms)),
+        }
+    }
+
+    fn break_off(&mut self, stop: Stop, ending: Ending) {
+        self.stop = stop;
+        self.ending = ending;
+    }
+
+    fn open_with(&mut self, opening: Opening) {
+        self.opening = opening;
+        self.ending = Ending::Fin;
+    }
+}

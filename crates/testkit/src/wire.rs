@@ -1,0 +1,94 @@
+//! The byte stream of one connection, plain or TLS, and the ways it can end.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::server::TlsStream;
+
+/// A connection's stream.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Wire {
+    fn tcp(&mut self) -> &mut TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_mut().0,
+        }
+    }
+
+    /// Reads some bytes behind those in `buffer`; 0 is the end.
+    pub(crate) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => tcp.read_buf(buffer).await,
+            Self::Tls(tls) => tls.read_buf(buffer).await,
+        }
+    }
+
+    /// Writes some of `bytes`, straight from where they lie if plain.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = match self {
+            Self::Plain(tcp) => tcp.write(bytes).await?,
+            Self::Tls(tls) => tls.write(bytes).await?,
+        };
+        if count == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(count) }
+    }
+
+    pub(crate) async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self.write(bytes).await?;
+            bytes = bytes.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Hands everything written to the kernel.
+    pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Tls(tls) => tls.flush().await,
+        }
+    }
+
+    /// Ends politely: `close_notify` if TLS, then FIN.
+    pub(crate) async fn close(mut self) -> io::Result<()> {
+        match &mut self {
+            Self::Plain(tcp) => tcp.shutdown().await,
+            Self::Tls(tls) => tls.shutdown().await,
+        }
+    }
+
+    /// Ends as a cut line does: FIN, and nothing else.
+    pub(crate) async fn cut(mut self) -> io::Result<()> {
+        self.tcp().shutdown().await
+    }
+
+    /// Ends with RST.
+    pub(crate) fn reset(mut self) -> io::Result<()> {
+        // With a linger time of zero the close that follows sends RST and drops what is unsent.
+        self.tcp().set_zero_linger()
+    }
+
+    /// Waits until the client closes, reading and dropping what it may still send.
+    pub(crate) async fn drain(&mut self) {
+        let mut dropped = BytesMut::with_capacity(1024);
+        while matches!(self.read(&mut dropped).await, Ok(count) if count > 0) {
+            dropped.clear();
+        }
+    }
+
+    /// Waits until the client closes; for ever if it sends something instead.
+    pub(crate) async fn gone(&mut self) {
+        let mut byte = [0];
+        if matches!(self.tcp().peek(&mut byte).await, Ok(count) if count > 0) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
