@@ -214,6 +214,9 @@ mod tests {
         assert_eq!(split_point(0..16 * MIB, 4 * MIB), Some(8 * MIB));
         assert_eq!(split_point(0..8 * MIB, 4 * MIB), Some(4 * MIB));
         assert_eq!(split_point(0..8 * MIB - 1, 4 * MIB), None);
+        // A page boundary gives way to the smallest half.
+        assert_eq!(split_point(0..10_000, 4_000), Some(4096));
+        assert_eq!(split_point(0..10_000, 5_000), Some(5_000));
         assert_eq!(split_point(0..1, 0), None);
         assert_eq!(split_point(5..5, 0), None);
         assert_eq!(split_point(std::ops::Range { start: 9, end: 2 }, 0), None);

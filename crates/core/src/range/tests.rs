@@ -67,6 +67,7 @@ fn resolving_clips_at_the_end_and_refuses_what_lies_beyond() {
 
 #[test]
 fn shifting_limiting_and_going_on() {
+    assert_eq!(ByteRange::All.shift(0), Ok(ByteRange::All));
     assert_eq!(ByteRange::All.shift(5), Ok(ByteRange::From(5)));
     assert_eq!(ByteRange::Bounded(1..4).shift(5), Ok(ByteRange::Bounded(6..9)));
     assert_eq!(ByteRange::Last(5).shift(1), Err(RangeError::LengthUnknown { n: 5 }));

@@ -26,6 +26,7 @@ fn run(
     let (mut requests, mut delivered) = (0, 0);
     loop {
         requests += 1;
+        assert!(requests < 10_000, "never given up");
         now += ms(1);
         let n = bytes_per_response.min(len - delivered);
         retry.on_bytes(n);
@@ -74,6 +75,28 @@ fn progress_starts_the_count_again() {
     retry.on_bytes(32 * 1024);
     let _ = retry.on_interruption(RetryClass::Now, ms(0));
     assert_eq!(retry.attempt(), 3);
+}
+
+#[test]
+fn nothing_at_all_is_never_progress() {
+    let policy = RetryPolicy { progress_bytes_min: 0, ..seeded() };
+    let (requests, _, end) = run(&policy, 1 << 40, 0, RetryClass::Now);
+    assert_eq!((requests, end), (8, Some(GiveUpReason::AttemptsExhausted { attempts: 8 })));
+}
+
+#[test]
+fn clients_told_to_wait_alike_do_not_come_back_together() {
+    let delays: std::collections::HashSet<Duration> = (0..20)
+        .map(|seed| {
+            let policy = RetryPolicy { seed: Some(seed), ..RetryPolicy::default() };
+            let mut retry = Retry::new(&policy, ms(0));
+            match retry.on_interruption(RetryClass::After(ms(5000)), ms(0)) {
+                RetryDecision::After(delay) => delay,
+                RetryDecision::GiveUp(reason) => panic!("gave up: {reason}"),
+            }
+        })
+        .collect();
+    assert!(delays.len() > 15, "{delays:?}");
 }
 
 #[test]
