@@ -141,20 +141,21 @@ impl Connection {
             keep_alive: request.keeps_alive() && self.requests < requests_max,
         };
         let ending = delivery.send(answer).await;
+        if matches!(ending, Ok(Ending::Silence)) {
+            // A stalled answer is still being answered.
+            self.wire.drain().await;
+        }
         drop(entry);
         drop(in_service);
         ending
     }
 
-    async fn end(mut self, ending: Ending) -> io::Result<()> {
+    async fn end(self, ending: Ending) -> io::Result<()> {
         match ending {
-            Ending::KeepAlive => self.wire.close().await,
-            Ending::Fin => self.wire.cut().await,
+            Ending::KeepAlive | Ending::Close => self.wire.close().await,
+            // Silence ends when the client does.
+            Ending::Fin | Ending::Silence => self.wire.cut().await,
             Ending::Reset => self.wire.reset(),
-            Ending::Silence => {
-                self.wire.drain().await;
-                Ok(())
-            }
         }
     }
 }

@@ -49,13 +49,14 @@ impl Delivery<'_> {
         }
         let complete = match (self.head_only, answer.body) {
             (true, _) | (_, Body::None) => true,
-            (_, Body::Text(text)) => self.body(&Content::Memory(text), None, framing).await?,
-            (_, Body::Blob(blob, range)) => self.body(&blob.content, Some(range), framing).await?,
+            (_, Body::Text(text)) => self.text(&text).await?,
+            (_, Body::Blob(blob, range)) => self.blob(&blob.content, range, framing).await?,
         };
         self.wire.flush().await?;
         let polite = self.keep_alive && framing != Framing::UntilClose;
         Ok(match self.treatment.ending {
-            Ending::KeepAlive if !complete || !polite => Ending::Fin,
+            Ending::KeepAlive if !complete => Ending::Fin,
+            Ending::KeepAlive if !polite => Ending::Close,
             ending => ending,
         })
     }
@@ -95,14 +96,21 @@ impl Delivery<'_> {
         Ok(goes_on)
     }
 
-    /// Sends the body; `false` if less came than was promised.
-    async fn body(
+    /// Sends an error document, of which only the end can be wrong; `false` if cut short.
+    async fn text(&mut self, text: &[u8]) -> io::Result<bool> {
+        let len = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let wanted = self.treatment.stop.bytes(len);
+        write(self.wire, self.entry, slice(text, 0, wanted), Framing::ContentLength).await?;
+        Ok(self.treatment.stop == Stop::AtEnd)
+    }
+
+    /// Sends a range of the blob; `false` if less came than was promised.
+    async fn blob(
         &mut self,
         content: &Content,
-        range: Option<Range<u64>>,
+        range: Range<u64>,
         framing: Framing,
     ) -> io::Result<bool> {
-        let range = range.unwrap_or(0..content.len());
         let promised = range.end.saturating_sub(range.start);
         let exists = content.len().min(range.end).saturating_sub(range.start);
         let wanted = self.treatment.stop.bytes(promised).min(exists);
@@ -114,7 +122,8 @@ impl Delivery<'_> {
             let flip = self.treatment.flip == Some(range.start.saturating_add(sent));
             let piece = source.piece(sent, next).await?;
             if piece.is_empty() {
-                break;
+                // The content was replaced by a shorter one under way.
+                return Ok(false);
             }
             let count = u64::try_from(piece.len()).unwrap_or(u64::MAX);
             let flipped = [piece[0] ^ 1];

@@ -57,7 +57,8 @@ pub enum Fault {
     NoRangeSupport,
     /// Silence after this many bytes, until the client or the server closes.
     Stall(u64),
-    /// Silence after this many bytes until the gate opens; then the rest, unharmed.
+    /// Silence after this many bytes until the gate opens; then the rest, unharmed. A body shorter
+    /// than that never comes to the gate.
     HoldAfter {
         /// Bytes before the hold; 0 holds after the head.
         bytes: u64,

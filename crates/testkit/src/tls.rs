@@ -36,9 +36,9 @@ pub(crate) struct Identity {
 
 impl Tls {
     pub(crate) fn identity(self) -> io::Result<Identity> {
-        let issuer = Authority::new()?;
+        let issuer = Authority::new("Tidegate testkit CA")?;
         let ca_pem = match self {
-            Self::Untrusted => Authority::new()?.pem,
+            Self::Untrusted => Authority::new("Another testkit CA")?.pem,
             Self::Trusted | Self::OtherName | Self::Expired => issuer.pem.clone(),
         };
         let key = KeyPair::generate().map_err(io::Error::other)?;
@@ -78,12 +78,12 @@ struct Authority {
 }
 
 impl Authority {
-    fn new() -> io::Result<Self> {
+    fn new(name: &str) -> io::Result<Self> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params.distinguished_name.push(DnType::CommonName, "Tidegate testkit CA");
+        params.distinguished_name.push(DnType::CommonName, name);
         let pem = params.self_signed(&key).map_err(io::Error::other)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), pem })
     }

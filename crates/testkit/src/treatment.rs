@@ -72,6 +72,9 @@ pub(crate) enum Ending {
     /// The next request.
     #[default]
     KeepAlive,
+    /// The polite end that was announced.
+    Close,
+    /// FIN alone, as from a cut line.
     Fin,
     Reset,
     Silence,
