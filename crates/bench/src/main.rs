@@ -1,2 +1,29 @@
-//! Placeholder.
-fn main() {}
+//! `tidegate-bench`: measures the command `tidegate` beside the tools that people use today.
+//!
+//! What a figure is worth depends on the machine and the minute it was taken, so every
+//! subcommand runs all tools in one go, from one server that it starts itself, in turns, and
+//! reports ratios. Nothing here is part of what users install.
+
+mod fetch;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Tidegate beside its peers.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fetches one object with each tool, under several conditions.
+    Fetch(fetch::FetchOptions),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Fetch(options) => fetch::run(&options),
+    }
+}

@@ -1,0 +1,295 @@
+//! `fetch`: the same object through every tool, in turns, from one server.
+//!
+//! Noise is shared rather than removed: in every round each tool runs once, the next round
+//! starts with another one, all read the same warm object, targets are deleted and the disk is
+//! synced before each run. What a tool wrote is compared with the object, byte by byte: a wrong
+//! answer has no time.
+
+mod case;
+mod measure;
+mod object;
+mod report;
+mod server;
+mod size;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use tempfile::TempDir;
+
+use case::{Case, Sink};
+use measure::Usage;
+use object::Object;
+use report::{CaseReport, Machine, Report};
+use server::Server;
+use tools::{Fetch, Program, Role, Tool};
+
+/// What to measure, and where to put the results.
+#[derive(Debug, Args)]
+pub(crate) struct FetchOptions {
+    /// Length of the object: a number with KiB, MiB, GiB or nothing
+    #[arg(long, default_value = "2GiB", value_parser = size::parse)]
+    size: u64,
+    /// Runs of each tool in each case; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// Conditions to measure under; without it the five that matter most
+    #[arg(long, value_enum, value_delimiter = ',')]
+    cases: Vec<Case>,
+    /// Tools to measure; without it all that are installed
+    #[arg(long, value_enum, value_delimiter = ',')]
+    tools: Vec<Tool>,
+    /// Folder on the disk to measure; without it, one for temporary files that is on a disk
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The command `tidegate` to measure; without it, the one of this build
+    #[arg(long)]
+    tidegate: Option<PathBuf>,
+    /// Write the figures of every run as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write the tables as Markdown; they go to standard output too
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+}
+
+/// Folders that live as long as the measurement.
+struct Scratch {
+    disk: TempDir,
+    tmpfs: Option<TempDir>,
+}
+
+/// Measures, and prints and writes the report.
+pub(crate) fn run(options: &FetchOptions) -> Result<()> {
+    let cases = if options.cases.is_empty() { &Case::DEFAULTS[..] } else { &options.cases };
+    let tools = if options.tools.is_empty() { Tool::value_variants() } else { &options.tools[..] };
+    let programs = find_programs(options, tools)?;
+    let scratch = Scratch::new(options, cases)?;
+    let folder = scratch.disk.path();
+    for name in ["served", "nginx", "home"] {
+        fs::create_dir(folder.join(name)).with_context(|| format!("creating {name}"))?;
+    }
+    progress(&format!("making an object of {} MiB", options.size >> 20));
+    let object = Object::create(folder.join("served/object"), options.size)?;
+    let server = Server::start(&folder.join("nginx"), &object)?;
+    let mut report = Report {
+        size_bytes: options.size,
+        runs: options.runs,
+        machine: Machine::read(),
+        versions: vec![("nginx".into(), server.version.clone())],
+        not_installed: not_installed(tools, &programs),
+        cases: Vec::new(),
+    };
+    let found =
+        programs.iter().map(|(name, program)| ((*name).to_owned(), program.version.clone()));
+    report.versions.extend(found);
+    for &case in cases {
+        let bench = Bench { case, server: &server, object: &object, scratch: &scratch };
+        report.cases.push(bench.measure(options.runs, tools, &programs)?);
+    }
+    drop(server);
+    publish(options, &report)
+}
+
+/// One case with all it needs.
+struct Bench<'a> {
+    case: Case,
+    server: &'a Server,
+    object: &'a Object,
+    scratch: &'a Scratch,
+}
+
+impl Bench<'_> {
+    fn measure(
+        &self,
+        rounds: u32,
+        tools: &[Tool],
+        programs: &BTreeMap<&'static str, Program>,
+    ) -> Result<CaseReport> {
+        progress(self.case.title());
+        let fits = |tool: &&Tool| {
+            tool.left_out(self.case).is_none() && programs.contains_key(tool.program())
+        };
+        let mut measured: Vec<(Tool, Vec<Usage>)> =
+            tools.iter().filter(fits).map(|tool| (*tool, Vec::new())).collect();
+        self.object.warm().context("reading the object")?;
+        for round in 0..rounds {
+            let first = round as usize % measured.len().max(1);
+            // Nobody shall always run after the same neighbour's dirty pages.
+            let (head, tail) = measured.split_at_mut(first);
+            for (tool, runs) in tail.iter_mut().chain(head) {
+                let usage = self.run_once(*tool, &programs[tool.program()])?;
+                progress(&format!(
+                    "  {:<26} {:>7.2} s wall, {:>6.2} s CPU, {:>4} MiB",
+                    tool.label(),
+                    usage.wall_s,
+                    usage.cpu_s,
+                    usage.rss_kib_max >> 10
+                ));
+                runs.push(usage);
+            }
+        }
+        let left_out = tools
+            .iter()
+            .filter_map(|tool| tool.left_out(self.case).map(|reason| (*tool, reason)))
+            .collect();
+        Ok(CaseReport::new(self.case, self.object.len_bytes, measured, left_out))
+    }
+
+    fn run_once(&self, tool: Tool, program: &Program) -> Result<Usage> {
+        let parent = match self.case.sink() {
+            Sink::Tmpfs => self.scratch.tmpfs.as_ref().unwrap_or(&self.scratch.disk).path(),
+            Sink::Null | Sink::Disk => self.scratch.disk.path(),
+        };
+        let out = TempDir::with_prefix_in("out.", parent).context("creating a target folder")?;
+        let target = match self.case.sink() {
+            Sink::Null => PathBuf::from("/dev/null"),
+            Sink::Disk | Sink::Tmpfs => out.path().join("target"),
+        };
+        let home = self.scratch.disk.path().join("home");
+        let fetch = Fetch {
+            case: self.case,
+            server: self.server,
+            object: self.object,
+            target: &target,
+            home: &home,
+        };
+        let mut run = fetch.run(tool, program)?;
+        // What the run before left in memory would be written out during this one.
+        rustix::fs::sync();
+        let usage = run.measure()?;
+        if self.case.sink() != Sink::Null && tool != Tool::CurlX32 {
+            self.object
+                .ensure_same(&target)
+                .with_context(|| format!("{} is wrong", tool.label()))?;
+        }
+        Ok(usage)
+    }
+}
+
+impl Scratch {
+    fn new(options: &FetchOptions, cases: &[Case]) -> Result<Self> {
+        let folder = match &options.dir {
+            Some(folder) => folder.clone(),
+            None => disk_folder()?,
+        };
+        let disk = TempDir::with_prefix_in("tidegate-bench.", &folder)
+            .with_context(|| format!("creating a folder in {}", folder.display()))?;
+        let tmpfs = cases.iter().any(|case| case.sink() == Sink::Tmpfs);
+        let tmpfs = tmpfs
+            .then(|| TempDir::with_prefix_in("tidegate-bench.", "/dev/shm"))
+            .transpose()
+            .context("creating a folder in /dev/shm")?;
+        Ok(Self { disk, tmpfs })
+    }
+}
+
+/// A folder for temporary files that is not in memory.
+fn disk_folder() -> Result<PathBuf> {
+    // From linux/magic.h.
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
+    let on_disk = |folder: &PathBuf| {
+        rustix::fs::statfs(folder).is_ok_and(|system| system.f_type != TMPFS_MAGIC)
+    };
+    candidates.into_iter().find(on_disk).context("no folder on a disk was found; name one: --dir")
+}
+
+/// The installed ones of the programs behind `tools`. Without our own there is nothing to
+/// measure.
+fn find_programs(
+    options: &FetchOptions,
+    tools: &[Tool],
+) -> Result<BTreeMap<&'static str, Program>> {
+    let mut programs = BTreeMap::new();
+    for tool in tools {
+        let name = tool.program();
+        if programs.contains_key(name) {
+            continue;
+        }
+        let program = match tool.role() {
+            Role::Ours => Some(find_tidegate(options)?),
+            Role::Peer | Role::Reference => Program::find(name),
+        };
+        if let Some(program) = program {
+            programs.insert(name, program);
+        }
+    }
+    ensure!(!programs.is_empty(), "none of these tools is installed");
+    Ok(programs)
+}
+
+fn find_tidegate(options: &FetchOptions) -> Result<Program> {
+    let path = match &options.tidegate {
+        Some(path) => path.clone(),
+        None => build_tidegate()?,
+    };
+    Program::at(path.clone())
+        .with_context(|| format!("{} does not answer --version", path.display()))
+}
+
+/// The release binary in the target folder that this program lies in, brought up to date.
+fn build_tidegate() -> Result<PathBuf> {
+    if cfg!(debug_assertions) {
+        bail!("an unoptimised build measures nothing: cargo run --release -p tidegate-bench");
+    }
+    let this = std::env::current_exe().context("finding this program")?;
+    let release = this.parent().context("this program lies nowhere")?;
+    let target = release.parent().context("this program lies in no target folder")?;
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    // Always, not only when it is missing: a stale binary would be measured without a word.
+    progress("building tidegate");
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--release", "--quiet", "--package", "tidegate-cli", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target)
+        .status()
+        .context("starting cargo to build tidegate; --tidegate names a binary instead")?;
+    ensure!(status.success(), "building tidegate: {status}");
+    Ok(release.join("tidegate"))
+}
+
+fn not_installed(tools: &[Tool], found: &BTreeMap<&str, Program>) -> Vec<&'static str> {
+    let mut missing: Vec<_> = tools.iter().map(|tool| tool.program()).collect();
+    missing.retain(|name| !found.contains_key(name));
+    missing.dedup();
+    missing
+}
+
+impl Machine {
+    fn read() -> Self {
+        let line = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let cpus = line("/proc/cpuinfo");
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        Self {
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            processor: model.map_or("unknown", |(_, name)| name).into(),
+            kernel: line("/proc/sys/kernel/osrelease").trim().into(),
+        }
+    }
+}
+
+fn publish(options: &FetchOptions, report: &Report) -> Result<()> {
+    let markdown = report.to_markdown();
+    if let Some(path) = &options.markdown {
+        fs::write(path, &markdown).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(report)? + "\n";
+        fs::write(path, json).with_context(|| format!("writing {}", path.display()))?;
+    }
+    io::stdout().write_all(markdown.as_bytes()).context("printing the tables")
+}
+
+/// A line for whoever waits; the tables are what standard output is for.
+fn progress(line: &str) {
+    // Nobody who closed standard error misses it.
+    let _ = writeln!(io::stderr(), "{line}");
+}
