@@ -160,17 +160,23 @@ proptest! {
 
     /// Delivering the first n bytes and then what is left is delivering the range.
     #[test]
-    fn limit_and_after_are_halves(range in any_range(), n in any::<u64>(), len in 0..2000_u64) {
-        let whole = range.resolve(len);
-        let halves = (range.limit(n), range.after(n));
-        if let (Ok(whole), (Ok(first), Ok(rest))) = (whole, halves) {
-            // Past the blob's end there is no rest, and Last(n) speaks only of long enough blobs.
-            prop_assume!(n <= whole.end - whole.start);
-            prop_assume!(!matches!(range, ByteRange::Last(last) if last > len));
-            let (first, rest) = (first.resolve(len).unwrap(), rest.resolve(len).unwrap());
-            prop_assert_eq!(first.start, whole.start);
-            prop_assert_eq!(first.end, rest.start);
-            prop_assert_eq!(rest.end, whole.end);
+    fn limit_and_after_are_halves(
+        kind in 0..4_u8, start in 0..900_u64, wanted in 0..900_u64, len in 900..2000_u64, cut in 0..=100_u64,
+    ) {
+        let range = match kind {
+            0 => ByteRange::All,
+            1 => ByteRange::From(start),
+            2 => ByteRange::first_from(start, wanted).unwrap(),
+            _ => ByteRange::Last(wanted),
+        };
+        let whole = range.resolve(len).unwrap();
+        let n = (whole.end - whole.start) * cut / 100;
+        let rest = range.after(n).unwrap().resolve(len).unwrap();
+        prop_assert_eq!(rest, whole.start + n..whole.end);
+        match range.limit(n) {
+            Ok(first) => prop_assert_eq!(first.resolve(len).unwrap(), whole.start..whole.start + n),
+            // The first of the last bytes cannot be asked for alone.
+            Err(error) => prop_assert_eq!(error, RangeError::LengthUnknown { n: wanted }),
         }
     }
 
