@@ -33,10 +33,20 @@ check() {
   else
     failed=$((failed + 1))
     printf 'FAIL  %s (exit %s)\n' "$name" "$code"
-    (cd "$folder" && tail -n 20 "$output" messages error report.json stat.json 2>/dev/null || true) |
-      sed 's/^/      | /'
+    show_outputs "$folder" "$output" | sed 's/^/      | /'
   fi
   rm -rf "$folder"
+}
+
+# show_outputs FOLDER FILE: the ends of that file and of what the case has kept of the command's.
+show_outputs() {
+  local file
+  for file in "$2" "$1"/{messages,error,report.json,stat.json}; do
+    if [[ -s $file ]]; then
+      printf '%s:\n' "${file##*/}"
+      tail -n 20 "$file"
+    fi
+  done
 }
 
 # fail MESSAGE: end the case.

@@ -4,13 +4,15 @@
 
 fake_gcs_server_version=v1.56.1
 versitygw_version=v1.8.0
+azurite_version=3.37.0
 boto3_version=1.44.5
+azure_storage_blob_version=12.31.1
 
 # install_all: everything, or a message that names what could not be had.
 install_all() {
   mkdir -p "$cache/bin"
   local what
-  for what in debian_packages go_servers python_clients; do
+  for what in debian_packages go_servers npm_servers python_clients; do
     "install_$what" || {
       printf 'could not install %s: the interoperation tests need them\n' "${what/_/ }" >&2
       return 1
@@ -26,10 +28,11 @@ install_debian_packages() {
   have curl || missing+=(curl)
   have python3 || missing+=(python3 python3-venv)
   have go || missing+=(golang-go)
+  have npm || missing+=(nodejs npm)
   ((${#missing[@]} == 0)) && return
   local as_root=()
   (($(id -u) == 0)) || as_root=(sudo)
-  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get update -qq || return 1
   # Debian starts nginx on port 80 when it is installed; these tests start their own.
   DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 "${as_root[@]}" \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$work/apt.log" 2>&1 || {
@@ -57,16 +60,27 @@ go_install() {
   }
 }
 
-# The AWS SDK writes the objects, so that what we read is what its users have.
+install_npm_servers() {
+  local package=$cache/npm/node_modules/azurite/package.json
+  grep -qs "\"version\": \"$azurite_version\"" "$package" && return
+  printf '      installing azurite %s\n' "$azurite_version"
+  npm install --silent --no-fund --no-audit --no-save --prefix "$cache/npm" \
+    "azurite@$azurite_version" >"$work/npm.log" 2>&1 || {
+    tail -n 20 "$work/npm.log" >&2
+    return 1
+  }
+}
+
+# The clouds' own SDKs write the objects, so that what we read is what their users have.
 install_python_clients() {
   local python=$cache/venv/bin/python
-  if [[ ! -x $python ]]; then
-    python3 -m venv "$cache/venv" || return 1
-  fi
-  "$python" -c "import boto3; assert boto3.__version__ == '$boto3_version'" 2>/dev/null && return
-  printf '      installing boto3 %s\n' "$boto3_version"
   # The extra brings the C implementation of CRC64-NVME, without which the SDK sends none.
-  "$python" -m pip install --quiet --disable-pip-version-check "boto3[crt]==$boto3_version"
+  local clients=("boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version")
+  [[ -x $python ]] || python3 -m venv "$cache/venv" || return 1
+  [[ $(cat "$cache/venv/clients" 2>/dev/null) == "${clients[*]}" ]] && return
+  printf '      installing %s\n' "${clients[*]}"
+  "$python" -m pip install --quiet --disable-pip-version-check "${clients[@]}" &&
+    echo "${clients[*]}" >"$cache/venv/clients"
 }
 
 have() {
