@@ -199,7 +199,7 @@ impl Blob {
         })
     }
 
-    /// S3's version id: opaque, not a number.
+    /// The version id of S3 and Azure: opaque, not a number.
     pub fn version_id(&self) -> String {
         format!("v.{:016x}", mix(self.version))
     }

@@ -11,6 +11,23 @@
 //! * What goes wrong is decided by rules or by a seed, never by the clock, so a failure repeats.
 //! * Every task belongs to the [`Server`] and ends with it.
 //!
+//! ```
+//! use tidegate_testkit::{Blob, Fault, Flavour, Rule, Server, ServerOptions, pseudo_random};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let server = Server::start(ServerOptions::of(Flavour::Gcs)).await?;
+//! server.put("/bucket/key", Blob::new(pseudo_random(1_000_000, 1)));
+//! // The second request for the key is cut after 4096 bytes of its body.
+//! server.script().push(Rule::new(Fault::CutAfter(4096)).path("/bucket/key").nth(2));
+//! // ... fetch from server.url("/bucket/key") and assert on the bytes and on ...
+//! server.idle().await;
+//! assert_eq!(server.log().len(), server.requests());
+//! # Ok(())
+//! # }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.unwrap().block_on(example()).unwrap();
+//! ```
+//!
 //! It is not for production: it has no access control, and its checksums are whatever the
 //! test asked them to be.
 

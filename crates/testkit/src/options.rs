@@ -25,7 +25,7 @@ pub struct ServerOptions {
     /// How bodies are delimited.
     pub framing: Framing,
     /// Whether replaced versions stay readable by their version, as in a versioned bucket. If not,
-    /// only the current one is, and S3 sends no version id.
+    /// only the current one is, and S3 and Azure send no version id.
     pub versioning: bool,
     /// Requests after which a connection is closed politely, with `Connection: close`.
     pub requests_per_connection_max: Option<u64>,

@@ -11,6 +11,7 @@ use crate::{
     head::Head,
     options::ServerOptions,
     request::Request,
+    store::Selector,
 };
 
 /// The version of the API that is claimed to a client that names none.
@@ -21,6 +22,12 @@ pub(super) struct Azure;
 impl Dialect for Azure {
     fn range<'a>(&self, request: &'a Request) -> Option<&'a str> {
         request.field("x-ms-range").or_else(|| request.field("range"))
+    }
+
+    fn selector(&self, request: &Request) -> Selector {
+        request
+            .parameter("versionid")
+            .map_or(Selector::Latest, |id| Selector::VersionId(id.to_owned()))
     }
 
     fn bucket_segments(&self) -> usize {
@@ -38,6 +45,9 @@ impl Dialect for Azure {
         let version = view.request.field("x-ms-version").unwrap_or(API_VERSION);
         head.add("x-ms-version", version);
         head.add("x-ms-blob-type", "BlockBlob");
+        if view.options.versioning {
+            head.add("x-ms-version-id", view.blob.version_id());
+        }
         head.add("x-ms-server-encrypted", "true");
         if let Some(sum) = view.sums.get(Kind::Md5) {
             let name = if view.whole { "Content-MD5" } else { "x-ms-blob-content-md5" };

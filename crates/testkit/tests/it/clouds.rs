@@ -89,16 +89,22 @@ async fn s3_multipart_has_a_checksum_of_checksums() {
 }
 
 #[tokio::test]
-async fn s3_serves_versions_by_their_ids() {
-    let server = start(Flavour::S3, true).await;
-    server.put("/b/k", Blob::new(&b"old"[..]));
-    let id = get(&server, "/b/k", &[]).await.field("x-amz-version-id").unwrap().to_owned();
-    server.replace("/b/k", Blob::new(&b"new"[..]));
-    assert_eq!(get(&server, "/b/k", &[]).await.text(), "new");
-    assert_eq!(get(&server, &format!("/b/k?versionId={id}"), &[]).await.text(), "old");
-    let missing = get(&server, "/b/k?versionId=none", &[]).await;
-    assert_eq!(missing.status, 404);
-    assert!(missing.text().contains("<Code>NoSuchVersion</Code>"));
+async fn s3_and_azure_serve_versions_by_their_ids() {
+    let cases = [
+        (Flavour::S3, "/b/k", "x-amz-version-id", "versionId"),
+        (Flavour::Azure, "/a/b/k", "x-ms-version-id", "versionid"),
+    ];
+    for (flavour, path, field, parameter) in cases {
+        let server = start(flavour, true).await;
+        server.put(path, Blob::new(&b"old"[..]));
+        let id = get(&server, path, &[]).await.field(field).unwrap().to_owned();
+        server.replace(path, Blob::new(&b"new"[..]));
+        assert_eq!(get(&server, path, &[]).await.text(), "new");
+        assert_eq!(get(&server, &format!("{path}?{parameter}={id}"), &[]).await.text(), "old");
+        let missing = get(&server, &format!("{path}?{parameter}=none"), &[]).await;
+        assert_eq!(missing.status, 404);
+        assert_eq!(missing.text().contains("<Code>NoSuchVersion</Code>"), flavour == Flavour::S3);
+    }
 }
 
 #[tokio::test]

@@ -178,3 +178,33 @@ async fn a_connection_ends_politely_after_its_share_of_requests() {
     assert_eq!((last.field("connection"), &last.body), (Some("close"), &data));
     assert_eq!(client.more().await, Some(End::Fin));
 }
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let (server, data) = serving(100_000, ServerOptions::default()).await;
+    let mut client = Client::connect(&server).await;
+    let ranges = [0..50_000, 50_000..50_001, 50_001..100_000];
+    for range in &ranges {
+        let field = format!("Range: bytes={}-{}", range.start, range.end - 1);
+        client.send("GET", "/data", &[&field, "Content-Length: 0"]).await;
+    }
+    for range in ranges {
+        assert_eq!(client.reply(false).await.body, data[range]);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_wants_to_end_gets_its_end() {
+    let (server, data) = serving(10, ServerOptions::default()).await;
+    let mut client = Client::connect(&server).await;
+    let reply = client.ask("GET", "/data", &["Connection: close"]).await;
+    assert_eq!((&reply.body, reply.end), (&data, End::Complete));
+    assert_eq!(client.more().await, Some(End::Fin));
+    let chunked = ServerOptions { framing: Framing::Chunked, ..ServerOptions::default() };
+    let (server, data) = serving(10, chunked).await;
+    let mut client = Client::connect(&server).await;
+    let old = b"GET /data HTTP/1.0\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut client.stream, old).await.unwrap();
+    let reply = client.reply(false).await;
+    assert_eq!((reply.field("transfer-encoding"), &reply.body, reply.end), (None, &data, End::Fin));
+}
