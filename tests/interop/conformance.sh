@@ -59,8 +59,7 @@ cats_whole() {
   local url=$1 blob=$2
   shift 2
   # Through `cat`, so that standard output is a pipe and not a file.
-  tg cat --quiet "$@" "$url" | cat >received
-  expect_equal 'exit code of cat' "${PIPESTATUS[0]}" 0
+  tg cat --quiet "$@" "$url" | cat >received || fail "exit code ${PIPESTATUS[0]}, expected 0"
   expect_same_file received "$blobs/$blob"
 }
 

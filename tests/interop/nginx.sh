@@ -53,17 +53,26 @@ nginx_requests_done() {
 }
 
 nginx_suite() {
-  local plain no_ranges packed
-  read -r plain no_ranges packed refused <<<"$(free_ports 4)"
+  local plain no_ranges packed no_length refused
+  read -r plain no_ranges packed no_length refused <<<"$(free_ports 5)"
+  printf 'reader:%s\n' "$(openssl passwd -apr1 open-sesame)" >"$work/passwords"
   nginx_start plain "
   server {
     listen 127.0.0.1:$plain;
     root $blobs;
     location /forbidden { deny all; }
-    location /private { auth_basic private; auth_basic_user_file /dev/null; }
+    location /private/ {
+      alias $blobs/;
+      auth_basic private;
+      auth_basic_user_file $work/passwords;
+    }
+    location /elsewhere { return 307 http://127.0.0.1:$plain/moved-once; }
+    location /moved-once { return 301 /small; }
+    location /circle { return 302 /circle; }
   }
   server { listen 127.0.0.1:$no_ranges; root $blobs; max_ranges 0; }
   server { listen 127.0.0.1:$packed; root $blobs; gzip on; gzip_types *; gzip_min_length 1; }
+  server { listen 127.0.0.1:$no_length; root $blobs; ssi on; ssi_types *; ssi_min_file_chunk 1m; }
 "
   local base=http://127.0.0.1:$plain
   conformance nginx "$base"
@@ -71,12 +80,18 @@ nginx_suite() {
   check 'nginx: several sources into a folder' nginx_copies_several "$base"
   check 'nginx: a hash given by hand is checked' nginx_checks_sha256 "$base/small"
   check 'nginx: 403 and 401 are no access' nginx_no_access "$base"
+  check 'nginx: basic authentication from the URL' \
+    copies "http://reader:open-sesame@127.0.0.1:$plain/private/small" small
+  check 'nginx: redirects are followed' copies "$base/elsewhere" small
+  check 'nginx: redirects in a circle are an error' nginx_circle "$base/circle"
   check 'nginx: without ranges falls back to one stream' \
     nginx_falls_back "http://127.0.0.1:$no_ranges/large"
   check 'nginx: with compression on delivers the stored bytes' \
     copies "http://127.0.0.1:$packed/large" large
+  check 'nginx: an answer without a length' nginx_no_length "http://127.0.0.1:$no_length/small"
   check 'nginx: refused connection' nginx_refused "http://127.0.0.1:$refused/small"
   check 'nginx: killed workers are survived' nginx_workers_killed
+  check 'nginx: Ctrl-C cancels, the next run resumes' nginx_cancelled
   check 'nginx: resume after kill -9' nginx_resumes
   check 'nginx: resume after kill -9 starts again when the blob has changed' nginx_resumes_changed
   check 'nginx: a blob that changes meanwhile is an error' nginx_changed
@@ -110,7 +125,7 @@ nginx_checks_sha256() {
 nginx_no_access() {
   mkdir out
   local path
-  for path in forbidden private; do
+  for path in forbidden private/small; do
     expect_exit 6 tg cp --json "$1/$path" out/target >report.json 2>error
     expect_clean out
     expect_exit 6 tg cat --quiet "$1/$path" >received 2>error
@@ -124,6 +139,22 @@ nginx_falls_back() {
   expect_same_file out/target "$blobs/large"
   expect_clean out target
   expect_mentions messages 'range'
+}
+
+nginx_circle() {
+  mkdir out
+  expect_exit 1 tg cp --json "$1" out/target >report.json 2>error
+  expect_mentions report.json 'redirect'
+  expect_clean out
+}
+
+nginx_no_length() {
+  # Else this would test nothing.
+  ! curl -sI "$1" | grep -qi '^content-length' || fail 'nginx gives a length after all'
+  mkdir out
+  expect_exit 0 tg cp --json "$1" out/target >report.json 2>messages
+  expect_same_file out/target "$blobs/small"
+  expect_clean out target
 }
 
 nginx_refused() {
@@ -149,7 +180,8 @@ nginx_slow() {
 
 # begin_copy: a cp in the background, and back when it has some requests behind it.
 begin_copy() {
-  "$tidegate" cp --json "$slow_url" out/target >report.json 2>messages &
+  # A script's background commands ignore Ctrl-C unless told otherwise.
+  env --default-signal=INT "$tidegate" cp --json "$slow_url" out/target >report.json 2>messages &
   copy_pid=$!
   spawned+=("$copy_pid")
   until_true 60 begun_or_gone || fail 'no request was done in time'
@@ -173,19 +205,16 @@ nginx_workers_killed() {
   (($(field report.json restarts) > 0)) || fail 'no restart was reported'
 }
 
-# kill_copy: by SIGKILL, mid-way; leaves one part file and nothing under the final name.
-kill_copy() {
-  begin_copy
-  kill -KILL "$copy_pid"
-  wait "$copy_pid" || true
+# expect_part: one part file, and nothing under the final name.
+expect_part() {
   [[ ! -e out/target ]] || fail 'the target appeared before it was whole'
   ls -lA out
   (($(find out -type f -size +1M | wc -l) == 1)) || fail 'not one part file'
 }
 
-nginx_resumes() {
-  nginx_slow
-  kill_copy
+# expect_resumed: the same command again, after the server, stopped and started, has forgotten
+# what it sent before; fetches only what was missing.
+expect_resumed() {
   stop "$nginx_pid"
   local first second size
   first=$(nginx_bytes_sent)
@@ -196,14 +225,39 @@ nginx_resumes() {
   stop "$nginx_pid"
   second=$(nginx_bytes_sent)
   size=$(stat -c %s "$blobs/large")
-  echo "sent before the kill $first, after $second, of $size"
+  echo "sent before $first, after $second, of $size"
   expect_same_file out/target "$blobs/large"
   expect_clean out target
   ((second < size * 95 / 100)) || fail "fetched $second bytes of $size again"
 }
 
+nginx_cancelled() {
+  nginx_slow
+  begin_copy
+  kill -INT "$copy_pid"
+  expect_exit 8 wait "$copy_pid"
+  expect_equal kind "$(field report.json error.kind)" cancelled
+  expect_mentions report.json 'resume'
+  expect_part
+  expect_resumed
+}
+
+nginx_resumes() {
+  nginx_slow
+  begin_copy
+  kill_copy
+  expect_part
+  expect_resumed
+}
+
+kill_copy() {
+  kill -KILL "$copy_pid"
+  wait "$copy_pid" || true
+}
+
 nginx_resumes_changed() {
   nginx_slow
+  begin_copy
   kill_copy
   make_blob www/new $((40 * 1024 * 1024)) 4
   mv www/new www/blob
