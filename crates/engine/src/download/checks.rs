@@ -1,0 +1,178 @@
+//! Which checksums are computed on the way, and what they prove at the end.
+//!
+//! A CRC is always computed, shard by shard, and combined: it costs next to nothing, and the
+//! journal needs it. Where the remote keeps a CRC of the whole blob, it is that one, and agreeing
+//! with it is the proof. Where it keeps only a hash, or the user gives one, the bytes are hashed
+//! in order beside the transfer. A checksum of parts' checksums proves nothing about bytes, and
+//! says so.
+
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Coverage, CrcAlgorithm};
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::BlobInfo;
+
+#[derive(Clone, Debug)]
+pub(super) struct Checks {
+    /// The CRC that shards compute.
+    pub(super) crc: CrcAlgorithm,
+    /// What is computed in order besides.
+    pub(super) hashes: Vec<ChecksumAlgorithm>,
+    expected: Vec<Checksum>,
+    unverified: Option<String>,
+}
+
+/// What was proven of a blob.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proof {
+    pub(super) computed: Vec<Checksum>,
+    pub(super) verified: Vec<Checksum>,
+    pub(super) unverified: Option<String>,
+}
+
+impl Checks {
+    /// Chooses for a blob of which the remote says `info`. `journal` is the CRC that an earlier
+    /// run's journal holds; `lookup` says why the remote's checksums could not be had.
+    pub(super) fn choose(
+        info: &BlobInfo,
+        by_hand: &[Checksum],
+        journal: Option<CrcAlgorithm>,
+        lookup: Option<String>,
+    ) -> Result<Self> {
+        let stored = info
+            .checksums
+            .iter()
+            .filter(|stored| stored.is_verifiable())
+            .min_by_key(|stored| stored.checksum.algorithm().preference());
+        let stored_crc = stored.and_then(|stored| stored.checksum.algorithm().crc());
+        let crc = journal.or(stored_crc).unwrap_or(CrcAlgorithm::Crc32c);
+        let expected: Vec<Checksum> =
+            by_hand.iter().chain(stored.map(|stored| &stored.checksum)).cloned().collect();
+        let mut hashes: Vec<ChecksumAlgorithm> = Vec::new();
+        for algorithm in expected.iter().map(Checksum::algorithm) {
+            if !algorithm.is_computable() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    Operation::Verify,
+                    algorithm.name(),
+                    "this checksum cannot be computed",
+                ));
+            }
+            if algorithm != crc.algorithm() && !hashes.contains(&algorithm) {
+                hashes.push(algorithm);
+            }
+        }
+        let unverified = expected.is_empty().then(|| lookup.unwrap_or_else(|| why_none(info)));
+        Ok(Self { crc, hashes, expected, unverified })
+    }
+
+    /// For a part of a blob, of which nothing can be proven.
+    pub(super) fn none(reason: &str) -> Self {
+        Self {
+            crc: CrcAlgorithm::Crc32c,
+            hashes: Vec::new(),
+            expected: Vec::new(),
+            unverified: Some(reason.to_owned()),
+        }
+    }
+
+    pub(super) fn hashers(&self) -> Vec<Checksummer> {
+        self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok()).collect()
+    }
+
+    /// Compares what was computed with what is expected of `target`.
+    pub(super) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
+        let mut verified = Vec::new();
+        for expected in &self.expected {
+            let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
+            match actual {
+                Some(actual) if actual == expected => verified.push(expected.clone()),
+                actual => {
+                    let got = actual.map_or("nothing".to_owned(), ToString::to_string);
+                    return Err(Error::new(
+                        ErrorKind::Integrity,
+                        Operation::Verify,
+                        target,
+                        format!("expected {expected}, got {got}"),
+                    ));
+                }
+            }
+        }
+        Ok(Proof { computed, verified, unverified: self.unverified.clone() })
+    }
+}
+
+fn why_none(info: &BlobInfo) -> String {
+    let composite = info
+        .checksums
+        .iter()
+        .find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
+    match composite {
+        Some(stored) => format!(
+            "the remote keeps only a composite {} of the upload's parts",
+            stored.checksum.algorithm().name()
+        ),
+        None => "the remote keeps no checksum of it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::checksum::StoredChecksum;
+
+    use super::*;
+
+    fn sum(algorithm: ChecksumAlgorithm) -> Checksum {
+        Checksummer::of(algorithm, b"abc").unwrap()
+    }
+
+    fn info(algorithms: &[(ChecksumAlgorithm, Coverage)]) -> BlobInfo {
+        let checksums = algorithms
+            .iter()
+            .map(|(algorithm, coverage)| StoredChecksum {
+                checksum: sum(*algorithm),
+                coverage: *coverage,
+            })
+            .collect();
+        BlobInfo { checksums, ..BlobInfo::default() }
+    }
+
+    #[test]
+    fn the_remotes_crc_is_preferred_to_its_hash() {
+        let info = info(&[
+            (ChecksumAlgorithm::Md5, Coverage::FullObject),
+            (ChecksumAlgorithm::Crc64Nvme, Coverage::FullObject),
+        ]);
+        let checks = Checks::choose(&info, &[], None, None).unwrap();
+        assert_eq!((checks.crc, checks.hashes.len()), (CrcAlgorithm::Crc64Nvme, 0));
+    }
+
+    #[test]
+    fn a_lone_hash_is_computed_in_order() {
+        let info = info(&[(ChecksumAlgorithm::Md5, Coverage::FullObject)]);
+        let checks = Checks::choose(&info, &[], None, None).unwrap();
+        assert_eq!(checks.hashes, [ChecksumAlgorithm::Md5]);
+        assert!(checks.prove(vec![sum(ChecksumAlgorithm::Md5)], "x").is_ok());
+        let wrong = Checksummer::of(ChecksumAlgorithm::Md5, b"abd").unwrap();
+        assert_eq!(checks.prove(vec![wrong], "x").unwrap_err().kind(), ErrorKind::Integrity);
+        assert!(checks.prove(vec![], "x").is_err(), "what was not computed proves nothing");
+    }
+
+    #[test]
+    fn a_composite_checksum_verifies_nothing_and_says_so() {
+        let composite = Coverage::Composite { parts: Some(3) };
+        let checks =
+            Checks::choose(&info(&[(ChecksumAlgorithm::Crc32c, composite)]), &[], None, None)
+                .unwrap();
+        let proof = checks.prove(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
+        assert!(proof.verified.is_empty());
+        assert!(proof.unverified.unwrap().contains("composite"));
+    }
+
+    #[test]
+    fn a_journal_of_another_crc_makes_the_remotes_be_computed_in_order() {
+        let info = info(&[(ChecksumAlgorithm::Crc64Nvme, Coverage::FullObject)]);
+        let checks = Checks::choose(&info, &[], Some(CrcAlgorithm::Crc32c), None).unwrap();
+        assert_eq!(checks.crc, CrcAlgorithm::Crc32c);
+        assert_eq!(checks.hashes, [ChecksumAlgorithm::Crc64Nvme]);
+    }
+}

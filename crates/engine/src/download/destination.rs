@@ -1,0 +1,258 @@
+//! The sink of one download from its making to its end: what is made before the first byte, and
+//! what happens to it when all bytes are there, or when they are not.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use tidegate_core::checksum::Checksum;
+
+use super::checks::{Checks, Proof};
+use super::opening::Opening;
+use super::target::{Prepared, blocking};
+use super::{DownloadOptions, cancelled};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::Location;
+use crate::sink::file::follow::{self, Progress};
+use crate::sink::file::journal::{Identity, Journal};
+use crate::sink::file::part_file::PartFile;
+use crate::sink::file::target::storage_error;
+use crate::sink::file::writer::QUEUE_BYTES;
+use crate::sink::{FileSink, MemorySink, OrderedSink, Sink};
+
+/// A sink, and the thread that hashes beside it.
+pub(super) struct Destination {
+    pub(super) sink: Sink,
+    hashing: Option<Hashing>,
+    resumable: bool,
+}
+
+type Hashing = JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
+
+impl Destination {
+    pub(super) async fn new(
+        prepared: Prepared,
+        location: &Location,
+        opening: &mut Opening,
+        checks: &Checks,
+        options: &DownloadOptions,
+    ) -> Result<Self> {
+        let plain = |sink| Self { sink, hashing: None, resumable: false };
+        let start = opening.range.start;
+        match prepared {
+            Prepared::File { part, .. } => {
+                Self::file(part, location, opening, checks, options).await
+            }
+            Prepared::Writer { writer, name } => {
+                let sink = OrderedSink::new(start, writer, checks.hashers(), name)?;
+                Ok(plain(Sink::Ordered(sink)))
+            }
+            // Hashes that cannot be combined need the bytes in order even if nobody else does.
+            Prepared::Discard if !checks.hashes.is_empty() => {
+                let writer = Box::new(io::sink());
+                let sink = OrderedSink::new(start, writer, checks.hashers(), "/dev/null")?;
+                Ok(plain(Sink::Ordered(sink)))
+            }
+            Prepared::Discard => Ok(plain(Sink::Discard)),
+            Prepared::Memory => {
+                Self::memory(location, opening, options).await.map(|s| plain(Sink::Memory(s)))
+            }
+        }
+    }
+
+    async fn file(
+        part: PartFile,
+        location: &Location,
+        opening: &mut Opening,
+        checks: &Checks,
+        options: &DownloadOptions,
+    ) -> Result<Self> {
+        let len = opening.info.len_bytes.filter(|_| opening.range.end != u64::MAX);
+        let identity = match (&opening.info.version, len, &options.range) {
+            (Some(version), Some(len_bytes), None) => Some(Identity {
+                source: location.display().to_owned(),
+                version: version.clone(),
+                len_bytes,
+                crc: checks.crc.into(),
+            }),
+            _ => None,
+        };
+        let resumable = identity.is_some();
+        let journal = opening.journal.take();
+        let room = opening.range.end.min(len.unwrap_or(0));
+        let (part, journal) = begin(part, room, identity, journal).await?;
+        let permit = options.budget.bytes(QUEUE_BYTES.min(options.budget.limits().bytes / 4)).await;
+        let mut hashing = None;
+        let mut progress = None;
+        if !checks.hashes.is_empty() {
+            let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
+            let follower = Arc::new(Progress::default());
+            for mark in &opening.resumed {
+                follower.written(mark.start..mark.start + mark.crc.len());
+            }
+            let file = part.file.try_clone().map_err(failed)?;
+            let thread = follow::follow(file, Arc::clone(&follower), checks.hashers());
+            hashing = Some(thread.map_err(failed)?);
+            progress = Some(follower);
+        }
+        let sink = FileSink::new(part, journal, progress, permit)?;
+        Ok(Self { sink: Sink::File(sink), hashing, resumable })
+    }
+
+    async fn memory(
+        location: &Location,
+        opening: &Opening,
+        options: &DownloadOptions,
+    ) -> Result<MemorySink> {
+        let refuse = |kind, message: String| {
+            Error::new(kind, Operation::Write, location.display(), message)
+        };
+        if opening.range.end == u64::MAX {
+            return Err(refuse(
+                ErrorKind::Unsupported,
+                "its length is not told, so no memory can be set aside".to_owned(),
+            ));
+        }
+        let len = opening.range.end - opening.range.start;
+        let limit = options.budget.limits().bytes;
+        // Shards take their own share; half is more than a window of them needs.
+        if len > limit - limit / 8 {
+            return Err(refuse(
+                ErrorKind::Invalid,
+                format!("its {len} bytes do not fit the memory budget of {limit}"),
+            )
+            .with_hint("raise the budget, or fetch it into a file"));
+        }
+        let permit = options.budget.bytes(len).await;
+        Ok(MemorySink::new(usize::try_from(len).unwrap_or(usize::MAX), permit))
+    }
+
+    /// All bytes are there: proves them, and gives a file its name.
+    pub(super) async fn commit(
+        self,
+        crc: Checksum,
+        checks: &Checks,
+        len: u64,
+        location: &Location,
+        options: &DownloadOptions,
+    ) -> Result<(Proof, Option<Bytes>)> {
+        let mut computed = vec![crc];
+        match self.sink {
+            Sink::Discard => Ok((checks.prove(computed, location.display())?, None)),
+            Sink::Ordered(sink) => {
+                computed.extend(finish_ordered(sink, location, options).await?);
+                Ok((checks.prove(computed, location.display())?, None))
+            }
+            Sink::Memory(sink) => {
+                let (bytes, _permit) = sink.finish();
+                computed.extend(hash(bytes.clone(), checks).await?);
+                Ok((checks.prove(computed, location.display())?, Some(bytes)))
+            }
+            Sink::File(sink) => {
+                let (part, written) = sink.finish().await;
+                let hashed = join_hashing(self.hashing, len).await;
+                let Some(part) = part else { return written.map(|()| (Proof::default(), None)) };
+                written?;
+                computed.extend(hashed?);
+                match checks.prove(computed, location.display()) {
+                    Ok(proof) => {
+                        let durability = options.durability;
+                        blocking(move || part.commit(len, durability)).await?;
+                        Ok((proof, None))
+                    }
+                    Err(error) => {
+                        // Some extent is wrong, and nobody can say which.
+                        let _ = blocking(move || {
+                            part.remove();
+                            Ok(())
+                        })
+                        .await;
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The download failed with `error`: keeps what a later run can resume.
+    pub(super) async fn abandon(self, error: &Error) {
+        let worthless = matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Changed);
+        if let Sink::File(sink) = self.sink {
+            let (part, _) = sink.finish().await;
+            let _ = join_hashing(self.hashing, 0).await;
+            let keep = self.resumable && !worthless;
+            let _ = blocking(move || {
+                if let Some(part) = part {
+                    let holds = |found: crate::sink::file::journal::Found| !found.marks.is_empty();
+                    let any = Journal::find(&part.file).ok().flatten().is_some_and(holds);
+                    if !keep || !any {
+                        part.remove();
+                    }
+                }
+                Ok(())
+            })
+            .await;
+        }
+    }
+}
+
+/// Gives a new part file its room and journal; an earlier run's stays as it is.
+async fn begin(
+    part: PartFile,
+    len: u64,
+    identity: Option<Identity>,
+    journal: Option<Journal>,
+) -> Result<(PartFile, Option<Journal>)> {
+    blocking(move || {
+        if journal.is_some() {
+            return Ok((part, journal));
+        }
+        match part.begin(len, identity.as_ref()) {
+            Ok(journal) => Ok((part, journal)),
+            Err(error) => {
+                part.remove();
+                Err(error)
+            }
+        }
+    })
+    .await
+}
+
+/// Flushing waits for whoever reads the output, which a cancelled download does not.
+async fn finish_ordered(
+    sink: OrderedSink,
+    location: &Location,
+    options: &DownloadOptions,
+) -> Result<Vec<Checksum>> {
+    tokio::select! {
+        biased;
+        () = options.cancel.cancelled() => Err(cancelled(location)),
+        sums = sink.finish() => sums,
+    }
+}
+
+async fn hash(bytes: Bytes, checks: &Checks) -> Result<Vec<Checksum>> {
+    let mut hashers = checks.hashers();
+    if hashers.is_empty() {
+        return Ok(Vec::new());
+    }
+    blocking(move || {
+        hashers.iter_mut().for_each(|hasher| hasher.update(&bytes));
+        Ok(hashers.into_iter().map(tidegate_core::checksum::Checksummer::finish).collect())
+    })
+    .await
+}
+
+/// What the hashing thread made of a file of `len` bytes.
+async fn join_hashing(hashing: Option<Hashing>, len: u64) -> Result<Vec<Checksum>> {
+    let Some(thread) = hashing else { return Ok(Vec::new()) };
+    let failed = |message: &str| Error::new(ErrorKind::Storage, Operation::Verify, "file", message);
+    blocking(move || match thread.join() {
+        Ok(Ok((hashed, sums))) if hashed == len => Ok(sums),
+        Ok(Ok(_)) => Err(failed("not all of it was written")),
+        Ok(Err(error)) => Err(failed("it cannot be read back").caused_by(error)),
+        Err(_panic) => Err(failed("the hashing thread ended")),
+    })
+    .await
+}

@@ -1,0 +1,80 @@
+//! Many shards of one blob into one sink: [`download`].
+//!
+//! The first request is already the first shard; its answer gives size, version and checksums.
+//! The rest is planned from the size, and up to a window of shards is in flight, each a
+//! [`ReadChannel`] that restarts on its own. When nothing is left to start, the slowest shard is
+//! split, or raced where nothing comes from it. Shards' CRCs are combined and compared with the
+//! remote's before a file gets its name.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`options`] | what the caller chooses |
+//! | [`opening`] | the first answer, and what an earlier run left |
+//! | [`checks`] | which checksums are computed, and what they prove |
+//! | [`window`] | how many shards are in flight, and which |
+//! | [`destination`] | the sink, from its making to the finished file |
+//! | [`piece`] | who owns which byte when shards are split and raced |
+//! | [`shard`] | one reader's way from the network to the sink |
+//! | [`progress`], [`report`] | what is shown while it runs, and at the end |
+//!
+//! [`ReadChannel`]: crate::read::ReadChannel
+
+mod checks;
+mod destination;
+mod opening;
+mod options;
+mod piece;
+mod progress;
+mod report;
+mod shard;
+mod target;
+mod window;
+
+pub use options::{DownloadOptions, Target};
+pub use progress::{Progress, Snapshot};
+pub use report::Report;
+
+use std::time::Instant;
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::Location;
+
+/// Fetches one blob into `target`.
+///
+/// A file target gets its name only when every byte has been written and every checksum that is
+/// known agrees; until then what was there before stays. On failure the part file stays for the
+/// next call to resume, unless nothing in it is worth keeping.
+///
+/// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
+/// later resume too, cancel through [`DownloadOptions::cancel`] and await the result.
+///
+/// # Errors
+///
+/// Everything in [`ErrorKind`]; `Changed` and `Integrity` mean that nothing was delivered under
+/// the target's name. An ordered target may have received a correct prefix.
+pub async fn download(
+    location: &Location,
+    target: Target,
+    options: &DownloadOptions,
+) -> Result<Report> {
+    let start = Instant::now();
+    let mut target = target::Prepared::new(target, location, options).await?;
+    let opened = tokio::select! {
+        biased;
+        () = options.cancel.cancelled() => Err(cancelled(location)),
+        opened = opening::open(location, &mut target, options) => opened,
+    };
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            target.abandon().await;
+            return Err(error);
+        }
+    };
+    let transfer = window::transfer(location, target, opened, options).await?;
+    Ok(report::report(transfer, options, start.elapsed()))
+}
+
+fn cancelled(location: &Location) -> Error {
+    Error::new(ErrorKind::Cancelled, Operation::Download, location.display(), "it was cancelled")
+}

@@ -1,0 +1,296 @@
+//! The first answer: it is already the first shard, tells what there is to fetch, and decides
+//! whether an earlier run can be gone on with.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::extents::Extents;
+use tidegate_core::range::ByteRange;
+use tokio::time::timeout;
+
+use super::target::{Prepared, blocking};
+use super::{DownloadOptions, cancelled};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::{ReadChannel, ReadOptions};
+use crate::remote::{BlobInfo, Location, Version};
+use crate::sink::Mark;
+use crate::sink::file::journal::{Found, Journal};
+
+/// What is known once the first answer is there.
+pub(super) struct Opening {
+    /// The answer, with its first byte still to be read; `None` where nothing is left to fetch.
+    pub(super) channel: Option<ReadChannel>,
+    pub(super) info: BlobInfo,
+    /// The bytes to fetch; ends at `u64::MAX` where the length is not told.
+    pub(super) range: Range<u64>,
+    /// One request must bring everything: the remote ignores ranges, or names no version.
+    pub(super) single: bool,
+    /// What an earlier run left, checked.
+    pub(super) resumed: Vec<Mark>,
+    pub(super) journal: Option<Journal>,
+    /// Why the remote's checksums are not known, where they should be.
+    pub(super) lookup: Option<String>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) async fn open(
+    location: &Location,
+    target: &mut Prepared,
+    options: &DownloadOptions,
+) -> Result<Opening> {
+    let mut notes = Vec::new();
+    if let Some(found) = target.take_found() {
+        match resume(location, target, found, options).await {
+            Ok(opening) => return Ok(opening),
+            Err(error) if moved_on(&error) => {
+                notes.push("it changed since the earlier attempt: started again".to_owned());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    begin(location, options, notes).await
+}
+
+/// Whether a pinned request failed because there is another version now.
+fn moved_on(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::OutOfRange)
+}
+
+async fn begin(
+    location: &Location,
+    options: &DownloadOptions,
+    mut notes: Vec<String>,
+) -> Result<Opening> {
+    let wanted = options.range.clone().unwrap_or(ByteRange::All);
+    if wanted.is_empty() {
+        let info = stat(location, options).await?;
+        return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
+    }
+    let mut channel = channel(location, first(&wanted, options), None, options);
+    let (mut info, lookup) = facts(&mut channel, location, options).await?;
+    let known = info.len_bytes.is_some() && info.version.is_some();
+    let mut single = !known || channel.ignores_ranges();
+    if channel.ignores_ranges() && options.window > 1 {
+        notes.push("the server ignores ranges: fetched as one stream".to_owned());
+    } else if !known && options.window > 1 && limited(&wanted, options) {
+        notes.push("the server names no version or length: fetched as one stream".to_owned());
+        // Nothing ties a second request to the first, so one must bring everything.
+        channel = self::channel(location, wanted.clone(), info.version.clone(), options);
+        let checksums = std::mem::take(&mut info.checksums);
+        info = BlobInfo { checksums, ..channel.info().await?.clone() };
+        single = true;
+    }
+    let range = match info.len_bytes {
+        Some(len) => wanted.resolve(len).map_err(|error| {
+            Error::new(
+                ErrorKind::OutOfRange,
+                Operation::Read,
+                location.display(),
+                format!("the range does not fit a blob of {len} bytes"),
+            )
+            .caused_by(error)
+        })?,
+        None => channel.position()..channel.end().unwrap_or(u64::MAX),
+    };
+    if single || options.window <= 1 {
+        channel.set_end(Some(range.end).filter(|end| *end != u64::MAX));
+    }
+    Ok(Opening {
+        channel: Some(channel),
+        info,
+        range,
+        single,
+        lookup,
+        ..Opening::nothing(notes)
+    })
+}
+
+/// The first shard of what is wanted; all of it where one request is to bring all.
+fn first(wanted: &ByteRange, options: &DownloadOptions) -> ByteRange {
+    if !limited(wanted, options) {
+        return wanted.clone();
+    }
+    let shard = options.shard_bytes_min.max(1);
+    let first = match wanted {
+        ByteRange::All => Ok(ByteRange::first(shard)),
+        ByteRange::From(start) => ByteRange::first_from(*start, shard),
+        other => other.limit(shard),
+    };
+    first.unwrap_or_else(|_| wanted.clone())
+}
+
+/// Whether the first request asks for less than what is wanted.
+fn limited(wanted: &ByteRange, options: &DownloadOptions) -> bool {
+    let shard = options.shard_bytes_min.max(1);
+    options.window > 1
+        && match wanted {
+            ByteRange::Last(_) => false,
+            ByteRange::Bounded(range) => range.end - range.start > shard,
+            _ => true,
+        }
+}
+
+impl Opening {
+    fn nothing(notes: Vec<String>) -> Self {
+        Self {
+            channel: None,
+            info: BlobInfo::default(),
+            range: 0..0,
+            single: false,
+            resumed: Vec::new(),
+            journal: None,
+            lookup: None,
+            notes,
+        }
+    }
+}
+
+/// Goes on with what an earlier run left: asks for the first gap, pinned to the version of then.
+/// Fails with what [`moved_on`] knows where there is another version.
+async fn resume(
+    location: &Location,
+    target: &mut Prepared,
+    found: Found,
+    options: &DownloadOptions,
+) -> Result<Opening> {
+    let Found { identity, marks, journal } = found;
+    let len = identity.len_bytes;
+    let mut done = Extents::new();
+    for mark in &marks {
+        done.insert(mark.start..mark.start + mark.crc.len());
+    }
+    let gap = done.gaps(0..len).next();
+    let (channel, info, lookup) = match gap {
+        Some(gap) => {
+            let shard = options.shard_bytes_min.max(1);
+            let end = if options.window > 1 { gap.end.min(gap.start.saturating_add(shard)) } else { gap.end };
+            let range = ByteRange::Bounded(gap.start..end);
+            let mut channel = channel(location, range, Some(identity.version.clone()), options);
+            let (info, lookup) = facts(&mut channel, location, options).await?;
+            (Some(channel), info, lookup)
+        }
+        None => (None, stat(location, options).await?, None),
+    };
+    let ignores_ranges = channel.as_ref().is_some_and(ReadChannel::ignores_ranges);
+    if info.version.as_ref() != Some(&identity.version)
+        || info.len_bytes != Some(len)
+        || ignores_ranges
+    {
+        return Err(Error::new(
+            ErrorKind::Changed,
+            Operation::Read,
+            location.display(),
+            "it is not the version that the earlier attempt began",
+        ));
+    }
+    let resumed = still_there(target, marks).await?;
+    let notes = vec![format!(
+        "resumed: {} of {len} bytes were there",
+        resumed.iter().map(|mark| mark.crc.len()).sum::<u64>()
+    )];
+    Ok(Opening {
+        channel,
+        info,
+        range: 0..len,
+        resumed,
+        journal: Some(journal),
+        lookup,
+        ..Opening::nothing(notes)
+    })
+}
+
+/// The marks whose bytes are in the part file, each counted once.
+async fn still_there(target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark>> {
+    let Prepared::File { part, .. } = target else { return Ok(Vec::new()) };
+    let file = part.file.try_clone().map_err(|error| {
+        Error::new(ErrorKind::Storage, Operation::Write, part.target.display(), "no file handle")
+            .caused_by(error)
+    })?;
+    blocking(move || {
+        let mut seen = Extents::new();
+        let mut kept = Vec::new();
+        for mark in marks {
+            let range = mark.start..mark.start + mark.crc.len();
+            let new = seen.gaps(range.clone()).map(|gap| gap.end - gap.start).sum::<u64>();
+            if new != mark.crc.len() {
+                continue;
+            }
+            let holds = crate::sink::file::part_file::holds(&file, mark.start, &mark.crc);
+            if holds.unwrap_or(false) {
+                seen.insert(range);
+                kept.push(mark);
+            }
+        }
+        Ok(kept)
+    })
+    .await
+}
+
+pub(super) fn channel(
+    location: &Location,
+    range: ByteRange,
+    version: Option<Version>,
+    options: &DownloadOptions,
+) -> ReadChannel {
+    let read = ReadOptions { range: Some(range), version, retry: options.retry.clone() };
+    ReadChannel::new(
+        location.clone(),
+        read,
+        options.budget.clone(),
+        Arc::clone(options.progress.stats()),
+    )
+}
+
+/// The facts that the first answer gives; beside it, the checksums of a remote whose ranged
+/// answers lack them.
+async fn facts(
+    channel: &mut ReadChannel,
+    location: &Location,
+    options: &DownloadOptions,
+) -> Result<(BlobInfo, Option<String>)> {
+    if location.remote.open_gives_checksums() || options.range.is_some() {
+        return Ok((channel.info().await?.clone(), None));
+    }
+    let (answer, stat) = tokio::join!(channel.info(), stat(location, options));
+    let mut info = answer?.clone();
+    let lookup = match stat {
+        Ok(stat) if stat.version == info.version && stat.len_bytes == info.len_bytes => {
+            info.checksums = stat.checksums;
+            None
+        }
+        Ok(_) => Some("the blob changed while its checksums were looked up".to_owned()),
+        Err(error) => Some(format!("its checksums could not be looked up: {error}")),
+    };
+    Ok((info, lookup))
+}
+
+/// A stat with one more attempt where that can help.
+async fn stat(location: &Location, options: &DownloadOptions) -> Result<BlobInfo> {
+    let limit = Duration::from_millis(options.retry.header_ms_max);
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let _permit = options.budget.request().await;
+        options.progress.stats().request();
+        let asked = timeout(limit, location.remote.stat(&location.blob));
+        let error = match asked.await {
+            Ok(Ok(info)) => return Ok(info),
+            Ok(Err(error)) => error,
+            Err(_elapsed) => Error::new(
+                ErrorKind::Timeout,
+                Operation::Stat,
+                location.display(),
+                format!("no answer came within {} s", limit.as_secs_f64()),
+            ),
+        };
+        let once_more = matches!(error.retry(), tidegate_core::retry::RetryClass::Now);
+        if attempt > 1 || !once_more {
+            return Err(error);
+        }
+        if options.cancel.is_cancelled() {
+            return Err(cancelled(location));
+        }
+        options.progress.stats().restart();
+    }
+}

@@ -1,0 +1,94 @@
+//! What the caller of a download chooses.
+
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_core::checksum::Checksum;
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
+use tokio_util::sync::CancellationToken;
+
+use super::Progress;
+use crate::budget::Budget;
+use crate::sink::file::Durability;
+
+/// Where a download goes.
+#[non_exhaustive]
+pub enum Target {
+    /// A file, replaced as a whole at the end.
+    File(PathBuf),
+    /// A stream that takes the bytes in order, such as standard output; written on a thread of
+    /// its own, and flushed at the end.
+    Writer {
+        /// What takes the bytes.
+        writer: Box<dyn Write + Send>,
+        /// What errors call it.
+        name: String,
+    },
+    /// Nowhere: the bytes are fetched and verified only.
+    Discard,
+    /// Memory; the blob must fit the budget. See [`super::Report::memory`].
+    Memory,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Writer { name, .. } => f.debug_tuple("Writer").field(name).finish(),
+            Self::Discard => f.write_str("Discard"),
+            Self::Memory => f.write_str("Memory"),
+        }
+    }
+}
+
+/// How a download is done. The defaults assume a blob store some 20 ms away that holds each
+/// connection to about 100 MiB/s: 32 of them fill a 25 Gbit/s link.
+#[derive(Clone, Debug)]
+pub struct DownloadOptions {
+    /// Shards in flight; 32 by default. With 1 the blob is one request.
+    pub window: u32,
+    /// The smallest shard, and the size of the first one, whose answer tells the blob's size;
+    /// 8 MiB by default: at 100 MiB/s it takes 80 ms, so that 20 ms of latency cost a fifth, and
+    /// blobs below it cost one request.
+    pub shard_bytes_min: u64,
+    /// The largest shard; 64 MiB by default, which bounds what a restart of a server that
+    /// ignores ranges, or the tail of a large blob, can cost.
+    pub shard_bytes_max: u64,
+    /// Only these bytes of the blob; such a part cannot be verified, nor resumed.
+    pub range: Option<ByteRange>,
+    /// What must be on the disk at the end.
+    pub durability: Durability,
+    /// Go on where an earlier run of the same download stopped.
+    pub resume: bool,
+    /// Checksums that the blob must have.
+    pub expected: Vec<Checksum>,
+    /// How to go on after an interruption.
+    pub retry: RetryPolicy,
+    /// The process-wide limits.
+    pub budget: Budget,
+    /// Filled while the download runs.
+    pub progress: Arc<Progress>,
+    /// Ends the download; what has been written stays for a resume.
+    pub cancel: CancellationToken,
+}
+
+impl Default for DownloadOptions {
+    fn default() -> Self {
+        Self {
+            window: 32,
+            shard_bytes_min: 8 << 20,
+            shard_bytes_max: 64 << 20,
+            range: None,
+            durability: Durability::default(),
+            resume: true,
+            expected: Vec::new(),
+            retry: RetryPolicy::default(),
+            budget: Budget::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Who owns which byte: a [`Piece`] is a range of the blob that one reader works through, or two
+//! that race. Each byte is claimed once, by whoever brings it first; so that a piece can be split
+//! or raced at any moment without a byte being written twice or counted twice.
+//!
+//! Invariants: `next` only grows, `end` only shrinks, and claims are consecutive: whatever lies
+//! before `next` has been claimed.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_core::plan::split_point;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug)]
+pub(super) struct Piece {
+    state: Mutex<State>,
+    readers: AtomicU32,
+    finished: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    start: u64,
+    next: u64,
+    end: u64,
+    begun: Instant,
+    last_byte: Instant,
+}
+
+/// How a piece is coming along.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    pub(super) remaining: Range<u64>,
+    /// Without a byte for so long.
+    pub(super) idle: Duration,
+    /// Bytes per second since it began; 0 before the first byte.
+    pub(super) rate: u64,
+    pub(super) readers: u32,
+}
+
+impl Piece {
+    /// A piece with one reader; `end` is `u64::MAX` where it is not known.
+    pub(super) fn new(range: Range<u64>) -> Self {
+        let now = Instant::now();
+        Self {
+            state: Mutex::new(State {
+                start: range.start,
+                next: range.start,
+                end: range.end,
+                begun: now,
+                last_byte: now,
+            }),
+            readers: AtomicU32::new(1),
+            finished: CancellationToken::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims what is new in `len` bytes that arrived at `offset`; empty where nothing is.
+    pub(super) fn claim(&self, offset: u64, len: u64) -> Range<u64> {
+        let mut state = self.lock();
+        let stop = offset.saturating_add(len).min(state.end);
+        if offset > state.next || stop <= state.next {
+            return state.next..state.next;
+        }
+        let claimed = state.next..stop;
+        state.next = stop;
+        state.last_byte = Instant::now();
+        if stop == state.end {
+            self.finished.cancel();
+        }
+        claimed
+    }
+
+    /// The blob ended at `position`, which its length did not tell before.
+    pub(super) fn ended_at(&self, position: u64) {
+        let mut state = self.lock();
+        state.end = state.end.min(position.max(state.next));
+        if state.next >= state.end {
+            self.finished.cancel();
+        }
+    }
+
+    /// Waits until every byte has been claimed. Cancel-safe.
+    pub(super) async fn finished(&self) {
+        self.finished.cancelled().await;
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished.is_cancelled()
+    }
+
+    /// Cuts off the far half of what is left, if both halves reach `min_bytes`, for another reader.
+    pub(super) fn split(&self, min_bytes: u64) -> Option<Range<u64>> {
+        let mut state = self.lock();
+        if state.end == u64::MAX {
+            return None;
+        }
+        let at = split_point(state.next..state.end, min_bytes)?;
+        let far = at..state.end;
+        state.end = at;
+        Some(far)
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        let state = self.lock();
+        let millis = u64::try_from(state.begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        Pace {
+            remaining: state.next..state.end,
+            idle: state.last_byte.elapsed(),
+            rate: (state.next - state.start).saturating_mul(1000) / millis,
+            readers: self.readers.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Another reader joins; gives what is left for it to read.
+    pub(super) fn join(&self) -> Range<u64> {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+        let state = self.lock();
+        state.next..state.end
+    }
+
+    /// A reader leaves; says whether it was the last.
+    pub(super) fn leave(&self) -> bool {
+        self.readers.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_racing_reader_claims_only_what_is_new() {
+        let piece = Piece::new(10..100);
+        assert_eq!(piece.claim(10, 20), 10..30);
+        assert_eq!(piece.join(), 30..100);
+        assert_eq!(piece.claim(30, 30), 30..60);
+        assert!(piece.claim(30, 20).is_empty());
+        assert_eq!(piece.claim(50, 20), 60..70);
+        assert!(!piece.leave());
+        assert_eq!(piece.claim(70, 1000), 70..100);
+        assert!(piece.is_finished() && piece.leave());
+    }
+
+    #[test]
+    fn a_split_ends_the_near_half_early() {
+        let piece = Piece::new(0..100);
+        piece.claim(0, 20);
+        let far = piece.split(10).unwrap();
+        assert_eq!(far.end, 100);
+        assert_eq!(piece.claim(20, 80), 20..far.start);
+        assert!(piece.is_finished());
+        assert!(piece.split(10).is_none());
+    }
+
+    proptest! {
+        /// Whatever two readers bring, in whatever sizes, every byte is claimed exactly once.
+        #[test]
+        fn every_byte_is_claimed_once(steps in prop::collection::vec((any::<bool>(), 1_u64..40), 1..200)) {
+            let piece = Piece::new(0..500);
+            let mut readers = [0_u64, 0];
+            let mut claimed = 0;
+            for (second, len) in steps {
+                let reader = &mut readers[usize::from(second)];
+                let range = piece.claim(*reader, len);
+                if !range.is_empty() {
+                    prop_assert_eq!(range.start, claimed);
+                    claimed = range.end;
+                }
+                *reader += len;
+                prop_assert_eq!(piece.is_finished(), claimed == 500);
+            }
+        }
+    }
+}

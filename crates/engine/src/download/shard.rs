@@ -1,0 +1,175 @@
+//! One reader's way from the network to the sink: frames are claimed, summed, gathered into
+//! batches, and handed over with a mark every so often.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tidegate_core::checksum::{Crc, CrcAlgorithm};
+use tidegate_core::parts::CrcParts;
+use tokio_util::sync::CancellationToken;
+
+use super::Progress;
+use super::piece::Piece;
+use crate::budget::BytesPermit;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::ReadChannel;
+use crate::sink::{Batch, Mark, Sink};
+
+/// What all shards of one download share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) sink: Sink,
+    pub(super) parts: Mutex<CrcParts>,
+    pub(super) progress: Arc<Progress>,
+    /// Ends every shard: the download was cancelled, or another shard has failed.
+    pub(super) stop: CancellationToken,
+    /// Bytes gathered before they are handed to the sink.
+    pub(super) batch_bytes: u64,
+    /// Bytes after which a mark is made.
+    pub(super) mark_bytes: u64,
+}
+
+/// Reads `channel` into the sink until the piece is finished, by this reader or by another.
+/// What was claimed is handed over and marked, whatever ends it.
+pub(super) async fn read(
+    piece: &Piece,
+    mut channel: ReadChannel,
+    shared: &Shared,
+    _permit: Option<BytesPermit>,
+) -> Result<()> {
+    let mut run = Run::new(shared);
+    let outcome = claim_frames(piece, &mut channel, &mut run, shared).await;
+    let target = shared.sink_name();
+    drop(channel);
+    let handed_over = run.flush(true).await;
+    let last = piece.leave();
+    match outcome {
+        // Whoever still races may well finish.
+        Err(_) if !last && handed_over.is_ok() => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) if shared.stop.is_cancelled() => handed_over,
+        Ok(()) if last && !piece.is_finished() => Err(Error::new(
+            ErrorKind::Transport,
+            Operation::Read,
+            target,
+            "a shard ended before its range did",
+        )),
+        Ok(()) => handed_over,
+    }
+}
+
+async fn claim_frames(
+    piece: &Piece,
+    channel: &mut ReadChannel,
+    run: &mut Run<'_>,
+    shared: &Shared,
+) -> Result<()> {
+    loop {
+        // CANCEL: `next` is cancel-safe, and nothing else is awaited here.
+        let frame = tokio::select! {
+            biased;
+            () = shared.stop.cancelled() => return Ok(()),
+            () = piece.finished() => return Ok(()),
+            frame = channel.next() => frame?,
+        };
+        let Some(frame) = frame else {
+            piece.ended_at(channel.position());
+            return Ok(());
+        };
+        let len = frame.len() as u64;
+        let offset = channel.position() - len;
+        let claimed = piece.claim(offset, len);
+        if claimed.is_empty() {
+            continue;
+        }
+        // Both ends lie within the frame, whose length is a usize.
+        let within = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
+        let bytes = frame.slice(within(claimed.start)..within(claimed.end));
+        shared.progress.done(bytes.len() as u64);
+        run.push(claimed.start, bytes).await?;
+    }
+}
+
+impl Shared {
+    fn sink_name(&self) -> &'static str {
+        match self.sink {
+            Sink::File(_) => "file",
+            Sink::Ordered(_) => "output",
+            Sink::Memory(_) => "memory",
+            Sink::Discard => "nowhere",
+        }
+    }
+
+    pub(super) fn algorithm(&self) -> CrcAlgorithm {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).algorithm()
+    }
+
+    fn insert(&self, mark: Mark) -> Result<()> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.insert(mark.start, mark.crc).map_err(|error| {
+            Error::new(
+                ErrorKind::Integrity,
+                Operation::Verify,
+                self.sink_name(),
+                "two shards brought the same bytes",
+            )
+            .caused_by(error)
+        })
+    }
+}
+
+/// Consecutive bytes of one reader, gathered for the sink.
+struct Run<'a> {
+    shared: &'a Shared,
+    // What has been claimed since the last mark.
+    start: u64,
+    crc: Crc,
+    // What of it has not been handed over yet.
+    frames: Vec<Bytes>,
+    pending_bytes: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let crc = Crc::empty(shared.algorithm());
+        Self { shared, start: 0, crc, frames: Vec::new(), pending_bytes: 0 }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.crc.len()
+    }
+
+    async fn push(&mut self, offset: u64, bytes: Bytes) -> Result<()> {
+        if offset != self.end() {
+            self.flush(true).await?;
+            self.start = offset;
+        }
+        self.crc.update(&bytes);
+        self.pending_bytes += bytes.len() as u64;
+        if !matches!(self.shared.sink, Sink::Discard) {
+            self.frames.push(bytes);
+        }
+        if self.pending_bytes >= self.shared.batch_bytes {
+            let due = self.crc.len() >= self.shared.mark_bytes;
+            self.flush(due).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands over what is gathered; with `mark`, the run since the last mark is complete.
+    async fn flush(&mut self, mark: bool) -> Result<()> {
+        let offset = self.end() - self.pending_bytes;
+        let mark = (mark && self.crc.len() > 0).then(|| {
+            let mark = Mark { start: self.start, crc: self.crc };
+            self.start = self.end();
+            self.crc = Crc::empty(self.crc.algorithm());
+            mark
+        });
+        let frames = std::mem::take(&mut self.frames);
+        self.pending_bytes = 0;
+        if mark.is_some() || !frames.is_empty() {
+            self.shared.sink.write(Batch { offset, frames, mark }).await?;
+        }
+        mark.map_or(Ok(()), |mark| self.shared.insert(mark))
+    }
+}

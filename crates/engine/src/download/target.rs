@@ -1,0 +1,114 @@
+//! A target made ready before the first request: so that what the user can get wrong about it
+//! costs no transfer.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::{DownloadOptions, Target};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::Location;
+use crate::sink::file::journal::Found;
+use crate::sink::file::{FileTarget, PartFile};
+
+/// Where the bytes will go.
+pub(super) enum Prepared {
+    File { part: PartFile, found: Option<Found> },
+    Writer { writer: Box<dyn Write + Send>, name: String },
+    Discard,
+    Memory,
+}
+
+impl Prepared {
+    pub(super) async fn new(
+        target: Target,
+        location: &Location,
+        options: &DownloadOptions,
+    ) -> Result<Self> {
+        match target {
+            Target::File(path) => {
+                let source = location.display().to_owned();
+                // A part of a blob must not be taken for the start of the whole.
+                let resume = options.resume && options.range.is_none();
+                blocking(move || Self::file(&path, &source, resume)).await
+            }
+            Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
+            Target::Discard => Ok(Self::Discard),
+            Target::Memory => Ok(Self::Memory),
+        }
+    }
+
+    fn file(path: &Path, source: &str, resume: bool) -> Result<Self> {
+        if let Some(special) = Self::special(path)? {
+            return Ok(special);
+        }
+        let part = PartFile::open(FileTarget::new(path)?)?;
+        let found = resume.then(|| part.found(source)).flatten();
+        Ok(Self::File { part, found })
+    }
+
+    /// Devices and pipes take bytes in order and are not replaced; the null device takes none.
+    fn special(path: &Path) -> Result<Option<Self>> {
+        if path == Path::new("/dev/null") {
+            return Ok(Some(Self::Discard));
+        }
+        let Ok(found) = fs::metadata(path) else { return Ok(None) };
+        if !found.file_type().is_char_device() && !found.file_type().is_fifo() {
+            return Ok(None);
+        }
+        let name = path.display().to_string();
+        let writer = OpenOptions::new().write(true).open(path).map_err(|error| {
+            Error::new(ErrorKind::Storage, Operation::Write, name.clone(), "it cannot be opened")
+                .caused_by(error)
+        })?;
+        Ok(Some(Self::Writer { writer: Box::new(writer), name }))
+    }
+
+    /// What an earlier run left, taken out.
+    pub(super) fn take_found(&mut self) -> Option<Found> {
+        match self {
+            Self::File { found, .. } => found.take(),
+            _ => None,
+        }
+    }
+
+    /// Nothing was fetched: a part file that holds nothing is removed, one that does stays.
+    pub(super) async fn abandon(self) {
+        if let Self::File { part, .. } = self {
+            // A part file is kept only for what its journal remembers.
+            let _ = blocking(move || {
+                if crate::sink::file::journal::Journal::find(&part.file).ok().flatten().is_none() {
+                    part.remove();
+                }
+                Ok(())
+            })
+            .await;
+        }
+    }
+}
+
+/// Runs `work` where it may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Error::new(
+            ErrorKind::Cancelled,
+            Operation::Write,
+            "target",
+            "the runtime is shutting down",
+        )
+        .caused_by(error))
+    })
+}
+
+/// The path of a file target, for messages.
+impl Prepared {
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::File { part, .. } => Some(part.target.path.clone()),
+            _ => None,
+        }
+    }
+}

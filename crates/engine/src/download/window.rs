@@ -1,0 +1,371 @@
+//! The window: which shards are in flight, when the next may start, and what is done about the
+//! last ones. One task drives it; each shard is a task that it owns.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::checksum::Crc;
+use tidegate_core::extents::Extents;
+use tidegate_core::parts::CrcParts;
+use tidegate_core::plan::{PlanOptions, ShardPlan, Shards};
+use tidegate_core::range::ByteRange;
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::checks::{Checks, Proof};
+use super::destination::Destination;
+use super::opening::{self, Opening};
+use super::piece::Piece;
+use super::shard::{self, Shared};
+use super::target::Prepared;
+use super::{DownloadOptions, cancelled};
+use crate::budget::BytesPermit;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::ReadChannel;
+use crate::remote::{BlobInfo, Location, Version};
+use crate::sink::Sink;
+
+/// Gathered before a sink takes it: two of the transport's largest reads. Fewer, larger writes cost
+/// less; on the machine of the benchmarks nothing above it was faster.
+const BATCH_BYTES: u64 = 512 << 10;
+
+/// What one shard holds in memory beside its sink: a batch, and a read on its way into it.
+const SHARD_BYTES: u64 = BATCH_BYTES + (256 << 10);
+
+/// Bytes between marks in the journal, at least: what a killed run loses of each shard.
+const MARK_BYTES_MIN: u64 = 1 << 20;
+
+/// Marks of a blob, at most; beyond 64 GiB they grow further apart, so that the journal does not.
+const MARKS_MAX: u64 = 65_536;
+
+/// How often the last shards are looked at.
+const TAIL_TICK_MS: u64 = 50;
+
+/// A straggler is split only into halves that are worth a request.
+const SPLIT_BYTES_MIN: u64 = 1 << 20;
+
+/// Outcome of a transfer; becomes a [`super::Report`].
+pub(super) struct Transfer {
+    pub(super) bytes: u64,
+    pub(super) resumed_bytes: u64,
+    pub(super) info: BlobInfo,
+    pub(super) proof: Proof,
+    pub(super) notes: Vec<String>,
+    pub(super) memory: Option<Bytes>,
+}
+
+pub(super) async fn transfer(
+    location: &Location,
+    prepared: Prepared,
+    mut opening: Opening,
+    options: &DownloadOptions,
+) -> Result<Transfer> {
+    let checks = match checks(&opening, options) {
+        Ok(checks) => checks,
+        Err(error) => {
+            prepared.abandon().await;
+            return Err(error);
+        }
+    };
+    let mut destination =
+        Destination::new(prepared, location, &mut opening, &checks, options).await?;
+    let sink = std::mem::replace(&mut destination.sink, Sink::Discard);
+    let Opening { channel, info, range, single, resumed, notes, .. } = opening;
+    let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
+    options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
+    options.progress.resumed(resumed_bytes);
+
+    let mut parts = CrcParts::new(checks.crc);
+    let mut done = Extents::new();
+    for mark in &resumed {
+        done.insert(mark.start..mark.start + mark.crc.len());
+        // Checked not to overlap when they were read back.
+        let _ = parts.insert(mark.start, mark.crc);
+    }
+    let shared = Arc::new(Shared {
+        sink,
+        parts: Mutex::new(parts),
+        progress: Arc::clone(&options.progress),
+        stop: options.cancel.child_token(),
+        batch_bytes: BATCH_BYTES,
+        mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
+    });
+    let mut window = Window::new(location, options, &shared, info.version.clone());
+    let run = window.run(channel, range.clone(), single, done).await;
+    drop(window);
+    // Every shard has been joined: nobody else holds what they shared.
+    let Some(Shared { sink, parts, .. }) = Arc::into_inner(shared) else {
+        return Err(Error::new(
+            ErrorKind::Cancelled,
+            Operation::Download,
+            location.display(),
+            "a shard outlived its download",
+        ));
+    };
+    destination.sink = sink;
+    let whole = run.and_then(|()| whole(&parts, &range, location));
+    let crc = match whole {
+        Ok(crc) => crc,
+        Err(error) => {
+            destination.abandon(&error).await;
+            return Err(error);
+        }
+    };
+    let bytes = crc.len();
+    let (proof, memory) =
+        destination.commit(crc.to_checksum(), &checks, bytes, location, options).await?;
+    Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
+}
+
+fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {
+    if options.range.is_some() {
+        return Ok(Checks::none("only a part of the blob was read"));
+    }
+    let journal = opening.resumed.first().map(|mark| mark.crc.algorithm());
+    Checks::choose(&opening.info, &options.expected, journal, opening.lookup.clone())
+}
+
+/// The CRC of everything, if everything is there.
+fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Result<Crc> {
+    let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runs = parts.iter();
+    let crc = match (runs.next(), runs.next()) {
+        (None, _) => Some((range.start, Crc::empty(parts.algorithm()))),
+        (only, None) => only,
+        _ => None,
+    };
+    let crc = crc.filter(|(start, crc)| {
+        let end = start.saturating_add(crc.len());
+        *start == range.start && (end == range.end || range.end == u64::MAX)
+    });
+    crc.map(|(_, crc)| crc).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Integrity,
+            Operation::Verify,
+            location.display(),
+            "some of its bytes were never brought",
+        )
+    })
+}
+
+type Reserve = Pin<Box<dyn Future<Output = Option<BytesPermit>> + Send>>;
+
+struct Window<'a> {
+    location: &'a Location,
+    options: &'a DownloadOptions,
+    shared: Arc<Shared>,
+    version: Option<Version>,
+    tasks: JoinSet<Result<()>>,
+    pieces: HashMap<Id, Arc<Piece>>,
+    waited: Duration,
+}
+
+impl<'a> Window<'a> {
+    fn new(
+        location: &'a Location,
+        options: &'a DownloadOptions,
+        shared: &Arc<Shared>,
+        version: Option<Version>,
+    ) -> Self {
+        Self {
+            location,
+            options,
+            shared: Arc::clone(shared),
+            version,
+            tasks: JoinSet::new(),
+            pieces: HashMap::new(),
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Brings everything in `range` that is not `done`. Returns once every task has ended.
+    async fn run(
+        &mut self,
+        channel: Option<ReadChannel>,
+        range: Range<u64>,
+        single: bool,
+        mut done: Extents,
+    ) -> Result<()> {
+        if let Some(channel) = channel {
+            self.waited = channel.waited();
+            let end = channel.end().unwrap_or(u64::MAX);
+            let first = channel.position()..end;
+            if !first.is_empty() {
+                done.insert(first.clone());
+                let permit = self.reserve(first.clone()).await;
+                self.spawn(Arc::new(Piece::new(first)), channel, permit);
+            }
+        }
+        if single {
+            done.insert(0..u64::MAX);
+        }
+        done.insert(0..range.start);
+        let plan = self.plan();
+        let rest = plan.shards(range.end, &done);
+        let outcome = self.drive(rest, plan.window().max(1) as usize).await;
+        // One has failed, or all have ended; either way none is left to run.
+        self.shared.stop.cancel();
+        while self.tasks.join_next().await.is_some() {
+            self.shared.progress.ended();
+        }
+        outcome
+    }
+
+    fn plan(&self) -> ShardPlan {
+        let ordered = matches!(self.shared.sink, Sink::Ordered(_));
+        ShardPlan::new(&PlanOptions {
+            window: self.options.window,
+            shard_bytes_min: self.options.shard_bytes_min,
+            shard_bytes_max: self.options.shard_bytes_max,
+            // A quarter each leaves room for other blobs.
+            bytes_budget: ordered.then(|| self.options.budget.limits().bytes / 4),
+        })
+    }
+
+    async fn drive(&mut self, mut rest: Shards, window: usize) -> Result<()> {
+        let mut next = rest.next();
+        let mut reserving: Option<Reserve> = None;
+        let mut tail = tail_ticks();
+        loop {
+            let room = self.tasks.len() < window;
+            if next.is_none() && self.tasks.is_empty() {
+                return Ok(());
+            }
+            if let (None, Some(range), true) = (&reserving, &next, room) {
+                reserving = Some(self.reserve(range.clone()));
+            }
+            let granted = async {
+                match reserving.as_mut() {
+                    Some(reserving) => reserving.await,
+                    None => std::future::pending().await,
+                }
+            };
+            // CANCEL: a reservation that is not ready stays in `reserving`; the rest is cancel-safe.
+            tokio::select! {
+                biased;
+                () = self.options.cancel.cancelled() => return Err(cancelled(self.location)),
+                Some(ended) = self.tasks.join_next_with_id() => self.ended(ended)?,
+                () = self.shared.sink.failed() => return Err(self.sink_failure().await),
+                permit = granted => {
+                    reserving = None;
+                    if let Some(range) = next.take() {
+                        self.start(range, permit);
+                    }
+                    next = rest.next();
+                }
+                _ = tail.tick(), if next.is_none() && room => self.help_straggler(),
+            }
+        }
+    }
+
+    /// Waits for the right to hold what a shard of `range` holds.
+    fn reserve(&self, range: Range<u64>) -> Reserve {
+        let (shared, budget) = (Arc::clone(&self.shared), self.options.budget.clone());
+        Box::pin(async move {
+            match &shared.sink {
+                Sink::Ordered(sink) => {
+                    sink.reserve(&budget, range.end.saturating_sub(range.start)).await;
+                    None
+                }
+                _ => Some(budget.bytes(SHARD_BYTES).await),
+            }
+        })
+    }
+
+    fn start(&mut self, range: Range<u64>, permit: Option<BytesPermit>) {
+        let channel = self.channel(&range);
+        self.spawn(Arc::new(Piece::new(range)), channel, permit);
+    }
+
+    fn channel(&self, range: &Range<u64>) -> ReadChannel {
+        let range = ByteRange::Bounded(range.clone());
+        opening::channel(self.location, range, self.version.clone(), self.options)
+    }
+
+    fn spawn(&mut self, piece: Arc<Piece>, channel: ReadChannel, permit: Option<BytesPermit>) {
+        let (shared, theirs) = (Arc::clone(&self.shared), Arc::clone(&piece));
+        shared.progress.started();
+        let task = self
+            .tasks
+            .spawn(async move { shard::read(&theirs, channel, &shared, permit).await });
+        self.pieces.insert(task.id(), piece);
+    }
+
+    fn ended(
+        &mut self,
+        ended: std::result::Result<(Id, Result<()>), tokio::task::JoinError>,
+    ) -> Result<()> {
+        self.shared.progress.ended();
+        match ended {
+            Ok((id, outcome)) => {
+                self.pieces.remove(&id);
+                outcome
+            }
+            Err(error) => {
+                self.pieces.remove(&error.id());
+                Err(Error::new(
+                    ErrorKind::Cancelled,
+                    Operation::Download,
+                    self.location.display(),
+                    "a shard's task ended early",
+                )
+                .caused_by(error))
+            }
+        }
+    }
+
+    async fn sink_failure(&self) -> Error {
+        let nothing = crate::sink::Batch { offset: 0, frames: Vec::new(), mark: None };
+        match self.shared.sink.write(nothing).await {
+            Err(error) => error,
+            Ok(()) => cancelled(self.location),
+        }
+    }
+
+    /// Nothing is left to start: splits the shard that would end last, or races it where nothing
+    /// comes from it.
+    fn help_straggler(&mut self) {
+        let patience = Duration::from_millis(250).max(self.waited * 4);
+        let worst = self
+            .pieces
+            .values()
+            .map(|piece| (piece, piece.pace()))
+            .filter(|(piece, pace)| !piece.is_finished() && pace.remaining.end != u64::MAX)
+            .max_by_key(|(_, pace)| pace.remaining.end - pace.remaining.start);
+        let Some((piece, pace)) = worst else { return };
+        let piece = Arc::clone(piece);
+        let left = pace.remaining.end - pace.remaining.start;
+        let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
+        let stuck = pace.idle > patience.max(Duration::from_secs(1));
+        let slow = u128::from(eta) > patience.as_millis();
+        let Some(permit) = self.spare_bytes() else { return };
+        if stuck && pace.readers < 2 {
+            let range = piece.join();
+            let channel = self.channel(&range);
+            self.spawn(piece, channel, permit);
+        } else if slow && !stuck
+            && let Some(far) = piece.split(SPLIT_BYTES_MIN)
+        {
+            self.start(far, permit);
+        }
+    }
+
+    /// What one more shard holds, if the budget has it at once. In an ordered sink the bytes of a
+    /// split or raced shard are those that were reserved for it.
+    fn spare_bytes(&self) -> Option<Option<BytesPermit>> {
+        match self.shared.sink {
+            Sink::Ordered(_) => Some(None),
+            _ => self.options.budget.try_bytes(SHARD_BYTES).map(Some),
+        }
+    }
+}
+
+fn tail_ticks() -> Interval {
+    let mut ticks = interval(Duration::from_millis(TAIL_TICK_MS));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}

@@ -1,0 +1,292 @@
+//! The one error of the engine: what was being done, to what, what went wrong, whether asking
+//! again can help, and what the user can do.
+//!
+//! `Display` prints one level; the chain below it is in [`std::error::Error::source`]. The retry
+//! class is decided where the error is born, because only there it is known what the remote said.
+//! Targets are shown without secrets: whoever builds an error passes a name that has already been
+//! stripped of user info and query (see [`crate::remote::Location::display`]).
+
+use std::fmt;
+use std::ops::Range;
+
+use tidegate_core::retry::RetryClass;
+
+/// The result of every fallible operation of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// What kind of failure this is; callers match on it, and the command derives its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The remote has no such blob, bucket or host path.
+    NotFound,
+    /// The blob's content at the remote is no longer the version that the operation is pinned to.
+    Changed,
+    /// Bytes do not match their checksum, or a remote contradicts itself about a blob.
+    Integrity,
+    /// The remote refuses these credentials, or asks for some.
+    NoAccess,
+    /// The remote asks for fewer requests.
+    Throttled,
+    /// Nothing arrived in the time allowed.
+    Timeout,
+    /// The connection could not be made, broke, or carried something that is not HTTP.
+    Transport,
+    /// The remote answered with a failure of its own (5xx).
+    Remote,
+    /// Attempts without progress were used up, or the deadline passed; the last one is the source.
+    Exhausted,
+    /// The caller cancelled.
+    Cancelled,
+    /// The input is wrong: a URL, an option.
+    Invalid,
+    /// The range begins beyond the end of the blob.
+    OutOfRange,
+    /// The input is right, but this build or this remote cannot do it.
+    Unsupported,
+    /// The local target cannot be written or read: full, read-only, missing folder.
+    Storage,
+}
+
+impl ErrorKind {
+    /// The name by which reports in JSON call this kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Changed => "changed",
+            Self::Integrity => "integrity",
+            Self::NoAccess => "no_access",
+            Self::Throttled => "throttled",
+            Self::Timeout => "timeout",
+            Self::Transport => "transport",
+            Self::Remote => "remote",
+            Self::Exhausted => "retries_exhausted",
+            Self::Cancelled => "cancelled",
+            Self::Invalid => "invalid",
+            Self::OutOfRange => "out_of_range",
+            Self::Unsupported => "unsupported",
+            Self::Storage => "storage",
+        }
+    }
+
+    fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotFound => "check the spelling of the bucket and the blob",
+            Self::Changed => "run the same command again to fetch the new version",
+            Self::Integrity => {
+                "run the same command again; if it repeats, the stored blob is damaged"
+            }
+            Self::NoAccess => {
+                "check the credentials, or pass --anonymous for a public blob"
+            }
+            Self::Exhausted | Self::Throttled | Self::Timeout | Self::Transport | Self::Remote => {
+                "run the same command again to go on where it stopped"
+            }
+            Self::Cancelled => "run the same command again to resume",
+            Self::OutOfRange => "ask `tidegate stat` for the blob's length",
+            Self::Invalid | Self::Unsupported | Self::Storage => return None,
+        })
+    }
+}
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Understanding a URL or an option.
+    Locate,
+    /// Connecting a remote: endpoint, credentials, certificates.
+    Connect,
+    /// Asking for a blob's size, version and checksums.
+    Stat,
+    /// Reading a range of a blob.
+    Read,
+    /// Preparing or writing the target.
+    Write,
+    /// Comparing checksums.
+    Verify,
+    /// Giving the finished target its name.
+    Commit,
+    /// A whole download.
+    Download,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Locate => "cannot use",
+            Self::Connect => "cannot connect",
+            Self::Stat => "cannot stat",
+            Self::Read => "cannot read",
+            Self::Write => "cannot write",
+            Self::Verify => "cannot verify",
+            Self::Commit => "cannot finish",
+            Self::Download => "cannot download",
+        })
+    }
+}
+
+/// A failure of the engine. Cheap to move; see the module docs.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    operation: Operation,
+    target: String,
+    message: String,
+    range: Option<Range<u64>>,
+    attempts: u32,
+    hint: Option<String>,
+    retry: RetryClass,
+    source: Option<Source>,
+}
+
+impl Error {
+    /// An error about `target` (a display name without secrets); `message` says what went wrong,
+    /// in lower case and without a full stop. Never retried unless [`Self::retryable`] says so.
+    pub fn new(
+        kind: ErrorKind,
+        operation: Operation,
+        target: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            operation,
+            target: target.into(),
+            message: message.into(),
+            range: None,
+            attempts: 0,
+            hint: None,
+            retry: RetryClass::Never,
+            source: None,
+        }))
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error, to be retried as `class` says.
+    #[must_use]
+    pub fn retryable(mut self, class: RetryClass) -> Self {
+        self.0.retry = class;
+        self
+    }
+
+    /// The same error with the bytes of the blob that it is about.
+    #[must_use]
+    pub fn at(mut self, range: Range<u64>) -> Self {
+        self.0.range = Some(range);
+        self
+    }
+
+    /// The same error with the number of requests that were tried.
+    #[must_use]
+    pub fn after_attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = attempts;
+        self
+    }
+
+    /// The same error with what the user can do, in place of what its kind suggests.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error as another kind: only the place that knows the context may say, for
+    /// instance, that a blob that was there a moment ago and is not now has changed.
+    #[must_use]
+    pub(crate) fn into_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> Operation {
+        self.0.operation
+    }
+
+    /// The blob or file that it was done to, without secrets.
+    pub fn target(&self) -> &str {
+        &self.0.target
+    }
+
+    /// The bytes of the blob that the failure is about, where that is known.
+    pub fn range(&self) -> Option<Range<u64>> {
+        self.0.range.clone()
+    }
+
+    /// Requests that were tried before giving up; 0 where that is not what failed.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// Whether, and when, asking again can help.
+    pub fn retry(&self) -> &RetryClass {
+        &self.0.retry
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref().or_else(|| self.0.kind.hint())
+    }
+
+    /// The error and all its causes on one line, outermost first.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let level = error.to_string();
+            // Libraries below often repeat their source in their own text.
+            if !text.ends_with(&level) {
+                text.push_str(": ");
+                text.push_str(&level);
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        write!(f, "{} {}", inner.operation, inner.target)?;
+        if let Some(range) = &inner.range {
+            write!(f, " at bytes {}..{}", range.start, range.end)?;
+        }
+        write!(f, ": {}", inner.message)?;
+        if inner.attempts > 1 {
+            write!(f, " ({} attempts)", inner.attempts)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("retry", &self.0.retry)
+            .field("chain", &self.chain())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,57 @@
+//! Azure Blob Storage: `az://container/key`, the account by `AZURE_STORAGE_ACCOUNT_NAME`.
+//!
+//! Credentials by the `AZURE_STORAGE_*` variables (key, SAS token, service principal, managed
+//! identity). An endpoint given by hand is the account's URL, as Azurite prints it.
+
+use std::sync::Arc;
+
+use object_store::ClientOptions;
+use object_store::azure::MicrosoftAzureBuilder;
+
+use super::RemoteOptions;
+use super::locate::invalid;
+use super::object::{ObjectRemote, no_retries};
+use super::response::Dialect;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::transport::Transport;
+
+pub(super) fn connect(
+    prefix: &str,
+    options: &RemoteOptions,
+    transport: &Transport,
+) -> Result<ObjectRemote> {
+    let container = prefix.strip_prefix("az://").unwrap_or(prefix);
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    if let Some(endpoint) = &options.endpoint {
+        let url = url::Url::parse(endpoint).map_err(|error| {
+            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
+        })?;
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+        // An emulator's URL ends in the account; Azure's own begins with it.
+        let account = url.path().trim_matches('/');
+        if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
+            builder = builder.with_account(account);
+        }
+    }
+    if let (Ok(account), None) = (
+        std::env::var("AZURE_STORAGE_ACCOUNT"),
+        std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"),
+    ) {
+        builder = builder.with_account(account);
+    }
+    if options.anonymous {
+        builder = builder.with_skip_signature(true);
+    }
+    let store = builder
+        .with_container_name(container)
+        .with_retry(no_retries())
+        .with_client_options(ClientOptions::new().with_allow_http(true))
+        .with_http_connector(transport.clone())
+        .build()
+        .map_err(|error| {
+            Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
+                .caused_by(error)
+                .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
+        })?;
+    Ok(ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix))
+}

@@ -1,0 +1,234 @@
+//! Plain HTTP(S) as a remote: blobs are URLs, queries (signed ones too) included.
+//!
+//! Requests ask for `identity`, so that ranges and checksums are of the bytes as stored.
+//! Redirects are followed, each answer counting as one attempt's part; user info in the URL
+//! becomes basic authentication and is sent to the first host only.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{Method, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use object_store::client::HttpRequestBody;
+use tidegate_core::range::ByteRange;
+use url::Url;
+
+use super::locate::{display, invalid};
+use super::response::{self, Dialect};
+use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::transport::{Probe, ResponseHead, Transport, classify};
+
+/// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
+const REDIRECTS_MAX: usize = 10;
+
+const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+
+#[derive(Debug)]
+pub(super) struct HttpRemote {
+    transport: Transport,
+}
+
+struct Ask<'a> {
+    method: Method,
+    operation: Operation,
+    range: Option<String>,
+    version: Option<&'a Version>,
+}
+
+impl HttpRemote {
+    pub(super) fn new(transport: Transport) -> Self {
+        Self { transport }
+    }
+
+    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<(ResponseHead, Incoming)> {
+        let mut url = Url::parse(blob)
+            .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
+        let mut basic = take_user_info(&mut url);
+        let mut waited = Duration::ZERO;
+        for _ in 0..=REDIRECTS_MAX {
+            let probe = Probe::default();
+            let request = build(&url, ask, basic.as_deref(), probe.clone())?;
+            let answer = self.transport.send(request).await;
+            let target = display(&url);
+            let response = answer.map_err(|error| {
+                let failure = classify(&error);
+                let error = Error::new(failure.kind, ask.operation, target.clone(), failure.message)
+                    .caused_by(error)
+                    .retryable(failure.retry);
+                match failure.hint {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                }
+            })?;
+            let body = response.into_body();
+            let Some(mut head) = probe.take() else { continue };
+            waited += head.waited;
+            head.waited = waited;
+            if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
+                return Ok((head, body));
+            }
+            let next = head
+                .text("location")
+                .and_then(|location| url.join(location).ok())
+                .filter(|next| matches!(next.scheme(), "http" | "https"))
+                .ok_or_else(|| response::refusal(&head, ask.operation, &target, false))?;
+            if url.scheme() == "https" && next.scheme() == "http" {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    ask.operation,
+                    target,
+                    "it redirects from https to http",
+                )
+                .with_hint("give the http:// address itself if it is to be trusted"));
+            }
+            if next.origin() != url.origin() {
+                basic = None;
+            }
+            url = next;
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            ask.operation,
+            display(&url),
+            format!("more than {REDIRECTS_MAX} redirects"),
+        ))
+    }
+}
+
+fn build(
+    url: &Url,
+    ask: &Ask<'_>,
+    basic: Option<&str>,
+    probe: Probe,
+) -> Result<http::Request<HttpRequestBody>> {
+    let mut request = http::Request::builder()
+        .method(ask.method.clone())
+        .uri(url.as_str())
+        .header(header::USER_AGENT, USER_AGENT)
+        .header(header::ACCEPT, "*/*")
+        .header(header::ACCEPT_ENCODING, "identity")
+        .extension(probe);
+    if let Some(range) = &ask.range {
+        request = request.header(header::RANGE, range);
+    }
+    if let Some(basic) = basic {
+        request = request.header(header::AUTHORIZATION, basic);
+    }
+    request = match ask.version {
+        Some(Version::ETag(tag)) => request.header(header::IF_MATCH, tag),
+        Some(Version::LastModified(date)) => request.header(header::IF_UNMODIFIED_SINCE, date),
+        _ => request,
+    };
+    request.body(HttpRequestBody::empty()).map_err(|error| {
+        Error::new(ErrorKind::Invalid, ask.operation, display(url), "it makes no valid request")
+            .caused_by(error)
+    })
+}
+
+fn take_user_info(url: &mut Url) -> Option<String> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    let mut pair = decode(url.username());
+    pair.push(b':');
+    pair.extend(decode(url.password().unwrap_or_default()));
+    // Both fail only for URLs that cannot have user info.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair)))
+}
+
+#[async_trait]
+impl Remote for HttpRemote {
+    async fn stat(&self, blob: &str) -> Result<BlobInfo> {
+        let ask = Ask {
+            method: Method::HEAD,
+            operation: Operation::Stat,
+            range: None,
+            version: None,
+        };
+        let (head, _) = self.send(blob, &ask).await?;
+        if head.status.is_success() {
+            return Ok(response::info(&head, Dialect::Http));
+        }
+        if !matches!(head.status.as_u16(), 403 | 405 | 501) {
+            return Err(response::refusal(&head, Operation::Stat, &shown(blob), false));
+        }
+        // Signed URLs and some servers allow GET only; one byte tells the same.
+        let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
+        let (head, _) = self.send(blob, &ask).await?;
+        match head.status.as_u16() {
+            200..=299 => Ok(response::info(&head, Dialect::Http)),
+            416 if response::unsatisfied_len(&head) == Some(0) => Ok(BlobInfo {
+                len_bytes: Some(0),
+                ..response::info(&head, Dialect::Http)
+            }),
+            _ => Err(response::refusal(&head, Operation::Stat, &shown(blob), false)),
+        }
+    }
+
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        let ask = Ask {
+            method: Method::GET,
+            operation: Operation::Read,
+            range: request.range.header(),
+            version: request.version.as_ref(),
+        };
+        let (head, body) = self.send(blob, &ask).await?;
+        let target = shown(blob);
+        if !head.status.is_success() {
+            return refused(&head, request, &target);
+        }
+        let info = response::info(&head, Dialect::Http);
+        let placement = response::place(&head, request, &info, &target)?;
+        Ok(Opened {
+            info,
+            start: placement.start,
+            end: placement.end,
+            whole: placement.whole,
+            waited: head.waited,
+            body: frames(body, target),
+        })
+    }
+}
+
+/// An empty blob refuses every range; that is an answer, not a failure.
+fn refused(head: &ResponseHead, request: &OpenRequest, target: &str) -> Result<Opened> {
+    let pinned = request.version.is_some();
+    if head.status == StatusCode::RANGE_NOT_SATISFIABLE
+        && response::unsatisfied_len(head) == Some(0)
+        && request.range.resolve(0).is_ok()
+    {
+        let info = BlobInfo { len_bytes: Some(0), ..response::info(head, Dialect::Http) };
+        return Ok(Opened {
+            info,
+            start: 0,
+            end: Some(0),
+            whole: false,
+            waited: head.waited,
+            body: Box::pin(stream::empty()),
+        });
+    }
+    Err(response::refusal(head, Operation::Read, target, pinned))
+}
+
+fn frames(body: Incoming, target: String) -> Body {
+    Box::pin(body.into_data_stream().map(move |frame: Result<Bytes, hyper::Error>| {
+        frame.map_err(|error| {
+            let failure = classify(&error);
+            Error::new(failure.kind, Operation::Read, target.clone(), failure.message)
+                .caused_by(error)
+                .retryable(failure.retry)
+        })
+    }))
+}
+
+fn shown(blob: &str) -> String {
+    Url::parse(blob).map_or_else(|_| String::from("URL"), |url| display(&url))
+}

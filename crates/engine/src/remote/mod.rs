@@ -1,0 +1,120 @@
+//! Remotes: places that hold blobs. What can be asked of one is small on purpose: facts about a
+//! blob, and a range of its bytes, pinned to a version.
+//!
+//! A remote makes exactly one attempt for each call and says, in the error, whether another can
+//! help; trying again is the business of [`crate::read`]. It knows nothing of transfers.
+//!
+//! Every network remote sends its requests through one [`crate::transport::Transport`].
+
+mod file;
+mod locate;
+mod version;
+
+#[cfg(feature = "azure")]
+mod azure;
+#[cfg(feature = "gcs")]
+mod gcs;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod object;
+#[cfg(feature = "_transport")]
+mod response;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(feature = "s3")]
+mod s3_profile;
+
+pub use locate::{Location, RemoteOptions, Remotes};
+pub use version::Version;
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::Stream;
+use tidegate_core::checksum::StoredChecksum;
+use tidegate_core::range::ByteRange;
+
+use crate::error::Result;
+
+/// A response's bytes as they arrive, each frame in the transport's own buffer.
+pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+
+/// What a remote says of a blob, as far as it says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlobInfo {
+    /// Length in bytes of what the remote stores.
+    pub len_bytes: Option<u64>,
+    /// What pins the content.
+    pub version: Option<Version>,
+    /// Checksums of the stored bytes.
+    pub checksums: Vec<StoredChecksum>,
+    /// `Content-Encoding` of the stored bytes, `identity` left out.
+    pub content_encoding: Option<String>,
+    /// Media type.
+    pub content_type: Option<String>,
+    /// When it was last changed, as the remote writes it.
+    pub last_modified: Option<String>,
+}
+
+/// What [`Remote::open`] is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRequest {
+    /// The bytes wanted; never empty.
+    pub range: ByteRange,
+    /// The version that they must be of; `None` takes whatever there is.
+    pub version: Option<Version>,
+}
+
+/// An answer whose bytes are on their way.
+#[non_exhaustive]
+pub struct Opened {
+    /// Facts that came with the answer.
+    pub info: BlobInfo,
+    /// Offset in the blob of the body's first byte.
+    pub start: u64,
+    /// Offset in the blob of the byte after the body's last; `None` where the remote does not say.
+    pub end: Option<u64>,
+    /// The remote ignored the range and sends the whole blob.
+    pub whole: bool,
+    /// From asking until the head of the answer.
+    pub waited: Duration,
+    /// The bytes.
+    pub body: Body,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("info", &self.info)
+            .field("start", &self.start)
+            .field("end", &self.end)
+            .field("whole", &self.whole)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A place that holds blobs, addressed by a name each (an object's key, a URL, a path).
+#[async_trait]
+pub trait Remote: fmt::Debug + Send + Sync {
+    /// Facts about a blob, in one request. Cancel-safe.
+    async fn stat(&self, blob: &str) -> Result<BlobInfo>;
+
+    /// Asks for a range of a blob, in one request. Dropping the future or the body ends the
+    /// request.
+    ///
+    /// Fails with `Changed` if `request.version` is given and the blob is of another, with
+    /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's
+    /// [`crate::Error::retry`] says whether the same call can succeed later.
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened>;
+
+    /// Whether the answer to a ranged [`Self::open`] names all the checksums that
+    /// [`Self::stat`] does; where it does not, a reader that wants them asks both side by side.
+    fn open_gives_checksums(&self) -> bool {
+        true
+    }
+}

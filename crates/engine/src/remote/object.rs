@@ -1,0 +1,296 @@
+//! Object stores as remotes: `object_store` builds the URL, finds credentials and signs; the
+//! bytes come through the engine's transport.
+//!
+//! What `object_store` makes of a response is not enough to act on: it hides `Retry-After`,
+//! checksums and the status of a refused range, and drops the body of a server that ignores
+//! ranges. So each request carries a [`Probe`] that brings the response's head back, and that head,
+//! not `object_store`'s error, decides what happened. Its own retries are off: a restart belongs
+//! to the reader, which knows which bytes were delivered.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use http::StatusCode;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
+use tidegate_core::range::ByteRange;
+
+use super::response::{self, Dialect};
+use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::transport::{Probe, ResponseHead, classify};
+
+/// One bucket or container.
+#[derive(Debug)]
+pub(super) struct ObjectRemote {
+    store: Arc<dyn ObjectStore>,
+    // Asks for what plain requests do not bring; S3's checksums come only when a header asks.
+    stat_store: Arc<dyn ObjectStore>,
+    dialect: Dialect,
+    // "s3://bucket": what a key is shown behind.
+    prefix: String,
+}
+
+impl ObjectRemote {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, dialect: Dialect, prefix: &str) -> Self {
+        let stat_store = Arc::clone(&store);
+        Self { store, stat_store, dialect, prefix: prefix.to_owned() }
+    }
+
+    #[cfg(feature = "s3")]
+    pub(super) fn with_stat_store(mut self, store: Arc<dyn ObjectStore>) -> Self {
+        self.stat_store = store;
+        self
+    }
+
+    fn target(&self, blob: &str) -> String {
+        format!("{}/{blob}", self.prefix)
+    }
+
+    async fn get(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        blob: &str,
+        mut options: GetOptions,
+    ) -> Result<(Option<ResponseHead>, object_store::Result<GetResult>)> {
+        let path = Path::parse(blob).map_err(|error| {
+            Error::new(
+                ErrorKind::Unsupported,
+                Operation::Locate,
+                self.target(blob),
+                "keys with empty, `.` or `..` segments cannot be asked for",
+            )
+            .caused_by(error)
+        })?;
+        let probe = Probe::default();
+        options.extensions.insert(probe.clone());
+        let result = store.get_opts(&path, options).await;
+        Ok((probe.take(), result))
+    }
+
+    /// The error behind a failed call that got no usable answer.
+    fn failure(
+        &self,
+        blob: &str,
+        operation: Operation,
+        head: Option<&ResponseHead>,
+        pinned: bool,
+        error: object_store::Error,
+    ) -> Error {
+        let target = self.target(blob);
+        match head {
+            Some(head) if !head.status.is_success() => {
+                let refusal = response::refusal(head, operation, &target, pinned);
+                match service_code(&error) {
+                    Some(code) => refusal.caused_by(ServiceCode(code)),
+                    None => refusal,
+                }
+            }
+            Some(_) => Error::new(
+                ErrorKind::Integrity,
+                operation,
+                target,
+                "the answer cannot be understood",
+            )
+            .caused_by(error),
+            None => unanswered(target, operation, error),
+        }
+    }
+}
+
+/// No answer to the request itself: the connection failed, or no credentials could be had.
+fn unanswered(target: String, operation: Operation, error: object_store::Error) -> Error {
+    let failure = classify(&error);
+    if let object_store::Error::Unauthenticated { .. } | object_store::Error::PermissionDenied { .. } =
+        &error
+    {
+        return Error::new(
+            ErrorKind::NoAccess,
+            operation,
+            target,
+            "no credentials could be had",
+        )
+        .caused_by(error);
+    }
+    let result = Error::new(failure.kind, operation, target, failure.message)
+        .caused_by(error)
+        .retryable(failure.retry);
+    match failure.hint {
+        Some(hint) => result.with_hint(hint),
+        None => result,
+    }
+}
+
+/// The code by which a service names a failure, such as `InvalidAccessKeyId`.
+#[derive(Debug, thiserror::Error)]
+#[error("the service says {0}")]
+struct ServiceCode(String);
+
+/// Takes the code out of the XML that comes with a failure, wherever in the chain it is told.
+fn service_code(error: &object_store::Error) -> Option<String> {
+    let mut level: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = level {
+        let text = error.to_string();
+        if let Some((_, rest)) = text.split_once("<Code>")
+            && let Some((code, _)) = rest.split_once("</Code>")
+            && code.len() <= 64
+            && code.chars().all(|c| c.is_ascii_alphanumeric())
+        {
+            return Some(code.to_owned());
+        }
+        level = error.source();
+    }
+    None
+}
+
+fn get_range(range: &ByteRange) -> Option<GetRange> {
+    match range {
+        ByteRange::From(start) => Some(GetRange::Offset(*start)),
+        ByteRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
+        ByteRange::Last(n) => Some(GetRange::Suffix(*n)),
+        _ => None,
+    }
+}
+
+fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
+    let mut options = GetOptions { range: get_range(range), ..GetOptions::default() };
+    match version {
+        Some(Version::Generation(generation)) => options.version = Some(generation.clone()),
+        Some(Version::VersionId(id)) => options.version = Some(id.clone()),
+        Some(Version::ETag(tag)) => options.if_match = Some(tag.clone()),
+        _ => {}
+    }
+    options
+}
+
+/// `object_store`'s retries off: the reader restarts, with what it knows of delivered bytes.
+pub(super) fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+#[async_trait]
+impl Remote for ObjectRemote {
+    async fn stat(&self, blob: &str) -> Result<BlobInfo> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let (head, result) = self.get(&self.stat_store, blob, options).await?;
+        match (head, result) {
+            (Some(head), result) if head.status.is_success() => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "facts taken from the head of the answer alone");
+                }
+                Ok(response::info(&head, self.dialect))
+            }
+            (head, Err(error)) => {
+                Err(self.failure(blob, Operation::Stat, head.as_ref(), false, error))
+            }
+            (_, Ok(_)) => Err(Error::new(
+                ErrorKind::Integrity,
+                Operation::Stat,
+                self.target(blob),
+                "the answer came without its head",
+            )),
+        }
+    }
+
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        let target = self.target(blob);
+        let pinned = request.version.is_some();
+        let options = get_options(&request.range, request.version.as_ref());
+        let (head, result) = self.get(&self.store, blob, options).await?;
+        match (head, result) {
+            (Some(head), Ok(result)) => {
+                let info = response::info(&head, self.dialect);
+                let placement = response::place(&head, request, &info, &target)?;
+                Ok(opened(&head, info, placement, frames(result, target)))
+            }
+            (Some(head), Err(_)) if head.status == StatusCode::OK => {
+                // The server ignored the range, and object_store dropped the body for it.
+                self.open_whole(blob, request).await
+            }
+            (Some(head), Err(_)) if is_empty_blob(&head, request) => {
+                // The refusal of a range carries no version; one more request tells it.
+                let info = self.stat(blob).await?;
+                let placement =
+                    response::Placement { start: 0, end: Some(0), whole: false };
+                Ok(opened(&head, info, placement, Box::pin(stream::empty())))
+            }
+            (Some(head), Err(error)) if head.status.is_success() => {
+                let info = response::info(&head, self.dialect);
+                // Says what contradicts what, where that is what object_store stumbled over.
+                response::place(&head, request, &info, &target)?;
+                Err(self.failure(blob, Operation::Read, Some(&head), pinned, error))
+            }
+            (head, Err(error)) => {
+                Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
+            }
+            (None, Ok(_)) => Err(Error::new(
+                ErrorKind::Integrity,
+                Operation::Read,
+                target,
+                "the answer came without its head",
+            )),
+        }
+    }
+
+    #[cfg(feature = "s3")]
+    fn open_gives_checksums(&self) -> bool {
+        self.dialect != Dialect::S3
+    }
+}
+
+impl ObjectRemote {
+    async fn open_whole(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        let target = self.target(blob);
+        let options = get_options(&ByteRange::All, request.version.as_ref());
+        let (head, result) = self.get(&self.store, blob, options).await?;
+        let result = result.map_err(|error| {
+            let pinned = request.version.is_some();
+            self.failure(blob, Operation::Read, head.as_ref(), pinned, error)
+        })?;
+        let Some(head) = head else {
+            return Err(Error::new(
+                ErrorKind::Integrity,
+                Operation::Read,
+                target,
+                "the answer came without its head",
+            ));
+        };
+        let info = response::info(&head, self.dialect);
+        let placement = response::place(&head, request, &info, &target)?;
+        Ok(opened(&head, info, placement, frames(result, target)))
+    }
+}
+
+fn is_empty_blob(head: &ResponseHead, request: &OpenRequest) -> bool {
+    head.status == StatusCode::RANGE_NOT_SATISFIABLE
+        && matches!(response::unsatisfied_len(head), Some(0) | None)
+        && request.range.resolve(0).is_ok()
+}
+
+fn opened(
+    head: &ResponseHead,
+    info: BlobInfo,
+    placement: response::Placement,
+    body: Body,
+) -> Opened {
+    Opened {
+        info,
+        start: placement.start,
+        end: placement.end,
+        whole: placement.whole,
+        waited: head.waited,
+        body,
+    }
+}
+
+fn frames(result: GetResult, target: String) -> Body {
+    Box::pin(result.into_stream().map(move |frame| {
+        frame.map_err(|error| {
+            let failure = classify(&error);
+            Error::new(failure.kind, Operation::Read, target.clone(), failure.message)
+                .caused_by(error)
+                .retryable(failure.retry)
+        })
+    }))
+}

@@ -1,0 +1,90 @@
+//! Amazon S3 and what speaks its protocol: `s3://bucket/key`.
+//!
+//! Credentials, region and endpoint as AWS's own tools find them: `AWS_*` variables, then the
+//! profile that `AWS_PROFILE` names in the shared files, then the container's or instance's role.
+//!
+//! A ranged answer of S3 lacks the checksum of the whole object, so that a second store, whose
+//! requests carry `x-amz-checksum-mode: ENABLED` under the signature, answers
+//! [`super::Remote::stat`].
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue};
+use object_store::ClientOptions;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+
+use super::RemoteOptions;
+use super::object::{ObjectRemote, no_retries};
+use super::response::Dialect;
+use super::s3_profile::Profile;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::transport::Transport;
+
+pub(super) fn connect(
+    prefix: &str,
+    options: &RemoteOptions,
+    transport: &Transport,
+) -> Result<ObjectRemote> {
+    let builder = configure(prefix, options)?.with_http_connector(transport.clone());
+    let plain = build(builder.clone().with_client_options(client_options(HeaderMap::new())), prefix)?;
+    let mut headers = HeaderMap::new();
+    headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
+    let stat = build(builder.with_client_options(client_options(headers)), prefix)?;
+    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix).with_stat_store(Arc::new(stat)))
+}
+
+fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
+    let bucket = prefix.strip_prefix("s3://").unwrap_or(prefix);
+    let mut builder = AmazonS3Builder::from_env();
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !has("AWS_ACCESS_KEY_ID") || has("AWS_PROFILE") {
+        let profile = Profile::load()?;
+        // Variables win over the profile, as in AWS's own tools.
+        if let (Some(id), Some(secret)) = (&profile.access_key_id, &profile.secret_access_key)
+            && !has("AWS_ACCESS_KEY_ID")
+            && !options.anonymous
+        {
+            builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+            if let Some(token) = &profile.session_token {
+                builder = builder.with_token(token);
+            }
+        }
+        if let Some(region) = &profile.region
+            && !has("AWS_REGION")
+            && !has("AWS_DEFAULT_REGION")
+        {
+            builder = builder.with_region(region);
+        }
+        if let Some(endpoint) = &profile.endpoint_url
+            && !has("AWS_ENDPOINT_URL")
+            && !has("AWS_ENDPOINT_URL_S3")
+        {
+            builder = builder.with_endpoint(endpoint);
+        }
+    }
+    if let Some(endpoint) = &options.endpoint {
+        url::Url::parse(endpoint).map_err(|error| {
+            super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
+        })?;
+        // The service's own variable would win over the endpoint given by hand.
+        builder = builder
+            .with_config(object_store::aws::AmazonS3ConfigKey::S3Endpoint, endpoint)
+            .with_endpoint(endpoint);
+    }
+    if options.anonymous {
+        builder = builder.with_skip_signature(true);
+    }
+    Ok(builder.with_bucket_name(bucket).with_retry(no_retries()))
+}
+
+fn client_options(headers: HeaderMap) -> ClientOptions {
+    ClientOptions::new().with_allow_http(true).with_default_headers(headers)
+}
+
+fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
+    builder.build().map_err(|error| {
+        Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
+            .caused_by(error)
+            .with_hint("check the AWS_* variables, the profile and --endpoint")
+    })
+}

@@ -1,0 +1,21 @@
+//! A file as a sink: a hidden part file in the target's folder that gets the target's name only
+//! when it is whole and verified.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`target`] | where the target is, and why it cannot be written |
+//! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`journal`] | what a part file remembers of itself, behind its data |
+//! | [`writer`] | the thread that writes |
+//! | [`follow`] | hashing what has been written, in order, beside the transfer |
+
+pub(crate) mod follow;
+pub(crate) mod journal;
+pub(crate) mod part_file;
+pub(crate) mod target;
+pub(crate) mod writer;
+
+pub use part_file::Durability;
+pub(crate) use part_file::PartFile;
+pub(crate) use target::FileTarget;
+pub(crate) use writer::FileSink;

@@ -1,0 +1,218 @@
+//! The part file: made or found, locked against other runs, given room, and at the end given its
+//! name. All of it blocks; call it off the runtime's threads.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use tidegate_core::checksum::Crc;
+
+use super::FileTarget;
+use super::journal::{Found, Identity, Journal};
+use super::target::storage_error;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// What must be on the disk, and not only on its way there, when a download ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the system writes when it likes. A crash of the machine may lose the file, or
+    /// leave it under its name with holes.
+    None,
+    /// The file's bytes, before it gets its name.
+    #[default]
+    File,
+    /// The file's bytes and its name.
+    Full,
+}
+
+/// One read when an earlier run's bytes are checked.
+const CHECK_BYTES: usize = 1 << 20;
+
+/// A locked part file.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    pub(crate) file: File,
+    pub(crate) target: FileTarget,
+}
+
+impl PartFile {
+    /// Opens or makes the part file beside `target` and locks it. Fails where another run holds it,
+    /// or the folder takes no files.
+    pub(crate) fn open(target: FileTarget) -> Result<Self> {
+        let failed = |error| storage_error(Operation::Write, &target.display(), error);
+        // A run that finished between our open and our lock has renamed the file that we hold.
+        for _ in 0..8 {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&target.part)
+                .map_err(failed)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy(&target)),
+                // A file system without locks: the user vouches for one run at a time.
+                Err(error) => tracing::debug!(%error, "the part file cannot be locked"),
+            }
+            if same_file(&file, &target).map_err(failed)? {
+                return Ok(Self { file, target });
+            }
+        }
+        Err(busy(&target))
+    }
+
+    /// What an earlier run left, if it is of the blob `source`.
+    pub(crate) fn found(&self, source: &str) -> Option<Found> {
+        let found = Journal::find(&self.file).unwrap_or_else(|error| {
+            tracing::debug!(%error, "the part file's journal cannot be read");
+            None
+        })?;
+        (found.identity.source == source).then_some(found)
+    }
+
+    /// Empties the file, gives it room for the whole blob, and begins its journal.
+    pub(crate) fn begin(&self, len: u64, identity: Option<&Identity>) -> Result<Option<Journal>> {
+        let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
+        self.file.set_len(0).map_err(failed)?;
+        self.reserve(len)?;
+        identity.map(|identity| Journal::create(&self.file, identity)).transpose().map_err(failed)
+    }
+
+    /// Reserves room, so that a full disk shows before the first byte is fetched.
+    fn reserve(&self, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
+            Ok(()) => Ok(()),
+            // Not every file system can; then at least the free space is looked at.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                let space = rustix::fs::fstatvfs(&self.file).map_err(|e| failed(e.into()))?;
+                if space.f_bavail.saturating_mul(space.f_frsize) < len {
+                    return Err(failed(io::ErrorKind::StorageFull.into()));
+                }
+                self.file.set_len(len).map_err(failed)
+            }
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// Gives the finished file its name, in place of what had it. Until the rename, a failure or a
+    /// crash leaves the old target and a part file that can be resumed.
+    pub(crate) fn commit(self, len: u64, durability: Durability) -> Result<()> {
+        let failed = |error| storage_error(Operation::Commit, &self.target.display(), error);
+        if durability != Durability::None {
+            // The bytes first: the journal still stands behind them if this is cut short.
+            self.file.sync_data().map_err(failed)?;
+        }
+        self.file.set_len(len).map_err(failed)?;
+        if let Some(permissions) = &self.target.permissions {
+            self.file.set_permissions(permissions.clone()).map_err(failed)?;
+        }
+        if durability != Durability::None {
+            self.file.sync_all().map_err(failed)?;
+        }
+        fs::rename(&self.target.part, &self.target.path).map_err(failed)?;
+        if durability == Durability::Full
+            && let Some(folder) = self.target.part.parent()
+        {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the part file: nothing in it is worth resuming.
+    pub(crate) fn remove(self) {
+        if let Err(error) = fs::remove_file(&self.target.part) {
+            tracing::warn!(%error, part = %self.target.part.display(), "cannot remove the part file");
+        }
+    }
+}
+
+/// Reads the bytes of one extent back and says whether they are what the journal remembers.
+pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool> {
+    let mut crc = Crc::empty(expected.algorithm());
+    let mut buffer = vec![0; CHECK_BYTES.min(usize::try_from(expected.len()).unwrap_or(CHECK_BYTES))];
+    while crc.len() < expected.len() {
+        let left = usize::try_from(expected.len() - crc.len()).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        match file.read_exact_at(&mut buffer[..count], start + crc.len()) {
+            Ok(()) => crc.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(crc == *expected)
+}
+
+fn busy(target: &FileTarget) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        Operation::Write,
+        target.display(),
+        "another run is writing this target",
+    )
+    .with_hint("wait for it to end, or end it")
+}
+
+/// Whether the part file's name still leads to the file that is open.
+fn same_file(file: &File, target: &FileTarget) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let open = file.metadata()?;
+    match fs::metadata(&target.part) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::checksum::CrcAlgorithm;
+
+    use super::*;
+
+    fn part(folder: &std::path::Path) -> Result<PartFile> {
+        PartFile::open(FileTarget::new(&folder.join("t"))?)
+    }
+
+    #[test]
+    fn a_second_run_is_refused_while_the_first_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = part(folder.path()).unwrap();
+        assert!(part(folder.path()).unwrap_err().to_string().contains("another run"));
+        drop(first);
+        assert!(part(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn commit_replaces_the_target_and_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        fs::write(&path, b"old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let part = part(folder.path()).unwrap();
+        part.begin(3, None).unwrap();
+        part.file.write_all_at(b"new", 0).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        part.commit(3, Durability::Full).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn changed_bytes_are_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = part(folder.path()).unwrap();
+        part.file.write_all_at(b"..abc", 0).unwrap();
+        let crc = Crc::of(CrcAlgorithm::Crc32c, b"abc");
+        assert!(holds(&part.file, 2, &crc).unwrap());
+        assert!(!holds(&part.file, 1, &crc).unwrap());
+        assert!(!holds(&part.file, 3, &crc).unwrap(), "beyond the end of the file");
+    }
+}

@@ -1,0 +1,174 @@
+//! The thread that writes a file's bytes where they belong, and the queue before it.
+//!
+//! Invariants: the queue holds at most [`QUEUE_BYTES`] (granted by the budget when the sink is
+//! made); a mark is written to the journal only after the bytes that it stands for; the first
+//! failure ends the writing and is what every later call returns.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::super::Batch;
+use super::PartFile;
+use super::follow::Progress;
+use super::journal::Journal;
+use super::target::storage_error;
+use crate::budget::BytesPermit;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Bytes that may wait to be written: some milliseconds of writing, enough to keep the thread busy
+/// while shards take turns.
+pub(crate) const QUEUE_BYTES: u64 = 8 << 20;
+
+/// Batches that may wait to be written, for those that are small.
+const QUEUE_BATCHES: usize = 64;
+
+/// `writev` takes at most this many pieces at once on Linux.
+const PIECES_MAX: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct FileSink {
+    queue: mpsc::Sender<Job>,
+    room: Arc<Semaphore>,
+    room_bytes: u32,
+    shared: Arc<Shared>,
+    thread: std::thread::JoinHandle<PartFile>,
+    _permit: BytesPermit,
+}
+
+struct Job {
+    batch: Batch,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    failure: OnceLock<(io::ErrorKind, String)>,
+    progress: Option<Arc<Progress>>,
+    journal: Mutex<Option<Journal>>,
+}
+
+impl FileSink {
+    /// Starts the thread. `permit` is what the budget granted for the queue, at least one byte.
+    pub(crate) fn new(
+        part: PartFile,
+        journal: Option<Journal>,
+        progress: Option<Arc<Progress>>,
+        permit: BytesPermit,
+    ) -> Result<Self> {
+        let room_bytes = u32::try_from(permit.bytes().clamp(1, QUEUE_BYTES)).unwrap_or(1);
+        let (queue, jobs) = mpsc::channel(QUEUE_BATCHES);
+        let shared = Arc::new(Shared {
+            name: part.target.display(),
+            failure: OnceLock::new(),
+            progress,
+            journal: Mutex::new(journal),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("tidegate-writer".to_owned())
+            .spawn(move || run(part, jobs, &theirs))
+            .map_err(|error| {
+                Error::new(
+                    ErrorKind::Storage,
+                    Operation::Write,
+                    shared.name.clone(),
+                    "no thread to be had",
+                )
+                .caused_by(error)
+            })?;
+        Ok(Self {
+            queue,
+            room: Arc::new(Semaphore::new(room_bytes as usize)),
+            room_bytes,
+            shared,
+            thread,
+            _permit: permit,
+        })
+    }
+
+    /// Queues a batch; waits while the queue is full. Cancel-safe: a batch is queued or not.
+    pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
+        let want = u32::try_from(batch.len()).unwrap_or(u32::MAX).min(self.room_bytes);
+        let room = Arc::clone(&self.room).acquire_many_owned(want).await.ok();
+        let job = Job { batch, _room: room };
+        self.queue.send(job).await.map_err(|_closed| self.shared.failure())
+    }
+
+    /// Waits until everything queued is written; gives the part file back, together with the
+    /// failure if there was one.
+    pub(crate) async fn finish(self) -> (Option<PartFile>, Result<()>) {
+        let Self { queue, thread, shared, .. } = self;
+        drop(queue);
+        // The thread ends once its queue is empty.
+        let part = tokio::task::spawn_blocking(move || thread.join().ok()).await.ok().flatten();
+        let result = if part.is_none() || shared.failure.get().is_some() {
+            Err(shared.failure())
+        } else {
+            Ok(())
+        };
+        (part, result)
+    }
+}
+
+impl Shared {
+    fn failure(&self) -> Error {
+        let (kind, text) = self
+            .failure
+            .get()
+            .cloned()
+            .unwrap_or((io::ErrorKind::Other, "the writing thread ended".to_owned()));
+        storage_error(Operation::Write, &self.name, io::Error::new(kind, text))
+    }
+}
+
+fn run(part: PartFile, mut jobs: mpsc::Receiver<Job>, shared: &Shared) -> PartFile {
+    while let Some(job) = jobs.blocking_recv() {
+        if let Err(error) = write(&part, &job.batch, shared) {
+            // Set once: the loop ends here, and dropping the receiver refuses what is queued.
+            let _ = shared.failure.set((error.kind(), error.to_string()));
+            break;
+        }
+    }
+    if let Some(progress) = &shared.progress {
+        progress.close();
+    }
+    part
+}
+
+fn write(part: &PartFile, batch: &Batch, shared: &Shared) -> io::Result<()> {
+    write_all(&part.file, &batch.frames, batch.offset)?;
+    if let Some(mark) = batch.mark
+        && let Some(journal) =
+            shared.journal.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+    {
+        journal.append(&part.file, mark)?;
+    }
+    if let Some(progress) = &shared.progress {
+        progress.written(batch.offset..batch.offset + batch.len());
+    }
+    Ok(())
+}
+
+/// Writes all frames, one after the other, from `offset` on, with as few calls as can be.
+fn write_all(file: &std::fs::File, frames: &[Bytes], mut offset: u64) -> io::Result<()> {
+    let mut pieces: Vec<io::IoSlice<'_>> =
+        frames.iter().filter(|f| !f.is_empty()).map(|f| io::IoSlice::new(f)).collect();
+    let mut left = pieces.as_mut_slice();
+    while !left.is_empty() {
+        let some = &left[..left.len().min(PIECES_MAX)];
+        let count = match rustix::io::pwritev(file, some, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        offset += count as u64;
+        io::IoSlice::advance_slices(&mut left, count);
+    }
+    Ok(())
+}

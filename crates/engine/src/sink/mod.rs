@@ -1,0 +1,81 @@
+//! Sinks: where downloaded bytes go. A sink knows nothing of remotes; it takes bytes at offsets,
+//! in any order, each offset at most once.
+//!
+//! | sink | order | memory |
+//! |---|---|---|
+//! | [`FileSink`] | any; written in place by one thread, off the runtime | a bounded queue |
+//! | [`OrderedSink`] | reordered before its writer | whole shards, from the budget |
+//! | [`MemorySink`] | any; written in place | the whole blob, from the budget |
+//! | discard | any | none |
+//!
+//! Why a file has one writing thread: buffered writes to one file take its inode's lock, so that
+//! more threads would only spin on it.
+//!
+//! Why an ordered sink cannot deadlock on the budget: its shards take their bytes in the order of
+//! their offsets, before they start, and never wait for more. The shard that everything waits for
+//! has therefore always been granted before those that wait for it.
+
+pub mod file;
+mod memory;
+mod ordered;
+
+pub(crate) use file::FileSink;
+pub(crate) use memory::MemorySink;
+pub(crate) use ordered::OrderedSink;
+
+use bytes::Bytes;
+use tidegate_core::checksum::Crc;
+
+use crate::error::Result;
+
+/// Consecutive bytes of a blob on their way to a sink.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) offset: u64,
+    pub(crate) frames: Vec<Bytes>,
+    /// A run of bytes that is complete once this batch is written.
+    pub(crate) mark: Option<Mark>,
+}
+
+impl Batch {
+    pub(crate) fn len(&self) -> u64 {
+        self.frames.iter().map(|frame| frame.len() as u64).sum()
+    }
+}
+
+/// A run of written bytes and its CRC: what a journal remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) start: u64,
+    pub(crate) crc: Crc,
+}
+
+/// The sink of one download.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    File(FileSink),
+    Ordered(OrderedSink),
+    Memory(MemorySink),
+    Discard,
+}
+
+impl Sink {
+    /// Hands a batch over; returns when it is queued or written. The first failure of the sink is
+    /// returned by every later call.
+    pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
+        match self {
+            Self::File(sink) => sink.write(batch).await,
+            Self::Ordered(sink) => sink.write(batch),
+            Self::Memory(sink) => sink.write(&batch),
+            Self::Discard => Ok(()),
+        }
+    }
+
+    /// Waits until the sink has failed; for ever where it does not.
+    pub(crate) async fn failed(&self) {
+        match self {
+            Self::Ordered(sink) => sink.failed().await,
+            _ => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! An ordered stream: standard output, a pipe, anything that takes bytes from first to last.
+//!
+//! Frames arrive in any order and wait in a map until their turn; a thread of the sink's own
+//! writes them, so that a slow reader never blocks the runtime. What may wait is bounded by the
+//! bytes that shards reserve, in order, before they start; see [`super`] for why that cannot
+//! deadlock.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tidegate_core::checksum::{Checksum, Checksummer};
+use tokio::sync::Notify;
+
+use super::Batch;
+use crate::budget::{Budget, BytesPermit};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Written at once at most: the thread takes what is ready up to this many frames.
+const FRAMES_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct OrderedSink {
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<Vec<Checksum>>>,
+    name: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    ready: Condvar,
+    failed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: BTreeMap<u64, Bytes>,
+    next: u64,
+    // End of the last reservation, and the permits for what lies between `next` and it.
+    reserved_end: u64,
+    permit: Option<BytesPermit>,
+    closed: bool,
+    failure: Option<std::io::ErrorKind>,
+    failure_text: String,
+}
+
+impl OrderedSink {
+    /// A sink that delivers from offset `start` on to `writer`, called `name` in errors; `hashers`
+    /// see every byte in order.
+    pub(crate) fn new(
+        start: u64,
+        writer: Box<dyn Write + Send>,
+        hashers: Vec<Checksummer>,
+        name: impl Into<String>,
+    ) -> Result<Self> {
+        let state = State { next: start, reserved_end: start, ..State::default() };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+            failed: Notify::new(),
+        });
+        let (theirs, name) = (Arc::clone(&shared), name.into());
+        let thread = std::thread::Builder::new()
+            .name("tidegate-ordered".to_owned())
+            .spawn(move || deliver(&theirs, writer, hashers))
+            .map_err(|error| {
+                Error::new(ErrorKind::Storage, Operation::Write, name.clone(), "no thread to be had")
+                    .caused_by(error)
+            })?;
+        Ok(Self { shared, thread: Some(thread), name })
+    }
+
+    /// Waits for the right to hold `len` more bytes, those from the last reservation's end on.
+    /// Must be called in order, by one caller.
+    pub(crate) async fn reserve(&self, budget: &Budget, len: u64) {
+        let granted = budget.bytes(len).await;
+        let mut state = self.shared.lock();
+        state.reserved_end = state.reserved_end.saturating_add(len);
+        match state.permit.as_mut() {
+            Some(permit) => permit.merge(granted),
+            None => state.permit = Some(granted),
+        }
+    }
+
+    pub(crate) fn write(&self, batch: Batch) -> Result<()> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.failure {
+            return Err(self.failure(kind, &state.failure_text));
+        }
+        let mut offset = batch.offset;
+        for frame in batch.frames {
+            let len = frame.len() as u64;
+            state.waiting.insert(offset, frame);
+            offset += len;
+        }
+        drop(state);
+        self.shared.ready.notify_one();
+        Ok(())
+    }
+
+    fn failure(&self, kind: std::io::ErrorKind, text: &str) -> Error {
+        let message = match kind {
+            std::io::ErrorKind::BrokenPipe => "whoever read the output has closed it",
+            std::io::ErrorKind::StorageFull => "no space is left",
+            _ => "the output cannot be written",
+        };
+        Error::new(ErrorKind::Storage, Operation::Write, self.name.clone(), message)
+            .caused_by(std::io::Error::new(kind, text.to_owned()))
+    }
+
+    pub(crate) async fn failed(&self) {
+        loop {
+            let notified = self.shared.failed.notified();
+            if self.shared.lock().failure.is_some() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits until everything has been written and flushed; gives what the hashers made of it.
+    pub(crate) async fn finish(mut self) -> Result<Vec<Checksum>> {
+        self.close();
+        let thread = self.thread.take();
+        // The thread ends once its queue is empty; joining it may block for as long as the
+        // reader of the output pleases.
+        let sums = tokio::task::spawn_blocking(move || {
+            thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+        })
+        .await
+        .unwrap_or_default();
+        let state = self.shared.lock();
+        match state.failure {
+            Some(kind) => Err(self.failure(kind, &state.failure_text)),
+            None => Ok(sums),
+        }
+    }
+
+    fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.ready.notify_one();
+    }
+}
+
+impl Drop for OrderedSink {
+    /// Tells the thread to end. It is not joined: it may be blocked in a write to a pipe that
+    /// nobody reads, and it holds nothing but what it writes.
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.shared.lock().waiting.clear();
+            self.close();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frames whose turn has come; empty once closed.
+    fn take_ready(&self, frames: &mut Vec<Bytes>) {
+        let mut state = self.lock();
+        loop {
+            let mut next = state.next;
+            while frames.len() < FRAMES_MAX
+                && let Some(frame) = state.waiting.remove(&next)
+            {
+                next += frame.len() as u64;
+                frames.push(frame);
+            }
+            if !frames.is_empty() || state.closed {
+                return;
+            }
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn written(&self, len: u64) {
+        let mut state = self.lock();
+        state.next += len;
+        let held = state.reserved_end.saturating_sub(state.next);
+        if let Some(permit) = state.permit.as_mut() {
+            permit.shrink(held);
+        }
+    }
+
+    fn fail(&self, error: &std::io::Error) {
+        let mut state = self.lock();
+        state.failure = Some(error.kind());
+        state.failure_text = error.to_string();
+        state.waiting.clear();
+        drop(state);
+        self.failed.notify_waiters();
+    }
+}
+
+fn deliver(
+    shared: &Shared,
+    mut writer: Box<dyn Write + Send>,
+    mut hashers: Vec<Checksummer>,
+) -> Vec<Checksum> {
+    let mut frames = Vec::new();
+    loop {
+        shared.take_ready(&mut frames);
+        if frames.is_empty() {
+            break;
+        }
+        for frame in frames.drain(..) {
+            hashers.iter_mut().for_each(|hasher| hasher.update(&frame));
+            if let Err(error) = writer.write_all(&frame) {
+                shared.fail(&error);
+                return Vec::new();
+            }
+            shared.written(frame.len() as u64);
+        }
+    }
+    if let Err(error) = writer.flush() {
+        shared.fail(&error);
+    }
+    hashers.into_iter().map(Checksummer::finish).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::budget::BudgetOptions;
+
+    #[derive(Clone, Default)]
+    struct Collect(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Collect {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn batch(offset: u64, text: &'static str) -> Batch {
+        Batch { offset, frames: vec![Bytes::from_static(text.as_bytes())], mark: None }
+    }
+
+    #[tokio::test]
+    async fn what_arrives_out_of_order_leaves_in_order() {
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
+        let collect = Collect::default();
+        let sink = OrderedSink::new(0, Box::new(collect.clone()), vec![], "test").unwrap();
+        sink.reserve(&budget, 9).await;
+        sink.write(batch(6, "ghi")).unwrap();
+        sink.write(batch(3, "def")).unwrap();
+        sink.write(batch(0, "abc")).unwrap();
+        sink.finish().await.unwrap();
+        assert_eq!(*collect.0.lock().unwrap(), b"abcdefghi");
+        assert_eq!(budget.held_bytes(), 0, "delivered bytes go back to the budget");
+    }
+
+    #[tokio::test]
+    async fn a_closed_reader_is_an_error_and_is_told() {
+        let sink = OrderedSink::new(0, Box::new(Broken), vec![], "test").unwrap();
+        sink.write(batch(0, "abc")).unwrap();
+        sink.failed().await;
+        let error = sink.write(batch(3, "d")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert!(sink.finish().await.is_err());
+    }
+}

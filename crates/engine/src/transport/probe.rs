@@ -1,0 +1,40 @@
+//! A slot that travels with a request and comes back holding the head of its response.
+//!
+//! `object_store` maps responses to its own results and errors and drops the rest: the status of
+//! a refused range, `Retry-After`, checksums, the real `Content-Range`. The transport fills the
+//! slot before `object_store` sees the response, so that nothing is lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+/// The head of one response.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// From sending the request until the head was there.
+    pub(crate) waited: Duration,
+}
+
+impl ResponseHead {
+    /// A header's value as text; `None` where it is absent or not text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// The slot; clones share it. Where a request is answered more than once, the last answer stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe(Arc<Mutex<Option<ResponseHead>>>);
+
+impl Probe {
+    pub(crate) fn fill(&self, head: ResponseHead) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+    }
+
+    pub(crate) fn take(&self) -> Option<ResponseHead> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
