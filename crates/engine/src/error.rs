@@ -78,9 +78,7 @@ impl ErrorKind {
             Self::Integrity => {
                 "run the same command again; if it repeats, the stored blob is damaged"
             }
-            Self::NoAccess => {
-                "check the credentials, or pass --anonymous for a public blob"
-            }
+            Self::NoAccess => "check the credentials, or pass --anonymous for a public blob",
             Self::Exhausted | Self::Throttled | Self::Timeout | Self::Transport | Self::Remote => {
                 "run the same command again to go on where it stopped"
             }

@@ -102,10 +102,8 @@ impl Checks {
 }
 
 fn why_none(info: &BlobInfo) -> String {
-    let composite = info
-        .checksums
-        .iter()
-        .find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
+    let composite =
+        info.checksums.iter().find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
     match composite {
         Some(stored) => format!(
             "the remote keeps only a composite {} of the upload's parts",

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Checksum;
@@ -14,7 +13,7 @@ use super::target::{Prepared, blocking};
 use super::{DownloadOptions, cancelled};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
-use crate::sink::file::follow::{self, Progress};
+use crate::sink::file::follow::{self, Hashing, Progress};
 use crate::sink::file::journal::{Identity, Journal};
 use crate::sink::file::part_file::PartFile;
 use crate::sink::file::target::storage_error;
@@ -27,8 +26,6 @@ pub(super) struct Destination {
     hashing: Option<Hashing>,
     resumable: bool,
 }
-
-type Hashing = JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
 
 impl Destination {
     pub(super) async fn new(
@@ -105,9 +102,8 @@ impl Destination {
         opening: &Opening,
         options: &DownloadOptions,
     ) -> Result<MemorySink> {
-        let refuse = |kind, message: String| {
-            Error::new(kind, Operation::Write, location.display(), message)
-        };
+        let refuse =
+            |kind, message: String| Error::new(kind, Operation::Write, location.display(), message);
         if opening.range.end == u64::MAX {
             return Err(refuse(
                 ErrorKind::Unsupported,
@@ -238,7 +234,9 @@ async fn hash(bytes: Bytes, checks: &Checks) -> Result<Vec<Checksum>> {
         return Ok(Vec::new());
     }
     blocking(move || {
-        hashers.iter_mut().for_each(|hasher| hasher.update(&bytes));
+        for hasher in &mut hashers {
+            hasher.update(&bytes);
+        }
         Ok(hashers.into_iter().map(tidegate_core::checksum::Checksummer::finish).collect())
     })
     .await

@@ -96,14 +96,7 @@ async fn begin(
     if single || options.window <= 1 {
         channel.set_end(Some(range.end).filter(|end| *end != u64::MAX));
     }
-    Ok(Opening {
-        channel: Some(channel),
-        info,
-        range,
-        single,
-        lookup,
-        ..Opening::nothing(notes)
-    })
+    Ok(Opening { channel: Some(channel), info, range, single, lookup, ..Opening::nothing(notes) })
 }
 
 /// The first shard of what is wanted; all of it where one request is to bring all.
@@ -164,7 +157,11 @@ async fn resume(
     let (channel, info, lookup) = match gap {
         Some(gap) => {
             let shard = options.shard_bytes_min.max(1);
-            let end = if options.window > 1 { gap.end.min(gap.start.saturating_add(shard)) } else { gap.end };
+            let end = if options.window > 1 {
+                gap.end.min(gap.start.saturating_add(shard))
+            } else {
+                gap.end
+            };
             let range = ByteRange::Bounded(gap.start..end);
             let mut channel = channel(location, range, Some(identity.version.clone()), options);
             let (info, lookup) = facts(&mut channel, location, options).await?;

@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
     /// Hands over what is gathered; with `mark`, the run since the last mark is complete.
     async fn flush(&mut self, mark: bool) -> Result<()> {
         let offset = self.end() - self.pending_bytes;
-        let mark = (mark && self.crc.len() > 0).then(|| {
+        let mark = (mark && !self.crc.is_empty()).then(|| {
             let mark = Mark { start: self.start, crc: self.crc };
             self.start = self.end();
             self.crc = Crc::empty(self.crc.algorithm());

@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{DownloadOptions, Target};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -101,14 +101,4 @@ pub(super) async fn blocking<T: Send + 'static>(
         )
         .caused_by(error))
     })
-}
-
-/// The path of a file target, for messages.
-impl Prepared {
-    pub(super) fn path(&self) -> Option<PathBuf> {
-        match self {
-            Self::File { part, .. } => Some(part.target.path.clone()),
-            _ => None,
-        }
-    }
 }

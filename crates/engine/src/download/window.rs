@@ -289,9 +289,8 @@ impl<'a> Window<'a> {
     fn spawn(&mut self, piece: Arc<Piece>, channel: ReadChannel, permit: Option<BytesPermit>) {
         let (shared, theirs) = (Arc::clone(&self.shared), Arc::clone(&piece));
         shared.progress.started();
-        let task = self
-            .tasks
-            .spawn(async move { shard::read(&theirs, channel, &shared, permit).await });
+        let task =
+            self.tasks.spawn(async move { shard::read(&theirs, channel, &shared, permit).await });
         self.pieces.insert(task.id(), piece);
     }
 
@@ -342,24 +341,23 @@ impl<'a> Window<'a> {
         let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
         let stuck = pace.idle > patience.max(Duration::from_secs(1));
         let slow = u128::from(eta) > patience.as_millis();
-        let Some(permit) = self.spare_bytes() else { return };
+        let ordered = matches!(self.shared.sink, Sink::Ordered(_));
+        // In an ordered sink the bytes were reserved with the shard that is split or raced.
+        let permit = (!ordered).then(|| self.options.budget.try_bytes(SHARD_BYTES));
+        let permit = match permit {
+            Some(None) => return,
+            Some(granted) => granted,
+            None => None,
+        };
         if stuck && pace.readers < 2 {
             let range = piece.join();
             let channel = self.channel(&range);
             self.spawn(piece, channel, permit);
-        } else if slow && !stuck
+        } else if slow
+            && !stuck
             && let Some(far) = piece.split(SPLIT_BYTES_MIN)
         {
             self.start(far, permit);
-        }
-    }
-
-    /// What one more shard holds, if the budget has it at once. In an ordered sink the bytes of a
-    /// split or raced shard are those that were reserved for it.
-    fn spare_bytes(&self) -> Option<Option<BytesPermit>> {
-        match self.shared.sink {
-            Sink::Ordered(_) => Some(None),
-            _ => self.options.budget.try_bytes(SHARD_BYTES).map(Some),
         }
     }
 }

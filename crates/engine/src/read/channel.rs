@@ -323,7 +323,7 @@ impl ReadChannel {
             ));
         }
         let first_contact = self.info.is_none() && error.kind() == ErrorKind::Transport;
-        let class = error.retry().clone();
+        let class = *error.retry();
         match self.retry.on_interruption(class, self.epoch.elapsed()) {
             RetryDecision::After(_)
                 if first_contact && self.requests >= FIRST_CONTACT_ATTEMPTS_MAX =>
@@ -376,9 +376,7 @@ impl ReadChannel {
     }
 
     fn exhausted(&self, error: Error) -> Error {
-        self.error(ErrorKind::Exhausted, "gave up")
-            .after_attempts(self.requests)
-            .caused_by(error)
+        self.error(ErrorKind::Exhausted, "gave up").after_attempts(self.requests).caused_by(error)
     }
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {

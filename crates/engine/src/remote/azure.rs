@@ -33,10 +33,9 @@ pub(super) fn connect(
             builder = builder.with_account(account);
         }
     }
-    if let (Ok(account), None) = (
-        std::env::var("AZURE_STORAGE_ACCOUNT"),
-        std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"),
-    ) {
+    if let (Ok(account), None) =
+        (std::env::var("AZURE_STORAGE_ACCOUNT"), std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"))
+    {
         builder = builder.with_account(account);
     }
     if options.anonymous {
@@ -49,9 +48,14 @@ pub(super) fn connect(
         .with_http_connector(transport.clone())
         .build()
         .map_err(|error| {
-            Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
-                .caused_by(error)
-                .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
+            Error::new(
+                ErrorKind::NoAccess,
+                Operation::Connect,
+                prefix,
+                "the settings cannot be used",
+            )
+            .caused_by(error)
+            .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
         })?;
     Ok(ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix))
 }

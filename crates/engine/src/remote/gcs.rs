@@ -47,8 +47,13 @@ pub(super) fn connect(
         .with_http_connector(transport.clone())
         .build()
         .map_err(|error| {
-            Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the credentials cannot be used")
-                .caused_by(error)
+            Error::new(
+                ErrorKind::NoAccess,
+                Operation::Connect,
+                prefix,
+                "the credentials cannot be used",
+            )
+            .caused_by(error)
         })?;
     Ok(ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix))
 }

@@ -17,7 +17,8 @@ use object_store::client::HttpRequestBody;
 use tidegate_core::range::ByteRange;
 use url::Url;
 
-use super::locate::{display, invalid};
+use super::locate::{invalid, is_plain, last_segment, parse};
+use super::network::Named;
 use super::response::{self, Dialect};
 use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -57,9 +58,10 @@ impl HttpRemote {
             let target = display(&url);
             let response = answer.map_err(|error| {
                 let failure = classify(&error);
-                let error = Error::new(failure.kind, ask.operation, target.clone(), failure.message)
-                    .caused_by(error)
-                    .retryable(failure.retry);
+                let error =
+                    Error::new(failure.kind, ask.operation, target.clone(), failure.message)
+                        .caused_by(error)
+                        .retryable(failure.retry);
                 match failure.hint {
                     Some(hint) => error.with_hint(hint),
                     None => error,
@@ -130,6 +132,30 @@ fn build(
     })
 }
 
+/// What an `http://` or `https://` URL names.
+pub(super) fn name(text: &str) -> Result<Named> {
+    let url = parse(text)?;
+    let display = display(&url);
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(invalid(&display, "the URL has no host"));
+    }
+    let file_name = last_segment(url.path())
+        .map(|name| percent_encoding::percent_decode_str(&name).decode_utf8_lossy().into_owned())
+        .filter(|name| is_plain(name));
+    Ok(Named { remote: "http".to_owned(), blob: url.to_string(), display, file_name })
+}
+
+/// The URL without user info, query and fragment.
+fn display(url: &Url) -> String {
+    let mut shown = url.clone();
+    // Both fail only for URLs that cannot have user info, which then have none to hide.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown.to_string()
+}
+
 fn take_user_info(url: &mut Url) -> Option<String> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -147,12 +173,8 @@ fn take_user_info(url: &mut Url) -> Option<String> {
 #[async_trait]
 impl Remote for HttpRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
-        let ask = Ask {
-            method: Method::HEAD,
-            operation: Operation::Stat,
-            range: None,
-            version: None,
-        };
+        let ask =
+            Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version: None };
         let (head, _) = self.send(blob, &ask).await?;
         if head.status.is_success() {
             return Ok(response::info(&head, Dialect::Http));
@@ -165,10 +187,9 @@ impl Remote for HttpRemote {
         let (head, _) = self.send(blob, &ask).await?;
         match head.status.as_u16() {
             200..=299 => Ok(response::info(&head, Dialect::Http)),
-            416 if response::unsatisfied_len(&head) == Some(0) => Ok(BlobInfo {
-                len_bytes: Some(0),
-                ..response::info(&head, Dialect::Http)
-            }),
+            416 if response::unsatisfied_len(&head) == Some(0) => {
+                Ok(BlobInfo { len_bytes: Some(0), ..response::info(&head, Dialect::Http) })
+            }
             _ => Err(response::refusal(&head, Operation::Stat, &shown(blob), false)),
         }
     }

@@ -1,10 +1,9 @@
 //! From what the user typed to a remote and a blob: schemes, endpoints, and names that are safe
 //! to print.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use url::Url;
 
@@ -12,7 +11,7 @@ use super::Remote;
 use super::file::FileRemote;
 use crate::error::{Error, ErrorKind, Operation, Result};
 #[cfg(feature = "_transport")]
-use crate::transport::{Transport, TransportOptions};
+use crate::transport::TransportOptions;
 
 /// How remotes are reached; what is not given here is taken from the environment, by the rules of
 /// each remote's own ecosystem.
@@ -36,8 +35,8 @@ pub struct Location {
     pub remote: Arc<dyn Remote>,
     /// The blob's name at the remote.
     pub blob: String,
-    display: String,
-    file_name: Option<String>,
+    pub(super) display: String,
+    pub(super) file_name: Option<String>,
 }
 
 impl Location {
@@ -74,20 +73,20 @@ impl fmt::Debug for Location {
 /// and credentials.
 #[derive(Debug)]
 pub struct Remotes {
-    options: RemoteOptions,
-    made: Mutex<HashMap<String, Arc<dyn Remote>>>,
     #[cfg(feature = "_transport")]
-    transport: Mutex<Option<Transport>>,
+    network: super::network::Network,
 }
 
 impl Remotes {
     /// A maker of remotes with these options.
+    #[cfg_attr(
+        not(feature = "_transport"),
+        expect(unused_variables, clippy::needless_pass_by_value, reason = "local files have none")
+    )]
     pub fn new(options: RemoteOptions) -> Self {
         Self {
-            options,
-            made: Mutex::default(),
             #[cfg(feature = "_transport")]
-            transport: Mutex::default(),
+            network: super::network::Network::new(options),
         }
     }
 
@@ -108,7 +107,10 @@ impl Remotes {
             })?;
             return Ok(Self::file(&path.display().to_string()));
         }
-        self.network(&scheme, text)
+        #[cfg(feature = "_transport")]
+        return self.network.locate(&scheme, text);
+        #[cfg(not(feature = "_transport"))]
+        Err(unsupported(&scheme))
     }
 
     fn file(path: &str) -> Location {
@@ -119,80 +121,6 @@ impl Remotes {
             display: path.to_owned(),
             file_name,
         }
-    }
-
-    #[cfg(feature = "_transport")]
-    fn network(&self, scheme: &str, text: &str) -> Result<Location> {
-        let (key, blob, display) = match scheme {
-            #[cfg(feature = "http")]
-            "http" | "https" => {
-                let url = parse(text)?;
-                let display = display(&url);
-                if url.host_str().is_none_or(str::is_empty) {
-                    return Err(invalid(&display, "the URL has no host"));
-                }
-                ("http".to_owned(), url.to_string(), display)
-            }
-            #[cfg(feature = "gcs")]
-            "gs" => bucket_and_key(text)?,
-            #[cfg(feature = "s3")]
-            "s3" => bucket_and_key(text)?,
-            #[cfg(feature = "azure")]
-            "az" => bucket_and_key(text)?,
-            _ => return Err(unsupported(scheme)),
-        };
-        let file_name = if scheme.starts_with("http") {
-            let name = last_segment(display.trim_start_matches("http"));
-            name.map(|name| {
-                percent_encoding::percent_decode_str(&name).decode_utf8_lossy().into_owned()
-            })
-            .filter(|name| is_plain(name))
-        } else {
-            last_segment(&blob)
-        };
-        let remote = self.remote(scheme, &key)?;
-        Ok(Location { remote, blob, display, file_name })
-    }
-
-    #[cfg(not(feature = "_transport"))]
-    #[expect(clippy::unused_self, reason = "the twin with network remotes needs it")]
-    fn network(&self, scheme: &str, _text: &str) -> Result<Location> {
-        Err(unsupported(scheme))
-    }
-
-    #[cfg(feature = "_transport")]
-    fn remote(&self, scheme: &str, key: &str) -> Result<Arc<dyn Remote>> {
-        let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(remote) = lock().get(key) {
-            return Ok(Arc::clone(remote));
-        }
-        let transport = self.transport()?;
-        let remote: Arc<dyn Remote> = match scheme {
-            #[cfg(feature = "http")]
-            "http" | "https" => Arc::new(super::http::HttpRemote::new(transport)),
-            #[cfg(feature = "gcs")]
-            "gs" => Arc::new(super::gcs::connect(key, &self.options, &transport)?),
-            #[cfg(feature = "s3")]
-            "s3" => Arc::new(super::s3::connect(key, &self.options, &transport)?),
-            #[cfg(feature = "azure")]
-            "az" => Arc::new(super::azure::connect(key, &self.options, &transport)?),
-            _ => return Err(unsupported(scheme)),
-        };
-        lock().insert(key.to_owned(), Arc::clone(&remote));
-        Ok(remote)
-    }
-
-    #[cfg(feature = "_transport")]
-    fn transport(&self) -> Result<Transport> {
-        let mut made = self.transport.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(transport) = made.as_ref() {
-            return Ok(transport.clone());
-        }
-        let mut options = self.options.transport.clone();
-        options.ca_certs.extend(self.options.ca_certs.iter().cloned());
-        let transport = Transport::new(&options)?;
-        *made = Some(transport.clone());
-        Ok(transport)
     }
 }
 
@@ -205,7 +133,7 @@ fn scheme(text: &str) -> Option<String> {
     (starts && scheme.chars().all(plain)).then(|| scheme.to_ascii_lowercase())
 }
 
-fn parse(text: &str) -> Result<Url> {
+pub(super) fn parse(text: &str) -> Result<Url> {
     Url::parse(text).map_err(|error| {
         // The text may hold a password; what precedes an `@` is not shown.
         let shown = text.rsplit('@').next().unwrap_or_default();
@@ -214,22 +142,11 @@ fn parse(text: &str) -> Result<Url> {
     })
 }
 
-/// The URL without user info, query and fragment.
-pub(crate) fn display(url: &Url) -> String {
-    let mut shown = url.clone();
-    // Both fail only for URLs that cannot have user info, which then have none to hide.
-    let _ = shown.set_username("");
-    let _ = shown.set_password(None);
-    shown.set_query(None);
-    shown.set_fragment(None);
-    shown.to_string()
-}
-
 pub(super) fn invalid(target: &str, message: &str) -> Error {
     Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
 }
 
-fn unsupported(scheme: &str) -> Error {
+pub(super) fn unsupported(scheme: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         Operation::Locate,
@@ -239,38 +156,13 @@ fn unsupported(scheme: &str) -> Error {
     .with_hint("use gs://, s3://, az://, http://, https://, file:// or a path")
 }
 
-/// Splits `scheme://BUCKET/KEY` into what names the remote, the key, and what may be shown. The
-/// key is taken as it stands, as the clouds' own tools do: nothing in it is percent-decoded.
-#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
-fn bucket_and_key(text: &str) -> Result<(String, String, String)> {
-    let (scheme, rest) = text.split_once("://").unwrap_or_default();
-    let scheme = scheme.to_ascii_lowercase();
-    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    // What is written like credentials in front of the bucket must not be printed.
-    let shown_bucket = bucket.rsplit('@').next().unwrap_or_default();
-    let shown = format!("{scheme}://{shown_bucket}/{key}");
-    if bucket.is_empty() {
-        return Err(invalid(&shown, "the bucket is missing")
-            .with_hint(format!("write {scheme}://BUCKET/KEY")));
-    }
-    if bucket.contains(['@', ':', '?', '#', '%', ' ']) {
-        return Err(invalid(&shown, "the bucket's name has characters that no bucket can have")
-            .with_hint("credentials do not belong in the URL; give them by environment"));
-    }
-    if key.is_empty() {
-        return Err(invalid(&shown, "the key is missing")
-            .with_hint("name one blob; whole buckets are not copied yet"));
-    }
-    Ok((format!("{scheme}://{bucket}"), key.to_owned(), shown))
-}
-
-fn last_segment(name: &str) -> Option<String> {
+pub(super) fn last_segment(name: &str) -> Option<String> {
     let last = name.rsplit('/').next().unwrap_or_default();
     is_plain(last).then(|| last.to_owned())
 }
 
 /// A name that cannot leave the folder it is put into.
-fn is_plain(name: &str) -> bool {
+pub(super) fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 

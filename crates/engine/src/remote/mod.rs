@@ -16,6 +16,8 @@ mod azure;
 mod gcs;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "_transport")]
+mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
 #[cfg(feature = "_transport")]

@@ -102,16 +102,11 @@ impl ObjectRemote {
 /// No answer to the request itself: the connection failed, or no credentials could be had.
 fn unanswered(target: String, operation: Operation, error: object_store::Error) -> Error {
     let failure = classify(&error);
-    if let object_store::Error::Unauthenticated { .. } | object_store::Error::PermissionDenied { .. } =
-        &error
+    if let object_store::Error::Unauthenticated { .. }
+    | object_store::Error::PermissionDenied { .. } = &error
     {
-        return Error::new(
-            ErrorKind::NoAccess,
-            operation,
-            target,
-            "no credentials could be had",
-        )
-        .caused_by(error);
+        return Error::new(ErrorKind::NoAccess, operation, target, "no credentials could be had")
+            .caused_by(error);
     }
     let result = Error::new(failure.kind, operation, target, failure.message)
         .caused_by(error)
@@ -202,7 +197,7 @@ impl Remote for ObjectRemote {
             (Some(head), Ok(result)) => {
                 let info = response::info(&head, self.dialect);
                 let placement = response::place(&head, request, &info, &target)?;
-                Ok(opened(&head, info, placement, frames(result, target)))
+                Ok(opened(&head, info, &placement, frames(result, target)))
             }
             (Some(head), Err(_)) if head.status == StatusCode::OK => {
                 // The server ignored the range, and object_store dropped the body for it.
@@ -211,9 +206,8 @@ impl Remote for ObjectRemote {
             (Some(head), Err(_)) if is_empty_blob(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
                 let info = self.stat(blob).await?;
-                let placement =
-                    response::Placement { start: 0, end: Some(0), whole: false };
-                Ok(opened(&head, info, placement, Box::pin(stream::empty())))
+                let placement = response::Placement { start: 0, end: Some(0), whole: false };
+                Ok(opened(&head, info, &placement, Box::pin(stream::empty())))
             }
             (Some(head), Err(error)) if head.status.is_success() => {
                 let info = response::info(&head, self.dialect);
@@ -258,7 +252,7 @@ impl ObjectRemote {
         };
         let info = response::info(&head, self.dialect);
         let placement = response::place(&head, request, &info, &target)?;
-        Ok(opened(&head, info, placement, frames(result, target)))
+        Ok(opened(&head, info, &placement, frames(result, target)))
     }
 }
 
@@ -271,7 +265,7 @@ fn is_empty_blob(head: &ResponseHead, request: &OpenRequest) -> bool {
 fn opened(
     head: &ResponseHead,
     info: BlobInfo,
-    placement: response::Placement,
+    placement: &response::Placement,
     body: Body,
 ) -> Opened {
     Opened {

@@ -167,11 +167,8 @@ pub(super) fn place(
             .retryable(RetryClass::Now)
             .with_hint("the server, or a proxy before it, mishandles ranges; try --window 1")
     };
-    let range = match ContentRange::parse(header) {
-        Ok(ContentRange::Bytes { range, .. }) => range,
-        Ok(_) | Err(_) => {
-            return Err(contradiction(format!("the Content-Range {header:?} names no bytes")));
-        }
+    let Ok(ContentRange::Bytes { range, .. }) = ContentRange::parse(header) else {
+        return Err(contradiction(format!("the Content-Range {header:?} names no bytes")));
     };
     let expected = match info.len_bytes {
         Some(len) => request.range.resolve(len).ok(),
@@ -236,11 +233,10 @@ fn range_refused(head: &ResponseHead) -> String {
 
 fn retry_class(head: &ResponseHead) -> RetryClass {
     match head.status.as_u16() {
-        408 | 425 | 429 | 500 | 502..=504 | 507..=509 | 520..=530 | 598 | 599 => {
-            head.text("retry-after")
-                .and_then(|text| retry_after(text, SystemTime::now()))
-                .map_or(RetryClass::Now, RetryClass::After)
-        }
+        408 | 425 | 429 | 500 | 502..=504 | 507..=509 | 520..=530 | 598 | 599 => head
+            .text("retry-after")
+            .and_then(|text| retry_after(text, SystemTime::now()))
+            .map_or(RetryClass::Now, RetryClass::After),
         _ => RetryClass::Never,
     }
 }

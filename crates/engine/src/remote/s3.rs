@@ -26,7 +26,8 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let builder = configure(prefix, options)?.with_http_connector(transport.clone());
-    let plain = build(builder.clone().with_client_options(client_options(HeaderMap::new())), prefix)?;
+    let plain =
+        build(builder.clone().with_client_options(client_options(HeaderMap::new())), prefix)?;
     let mut headers = HeaderMap::new();
     headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
     let stat = build(builder.with_client_options(client_options(headers)), prefix)?;

@@ -23,8 +23,7 @@ pub(super) struct Profile {
 }
 
 /// Settings that stand for keys which only another service can give.
-const INDIRECT: [&str; 4] =
-    ["sso_session", "sso_start_url", "role_arn", "credential_process"];
+const INDIRECT: [&str; 4] = ["sso_session", "sso_start_url", "role_arn", "credential_process"];
 
 impl Profile {
     /// The profile that `AWS_PROFILE` names, else `default`; empty where there are no files.
@@ -47,7 +46,9 @@ impl Profile {
         let get = |key: &str| credentials.get(name, key).or_else(|| config.get(&section, key));
         let refuse = |message: String| {
             Error::new(ErrorKind::NoAccess, Operation::Connect, format!("profile {name}"), message)
-                .with_hint("export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass --anonymous")
+                .with_hint(
+                    "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass --anonymous",
+                )
         };
         let profile = Self {
             access_key_id: get("aws_access_key_id"),
@@ -69,9 +70,9 @@ impl Profile {
 }
 
 fn read(variable: &str, default: &str) -> Result<Ini> {
-    let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(default))
-    });
+    let path = std::env::var_os(variable)
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(default)));
     let mut ini = Ini::new_cs();
     let Some(text) = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()) else {
         return Ok(ini);

@@ -15,7 +15,7 @@
 //! their offsets, before they start, and never wait for more. The shard that everything waits for
 //! has therefore always been granted before those that wait for it.
 
-pub mod file;
+pub(crate) mod file;
 mod memory;
 mod ordered;
 

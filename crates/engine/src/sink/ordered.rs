@@ -66,8 +66,13 @@ impl OrderedSink {
             .name("tidegate-ordered".to_owned())
             .spawn(move || deliver(&theirs, writer, hashers))
             .map_err(|error| {
-                Error::new(ErrorKind::Storage, Operation::Write, name.clone(), "no thread to be had")
-                    .caused_by(error)
+                Error::new(
+                    ErrorKind::Storage,
+                    Operation::Write,
+                    name.clone(),
+                    "no thread to be had",
+                )
+                .caused_by(error)
             })?;
         Ok(Self { shared, thread: Some(thread), name })
     }
@@ -209,7 +214,9 @@ fn deliver(
             break;
         }
         for frame in frames.drain(..) {
-            hashers.iter_mut().for_each(|hasher| hasher.update(&frame));
+            for hasher in &mut hashers {
+                hasher.update(&frame);
+            }
             if let Err(error) = writer.write_all(&frame) {
                 shared.fail(&error);
                 return Vec::new();

@@ -23,12 +23,7 @@ impl Failure {
     }
 
     fn fatal(message: &'static str, hint: &'static str) -> Self {
-        Self {
-            kind: ErrorKind::Transport,
-            retry: RetryClass::Never,
-            message,
-            hint: Some(hint),
-        }
+        Self { kind: ErrorKind::Transport, retry: RetryClass::Never, message, hint: Some(hint) }
     }
 }
 

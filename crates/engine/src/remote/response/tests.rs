@@ -56,7 +56,8 @@ fn another_version_is_changed_and_tags_keep_their_case() {
 
 #[test]
 fn a_weak_tag_pins_nothing() {
-    let weak = head(200, &[("etag", "W/\"a\""), ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT")]);
+    let weak =
+        head(200, &[("etag", "W/\"a\""), ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT")]);
     assert_eq!(info(&weak, Dialect::Http).version, None);
 }
 

@@ -6,10 +6,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::checksum::{Checksum, Checksummer};
 use tidegate_core::extents::Extents;
@@ -60,13 +60,16 @@ impl Progress {
     }
 }
 
+/// A thread that follows: it gives the bytes hashed and their checksums.
+pub(crate) type Hashing = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
+
 /// Starts the thread that follows; it ends when `progress` is closed, and gives the checksums of
 /// all bytes up to the first gap, with their number.
 pub(crate) fn follow(
     file: File,
     progress: Arc<Progress>,
     mut hashers: Vec<Checksummer>,
-) -> io::Result<std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>> {
+) -> io::Result<Hashing> {
     std::thread::Builder::new().name("tidegate-hash".to_owned()).spawn(move || {
         let mut buffer = vec![0; READ_BYTES];
         let mut hashed = 0;
@@ -79,7 +82,9 @@ pub(crate) fn follow(
                 let left = usize::try_from(end - hashed).unwrap_or(usize::MAX);
                 let count = left.min(READ_BYTES);
                 file.read_exact_at(&mut buffer[..count], hashed)?;
-                hashers.iter_mut().for_each(|hasher| hasher.update(&buffer[..count]));
+                for hasher in &mut hashers {
+                    hasher.update(&buffer[..count]);
+                }
                 hashed += count as u64;
             }
         }

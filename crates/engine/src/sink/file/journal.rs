@@ -42,7 +42,7 @@ const TORN_RECORDS_MAX: u64 = 64;
 const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// Extents beyond this are not read back: a journal is kept below 65,536 by the size of its marks.
-const RECORDS_MAX: u64 = 1 << 20;
+const RECORDS_MAX: usize = 1 << 20;
 
 const KIND_HEADER: u8 = 1;
 const KIND_EXTENT: u8 = 2;
@@ -152,7 +152,7 @@ impl Journal {
         let algorithm = CrcAlgorithm::from(identity.crc);
         let mut marks = Vec::new();
         let mut offset = first;
-        while offset < end && marks.len() < RECORDS_MAX as usize {
+        while offset < end && marks.len() < RECORDS_MAX {
             let record = read_record(file, offset)?;
             offset += RECORD_BYTES as u64;
             let Some(record) = record.filter(|r| r.kind == KIND_EXTENT) else { continue };

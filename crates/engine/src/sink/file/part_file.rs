@@ -135,7 +135,8 @@ impl PartFile {
 /// Reads the bytes of one extent back and says whether they are what the journal remembers.
 pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool> {
     let mut crc = Crc::empty(expected.algorithm());
-    let mut buffer = vec![0; CHECK_BYTES.min(usize::try_from(expected.len()).unwrap_or(CHECK_BYTES))];
+    let mut buffer =
+        vec![0; CHECK_BYTES.min(usize::try_from(expected.len()).unwrap_or(CHECK_BYTES))];
     while crc.len() < expected.len() {
         let left = usize::try_from(expected.len() - crc.len()).unwrap_or(usize::MAX);
         let count = left.min(buffer.len());

@@ -35,7 +35,8 @@ impl FileTarget {
         if path_text.is_empty() || path_text.ends_with('/') && !path.is_dir() {
             return Err(refuse("it is not the name of a file").with_hint("name the target file"));
         }
-        let existing = metadata(path).map_err(|error| refuse("it cannot be seen").caused_by(error))?;
+        let existing =
+            metadata(path).map_err(|error| refuse("it cannot be seen").caused_by(error))?;
         // A link is written through, not replaced.
         let path = match &existing {
             Some(_) => {

@@ -1,0 +1,114 @@
+//! The remotes behind a network: one for each bucket, so that its blobs share credentials, and one
+//! transport for all, so that they share connections.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+use super::locate::invalid;
+use super::locate::unsupported;
+use super::{Location, Remote, RemoteOptions};
+use crate::error::Result;
+use crate::transport::Transport;
+
+/// What a URL names.
+pub(super) struct Named {
+    /// Tells remotes apart: the bucket, or one for all of HTTP.
+    pub(super) remote: String,
+    pub(super) blob: String,
+    /// What may be shown.
+    pub(super) display: String,
+    pub(super) file_name: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Network {
+    options: RemoteOptions,
+    made: Mutex<HashMap<String, Arc<dyn Remote>>>,
+    transport: Mutex<Option<Transport>>,
+}
+
+impl Network {
+    pub(super) fn new(options: RemoteOptions) -> Self {
+        Self { options, made: Mutex::default(), transport: Mutex::default() }
+    }
+
+    pub(super) fn locate(&self, scheme: &str, text: &str) -> Result<Location> {
+        let Named { remote, blob, display, file_name } = match scheme {
+            #[cfg(feature = "http")]
+            "http" | "https" => super::http::name(text)?,
+            #[cfg(feature = "gcs")]
+            "gs" => object(text)?,
+            #[cfg(feature = "s3")]
+            "s3" => object(text)?,
+            #[cfg(feature = "azure")]
+            "az" => object(text)?,
+            _ => return Err(unsupported(scheme)),
+        };
+        let remote = self.remote(scheme, &remote)?;
+        Ok(Location { remote, blob, display, file_name })
+    }
+
+    fn remote(&self, scheme: &str, key: &str) -> Result<Arc<dyn Remote>> {
+        let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(remote) = lock().get(key) {
+            return Ok(Arc::clone(remote));
+        }
+        let transport = self.transport()?;
+        let remote: Arc<dyn Remote> = match scheme {
+            #[cfg(feature = "http")]
+            "http" | "https" => Arc::new(super::http::HttpRemote::new(transport)),
+            #[cfg(feature = "gcs")]
+            "gs" => Arc::new(super::gcs::connect(key, &self.options, &transport)?),
+            #[cfg(feature = "s3")]
+            "s3" => Arc::new(super::s3::connect(key, &self.options, &transport)?),
+            #[cfg(feature = "azure")]
+            "az" => Arc::new(super::azure::connect(key, &self.options, &transport)?),
+            _ => return Err(unsupported(scheme)),
+        };
+        lock().insert(key.to_owned(), Arc::clone(&remote));
+        Ok(remote)
+    }
+
+    fn transport(&self) -> Result<Transport> {
+        let mut made = self.transport.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(transport) = made.as_ref() {
+            return Ok(transport.clone());
+        }
+        let mut options = self.options.transport.clone();
+        options.ca_certs.extend(self.options.ca_certs.iter().cloned());
+        let transport = Transport::new(&options)?;
+        *made = Some(transport.clone());
+        Ok(transport)
+    }
+}
+
+/// Splits `scheme://BUCKET/KEY` into what names the remote, the key, and what may be shown. The
+/// key is taken as it stands, as the clouds' own tools do: nothing in it is percent-decoded.
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+fn object(text: &str) -> Result<Named> {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    // What is written like credentials in front of the bucket must not be printed.
+    let shown_bucket = bucket.rsplit('@').next().unwrap_or_default();
+    let shown = format!("{scheme}://{shown_bucket}/{key}");
+    if bucket.is_empty() {
+        return Err(invalid(&shown, "the bucket is missing")
+            .with_hint(format!("write {scheme}://BUCKET/KEY")));
+    }
+    if bucket.contains(['@', ':', '?', '#', '%', ' ']) {
+        return Err(invalid(&shown, "the bucket's name has characters that no bucket can have")
+            .with_hint("credentials do not belong in the URL; give them by environment"));
+    }
+    if key.is_empty() {
+        return Err(invalid(&shown, "the key is missing")
+            .with_hint("name one blob; whole buckets are not copied yet"));
+    }
+    Ok(Named {
+        remote: format!("{scheme}://{bucket}"),
+        blob: key.to_owned(),
+        display: shown,
+        file_name: super::locate::last_segment(key),
+    })
+}
