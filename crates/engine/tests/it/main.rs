@@ -1,0 +1,5 @@
+//! What users of the library rely on, through its public interface, against servers that
+//! misbehave as scripted.
+
+mod bed;
+mod targets;

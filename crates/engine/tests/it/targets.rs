@@ -1,0 +1,80 @@
+//! Every remote into every target, whole and verified.
+
+use tidegate::download::Target;
+use tidegate_testkit::{Flavour, ServerOptions};
+
+use crate::bed::{Bed, Collect};
+
+const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
+
+/// Lengths around the shard's: none, one byte, one below, one, one above, and many.
+const LENS: [usize; 6] = [0, 1, 65_535, 65_536, 65_537, 1_000_003];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_whole_alone_and_verified() {
+    for flavour in FLAVOURS {
+        for len in LENS {
+            let bed = Bed::new(ServerOptions::of(flavour), len).await;
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("target");
+            let report = bed.fetch(Target::File(path.clone())).await.unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), bed.bytes, "{flavour:?} {len}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+            assert_eq!(report.bytes, len as u64);
+            assert!(report.version().is_some(), "{flavour:?} {len}");
+            let kept = flavour != Flavour::Http;
+            assert_eq!(report.is_verified(), kept, "{flavour:?} {len}: {:?}", report.unverified);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_gets_the_bytes_in_order() {
+    for flavour in FLAVOURS {
+        for len in LENS {
+            let bed = Bed::new(ServerOptions::of(flavour), len).await;
+            let collect = Collect::default();
+            bed.fetch(collect.target()).await.unwrap();
+            assert_eq!(collect.bytes(), bed.bytes, "{flavour:?} {len}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_holds_the_blob() {
+    for flavour in FLAVOURS {
+        for len in LENS {
+            let bed = Bed::new(ServerOptions::of(flavour), len).await;
+            let report = bed.fetch(Target::Memory).await.unwrap();
+            assert_eq!(report.memory.unwrap(), bed.bytes, "{flavour:?} {len}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nowhere_still_verifies() {
+    for flavour in FLAVOURS {
+        let bed = Bed::new(ServerOptions::of(flavour), 500_000).await;
+        let report = bed.fetch(Target::Discard).await.unwrap();
+        assert_eq!(report.is_verified(), flavour != Flavour::Http, "{flavour:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blob_below_one_shard_takes_one_request_and_others_no_stat() {
+    for (flavour, len, requests) in [
+        (Flavour::Http, 1000, 1),
+        (Flavour::Gcs, 1000, 1),
+        // S3 gives the whole object's checksum to a HEAD only.
+        (Flavour::S3, 1000, 2),
+        (Flavour::Http, 4 * 65_536, 4),
+        (Flavour::Gcs, 4 * 65_536, 4),
+    ] {
+        let bed = Bed::new(ServerOptions::of(flavour), len).await;
+        let report = bed.fetch(Target::Discard).await.unwrap();
+        bed.server.idle().await;
+        assert_eq!(bed.server.requests(), requests, "{flavour:?} {len}");
+        assert_eq!(report.totals.requests, requests as u64);
+        assert_eq!(report.totals.restarts, 0);
+    }
+}
