@@ -2,6 +2,7 @@
 //! what happens to it when all bytes are there, or when they are not.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -53,7 +54,8 @@ impl Destination {
             }
             Prepared::Discard => Ok(plain(Sink::Discard)),
             Prepared::Memory => {
-                Self::memory(location, opening, options).await.map(|s| plain(Sink::Memory(s)))
+                let range = opening.range.clone();
+                Self::memory(location, range, options).await.map(|s| plain(Sink::Memory(s)))
             }
         }
     }
@@ -99,18 +101,18 @@ impl Destination {
 
     async fn memory(
         location: &Location,
-        opening: &Opening,
+        range: Range<u64>,
         options: &DownloadOptions,
     ) -> Result<MemorySink> {
         let refuse =
             |kind, message: String| Error::new(kind, Operation::Write, location.display(), message);
-        if opening.range.end == u64::MAX {
+        if range.end == u64::MAX {
             return Err(refuse(
                 ErrorKind::Unsupported,
                 "its length is not told, so no memory can be set aside".to_owned(),
             ));
         }
-        let len = opening.range.end - opening.range.start;
+        let len = range.end - range.start;
         let limit = options.budget.limits().bytes;
         // Shards take their own share; half is more than a window of them needs.
         if len > limit - limit / 8 {
