@@ -1,2 +1,86 @@
-//! Placeholder.
-fn main() {}
+//! The command `tidegate`: a thin layer over the library, for people and their scripts.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `args` | the command line, checked |
+//! | `commands` | what each command does |
+//! | `fetch` | some blobs side by side, as `cp` and `cat` need them |
+//! | `session`, `console` | how the process speaks: people, JSON, a progress bar |
+//! | `progress`, `report` | what is shown while a transfer runs, and at its end |
+//! | `exit`, `signals` | how it ends |
+//! | `redact`, `size` | secrets and sizes in text |
+//!
+//! # Invariants
+//!
+//! - Standard output carries the result and nothing else; everything said to people goes to
+//!   standard error.
+//! - With `--json` exactly one object is written, whatever happens.
+//! - A URL is never shown with its user info or query.
+
+mod args;
+mod commands;
+mod console;
+mod exit;
+mod fetch;
+mod progress;
+mod redact;
+mod report;
+mod session;
+mod signals;
+mod size;
+mod usage;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::Parser;
+use exit::Exit;
+use session::Session;
+use tidegate::{Error, ErrorKind, Operation};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::report(&error).into(),
+    };
+    let session = Session::new(cli.output);
+    match cli.command {
+        Command::Completions { shell } => commands::generate::completions(&session, shell),
+        Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
+        command => run(session, command),
+    }
+    .into()
+}
+
+/// Runs what needs the network. Threads that are stuck, as in a write to a pipe that nobody
+/// reads, are not waited for.
+fn run(session: Session, command: Command) -> Exit {
+    // With one worker a busy shard would keep the others, and signals, waiting.
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name("tidegate")
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let failed = "the system gives no threads or no event queue";
+            return session.fail(
+                &Error::new(ErrorKind::Storage, Operation::Connect, "the runtime", failed)
+                    .caused_by(error),
+            );
+        }
+    };
+    let exit = runtime.block_on(async {
+        signals::watch(session.console.clone(), session.output.quiet, session.cancel.clone());
+        match command {
+            Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
+            Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
+            Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
+            Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Exit::Success,
+        }
+    });
+    runtime.shutdown_background();
+    exit
+}

@@ -1,0 +1,106 @@
+//! What `--help` teaches by example, one text a command.
+
+pub(super) const TOP: &str = "\
+Examples:
+  tidegate cp gs://models/llama.safetensors .        into this folder
+  tidegate cp https://example.org/disk.img disk.img  under this name
+  tidegate cat s3://logs/today.json | jq .           to a pipe, in order
+  tidegate stat az://backups/db.dump                 size, version, checksums
+  tidegate demo                                      see what it is good for, offline
+
+Exit codes:
+  0 success            3 not found     6 no access
+  1 another failure    4 changed       7 retries exhausted
+  2 wrong usage        5 integrity     8 cancelled
+  141 the reader of standard output went away";
+
+pub(super) const CP: &str = "\
+Examples:
+  tidegate cp gs://models/llama.safetensors .
+          fetch into this folder, under the blob's own name
+  tidegate cp https://example.org/disk.img /data/disk.img
+          fetch under another name; run it again to resume
+  tidegate cp s3://bucket/a.bin s3://bucket/b.bin /data/
+          several blobs side by side, into a folder
+  tidegate cp --sha256 9f86d08...0f00a08 https://example.org/tool.tar.gz tool.tar.gz
+          the file appears only if its SHA-256 is this one
+  tidegate cp gs://bucket/key /dev/null
+          fetch and verify, keep nothing
+  tidegate cp --endpoint http://127.0.0.1:9000 s3://bucket/key .
+          from MinIO or another server that speaks S3
+  tidegate cp --json https://example.org/disk.img disk.img | jq .verified
+          for scripts: one JSON object at the end
+  tidegate cp --window 1 https://example.org/disk.img disk.img
+          one request, for servers that count connections
+
+A target file is replaced as a whole, once every byte is there and every known checksum agrees.
+Until then the bytes are in a hidden part file beside it, which the same command goes on with.";
+
+pub(super) const CAT: &str = "\
+Examples:
+  tidegate cat gs://bucket/data.tar.zst | tar --zstd -x
+          unpack while it is fetched, in parallel and in order
+  tidegate cat --range 0-1023 https://example.org/disk.img | xxd
+          the first 1024 bytes
+  tidegate cat --range -500 s3://bucket/log.txt
+          the last 500 bytes
+  tidegate cat --range 1000- s3://bucket/log.txt
+          all but the first 1000 bytes
+  tidegate cat --memory 64MiB gs://bucket/huge.bin | slow-consumer
+          hold no more than 64 MiB, however slow the reader is
+  tidegate cat --json gs://bucket/key 2>report.json >key
+          the report goes to standard error, as the blob has standard output
+
+A reader that stops early, as `head` does, ends the command without a message and with exit
+code 141. Verification comes after the last byte: do not use the output if the command fails.";
+
+pub(super) const STAT: &str = "\
+Examples:
+  tidegate stat gs://bucket/key
+          size, version, checksums and what they cover
+  tidegate stat --json s3://bucket/key | jq .bytes
+          the length, for a script
+  tidegate stat --anonymous gs://gcp-public-data-landsat/index.csv.gz
+          a public blob, without credentials
+  tidegate stat https://example.org/disk.img
+          what an HTTP server says of a file
+  tidegate stat --ca-cert ca.pem https://intranet.example/disk.img
+          with a certificate authority of one's own";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  tidegate demo
+          512 MiB with one stream, then in shards, from a server inside this process
+  tidegate demo --size 64MiB
+          smaller and sooner done
+  tidegate demo --seed 7
+          other bytes, and other connections that are cut
+  tidegate demo --json | jq .speed_up
+          the figures, for a script
+  tidegate demo --verbose
+          with each restart and its cause
+
+The server listens on a free port of 127.0.0.1, waits 20 ms before each answer, gives each
+connection 100 MiB/s, and now and then cuts one. Nothing leaves the machine; all files are removed.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
+  tidegate completions zsh > \"${fpath[1]}/_tidegate\"
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish
+  tidegate completions powershell >> $PROFILE
+  source <(tidegate completions bash)
+          for this session only";
+
+pub(super) const MAN: &str = "\
+Examples:
+  tidegate man | man -l -
+          read all pages
+  tidegate man --dir ~/.local/share/man/man1
+          install them for this user
+  sudo tidegate man --dir /usr/local/share/man/man1
+          install them for everyone
+  tidegate man --dir . && man ./tidegate-cp.1
+          one page
+  tidegate man --dir pages --json
+          say in JSON what was written";

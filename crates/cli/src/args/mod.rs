@@ -1,0 +1,141 @@
+//! The command line: one definition from which parsing, `--help`, man pages and completions all
+//! come. Values are checked here, so that a wrong one is a usage error before anything is done.
+
+mod examples;
+mod remote;
+mod transfer;
+
+pub(crate) use remote::RemoteArgs;
+pub(crate) use transfer::{FileArgs, TransferArgs};
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use tidegate::core::ByteRange;
+
+use crate::size;
+
+/// Move large blobs between object storage and disk: fast, resumable, every byte verified.
+///
+/// A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL,
+/// a file:// URL or a path. Credentials and endpoints are found as the tools of each cloud find
+/// them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tidegate",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = examples::TOP
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What is said, and in which form.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Print errors only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print one JSON object at the end: on standard output, or on standard error where standard
+    /// output carries the blob
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Show each restart, and why
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Copy blobs to a file or into a folder, in parallel, resumable and verified
+    #[command(after_help = examples::CP)]
+    Cp(Box<CpArgs>),
+    /// Write a blob, or a range of it, to standard output
+    #[command(after_help = examples::CAT)]
+    Cat(Box<CatArgs>),
+    /// Show a blob's size, version and checksums
+    #[command(after_help = examples::STAT)]
+    Stat(StatArgs),
+    /// Fetch from a server of its own with a cloud's manners: one stream against many
+    #[command(after_help = examples::DEMO)]
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual, or write its pages into a folder
+    #[command(after_help = examples::MAN)]
+    Man {
+        /// Write one page for each command into this folder, which is made where it is missing
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CpArgs {
+    /// Blobs to fetch: URLs or paths
+    #[arg(value_name = "SOURCE", required = true)]
+    pub(crate) sources: Vec<String>,
+    /// A file, a folder, - for standard output, or /dev/null to fetch and verify only
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) transfer: TransferArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    /// The blob: a URL or a path
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+    /// Only these bytes: 0-99 is the first hundred, 100- all but them, -500 the last 500. A part
+    /// of a blob cannot be verified
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true, value_parser = range)]
+    pub(crate) range: Option<ByteRange>,
+    #[command(flatten)]
+    pub(crate) transfer: TransferArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// The blob: a URL or a path
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Size of the blob [default: 512MiB, less where the disk has no room for two of them]
+    #[arg(long, value_name = "SIZE", value_parser = demo_size)]
+    pub(crate) size: Option<u64>,
+    /// Decides the blob's bytes and which connections are cut
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn range(text: &str) -> Result<ByteRange, String> {
+    text.parse().map_err(|error: tidegate::core::RangeError| error.to_string())
+}
+
+/// From one page to what a loopback server delivers in a time that a demonstration may take.
+fn demo_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, 4096, 64 << 30)
+}

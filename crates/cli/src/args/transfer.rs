@@ -1,0 +1,127 @@
+//! How a blob is cut, fetched, verified and put down.
+
+use clap::{Args, ValueEnum};
+use tidegate::core::{Checksum, ChecksumAlgorithm};
+use tidegate::download::DownloadOptions;
+use tidegate::{Budget, BudgetOptions, Durability};
+
+use super::RemoteArgs;
+use crate::size;
+
+/// Below a page a shard is all overhead.
+const SHARD_BYTES_MIN: u64 = 4 << 10;
+/// Above this a shard is no longer something to restart.
+const SHARD_BYTES_MAX: u64 = 64 << 30;
+/// One large read of each of a few connections.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Transfer")]
+pub(crate) struct TransferArgs {
+    /// Shards of one blob in flight; 1 fetches it with one request
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) window: u32,
+    /// Size of each shard [default: planned from the blob's size, 8MiB to 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<u64>,
+    /// Requests in flight over all blobs
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) requests: u32,
+    /// Bytes held in memory over all blobs
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = memory_size)]
+    pub(crate) memory: u64,
+    /// The SHA-256 that the blob must have, in hexadecimal digits
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub(crate) sha256: Option<Checksum>,
+    /// The MD5 that the blob must have, in hexadecimal digits
+    #[arg(long, value_name = "HEX", value_parser = md5)]
+    pub(crate) md5: Option<Checksum>,
+    /// The BLAKE3 hash that the blob must have, in hexadecimal digits
+    #[arg(long, value_name = "HEX", value_parser = blake3)]
+    pub(crate) blake3: Option<Checksum>,
+}
+
+/// What matters only where there is a file at the end.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "File")]
+pub(crate) struct FileArgs {
+    /// What must be on the disk at the end
+    #[arg(long, value_name = "LEVEL", default_value = "file")]
+    pub(crate) durability: DurabilityArg,
+    /// Begin anew where an earlier run of the same command was interrupted
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// Nothing: the system writes when it likes
+    None,
+    /// The file's bytes, before it gets its name
+    File,
+    /// The file's bytes and its name
+    Full,
+}
+
+impl TransferArgs {
+    /// The options for every blob of one command; they share one budget.
+    pub(crate) fn options(&self, remote: &RemoteArgs) -> DownloadOptions {
+        let mut options = DownloadOptions {
+            window: self.window,
+            expected: self.expected(),
+            retry: remote.retry(),
+            budget: Budget::new(BudgetOptions { requests: self.requests, bytes: self.memory }),
+            ..DownloadOptions::default()
+        };
+        if let Some(bytes) = self.shard_size {
+            (options.shard_bytes_min, options.shard_bytes_max) = (bytes, bytes);
+        }
+        options
+    }
+
+    /// Checksums given by hand.
+    pub(crate) fn expected(&self) -> Vec<Checksum> {
+        [&self.sha256, &self.md5, &self.blake3].into_iter().flatten().cloned().collect()
+    }
+}
+
+impl FileArgs {
+    pub(crate) fn apply(&self, options: &mut DownloadOptions) {
+        options.resume = !self.no_resume;
+        options.durability = match self.durability {
+            DurabilityArg::None => Durability::None,
+            DurabilityArg::File => Durability::File,
+            DurabilityArg::Full => Durability::Full,
+        };
+    }
+}
+
+fn shard_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, SHARD_BYTES_MIN, SHARD_BYTES_MAX)
+}
+
+fn memory_size(text: &str) -> Result<u64, String> {
+    size::parse_within(text, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
+}
+
+fn sha256(text: &str) -> Result<Checksum, String> {
+    hex(ChecksumAlgorithm::Sha256, text)
+}
+
+fn md5(text: &str) -> Result<Checksum, String> {
+    hex(ChecksumAlgorithm::Md5, text)
+}
+
+fn blake3(text: &str) -> Result<Checksum, String> {
+    hex(ChecksumAlgorithm::Blake3, text)
+}
+
+fn hex(algorithm: ChecksumAlgorithm, text: &str) -> Result<Checksum, String> {
+    let digits = algorithm.len_bytes() * 2;
+    Checksum::from_hex(algorithm, text)
+        .ok()
+        .ok_or_else(|| format!("expected {digits} hexadecimal digits"))
+}

@@ -1,0 +1,119 @@
+//! `tidegate cp`: blobs to files. Everything that can be wrong with the names is found before the
+//! first request.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tidegate::remote::{Location, Remotes};
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+use crate::args::CpArgs;
+use crate::exit::Exit;
+use crate::fetch::{self, Fetch, Place};
+use crate::redact;
+use crate::session::Session;
+
+pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
+    session.data_on_stdout = args.target == Path::new("-");
+    let planned = plan(args);
+    let fetches = match planned {
+        Ok(fetches) => fetches,
+        Err(error) => return session.fail(&error),
+    };
+    let mut options = args.transfer.options(&args.remote);
+    args.file.apply(&mut options);
+    fetch::run(&session, fetches, options).await
+}
+
+fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
+    if args.sources.len() > 1 && !args.transfer.expected().is_empty() {
+        return Err(invalid(
+            "a checksum",
+            "it is given for one blob, but there are several sources",
+        )
+        .with_hint("copy that blob with a command of its own"));
+    }
+    let remotes = args.remote.remotes();
+    let target = local(&remotes, &args.target)?;
+    let sources =
+        args.sources.iter().map(|text| source(&remotes, text)).collect::<Result<Vec<_>>>()?;
+    if let [source] = sources.as_slice()
+        && !is_folder(&target)
+    {
+        let place = if target == Path::new("-") { Place::Stdout } else { Place::File(target) };
+        return Ok(vec![Fetch { source: source.clone(), place }]);
+    }
+    into_folder(sources, &target)
+}
+
+/// Finds a blob; `-` is refused here because it would be taken for a file of that name.
+pub(crate) fn source(remotes: &Remotes, text: &str) -> Result<Location> {
+    if text == "-" {
+        return Err(invalid("-", "standard input is no source")
+            .with_hint("write ./- for a file of that name"));
+    }
+    remotes.locate(text)
+}
+
+/// The target as a path. `file://` URLs name paths; other URLs name blobs.
+fn local(remotes: &Remotes, target: &Path) -> Result<PathBuf> {
+    let Some(text) = target.to_str().filter(|text| text.contains("://")) else {
+        return Ok(target.to_path_buf());
+    };
+    if text.to_ascii_lowercase().starts_with("file://") {
+        return Ok(PathBuf::from(remotes.locate(text)?.blob));
+    }
+    Err(no_uploads(&redact::url(text)))
+}
+
+fn no_uploads(shown: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        Operation::Locate,
+        format!("{shown} as the target"),
+        "uploads are not supported yet",
+    )
+    .with_hint("name a file or a folder")
+}
+
+fn into_folder(sources: Vec<Location>, folder: &Path) -> Result<Vec<Fetch>> {
+    let discard = folder == Path::new("/dev/null");
+    if !discard && !folder.is_dir() {
+        let found = if folder.exists() { "it is not a folder" } else { "there is no such folder" };
+        let shown = folder.display().to_string();
+        let error = Error::new(ErrorKind::Storage, Operation::Write, shown, found);
+        return Err(match sources.len() {
+            1 => error.with_hint("create it first, or leave out the slash at the end"),
+            _ => error.with_hint("several sources need an existing folder as the target"),
+        });
+    }
+    let mut taken: HashMap<String, String> = HashMap::new();
+    let mut fetches = Vec::new();
+    for source in sources {
+        if discard {
+            fetches.push(Fetch { source, place: Place::File(folder.to_path_buf()) });
+            continue;
+        }
+        let Some(name) = source.file_name().map(str::to_owned) else {
+            return Err(invalid(source.display(), "it ends in no name for a file in the folder")
+                .with_hint("name the target file"));
+        };
+        if let Some(other) = taken.insert(name.clone(), source.display().to_owned()) {
+            let message = format!("{other} would get the same name, {name}");
+            return Err(invalid(source.display(), &message)
+                .with_hint("copy one of them with a command of its own"));
+        }
+        fetches.push(Fetch { source, place: Place::File(folder.join(name)) });
+    }
+    Ok(fetches)
+}
+
+/// Whether `target` means a folder: it is one, or is written like one.
+fn is_folder(target: &Path) -> bool {
+    let slash = target.as_os_str().as_encoded_bytes().ends_with(b"/");
+    slash || target.is_dir()
+}
+
+pub(crate) fn invalid(what: &str, message: &str) -> Error {
+    Error::new(ErrorKind::Invalid, Operation::Locate, what, message)
+}

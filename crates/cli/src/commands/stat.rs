@@ -1,0 +1,163 @@
+//! `tidegate stat`: what a remote says of a blob.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidegate::core::retry::{Retry, RetryDecision, RetryPolicy};
+use tidegate::core::{ChecksumAlgorithm, Coverage, RetryClass, StoredChecksum};
+use tidegate::remote::{BlobInfo, Location};
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+use super::cp::source;
+use crate::args::StatArgs;
+use crate::exit::Exit;
+use crate::report;
+use crate::session::Session;
+use crate::size;
+
+pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
+    let asked = async {
+        let location = source(&args.remote.remotes(), &args.source)?;
+        let policy = args.remote.retry();
+        let info = tokio::select! {
+            biased;
+            () = session.cancel.cancelled() => Err(cancelled(&location)),
+            info = ask(&location, &policy) => info,
+        };
+        Ok((info.map_err(report::without_resume)?, location))
+    };
+    match asked.await {
+        Err(error) => session.fail(&error),
+        Ok((info, location)) if session.output.json => session.json(&Facts::new(&location, &info)),
+        Ok((info, location)) => session.print(&table(&location, &info)),
+    }
+}
+
+fn cancelled(location: &Location) -> Error {
+    Error::new(ErrorKind::Cancelled, Operation::Stat, location.display(), "it was cancelled")
+}
+
+/// Asks until there is an answer or the policy gives up.
+async fn ask(location: &Location, policy: &RetryPolicy) -> Result<BlobInfo> {
+    let start = Instant::now();
+    let mut retry = Retry::new(policy, Duration::ZERO);
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let limit = Duration::from_millis(policy.header_ms_max);
+        let limit = retry.remaining(start.elapsed()).map_or(limit, |left| left.min(limit));
+        let answer = tokio::time::timeout(limit, location.remote.stat(&location.blob)).await;
+        let error = match answer {
+            Ok(Ok(info)) => return Ok(info),
+            Ok(Err(error)) => error,
+            Err(_elapsed) => late(location, limit),
+        };
+        match retry.on_interruption(*error.retry(), start.elapsed()) {
+            RetryDecision::After(delay) => tokio::time::sleep(delay).await,
+            RetryDecision::GiveUp(_) if *error.retry() == RetryClass::Never => return Err(error),
+            RetryDecision::GiveUp(reason) => {
+                let shown = location.display();
+                let message = format!("gave up: {reason}");
+                return Err(Error::new(ErrorKind::Exhausted, Operation::Stat, shown, message)
+                    .after_attempts(attempts)
+                    .caused_by(error));
+            }
+        }
+    }
+}
+
+fn late(location: &Location, limit: Duration) -> Error {
+    let message = format!("no answer came within {}", report::seconds(limit.as_secs_f64()));
+    Error::new(ErrorKind::Timeout, Operation::Stat, location.display(), message)
+        .retryable(RetryClass::Now)
+}
+
+/// The JSON; absent facts are null.
+#[derive(Debug, Serialize)]
+struct Facts<'a> {
+    source: &'a str,
+    bytes: Option<u64>,
+    version: Option<String>,
+    /// Of the whole blob.
+    checksums: BTreeMap<&'static str, String>,
+    /// Checksums of parts' checksums, which no reader of the blob can compare with.
+    composite_checksums: Vec<Composite>,
+    content_encoding: Option<&'a str>,
+    content_type: Option<&'a str>,
+    last_modified: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Composite {
+    algorithm: &'static str,
+    value: String,
+    parts: Option<u32>,
+}
+
+impl<'a> Facts<'a> {
+    fn new(location: &'a Location, info: &'a BlobInfo) -> Self {
+        let mut checksums = BTreeMap::new();
+        let mut composite_checksums = Vec::new();
+        for stored in &info.checksums {
+            let (algorithm, value) = named(stored);
+            if let Coverage::Composite { parts } = stored.coverage {
+                composite_checksums.push(Composite { algorithm, value, parts });
+            } else {
+                checksums.insert(algorithm, value);
+            }
+        }
+        Self {
+            source: location.display(),
+            bytes: info.len_bytes,
+            version: info.version.as_ref().map(ToString::to_string),
+            checksums,
+            composite_checksums,
+            content_encoding: info.content_encoding.as_deref(),
+            content_type: info.content_type.as_deref(),
+            last_modified: info.last_modified.as_deref(),
+        }
+    }
+}
+
+fn named(stored: &StoredChecksum) -> (&'static str, String) {
+    let algorithm: ChecksumAlgorithm = stored.checksum.algorithm();
+    (algorithm.name(), stored.checksum.hex())
+}
+
+/// For people: one fact a line, what is not known left out where it is usual not to be.
+fn table(location: &Location, info: &BlobInfo) -> String {
+    let size = info.len_bytes.map_or("unknown".to_owned(), |bytes| {
+        let human = if bytes < 1024 { String::new() } else { format!(" ({})", size::human(bytes)) };
+        format!("{bytes} bytes{human}")
+    });
+    let version = info.version.as_ref().map_or("none told".to_owned(), ToString::to_string);
+    let mut rows =
+        vec![("source", location.display().to_owned()), ("size", size), ("version", version)];
+    if info.checksums.is_empty() {
+        rows.push(("checksum", "none told".to_owned()));
+    }
+    for stored in &info.checksums {
+        let (algorithm, value) = named(stored);
+        let coverage = match stored.coverage {
+            Coverage::Composite { parts: Some(parts) } => {
+                format!(
+                    " (of {}' checksums: cannot be verified)",
+                    report::count(parts.into(), "part")
+                )
+            }
+            Coverage::Composite { parts: None } => {
+                " (of parts' checksums: cannot be verified)".to_owned()
+            }
+            _ => " (of the whole blob)".to_owned(),
+        };
+        rows.push(("checksum", format!("{algorithm} {value}{coverage}")));
+    }
+    let optional = [
+        ("encoding", &info.content_encoding),
+        ("type", &info.content_type),
+        ("modified", &info.last_modified),
+    ];
+    rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    rows.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect()
+}

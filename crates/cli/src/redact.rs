@@ -1,0 +1,67 @@
+//! Takes what may be secret out of text that came from the command line.
+//!
+//! The parser quotes arguments that it does not understand, and a source URL may hold a password
+//! or a signature. The engine shows URLs without them; this is for what fails before it sees them.
+
+/// `text` with every argument that looks like a URL shown as [`url`] shows it.
+pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
+    let mut secrets: Vec<(String, String)> = arguments
+        .into_iter()
+        .flat_map(|argument| {
+            // `--flag=VALUE` is quoted as a whole or by its value alone.
+            let value = argument.split_once('=').filter(|_| argument.starts_with('-'));
+            let value = value.map(|(_, value)| value.to_owned());
+            [Some(argument), value].into_iter().flatten()
+        })
+        .map(|raw| (raw.clone(), url(&raw)))
+        .filter(|(raw, shown)| raw != shown)
+        .collect();
+    // The longest first: one argument may hold another.
+    secrets.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.len()));
+    secrets.iter().fold(text.to_owned(), |text, (raw, shown)| text.replace(raw, shown))
+}
+
+/// A URL without user info, query and fragment. What has no scheme loses only what stands like
+/// credentials before an `@` in its first segment.
+pub(crate) fn url(text: &str) -> String {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(authority_end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if scheme.is_empty() {
+        let hidden = authority.contains(':') && host != authority;
+        return if hidden { format!("{host}{path}") } else { text.to_owned() };
+    }
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_goes_and_the_rest_stays() {
+        for (text, shown) in [
+            ("https://user:pw@host:8/a?sig=1#f", "https://host:8/a"),
+            ("https://host?sig=1", "https://host"),
+            ("https://p@ss:w@host/a", "https://host/a"),
+            ("user:pw@host/a", "host/a"),
+            ("folder/a@b:c?d", "folder/a@b:c?d"),
+            ("a:b", "a:b"),
+        ] {
+            assert_eq!(url(text), shown);
+        }
+    }
+
+    #[test]
+    fn quoted_arguments_are_shortened() {
+        let raw = ["--endpoint=https://u:p@h", "https://u:p@h/?s=1"].map(str::to_owned);
+        let text = "bad '--endpoint=https://u:p@h' near 'https://u:p@h/?s=1', 'https://u:p@h'";
+        let shown = arguments(text, raw);
+        assert_eq!(shown, "bad '--endpoint=https://h' near 'https://h/', 'https://h'");
+    }
+}

@@ -1,0 +1,170 @@
+//! What is said of a transfer at its end: to people in lines, to programs in JSON.
+//!
+//! The JSON's fields are an interface, described in `docs/command.md`; fields may be added.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use tidegate::core::Checksum;
+use tidegate::download::Report;
+use tidegate::{Error, ErrorKind};
+
+use crate::size;
+
+/// What engine hints begin with that promise a resume.
+const RESUME: &str = "run the same command again";
+
+/// A finished transfer of one blob.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Done {
+    pub(crate) source: String,
+    pub(crate) target: String,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) restarts: u64,
+    pub(crate) resumed_bytes: u64,
+    pub(crate) version: Option<String>,
+    pub(crate) checksums: BTreeMap<&'static str, String>,
+    pub(crate) verified: Vec<&'static str>,
+    pub(crate) unverified: Option<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Done {
+    pub(crate) fn new(source: &str, target: &str, report: &Report) -> Self {
+        Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            bytes: report.bytes,
+            seconds: report.elapsed.as_secs_f64(),
+            requests: report.totals.requests,
+            restarts: report.totals.restarts,
+            resumed_bytes: report.resumed_bytes,
+            version: report.version().map(ToString::to_string),
+            checksums: report.checksums.iter().map(by_name).collect(),
+            verified: names(&report.verified),
+            unverified: report.unverified.clone(),
+            notes: report.notes.clone(),
+        }
+    }
+
+    /// One line, and one more for each note.
+    pub(crate) fn text(&self) -> String {
+        let fetched = self.bytes.saturating_sub(self.resumed_bytes);
+        let mut text = format!(
+            "{} -> {}: {} in {}, {}, {}, {}",
+            self.source,
+            self.target,
+            size::human(self.bytes),
+            seconds(self.seconds),
+            size::human_rate(rate(fetched, self.seconds)),
+            count(self.requests, "request"),
+            count(self.restarts, "restart"),
+        );
+        if let Some(version) = &self.version {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, ", {version}");
+        }
+        if self.verified.is_empty() {
+            let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
+            let _ = write!(text, ", not verified: {reason}");
+        } else {
+            let _ = write!(text, ", verified by {}", self.verified.join(" and "));
+        }
+        for note in &self.notes {
+            let _ = write!(text, "\nnote: {note}");
+        }
+        text
+    }
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Failure {
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) attempts: Option<u32>,
+}
+
+/// A failure as an object of its own.
+#[derive(Debug, Serialize)]
+pub(crate) struct Alone<'a> {
+    error: &'a Failure,
+}
+
+impl Failure {
+    pub(crate) fn new(error: &Error) -> Self {
+        Self {
+            kind: error.kind().name(),
+            message: error.chain(),
+            hint: error.hint().map(str::to_owned),
+            attempts: Some(error.attempts()).filter(|attempts| *attempts > 0),
+        }
+    }
+
+    pub(crate) fn alone(&self) -> Alone<'_> {
+        Alone { error: self }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            let _ = write!(text, "\nhint: {hint}");
+        }
+        text
+    }
+}
+
+/// The same error where nothing is kept to go on with: its hint must not promise a resume.
+pub(crate) fn without_resume(error: Error) -> Error {
+    let promises = error.hint().is_some_and(|hint| hint.starts_with(RESUME));
+    match error.kind() {
+        ErrorKind::Changed | ErrorKind::Integrity => error,
+        _ if promises => {
+            error.with_hint("run the same command again; it starts from the beginning")
+        }
+        _ => error,
+    }
+}
+
+/// `3 requests`, `1 request`.
+pub(crate) fn count(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
+}
+
+/// `0.004 s`, `1.23 s`, `75.2 s`.
+pub(crate) fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.1 => format!("{s:.3} s"),
+        s if s < 10.0 => format!("{s:.2} s"),
+        s => format!("{s:.1} s"),
+    }
+}
+
+/// Bytes a second.
+pub(crate) fn rate(bytes: u64, seconds: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
+    let bytes = bytes as f64;
+    bytes / seconds.max(1e-6)
+}
+
+fn by_name(checksum: &Checksum) -> (&'static str, String) {
+    (checksum.algorithm().name(), checksum.hex())
+}
+
+/// Each algorithm once: the remote and the user may both name the same.
+fn names(checksums: &[Checksum]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for checksum in checksums {
+        let name = checksum.algorithm().name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

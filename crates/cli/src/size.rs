@@ -1,0 +1,112 @@
+//! Amounts of bytes as people write and read them: `512KiB`, `8MiB`, `4096`.
+//!
+//! Only binary units are taken. `MB` is an error that says so: people mean two things by it, and
+//! a wrong guess is off by five per cent without a sign of it.
+
+const UNITS: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// Reads `8MiB`, in any case and with or without a space, or a plain number of bytes.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let digits_end = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let (digits, unit) = trimmed.split_at(digits_end);
+    let unit = unit.trim_start();
+    if digits.is_empty() {
+        return Err("expected a size such as 512KiB, 8MiB, 1GiB or 4096".to_owned());
+    }
+    let number: u64 = digits.parse().ok().ok_or("the size does not fit into 64 bits")?;
+    let factor = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+        Some((_, factor)) => *factor,
+        None if unit.is_empty() => 1,
+        None => return Err(format!("the unit {unit:?} is none of B, KiB, MiB, GiB, TiB")),
+    };
+    number.checked_mul(factor).ok_or_else(|| "the size does not fit into 64 bits".to_owned())
+}
+
+/// Reads a size and checks that it lies within `min..=max`.
+pub(crate) fn parse_within(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    let bytes = parse(text)?;
+    if bytes < min || bytes > max {
+        return Err(format!("expected {} to {}", human(min), human(max)));
+    }
+    Ok(bytes)
+}
+
+/// Three significant digits and a binary unit: `1.50 GiB`, `824 MiB`, `17 B`.
+pub(crate) fn human(bytes: u64) -> String {
+    let (name, factor) = UNITS.into_iter().find(|(_, factor)| bytes >= *factor).unwrap_or(("B", 1));
+    if factor == 1 {
+        return format!("{bytes} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
+    let value = bytes as f64 / factor as f64;
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {name}")
+}
+
+/// A rate in bytes a second; nothing for one that is not known yet.
+pub(crate) fn human_rate(bytes_per_second: f64) -> String {
+    if !bytes_per_second.is_finite() || bytes_per_second < 0.0 {
+        return "- B/s".to_owned();
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is not negative, and the cast saturates"
+    )]
+    let whole = bytes_per_second as u64;
+    format!("{}/s", human(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("17B", 17),
+            ("512KiB", 512 << 10),
+            ("8mib", 8 << 20),
+            (" 1 GiB ", 1 << 30),
+            ("2TiB", 2 << 40),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in
+            ["", "MiB", "-1", "1.5GiB", "8MB", "8M", "1e3", "99999999999999999999", "17000000TiB"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(parse("8MB").unwrap_err().contains("MiB"));
+        assert!(parse_within("3", 4, 5).unwrap_err().contains("4 B to 5 B"));
+    }
+
+    #[test]
+    fn people_read_three_digits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (10 << 20, "10.0 MiB"),
+            (824 << 20, "824 MiB"),
+            (1023 << 20, "1023 MiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+        assert_eq!(human_rate(f64::NAN), "- B/s");
+        assert_eq!(human_rate(1024.0), "1.00 KiB/s");
+    }
+}
