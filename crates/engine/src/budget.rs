@@ -5,9 +5,10 @@
 //! [`BytesPermit`]. Both queues are first come, first served, so that a large blob cannot starve a
 //! small one for longer than one of its own shards lasts.
 //!
-//! Deadlock: a holder of bytes never waits for more bytes in order to let go of those it has.
-//! Transfers that deliver in order take their bytes in that same order; see
-//! [`crate::sink`] for the argument.
+//! Deadlock: everything is taken in one order, bytes before requests, and nobody who holds either
+//! waits for more of it before letting go. A shard takes its bytes, then its request; a blob that
+//! needs all its bytes at once takes them at once; transfers that deliver in order take their
+//! bytes in that same order (see `sink` for the argument).
 
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +74,17 @@ impl Budget {
     pub async fn request(&self) -> RequestPermit {
         let permit = Arc::clone(&self.0.requests).acquire_owned().await;
         RequestPermit { _permit: permit.ok() }
+    }
+
+    /// Waits for the right to have two more requests in flight, taken at once: whoever held one
+    /// while waiting for another could wait for ever. `None` where the limit is one. Cancel-safe.
+    pub async fn request_pair(&self) -> Option<(RequestPermit, RequestPermit)> {
+        if self.0.limits.requests < 2 {
+            return None;
+        }
+        let mut both = Arc::clone(&self.0.requests).acquire_many_owned(2).await.ok()?;
+        let other = both.split(1);
+        Some((RequestPermit { _permit: Some(both) }, RequestPermit { _permit: other }))
     }
 
     /// Waits for the right to hold `bytes` more; a wish beyond the whole budget gets the whole

@@ -2,7 +2,6 @@
 //! what happens to it when all bytes are there, or when they are not.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,14 +10,15 @@ use tidegate_core::checksum::Checksum;
 use super::checks::{Checks, Proof};
 use super::opening::Opening;
 use super::target::{Prepared, blocking};
+use super::window::SHARD_BYTES;
 use super::{DownloadOptions, cancelled};
+use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
 use crate::sink::file::follow::{self, Hashing, Progress};
 use crate::sink::file::journal::{Identity, Journal};
 use crate::sink::file::part_file::PartFile;
 use crate::sink::file::target::storage_error;
-use crate::sink::file::writer::QUEUE_BYTES;
 use crate::sink::{FileSink, MemorySink, OrderedSink, Sink};
 
 /// A sink, and the thread that hashes beside it.
@@ -34,28 +34,37 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         checks: &Checks,
+        permit: BytesPermit,
         options: &DownloadOptions,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Option<BytesPermit>)> {
         let plain = |sink| Self { sink, hashing: None, resumable: false };
         let start = opening.range.start;
+        // The first shard's bytes were granted before its request; an ordered sink keeps them.
+        let first_end = match &opening.channel {
+            Some(channel) => channel.end().unwrap_or(u64::MAX),
+            None => start,
+        };
         match prepared {
             Prepared::File { part, .. } => {
-                Self::file(part, location, opening, checks, options).await
+                let file = Self::file(part, location, opening, checks).await?;
+                Ok((file, Some(permit)))
             }
             Prepared::Writer { writer, name } => {
-                let sink = OrderedSink::new(start, writer, checks.hashers(), name)?;
-                Ok(plain(Sink::Ordered(sink)))
+                let hashers = checks.hashers();
+                let sink = OrderedSink::new(start, permit, first_end, writer, hashers, name)?;
+                Ok((plain(Sink::Ordered(sink)), None))
             }
             // Hashes that cannot be combined need the bytes in order even if nobody else does.
             Prepared::Discard if !checks.hashes.is_empty() => {
                 let writer = Box::new(io::sink());
-                let sink = OrderedSink::new(start, writer, checks.hashers(), "/dev/null")?;
-                Ok(plain(Sink::Ordered(sink)))
+                let (hashers, name) = (checks.hashers(), "/dev/null");
+                let sink = OrderedSink::new(start, permit, first_end, writer, hashers, name)?;
+                Ok((plain(Sink::Ordered(sink)), None))
             }
-            Prepared::Discard => Ok(plain(Sink::Discard)),
+            Prepared::Discard => Ok((plain(Sink::Discard), Some(permit))),
             Prepared::Memory => {
-                let range = opening.range.clone();
-                Self::memory(location, range, options).await.map(|s| plain(Sink::Memory(s)))
+                let sink = Self::memory(location, opening, permit, options).await?;
+                Ok((plain(Sink::Memory(sink)), None))
             }
         }
     }
@@ -65,11 +74,10 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         checks: &Checks,
-        options: &DownloadOptions,
     ) -> Result<Self> {
         let len = opening.info.len_bytes.filter(|_| opening.range.end != u64::MAX);
-        let identity = match (&opening.info.version, len, &options.range) {
-            (Some(version), Some(len_bytes), None) => Some(Identity {
+        let identity = match (&opening.info.version, len, opening.partial) {
+            (Some(version), Some(len_bytes), false) => Some(Identity {
                 source: location.display().to_owned(),
                 version: version.clone(),
                 len_bytes,
@@ -81,7 +89,6 @@ impl Destination {
         let journal = opening.journal.take();
         let room = opening.range.end.min(len.unwrap_or(0));
         let (part, journal) = begin(part, room, identity, journal).await?;
-        let permit = options.budget.bytes(QUEUE_BYTES.min(options.budget.limits().bytes / 4)).await;
         let mut hashing = None;
         let mut progress = None;
         if !checks.hashes.is_empty() {
@@ -95,15 +102,17 @@ impl Destination {
             hashing = Some(thread.map_err(failed)?);
             progress = Some(follower);
         }
-        let sink = FileSink::new(part, journal, progress, permit)?;
+        let sink = FileSink::new(part, journal, progress)?;
         Ok(Self { sink: Sink::File(sink), hashing, resumable })
     }
 
     async fn memory(
         location: &Location,
-        range: Range<u64>,
+        opening: &mut Opening,
+        permit: BytesPermit,
         options: &DownloadOptions,
     ) -> Result<MemorySink> {
+        let range = opening.range.clone();
         let refuse =
             |kind, message: String| Error::new(kind, Operation::Write, location.display(), message);
         if range.end == u64::MAX {
@@ -114,15 +123,28 @@ impl Destination {
         }
         let len = range.end - range.start;
         let limit = options.budget.limits().bytes;
-        // Shards take their own share; half is more than a window of them needs.
-        if len > limit - limit / 8 {
+        if len > limit {
             return Err(refuse(
                 ErrorKind::Invalid,
                 format!("its {len} bytes do not fit the memory budget of {limit}"),
             )
             .with_hint("raise the budget, or fetch it into a file"));
         }
-        let permit = options.budget.bytes(len).await;
+        let shards = len.div_ceil(options.shard_bytes_min.max(1)).min(options.window.into());
+        let needed = (len + shards * SHARD_BYTES).min(limit);
+        let more = needed.saturating_sub(permit.bytes());
+        let permit = if let Some(more) = options.budget.try_bytes(more) {
+            let mut permit = permit;
+            permit.merge(more);
+            permit
+        } else {
+            // Others need bytes to finish, and perhaps this request: lets go of both.
+            drop(permit);
+            if let Some(channel) = opening.channel.as_mut() {
+                channel.suspend();
+            }
+            options.budget.bytes(needed).await
+        };
         Ok(MemorySink::new(usize::try_from(len).unwrap_or(usize::MAX), permit))
     }
 

@@ -62,16 +62,20 @@ pub async fn download(
     let opened = tokio::select! {
         biased;
         () = options.cancel.cancelled() => Err(cancelled(location)),
-        opened = opening::open(location, &mut target, options) => opened,
+        opened = async {
+            // Bytes before requests: the order in which everything is taken from the budget.
+            let permit = options.budget.bytes(window::first_bytes(&target, options)).await;
+            opening::open(location, &mut target, options).await.map(|opened| (opened, permit))
+        } => opened,
     };
-    let opened = match opened {
+    let (opened, permit) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             target.abandon().await;
             return Err(error);
         }
     };
-    let transfer = window::transfer(location, target, opened, options).await?;
+    let transfer = window::transfer(location, target, opened, permit, options).await?;
     Ok(report::report(transfer, options, start.elapsed()))
 }
 

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::target::{Prepared, blocking};
 use super::{DownloadOptions, cancelled};
+use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{ReadChannel, ReadOptions};
 use crate::remote::{BlobInfo, Location, Version};
@@ -26,6 +27,8 @@ pub(super) struct Opening {
     pub(super) range: Range<u64>,
     /// One request must bring everything: the remote ignores ranges, or names no version.
     pub(super) single: bool,
+    /// Only a part of the blob is wanted.
+    pub(super) partial: bool,
     /// What an earlier run left, checked.
     pub(super) resumed: Vec<Mark>,
     pub(super) journal: Option<Journal>,
@@ -64,10 +67,10 @@ async fn begin(
 ) -> Result<Opening> {
     let wanted = options.range.clone().unwrap_or(ByteRange::All);
     if wanted.is_empty() {
-        let info = stat(location, options).await?;
+        let info = stat(location, options, None).await?;
         return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
     }
-    let mut channel = channel(location, first(&wanted, options), None, options);
+    let mut channel = channel(location, first(&wanted, options), (None, None), options);
     let (mut info, lookup) = facts(&mut channel, location, options).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
@@ -76,7 +79,12 @@ async fn begin(
     } else if !known && options.window > 1 && limited(&wanted, options) {
         notes.push("the server names no version or length: fetched as one stream".to_owned());
         // Nothing ties a second request to the first, so one must bring everything.
-        channel = self::channel(location, wanted.clone(), info.version.clone(), options);
+        channel = self::channel(
+            location,
+            wanted.clone(),
+            (info.version.clone(), info.len_bytes),
+            options,
+        );
         let checksums = std::mem::take(&mut info.checksums);
         info = BlobInfo { checksums, ..channel.info().await?.clone() };
         single = true;
@@ -96,7 +104,16 @@ async fn begin(
     if single || options.window <= 1 {
         channel.set_end(Some(range.end).filter(|end| *end != u64::MAX));
     }
-    Ok(Opening { channel: Some(channel), info, range, single, lookup, ..Opening::nothing(notes) })
+    let partial = options.range.is_some();
+    Ok(Opening {
+        channel: Some(channel),
+        info,
+        range,
+        single,
+        partial,
+        lookup,
+        ..Opening::nothing(notes)
+    })
 }
 
 /// The first shard of what is wanted; all of it where one request is to bring all.
@@ -131,6 +148,7 @@ impl Opening {
             info: BlobInfo::default(),
             range: 0..0,
             single: false,
+            partial: false,
             resumed: Vec::new(),
             journal: None,
             lookup: None,
@@ -163,11 +181,12 @@ async fn resume(
                 gap.end
             };
             let range = ByteRange::Bounded(gap.start..end);
-            let mut channel = channel(location, range, Some(identity.version.clone()), options);
+            let mut channel =
+                channel(location, range, (Some(identity.version.clone()), Some(len)), options);
             let (info, lookup) = facts(&mut channel, location, options).await?;
             (Some(channel), info, lookup)
         }
-        None => (None, stat(location, options).await?, None),
+        None => (None, stat(location, options, None).await?, None),
     };
     let ignores_ranges = channel.as_ref().is_some_and(ReadChannel::ignores_ranges);
     if info.version.as_ref() != Some(&identity.version)
@@ -224,13 +243,16 @@ async fn still_there(target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark
     .await
 }
 
+/// A channel pinned to what is known of the blob's version and length.
 pub(super) fn channel(
     location: &Location,
     range: ByteRange,
-    version: Option<Version>,
+    pin: (Option<Version>, Option<u64>),
     options: &DownloadOptions,
 ) -> ReadChannel {
-    let read = ReadOptions { range: Some(range), version, retry: options.retry.clone() };
+    let (version, len_bytes) = pin;
+    let retry = options.retry.clone();
+    let read = ReadOptions { range: Some(range), version, len_bytes, retry };
     ReadChannel::new(
         location.clone(),
         read,
@@ -249,8 +271,19 @@ async fn facts(
     if location.remote.open_gives_checksums() || options.range.is_some() {
         return Ok((channel.info().await?.clone(), None));
     }
-    let (answer, stat) = tokio::join!(channel.info(), stat(location, options));
-    let mut info = answer?.clone();
+    let (info, stat) = match options.budget.request_pair().await {
+        Some((ours, theirs)) => {
+            channel.lend(ours);
+            let (answer, stat) =
+                tokio::join!(channel.info(), stat(location, options, Some(theirs)));
+            (answer?.clone(), stat)
+        }
+        None => {
+            let stat = stat(location, options, None).await;
+            (channel.info().await?.clone(), stat)
+        }
+    };
+    let mut info = info;
     let lookup = match stat {
         Ok(stat) if stat.version == info.version && stat.len_bytes == info.len_bytes => {
             info.checksums = stat.checksums;
@@ -263,12 +296,19 @@ async fn facts(
 }
 
 /// A stat with one more attempt where that can help.
-async fn stat(location: &Location, options: &DownloadOptions) -> Result<BlobInfo> {
+async fn stat(
+    location: &Location,
+    options: &DownloadOptions,
+    mut permit: Option<RequestPermit>,
+) -> Result<BlobInfo> {
     let limit = Duration::from_millis(options.retry.header_ms_max);
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let _permit = options.budget.request().await;
+        let _permit = match permit.take() {
+            Some(permit) => permit,
+            None => options.budget.request().await,
+        };
         options.progress.stats().request();
         let asked = timeout(limit, location.remote.stat(&location.blob));
         let error = match asked.await {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tidegate_core::checksum::{Crc, CrcAlgorithm};
 use tidegate_core::parts::CrcParts;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Progress;
@@ -127,12 +128,15 @@ struct Run<'a> {
     // What of it has not been handed over yet.
     frames: Vec<Bytes>,
     pending_bytes: u64,
+    // One batch may wait in a file's queue while the next is gathered.
+    turns: Arc<Semaphore>,
 }
 
 impl<'a> Run<'a> {
     fn new(shared: &'a Shared) -> Self {
         let crc = Crc::empty(shared.algorithm());
-        Self { shared, start: 0, crc, frames: Vec::new(), pending_bytes: 0 }
+        let turns = Arc::new(Semaphore::new(1));
+        Self { shared, start: 0, crc, frames: Vec::new(), pending_bytes: 0, turns }
     }
 
     fn end(&self) -> u64 {
@@ -168,7 +172,8 @@ impl<'a> Run<'a> {
         let frames = std::mem::take(&mut self.frames);
         self.pending_bytes = 0;
         if mark.is_some() || !frames.is_empty() {
-            self.shared.sink.write(Batch { offset, frames, mark }).await?;
+            let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+            self.shared.sink.write(Batch { offset, frames, mark, turn }).await?;
         }
         mark.map_or(Ok(()), |mark| self.shared.insert(mark))
     }

@@ -33,8 +33,12 @@ use crate::sink::Sink;
 /// less; on the machine of the benchmarks nothing above it was faster.
 const BATCH_BYTES: u64 = 512 << 10;
 
-/// What one shard holds in memory beside its sink: a batch, and a read on its way into it.
-const SHARD_BYTES: u64 = BATCH_BYTES + (256 << 10);
+/// What one shard holds in memory: a batch that is gathered, one that is written, and a read on its
+/// way into them.
+pub(super) const SHARD_BYTES: u64 = 2 * BATCH_BYTES + (256 << 10);
+
+/// What one request for a whole blob may hold on its way into an ordered sink.
+const STREAM_BYTES: u64 = 8 << 20;
 
 /// Bytes between marks in the journal, at least: what a killed run loses of each shard.
 const MARK_BYTES_MIN: u64 = 1 << 20;
@@ -62,6 +66,7 @@ pub(super) async fn transfer(
     location: &Location,
     prepared: Prepared,
     mut opening: Opening,
+    permit: BytesPermit,
     options: &DownloadOptions,
 ) -> Result<Transfer> {
     let checks = match checks(&opening, options) {
@@ -71,8 +76,8 @@ pub(super) async fn transfer(
             return Err(error);
         }
     };
-    let mut destination =
-        Destination::new(prepared, location, &mut opening, &checks, options).await?;
+    let (mut destination, permit) =
+        Destination::new(prepared, location, &mut opening, &checks, permit, options).await?;
     let sink = std::mem::replace(&mut destination.sink, Sink::Discard);
     let Opening { channel, info, range, single, resumed, notes, .. } = opening;
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
@@ -94,8 +99,9 @@ pub(super) async fn transfer(
         batch_bytes: BATCH_BYTES,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
-    let mut window = Window::new(location, options, &shared, info.version.clone());
-    let run = window.run(channel, range.clone(), single, done).await;
+    let mut window =
+        Window::new(location, options, &shared, (info.version.clone(), info.len_bytes));
+    let run = window.run((channel, permit), range.clone(), single, done).await;
     drop(window);
     // Every shard has been joined: nobody else holds what they shared.
     let Some(Shared { sink, parts, .. }) = Arc::into_inner(shared) else {
@@ -152,13 +158,23 @@ fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Re
     })
 }
 
+/// What is taken from the budget before the first request, for what its answer may bring.
+pub(super) fn first_bytes(prepared: &Prepared, options: &DownloadOptions) -> u64 {
+    match prepared {
+        Prepared::Writer { .. } if options.window > 1 => options.shard_bytes_min,
+        Prepared::Writer { .. } => STREAM_BYTES,
+        _ => SHARD_BYTES,
+    }
+}
+
 type Reserve = Pin<Box<dyn Future<Output = Option<BytesPermit>> + Send>>;
 
 struct Window<'a> {
     location: &'a Location,
     options: &'a DownloadOptions,
     shared: Arc<Shared>,
-    version: Option<Version>,
+    // The version and length of the first answer.
+    pin: (Option<Version>, Option<u64>),
     tasks: JoinSet<Result<()>>,
     pieces: HashMap<Id, Arc<Piece>>,
     waited: Duration,
@@ -169,13 +185,13 @@ impl<'a> Window<'a> {
         location: &'a Location,
         options: &'a DownloadOptions,
         shared: &Arc<Shared>,
-        version: Option<Version>,
+        pin: (Option<Version>, Option<u64>),
     ) -> Self {
         Self {
             location,
             options,
             shared: Arc::clone(shared),
-            version,
+            pin,
             tasks: JoinSet::new(),
             pieces: HashMap::new(),
             waited: Duration::ZERO,
@@ -185,19 +201,19 @@ impl<'a> Window<'a> {
     /// Brings everything in `range` that is not `done`. Returns once every task has ended.
     async fn run(
         &mut self,
-        channel: Option<ReadChannel>,
+        first: (Option<ReadChannel>, Option<BytesPermit>),
         range: Range<u64>,
         single: bool,
         mut done: Extents,
     ) -> Result<()> {
+        let (channel, first_permit) = first;
         if let Some(channel) = channel {
             self.waited = channel.waited();
             let end = channel.end().unwrap_or(u64::MAX);
             let first = channel.position()..end;
             if !first.is_empty() {
                 done.insert(first.clone());
-                let permit = self.reserve(first.clone()).await;
-                self.spawn(Arc::new(Piece::new(first)), channel, permit);
+                self.spawn(Arc::new(Piece::new(first)), channel, first_permit);
             }
         }
         if single {
@@ -209,6 +225,9 @@ impl<'a> Window<'a> {
         let outcome = self.drive(rest, plan.window().max(1) as usize).await;
         // One has failed, or all have ended; either way none is left to run.
         self.shared.stop.cancel();
+        if outcome.is_err() {
+            self.shared.sink.abort();
+        }
         while self.tasks.join_next().await.is_some() {
             self.shared.progress.ended();
         }
@@ -271,6 +290,8 @@ impl<'a> Window<'a> {
                     sink.reserve(&budget, range.end.saturating_sub(range.start)).await;
                     None
                 }
+                // All that a download to memory holds was granted at once.
+                Sink::Memory(_) => None,
                 _ => Some(budget.bytes(SHARD_BYTES).await),
             }
         })
@@ -283,7 +304,7 @@ impl<'a> Window<'a> {
 
     fn channel(&self, range: &Range<u64>) -> ReadChannel {
         let range = ByteRange::Bounded(range.clone());
-        opening::channel(self.location, range, self.version.clone(), self.options)
+        opening::channel(self.location, range, self.pin.clone(), self.options)
     }
 
     fn spawn(&mut self, piece: Arc<Piece>, channel: ReadChannel, permit: Option<BytesPermit>) {
@@ -318,7 +339,7 @@ impl<'a> Window<'a> {
     }
 
     async fn sink_failure(&self) -> Error {
-        let nothing = crate::sink::Batch { offset: 0, frames: Vec::new(), mark: None };
+        let nothing = crate::sink::Batch { offset: 0, frames: Vec::new(), mark: None, turn: None };
         match self.shared.sink.write(nothing).await {
             Err(error) => error,
             Ok(()) => cancelled(self.location),
@@ -341,13 +362,14 @@ impl<'a> Window<'a> {
         let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
         let stuck = pace.idle > patience.max(Duration::from_secs(1));
         let slow = u128::from(eta) > patience.as_millis();
-        let ordered = matches!(self.shared.sink, Sink::Ordered(_));
-        // In an ordered sink the bytes were reserved with the shard that is split or raced.
-        let permit = (!ordered).then(|| self.options.budget.try_bytes(SHARD_BYTES));
-        let permit = match permit {
-            Some(None) => return,
-            Some(granted) => granted,
-            None => None,
+        // In an ordered sink the bytes were reserved with the shard that is split or raced, in
+        // memory with the blob.
+        let covered = matches!(self.shared.sink, Sink::Ordered(_) | Sink::Memory(_));
+        let permit = if covered {
+            None
+        } else {
+            let Some(permit) = self.options.budget.try_bytes(SHARD_BYTES) else { return };
+            Some(permit)
         };
         if stuck && pace.readers < 2 {
             let range = piece.join();

@@ -36,6 +36,9 @@ pub struct ReadOptions {
     pub range: Option<ByteRange>,
     /// The version that they must be of; whatever there is by default.
     pub version: Option<Version>,
+    /// The length of the blob, where an earlier answer told it: an answer that tells another
+    /// contradicts itself, or is of another blob.
+    pub len_bytes: Option<u64>,
     /// How to go on after an interruption.
     pub retry: RetryPolicy,
 }
@@ -51,6 +54,7 @@ pub struct ReadChannel {
     retry: Retry,
     epoch: Instant,
     pinned: Option<Version>,
+    len_bytes: Option<u64>,
     info: Option<BlobInfo>,
     // Both are offsets in the blob, and known once the first answer is there.
     next: u64,
@@ -60,6 +64,7 @@ pub struct ReadChannel {
     ignores_ranges: bool,
     requests: u32,
     live: Option<Live>,
+    lent: Option<RequestPermit>,
     waited: Duration,
 }
 
@@ -99,6 +104,7 @@ impl ReadChannel {
             policy: options.retry,
             epoch,
             pinned: options.version,
+            len_bytes: options.len_bytes,
             info: None,
             next: 0,
             end: None,
@@ -107,6 +113,7 @@ impl ReadChannel {
             ignores_ranges: false,
             requests: 0,
             live: None,
+            lent: None,
             waited: Duration::ZERO,
         }
     }
@@ -138,6 +145,17 @@ impl ReadChannel {
     /// From the latest request to its answer's first byte.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Gives the channel the permit for its next request, which it otherwise waits for itself.
+    pub(crate) fn lend(&mut self, permit: RequestPermit) {
+        self.lent = Some(permit);
+    }
+
+    /// Ends the request in flight and gives its permit back; the next read asks again for what is
+    /// left.
+    pub(crate) fn suspend(&mut self) {
+        self.live = None;
     }
 
     /// Moves the end of what is read: to read on through an answer that brings more than was
@@ -227,7 +245,10 @@ impl ReadChannel {
     async fn open(&mut self) -> Result<()> {
         let range = self.remaining();
         let request = OpenRequest { range, version: self.pinned.clone() };
-        let permit = self.budget.request().await;
+        let permit = match self.lent.take() {
+            Some(permit) => permit,
+            None => self.budget.request().await,
+        };
         self.stats.request();
         self.requests += 1;
         if self.requests > 1 {
@@ -260,20 +281,22 @@ impl ReadChannel {
     }
 
     fn accept(&mut self, opened: Opened, permit: RequestPermit) -> Result<()> {
-        if let Some(first) = &self.info {
-            if first.len_bytes.is_some()
-                && opened.info.len_bytes.is_some()
-                && first.len_bytes != opened.info.len_bytes
-            {
-                return Err(self.error(
-                    ErrorKind::Changed,
-                    format!(
-                        "its length was {} bytes and is {} now",
-                        first.len_bytes.unwrap_or_default(),
-                        opened.info.len_bytes.unwrap_or_default()
-                    ),
-                ));
-            }
+        if let (Some(was), Some(is)) = (self.len_bytes, opened.info.len_bytes)
+            && was != is
+        {
+            let message = format!("its length was {was} bytes and is {is} now");
+            // The same version cannot have two lengths: one of the two answers is wrong.
+            let same = self.pinned.is_some() && self.pinned == opened.info.version;
+            return Err(if same {
+                self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now)
+            } else {
+                self.error(ErrorKind::Changed, message)
+            });
+        }
+        self.len_bytes = self.len_bytes.or(opened.info.len_bytes);
+        if self.info.is_some() {
+            // The first answer may not have told where the blob ends.
+            self.end = self.end.or(opened.info.len_bytes);
         } else {
             let range = self.first_range(&opened)?;
             if !self.begun {
@@ -322,7 +345,9 @@ impl ReadChannel {
                 "the server names no version of the blob, so a break cannot be bridged; try again",
             ));
         }
-        let first_contact = self.info.is_none() && error.kind() == ErrorKind::Transport;
+        // Who names a version has had an answer, here or in an earlier read.
+        let first_contact =
+            self.info.is_none() && self.pinned.is_none() && error.kind() == ErrorKind::Transport;
         let class = *error.retry();
         match self.retry.on_interruption(class, self.epoch.elapsed()) {
             RetryDecision::After(_)
@@ -358,19 +383,16 @@ impl ReadChannel {
 
     /// A failure means more once an answer has been had: what was there and is gone has changed.
     fn in_context(&self, error: Error) -> Error {
-        if self.info.is_none() {
-            return error;
-        }
-        match error.kind() {
-            ErrorKind::NotFound => error.into_kind(ErrorKind::Changed),
-            ErrorKind::OutOfRange => {
-                let said = self.info.as_ref().and_then(|info| info.len_bytes);
-                self.error(
-                    ErrorKind::Integrity,
-                    format!("the remote said {} bytes, but there are fewer", said.unwrap_or(0)),
-                )
-                .caused_by(error)
+        match (error.kind(), self.len_bytes) {
+            (ErrorKind::NotFound, _) if self.info.is_some() || self.pinned.is_some() => {
+                error.into_kind(ErrorKind::Changed)
             }
+            (ErrorKind::OutOfRange, Some(said)) => self
+                .error(
+                    ErrorKind::Integrity,
+                    format!("the remote said {said} bytes, but there are fewer"),
+                )
+                .caused_by(error),
             _ => error,
         }
     }

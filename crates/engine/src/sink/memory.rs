@@ -88,7 +88,7 @@ mod tests {
         let cuts = [0, 5, 1 << 20, (1 << 20) + 7, 2_500_000, expected.len()];
         for pair in cuts.windows(2).rev() {
             let frames = vec![Bytes::copy_from_slice(&expected[pair[0]..pair[1]])];
-            sink.write(&Batch { offset: pair[0] as u64, frames, mark: None }).unwrap();
+            sink.write(&Batch { offset: pair[0] as u64, frames, mark: None, turn: None }).unwrap();
         }
         let before = sink.blocks[0].lock().unwrap().as_ptr();
         let (whole, _permit) = sink.finish();
@@ -100,6 +100,6 @@ mod tests {
     async fn bytes_beyond_the_end_are_refused() {
         let sink = MemorySink::new(10, Budget::default().bytes(10).await);
         let frames = vec![Bytes::from_static(b"abc")];
-        assert!(sink.write(&Batch { offset: 8, frames, mark: None }).is_err());
+        assert!(sink.write(&Batch { offset: 8, frames, mark: None, turn: None }).is_err());
     }
 }

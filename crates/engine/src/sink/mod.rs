@@ -3,7 +3,7 @@
 //!
 //! | sink | order | memory |
 //! |---|---|---|
-//! | [`FileSink`] | any; written in place by one thread, off the runtime | a bounded queue |
+//! | [`FileSink`] | any; written in place by one thread, off the runtime | a batch of each shard |
 //! | [`OrderedSink`] | reordered before its writer | whole shards, from the budget |
 //! | [`MemorySink`] | any; written in place | the whole blob, from the budget |
 //! | discard | any | none |
@@ -13,7 +13,9 @@
 //!
 //! Why an ordered sink cannot deadlock on the budget: its shards take their bytes in the order of
 //! their offsets, before they start, and never wait for more. The shard that everything waits for
-//! has therefore always been granted before those that wait for it.
+//! has therefore always been granted before those that wait for it. Where a shard is larger than
+//! what the budget can grant, its writer waits instead, until what it brings lies within reach of
+//! what has been delivered.
 
 pub(crate) mod file;
 mod memory;
@@ -25,6 +27,7 @@ pub(crate) use ordered::OrderedSink;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Crc;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::Result;
 
@@ -35,6 +38,8 @@ pub(crate) struct Batch {
     pub(crate) frames: Vec<Bytes>,
     /// A run of bytes that is complete once this batch is written.
     pub(crate) mark: Option<Mark>,
+    /// Given back once the bytes are no longer held.
+    pub(crate) turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Batch {
@@ -65,9 +70,16 @@ impl Sink {
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
         match self {
             Self::File(sink) => sink.write(batch).await,
-            Self::Ordered(sink) => sink.write(batch),
+            Self::Ordered(sink) => sink.write(batch).await,
             Self::Memory(sink) => sink.write(&batch),
             Self::Discard => Ok(()),
+        }
+    }
+
+    /// Ends every wait of those who write: the download is over, and not well.
+    pub(crate) fn abort(&self) {
+        if let Self::Ordered(sink) = self {
+            sink.abort();
         }
     }
 

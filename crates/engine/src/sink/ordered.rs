@@ -32,6 +32,7 @@ struct Shared {
     state: Mutex<State>,
     ready: Condvar,
     failed: Notify,
+    drained: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -48,18 +49,22 @@ struct State {
 
 impl OrderedSink {
     /// A sink that delivers from offset `start` on to `writer`, called `name` in errors; `hashers`
-    /// see every byte in order.
+    /// see every byte in order. `permit` is what the budget granted for the bytes up to
+    /// `reserved_end`.
     pub(crate) fn new(
         start: u64,
+        permit: BytesPermit,
+        reserved_end: u64,
         writer: Box<dyn Write + Send>,
         hashers: Vec<Checksummer>,
         name: impl Into<String>,
     ) -> Result<Self> {
-        let state = State { next: start, reserved_end: start, ..State::default() };
+        let state = State { next: start, reserved_end, permit: Some(permit), ..State::default() };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             ready: Condvar::new(),
             failed: Notify::new(),
+            drained: Notify::new(),
         });
         let (theirs, name) = (Arc::clone(&shared), name.into());
         let thread = std::thread::Builder::new()
@@ -89,10 +94,31 @@ impl OrderedSink {
         }
     }
 
-    pub(crate) fn write(&self, batch: Batch) -> Result<()> {
+    /// Queues a batch, once it lies within the bytes that are reserved. Cancel-safe: a batch is
+    /// queued or not.
+    pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
+        let mut batch = batch;
+        loop {
+            let drained = self.shared.drained.notified();
+            tokio::pin!(drained);
+            // Registered before looking, so that no drain in between is missed.
+            drained.as_mut().enable();
+            match self.queue(batch)? {
+                None => return Ok(()),
+                Some(refused) => batch = refused,
+            }
+            drained.await;
+        }
+    }
+
+    /// Queues a batch, or gives it back where it lies too far ahead.
+    fn queue(&self, batch: Batch) -> Result<Option<Batch>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.failure {
             return Err(self.failure(kind, &state.failure_text));
+        }
+        if !state.is_within_reach(batch.offset, batch.offset + batch.len()) {
+            return Ok(Some(batch));
         }
         let mut offset = batch.offset;
         for frame in batch.frames {
@@ -102,13 +128,18 @@ impl OrderedSink {
         }
         drop(state);
         self.shared.ready.notify_one();
-        Ok(())
+        Ok(None)
+    }
+
+    pub(crate) fn abort(&self) {
+        self.shared.fail(&std::io::Error::from(std::io::ErrorKind::Interrupted));
     }
 
     fn failure(&self, kind: std::io::ErrorKind, text: &str) -> Error {
         let message = match kind {
             std::io::ErrorKind::BrokenPipe => "whoever read the output has closed it",
             std::io::ErrorKind::StorageFull => "no space is left",
+            std::io::ErrorKind::Interrupted => "the download was ended",
             _ => "the output cannot be written",
         };
         Error::new(ErrorKind::Storage, Operation::Write, self.name.clone(), message)
@@ -190,15 +221,29 @@ impl Shared {
         if let Some(permit) = state.permit.as_mut() {
             permit.shrink(held);
         }
+        drop(state);
+        self.drained.notify_waiters();
     }
 
     fn fail(&self, error: &std::io::Error) {
         let mut state = self.lock();
-        state.failure = Some(error.kind());
-        state.failure_text = error.to_string();
+        if state.failure.is_none() {
+            state.failure = Some(error.kind());
+            state.failure_text = error.to_string();
+        }
         state.waiting.clear();
         drop(state);
         self.failed.notify_waiters();
+        self.drained.notify_waiters();
+    }
+}
+
+impl State {
+    /// Whether bytes up to `end` may wait here: those that everybody waits for always may, others
+    /// as far ahead of them as bytes were granted.
+    fn is_within_reach(&self, offset: u64, end: u64) -> bool {
+        let granted = self.permit.as_ref().map_or(0, BytesPermit::bytes);
+        offset <= self.next || end <= self.next.saturating_add(granted)
     }
 }
 
@@ -262,18 +307,19 @@ mod tests {
     }
 
     fn batch(offset: u64, text: &'static str) -> Batch {
-        Batch { offset, frames: vec![Bytes::from_static(text.as_bytes())], mark: None }
+        Batch { offset, frames: vec![Bytes::from_static(text.as_bytes())], mark: None, turn: None }
     }
 
     #[tokio::test]
     async fn what_arrives_out_of_order_leaves_in_order() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
         let collect = Collect::default();
-        let sink = OrderedSink::new(0, Box::new(collect.clone()), vec![], "test").unwrap();
-        sink.reserve(&budget, 9).await;
-        sink.write(batch(6, "ghi")).unwrap();
-        sink.write(batch(3, "def")).unwrap();
-        sink.write(batch(0, "abc")).unwrap();
+        let permit = budget.bytes(6).await;
+        let sink = OrderedSink::new(0, permit, 6, Box::new(collect.clone()), vec![], "t").unwrap();
+        sink.reserve(&budget, 3).await;
+        sink.write(batch(6, "ghi")).await.unwrap();
+        sink.write(batch(3, "def")).await.unwrap();
+        sink.write(batch(0, "abc")).await.unwrap();
         sink.finish().await.unwrap();
         assert_eq!(*collect.0.lock().unwrap(), b"abcdefghi");
         assert_eq!(budget.held_bytes(), 0, "delivered bytes go back to the budget");
@@ -281,11 +327,37 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_reader_is_an_error_and_is_told() {
-        let sink = OrderedSink::new(0, Box::new(Broken), vec![], "test").unwrap();
-        sink.write(batch(0, "abc")).unwrap();
+        let permit = Budget::default().bytes(6).await;
+        let sink = OrderedSink::new(0, permit, 6, Box::new(Broken), vec![], "test").unwrap();
+        sink.write(batch(0, "abc")).await.unwrap();
         sink.failed().await;
-        let error = sink.write(batch(3, "d")).unwrap_err();
+        let error = sink.write(batch(3, "d")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert!(sink.finish().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_lies_too_far_ahead_waits_until_it_does_not() {
+        let budget = Budget::default();
+        let permit = budget.bytes(4096).await;
+        let collect = Collect::default();
+        let sink =
+            OrderedSink::new(0, permit, u64::MAX, Box::new(collect.clone()), vec![], "t").unwrap();
+        let mut ahead = Box::pin(sink.write(batch(4096, "x")));
+        assert!(futures_util::poll!(&mut ahead).is_pending());
+        let frames = vec![Bytes::from(vec![b'a'; 4096])];
+        sink.write(Batch { offset: 0, frames, mark: None, turn: None }).await.unwrap();
+        ahead.await.unwrap();
+        sink.finish().await.unwrap();
+        assert_eq!(collect.0.lock().unwrap().len(), 4097);
+    }
+
+    #[tokio::test]
+    async fn an_abort_ends_a_wait() {
+        let permit = Budget::default().bytes(1).await;
+        let sink = OrderedSink::new(0, permit, 1, Box::new(io::sink()), vec![], "t").unwrap();
+        let waiting = sink.write(batch(100_000, "x"));
+        let (outcome, ()) = tokio::join!(waiting, async { sink.abort() });
+        assert!(outcome.is_err());
     }
 }

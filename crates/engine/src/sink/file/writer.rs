@@ -1,29 +1,25 @@
 //! The thread that writes a file's bytes where they belong, and the queue before it.
 //!
-//! Invariants: the queue holds at most [`QUEUE_BYTES`] (granted by the budget when the sink is
-//! made); a mark is written to the journal only after the bytes that it stands for; the first
-//! failure ends the writing and is what every later call returns.
+//! Invariants: a shard has at most one batch in the queue (its turn travels with the batch), so that
+//! what waits is part of what the budget granted to the shards; a mark is written to the journal
+//! only after the bytes that it stands for; the first failure ends the writing and is what every
+//! later call returns.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use rustix::io::Errno;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::super::Batch;
 use super::PartFile;
 use super::follow::Progress;
 use super::journal::Journal;
 use super::target::storage_error;
-use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Bytes that may wait to be written: some milliseconds of writing, enough to keep the thread busy
-/// while shards take turns.
-pub(crate) const QUEUE_BYTES: u64 = 8 << 20;
-
-/// Batches that may wait to be written, for those that are small.
+/// Batches that may wait to be written; more shards than this wait for room.
 const QUEUE_BATCHES: usize = 64;
 
 /// `writev` takes at most this many pieces at once on Linux.
@@ -31,17 +27,9 @@ const PIECES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct FileSink {
-    queue: mpsc::Sender<Job>,
-    room: Arc<Semaphore>,
-    room_bytes: u32,
+    queue: mpsc::Sender<Batch>,
     shared: Arc<Shared>,
     thread: std::thread::JoinHandle<PartFile>,
-    _permit: BytesPermit,
-}
-
-struct Job {
-    batch: Batch,
-    _room: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -53,15 +41,13 @@ struct Shared {
 }
 
 impl FileSink {
-    /// Starts the thread. `permit` is what the budget granted for the queue, at least one byte.
+    /// Starts the thread.
     pub(crate) fn new(
         part: PartFile,
         journal: Option<Journal>,
         progress: Option<Arc<Progress>>,
-        permit: BytesPermit,
     ) -> Result<Self> {
-        let room_bytes = u32::try_from(permit.bytes().clamp(1, QUEUE_BYTES)).unwrap_or(1);
-        let (queue, jobs) = mpsc::channel(QUEUE_BATCHES);
+        let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
         let shared = Arc::new(Shared {
             name: part.target.display(),
             failure: OnceLock::new(),
@@ -71,7 +57,7 @@ impl FileSink {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("tidegate-writer".to_owned())
-            .spawn(move || run(part, jobs, &theirs))
+            .spawn(move || run(part, batches, &theirs))
             .map_err(|error| {
                 Error::new(
                     ErrorKind::Storage,
@@ -81,28 +67,18 @@ impl FileSink {
                 )
                 .caused_by(error)
             })?;
-        Ok(Self {
-            queue,
-            room: Arc::new(Semaphore::new(room_bytes as usize)),
-            room_bytes,
-            shared,
-            thread,
-            _permit: permit,
-        })
+        Ok(Self { queue, shared, thread })
     }
 
     /// Queues a batch; waits while the queue is full. Cancel-safe: a batch is queued or not.
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
-        let want = u32::try_from(batch.len()).unwrap_or(u32::MAX).min(self.room_bytes);
-        let room = Arc::clone(&self.room).acquire_many_owned(want).await.ok();
-        let job = Job { batch, _room: room };
-        self.queue.send(job).await.map_err(|_closed| self.shared.failure())
+        self.queue.send(batch).await.map_err(|_closed| self.shared.failure())
     }
 
     /// Waits until everything queued is written; gives the part file back, together with the
     /// failure if there was one.
     pub(crate) async fn finish(self) -> (Option<PartFile>, Result<()>) {
-        let Self { queue, thread, shared, .. } = self;
+        let Self { queue, thread, shared } = self;
         drop(queue);
         // The thread ends once its queue is empty.
         let part = tokio::task::spawn_blocking(move || thread.join().ok()).await.ok().flatten();
@@ -126,9 +102,9 @@ impl Shared {
     }
 }
 
-fn run(part: PartFile, mut jobs: mpsc::Receiver<Job>, shared: &Shared) -> PartFile {
-    while let Some(job) = jobs.blocking_recv() {
-        if let Err(error) = write(&part, &job.batch, shared) {
+fn run(part: PartFile, mut queue: mpsc::Receiver<Batch>, shared: &Shared) -> PartFile {
+    while let Some(batch) = queue.blocking_recv() {
+        if let Err(error) = write(&part, &batch, shared) {
             // Set once: the loop ends here, and dropping the receiver refuses what is queued.
             let _ = shared.failure.set((error.kind(), error.to_string()));
             break;
