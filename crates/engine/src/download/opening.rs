@@ -271,17 +271,13 @@ async fn facts(
     if location.remote.open_gives_checksums() || options.range.is_some() {
         return Ok((channel.info().await?.clone(), None));
     }
-    let (info, stat) = match options.budget.request_pair().await {
-        Some((ours, theirs)) => {
-            channel.lend(ours);
-            let (answer, stat) =
-                tokio::join!(channel.info(), stat(location, options, Some(theirs)));
-            (answer?.clone(), stat)
-        }
-        None => {
-            let stat = stat(location, options, None).await;
-            (channel.info().await?.clone(), stat)
-        }
+    let (info, stat) = if let Some((ours, theirs)) = options.budget.request_pair().await {
+        channel.lend(ours);
+        let (answer, stat) = tokio::join!(channel.info(), stat(location, options, Some(theirs)));
+        (answer?.clone(), stat)
+    } else {
+        let stat = stat(location, options, None).await;
+        (channel.info().await?.clone(), stat)
     };
     let mut info = info;
     let lookup = match stat {

@@ -179,12 +179,7 @@ impl Remote for ObjectRemote {
             (head, Err(error)) => {
                 Err(self.failure(blob, Operation::Stat, head.as_ref(), false, error))
             }
-            (_, Ok(_)) => Err(Error::new(
-                ErrorKind::Integrity,
-                Operation::Stat,
-                self.target(blob),
-                "the answer came without its head",
-            )),
+            (_, Ok(_)) => Err(headless(self.target(blob), Operation::Stat)),
         }
     }
 
@@ -212,18 +207,16 @@ impl Remote for ObjectRemote {
             (Some(head), Err(error)) if head.status.is_success() => {
                 let info = response::info(&head, self.dialect);
                 // Says what contradicts what, where that is what object_store stumbled over.
-                response::place(&head, request, &info, &target)?;
-                Err(self.failure(blob, Operation::Read, Some(&head), pinned, error))
+                let placement = response::place(&head, request, &info, &target)?;
+                match fewer(&placement, request) {
+                    Some(given) => self.open_part(blob, given, request.version.as_ref()).await,
+                    None => Err(self.failure(blob, Operation::Read, Some(&head), pinned, error)),
+                }
             }
             (head, Err(error)) => {
                 Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
             }
-            (None, Ok(_)) => Err(Error::new(
-                ErrorKind::Integrity,
-                Operation::Read,
-                target,
-                "the answer came without its head",
-            )),
+            (None, Ok(_)) => Err(headless(target, Operation::Read)),
         }
     }
 
@@ -234,6 +227,32 @@ impl Remote for ObjectRemote {
 }
 
 impl ObjectRemote {
+    /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but object_store
+    /// drops the body of such an answer; so what the server gives is what it is asked for.
+    async fn open_part(
+        &self,
+        blob: &str,
+        given: ByteRange,
+        version: Option<&Version>,
+    ) -> Result<Opened> {
+        let target = self.target(blob);
+        let request = OpenRequest { range: given, version: version.cloned() };
+        let options = get_options(&request.range, version);
+        let (head, result) = self.get(&self.store, blob, options).await?;
+        match (head, result) {
+            (Some(head), Ok(result)) => {
+                let info = response::info(&head, self.dialect);
+                let placement = response::place(&head, &request, &info, &target)?;
+                Ok(opened(&head, info, &placement, frames(result, target)))
+            }
+            (head, Err(error)) => {
+                let pinned = version.is_some();
+                Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
+            }
+            (None, Ok(_)) => Err(headless(target, Operation::Read)),
+        }
+    }
+
     async fn open_whole(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
         let target = self.target(blob);
         let options = get_options(&ByteRange::All, request.version.as_ref());
@@ -242,18 +261,22 @@ impl ObjectRemote {
             let pinned = request.version.is_some();
             self.failure(blob, Operation::Read, head.as_ref(), pinned, error)
         })?;
-        let Some(head) = head else {
-            return Err(Error::new(
-                ErrorKind::Integrity,
-                Operation::Read,
-                target,
-                "the answer came without its head",
-            ));
-        };
+        let Some(head) = head else { return Err(headless(target, Operation::Read)) };
         let info = response::info(&head, self.dialect);
         let placement = response::place(&head, request, &info, &target)?;
         Ok(opened(&head, info, &placement, frames(result, target)))
     }
+}
+
+fn headless(target: String, operation: Operation) -> Error {
+    Error::new(ErrorKind::Integrity, operation, target, "the answer came without its head")
+}
+
+/// The range of a partial answer that brings less than it was asked for.
+fn fewer(placement: &response::Placement, request: &OpenRequest) -> Option<ByteRange> {
+    let given = placement.start..placement.end.filter(|_| !placement.whole)?;
+    let given = ByteRange::Bounded(given);
+    (given != request.range).then_some(given)
 }
 
 fn is_empty_blob(head: &ResponseHead, request: &OpenRequest) -> bool {

@@ -39,6 +39,7 @@ pub(crate) struct Batch {
     /// A run of bytes that is complete once this batch is written.
     pub(crate) mark: Option<Mark>,
     /// Given back once the bytes are no longer held.
+    #[expect(dead_code, reason = "held until it is dropped with the batch")]
     pub(crate) turn: Option<OwnedSemaphorePermit>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use tidegate_core::checksum::Crc;
@@ -48,8 +48,13 @@ impl PartFile {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                // A link under the part file's name would lead the bytes into somebody else's file.
+                .custom_flags(libc::O_NOFOLLOW)
                 .open(&target.part)
-                .map_err(failed)?;
+                .map_err(|error| match error.raw_os_error() {
+                    Some(libc::ELOOP) => linked(&target),
+                    _ => failed(error),
+                })?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy(&target)),
@@ -147,6 +152,16 @@ pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool>
         }
     }
     Ok(crc == *expected)
+}
+
+fn linked(target: &FileTarget) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        Operation::Write,
+        target.part.display().to_string(),
+        "there is a link in the place of the part file",
+    )
+    .with_hint("remove it")
 }
 
 fn busy(target: &FileTarget) -> Error {
