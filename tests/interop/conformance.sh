@@ -98,7 +98,7 @@ shows_stat() {
   local url=$1
   shift
   expect_exit 0 tg stat --json "$@" "$url" >stat.json
-  expect_equal size "$(field stat.json size)" "$(stat -c %s "$blobs/small")"
+  expect_equal bytes "$(field stat.json bytes)" "$(stat -c %s "$blobs/small")"
   [[ $(field stat.json version) != null ]] || fail 'no version'
 }
 

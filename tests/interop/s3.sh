@@ -71,7 +71,8 @@ s3_shows_checksum() {
   local stored
   stored=$(s3_client show bench small)
   tg stat --json s3://bench/small >stat.json
-  grep -qF "${stored##* }" stat.json || fail "stat does not show $stored"
+  expect_equal crc64nvme "$(field stat.json checksums.crc64nvme)" \
+    "$(base64 --decode <<<"${stored##* }" | od -An -tx1 | tr -d ' \n')"
 }
 
 s3_finds_damage() {
