@@ -65,8 +65,22 @@ impl ObjectRemote {
         })?;
         let probe = Probe::default();
         options.extensions.insert(probe.clone());
-        let result = store.get_opts(&path, options).await;
-        Ok((probe.take(), result))
+        match store.get_opts(&path, options).await {
+            Err(error) if !probe.was_sent() => Err(self.unsent(blob, error)),
+            result => Ok((probe.take(), result)),
+        }
+    }
+
+    /// What failed before the request was sent: nothing but credentials is asked for then.
+    fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
+        let (kind, message) = match &error {
+            object_store::Error::NotSupported { .. }
+            | object_store::Error::NotImplemented { .. } => {
+                (ErrorKind::Unsupported, "this store cannot be asked for such a range")
+            }
+            _ => (ErrorKind::NoAccess, "no credentials could be had"),
+        };
+        Error::new(kind, Operation::Connect, self.target(blob), message).caused_by(error)
     }
 
     /// The error behind a failed call that got no usable answer.
@@ -99,15 +113,9 @@ impl ObjectRemote {
     }
 }
 
-/// No answer to the request itself: the connection failed, or no credentials could be had.
+/// No answer to the request: the connection failed.
 fn unanswered(target: String, operation: Operation, error: object_store::Error) -> Error {
     let failure = classify(&error);
-    if let object_store::Error::Unauthenticated { .. }
-    | object_store::Error::PermissionDenied { .. } = &error
-    {
-        return Error::new(ErrorKind::NoAccess, operation, target, "no credentials could be had")
-            .caused_by(error);
-    }
     let result = Error::new(failure.kind, operation, target, failure.message)
         .caused_by(error)
         .retryable(failure.retry);
