@@ -9,6 +9,7 @@
 //! | `progress`, `report` | what is shown while a transfer runs, and at its end |
 //! | `exit`, `signals` | how it ends |
 //! | `redact`, `size` | secrets and sizes in text |
+//! | `usage`, `verbose` | a wrong command line; what `-v` adds |
 //!
 //! # Invariants
 //!
@@ -29,6 +30,7 @@ mod session;
 mod signals;
 mod size;
 mod usage;
+mod verbose;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,9 @@ fn main() -> ExitCode {
         Err(error) => return usage::report(&error).into(),
     };
     let session = Session::new(cli.output);
+    if session.output.verbose {
+        verbose::listen(&session.console);
+    }
     match cli.command {
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
@@ -78,7 +83,9 @@ fn run(session: Session, command: Command) -> Exit {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
             Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
-            Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Exit::Success,
+            Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
+            // Those that need no runtime have been done by then.
+            Command::Completions { .. } | Command::Man { .. } => Exit::Success,
         }
     });
     runtime.shutdown_background();

@@ -1,5 +1,11 @@
 //! What `--help` teaches by example, one text a command.
 
+pub(super) const ABOUT: &str = "\
+Move large blobs between object storage and disk: fast, resumable, every byte verified.
+
+A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL, a \
+file:// URL or a path. Credentials and endpoints are found where the tools of each cloud find them.";
+
 pub(super) const TOP: &str = "\
 Examples:
   tidegate cp gs://models/llama.safetensors .        into this folder

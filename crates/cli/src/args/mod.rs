@@ -17,15 +17,12 @@ use tidegate::core::ByteRange;
 use crate::size;
 
 /// Move large blobs between object storage and disk: fast, resumable, every byte verified.
-///
-/// A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL,
-/// a file:// URL or a path. Credentials and endpoints are found as the tools of each cloud find
-/// them.
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",
     version,
     max_term_width = 100,
+    long_about = examples::ABOUT,
     arg_required_else_help = true,
     after_help = examples::TOP
 )]

@@ -3,5 +3,6 @@
 
 pub(crate) mod cat;
 pub(crate) mod cp;
+pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod stat;

@@ -1,6 +1,7 @@
 //! `tidegate stat`: what a remote says of a blob.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -159,5 +160,9 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         ("modified", &info.last_modified),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-    rows.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect()
+    rows.iter().fold(String::new(), |mut text, (name, value)| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:<10}{value}");
+        text
+    })
 }

@@ -1,0 +1,125 @@
+//! `tidegate demo`: the main job shown on any machine, offline: a blob behind a server with a
+//! cloud's manners, fetched with one stream and then in shards.
+//!
+//! Both runs meet the same faults, to the same kind of file, and both are verified against the
+//! checksum that the server keeps. Nothing is left behind, also after Ctrl-C.
+
+mod stage;
+mod table;
+
+use std::sync::Arc;
+
+use tidegate::download::{DownloadOptions, Progress, Report};
+use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::{Durability, Error, ErrorKind, Operation, Result};
+use tidegate_testkit::{Fault, Flavour, NetworkProfile, RangeMatch, Rule};
+use tidegate_testkit::{Server, ServerOptions, SplitMix64};
+
+use crate::args::DemoArgs;
+use crate::exit::Exit;
+use crate::fetch::{Fetch, Place, fetch_one};
+use crate::progress::Display;
+use crate::report::Done;
+use crate::session::Session;
+use stage::Stage;
+use table::Table;
+
+/// Where the server keeps the blob.
+const PATH: &str = "/demo/blob";
+/// Connections cut in each run: enough to be seen, few enough not to hide the rates.
+const CUTS: usize = 4;
+/// A cut comes within this much of an answer: less than the smallest planned shard has.
+const CUT_BYTES_MAX: u64 = 4 << 20;
+
+/// One way to fetch the blob.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    name: &'static str,
+    window: u32,
+}
+
+const WAYS: [Way; 2] =
+    [Way { name: "one stream", window: 1 }, Way { name: "32 shards at once", window: 32 }];
+
+pub(crate) async fn run(session: Session, args: &DemoArgs) -> Exit {
+    match demonstrate(&session, args).await {
+        Err(error) => session.fail(&error),
+        Ok(table) if session.output.json => session.json(&table),
+        Ok(table) => session.print(&table.text()),
+    }
+}
+
+async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
+    // Removed when it is dropped, on every way out of here.
+    let stage = Stage::set(session, args).await?;
+    let server = serve(&stage, session).await?;
+    let remotes = Remotes::new(RemoteOptions {
+        endpoint: Some(server.endpoint()),
+        anonymous: true,
+        ..RemoteOptions::default()
+    });
+    let source = remotes.locate(&format!("gs:/{PATH}"))?;
+    let mut runs = Vec::new();
+    for way in WAYS {
+        break_connections(&server, args.seed, stage.bytes);
+        let report = fetch(session, way, &source, &stage).await?;
+        if !report.is_verified() {
+            let message = "the blob arrived, but was not verified";
+            let shown = source.display();
+            return Err(Error::new(ErrorKind::Integrity, Operation::Verify, shown, message));
+        }
+        runs.push((way.name, Done::new(source.display(), "a file", &report)));
+    }
+    server.shutdown().await;
+    Ok(Table::new(stage.bytes, runs))
+}
+
+/// Starts the server, with the blob's checksum computed so that the first request does not wait.
+async fn serve(stage: &Stage, session: &Session) -> Result<Server> {
+    let options =
+        ServerOptions { profile: NetworkProfile::CLOUD, ..ServerOptions::of(Flavour::Gcs) };
+    let failed = |error| {
+        let message = "it cannot be started";
+        Error::new(ErrorKind::Storage, Operation::Connect, "the demo's server", message)
+            .caused_by(error)
+    };
+    let server = Server::start(options).await.map_err(failed)?;
+    server.put(PATH, stage.blob()?);
+    tokio::select! {
+        biased;
+        () = session.cancel.cancelled() => Err(stage::cancelled()),
+        prepared = server.prepare(PATH) => prepared.map(|()| server).map_err(failed),
+    }
+}
+
+/// Some of the requests, told by a byte that they ask for, lose their connection on the way.
+fn break_connections(server: &Server, seed: u64, len_bytes: u64) {
+    let mut random = SplitMix64::new(seed);
+    server.script().clear();
+    for _ in 0..CUTS {
+        let (asked, at) = (random.below(len_bytes), random.below(CUT_BYTES_MAX.min(len_bytes)));
+        server.script().push(Rule::new(Fault::CutAfter(at)).range(RangeMatch::Covers(asked)));
+    }
+}
+
+async fn fetch(session: &Session, way: Way, source: &Location, stage: &Stage) -> Result<Report> {
+    let progress: Arc<Progress> = Arc::default();
+    let options = DownloadOptions {
+        window: way.window,
+        durability: Durability::None,
+        resume: false,
+        progress: Arc::clone(&progress),
+        cancel: session.cancel.clone(),
+        ..DownloadOptions::default()
+    };
+    session.say(&format!("fetching with {} ...", way.name));
+    let fetch = Fetch { source: source.clone(), place: Place::File(stage.target()) };
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![progress]));
+    let report = fetch_one(&fetch, &options).await;
+    if let Some(display) = display {
+        display.end().await;
+    }
+    // Room for the next run.
+    stage.clear();
+    report
+}
