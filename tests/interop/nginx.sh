@@ -88,7 +88,8 @@ nginx_suite() {
     nginx_falls_back "http://127.0.0.1:$no_ranges/large"
   check 'nginx: with compression on delivers the stored bytes' \
     copies "http://127.0.0.1:$packed/large" large
-  check 'nginx: an answer without a length' nginx_no_length "http://127.0.0.1:$no_length/small"
+  check 'nginx: a small answer without a length' nginx_no_length "http://127.0.0.1:$no_length" small
+  check 'nginx: a large answer without a length' nginx_no_length "http://127.0.0.1:$no_length" large
   check 'nginx: refused connection' nginx_refused "http://127.0.0.1:$refused/small"
   check 'nginx: killed workers are survived' nginx_workers_killed
   check 'nginx: Ctrl-C cancels, the next run resumes' nginx_cancelled
@@ -149,13 +150,15 @@ nginx_circle() {
   expect_clean out
 }
 
+# nginx_no_length BASE_URL BLOB: as one stream, whole, to a file and to a pipe.
 nginx_no_length() {
   # Else this would test nothing.
-  ! curl -sI "$1" | grep -qi '^content-length' || fail 'nginx gives a length after all'
+  ! curl -sI "$1/$2" | grep -qi '^content-length' || fail 'nginx gives a length after all'
   mkdir out
-  expect_exit 0 tg cp --json "$1" out/target >report.json 2>messages
-  expect_same_file out/target "$blobs/small"
+  expect_exit 0 tg cp --json "$1/$2" out/target >report.json 2>messages
+  expect_same_file out/target "$blobs/$2"
   expect_clean out target
+  cats_whole "$1/$2" "$2"
 }
 
 nginx_refused() {
