@@ -173,10 +173,11 @@ impl BytesPermit {
         let units = keep_bytes.div_ceil(UNIT_BYTES).min(self.bytes / UNIT_BYTES);
         let surplus = usize::try_from(self.bytes / UNIT_BYTES - units).unwrap_or(0);
         if let Some(given) = self.permit.as_mut().and_then(|permit| permit.split(surplus)) {
-            drop(given);
             let given_bytes = surplus as u64 * UNIT_BYTES;
             self.bytes -= given_bytes;
+            // Before somebody else can take them: the count never passes the limit.
             self.budget.0.held_bytes.fetch_sub(given_bytes, Ordering::Relaxed);
+            drop(given);
         }
     }
 }

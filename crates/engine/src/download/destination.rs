@@ -87,7 +87,7 @@ impl Destination {
         };
         let resumable = identity.is_some();
         let journal = opening.journal.take();
-        let room = opening.range.end.min(len.unwrap_or(0));
+        let room = len.map_or(0, |len| opening.range.end.min(len) - opening.range.start);
         let (part, journal) = begin(part, room, identity, journal).await?;
         let mut hashing = None;
         let mut progress = None;

@@ -34,7 +34,7 @@ pub use options::{DownloadOptions, Target};
 pub use progress::{Progress, Snapshot};
 pub use report::Report;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
@@ -57,6 +57,25 @@ pub async fn download(
     target: Target,
     options: &DownloadOptions,
 ) -> Result<Report> {
+    let Some(deadline_ms) = options.retry.deadline_ms else {
+        return Box::pin(run(location, target, options)).await;
+    };
+    let bounded = DownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
+    let mut run = Box::pin(run(location, target, &bounded));
+    tokio::select! {
+        biased;
+        outcome = &mut run => return outcome,
+        () = tokio::time::sleep(Duration::from_millis(deadline_ms)) => {}
+    }
+    // Ended as by hand, so that what has arrived is kept.
+    bounded.cancel.cancel();
+    run.await.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled if !options.cancel.is_cancelled() => late(location, deadline_ms),
+        _ => error,
+    })
+}
+
+async fn run(location: &Location, target: Target, options: &DownloadOptions) -> Result<Report> {
     let start = Instant::now();
     let mut target = target::Prepared::new(target, location, options).await?;
     let opened = tokio::select! {
@@ -77,6 +96,15 @@ pub async fn download(
     };
     let transfer = window::transfer(location, target, opened, permit, options).await?;
     Ok(report::report(transfer, options, start.elapsed()))
+}
+
+fn late(location: &Location, deadline_ms: u64) -> Error {
+    Error::new(
+        ErrorKind::Exhausted,
+        Operation::Download,
+        location.display(),
+        format!("the deadline of {deadline_ms} ms has passed"),
+    )
 }
 
 fn cancelled(location: &Location) -> Error {

@@ -3,20 +3,25 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
-use tokio::time::timeout;
+use tidegate_core::retry::{Retry, RetryDecision, RetryPolicy};
+use tokio::time::{sleep, timeout};
 
+use super::DownloadOptions;
 use super::target::{Prepared, blocking};
-use super::{DownloadOptions, cancelled};
+use super::window::SHARE;
 use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{ReadChannel, ReadOptions};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Journal};
+
+/// A stat is asked this often at most: the transfer waits for it, or can do without it.
+const STAT_ATTEMPTS_MAX: u32 = 4;
 
 /// What is known once the first answer is there.
 pub(super) struct Opening {
@@ -121,7 +126,7 @@ fn first(wanted: &ByteRange, options: &DownloadOptions) -> ByteRange {
     if !limited(wanted, options) {
         return wanted.clone();
     }
-    let shard = options.shard_bytes_min.max(1);
+    let shard = first_bytes(options);
     let first = match wanted {
         ByteRange::All => Ok(ByteRange::first(shard)),
         ByteRange::From(start) => ByteRange::first_from(*start, shard),
@@ -130,9 +135,14 @@ fn first(wanted: &ByteRange, options: &DownloadOptions) -> ByteRange {
     first.unwrap_or_else(|_| wanted.clone())
 }
 
+/// Length of the first shard: one that an ordered target can hold within its share of the budget.
+pub(super) fn first_bytes(options: &DownloadOptions) -> u64 {
+    options.shard_bytes_min.min(options.budget.limits().bytes / SHARE).max(1)
+}
+
 /// Whether the first request asks for less than what is wanted.
 fn limited(wanted: &ByteRange, options: &DownloadOptions) -> bool {
-    let shard = options.shard_bytes_min.max(1);
+    let shard = first_bytes(options);
     options.window > 1
         && match wanted {
             ByteRange::Last(_) => false,
@@ -174,7 +184,7 @@ async fn resume(
     let gap = done.gaps(0..len).next();
     let (channel, info, lookup) = match gap {
         Some(gap) => {
-            let shard = options.shard_bytes_min.max(1);
+            let shard = first_bytes(options);
             let end = if options.window > 1 {
                 gap.end.min(gap.start.saturating_add(shard))
             } else {
@@ -280,31 +290,50 @@ async fn facts(
         (channel.info().await?.clone(), stat)
     };
     let mut info = info;
-    let lookup = match stat {
-        Ok(stat) if stat.version == info.version && stat.len_bytes == info.len_bytes => {
-            info.checksums = stat.checksums;
-            None
+    let same = |stat: &BlobInfo| stat.version == info.version && stat.len_bytes == info.len_bytes;
+    let stat = match stat {
+        // Which of the two came first is not known: the answer may be of the newer version.
+        Ok(other) if !same(&other) => {
+            channel.suspend();
+            let stat = self::stat(location, options, None).await?;
+            if !same(&stat) {
+                return Err(Error::new(
+                    ErrorKind::Changed,
+                    Operation::Read,
+                    location.display(),
+                    "it changed while its checksums were looked up",
+                ));
+            }
+            Ok(stat)
         }
-        Ok(_) => Some("the blob changed while its checksums were looked up".to_owned()),
-        Err(error) => Some(format!("its checksums could not be looked up: {error}")),
+        stat => stat,
     };
-    Ok((info, lookup))
+    match stat {
+        Ok(stat) => {
+            info.checksums = stat.checksums;
+            Ok((info, None))
+        }
+        Err(error) => Ok((info, Some(format!("its checksums could not be looked up: {error}")))),
+    }
 }
 
-/// A stat with one more attempt where that can help.
+/// A stat, tried again where that can help. One permit serves all attempts: whoever waited for
+/// another beside an open body could wait for ever.
 async fn stat(
     location: &Location,
     options: &DownloadOptions,
-    mut permit: Option<RequestPermit>,
+    permit: Option<RequestPermit>,
 ) -> Result<BlobInfo> {
+    let _permit = match permit {
+        Some(permit) => permit,
+        None => options.budget.request().await,
+    };
     let limit = Duration::from_millis(options.retry.header_ms_max);
-    let mut attempt = 0;
+    let attempts_max = options.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
+    let policy = RetryPolicy { attempts_max, ..options.retry.clone() };
+    let start = Instant::now();
+    let mut retry = Retry::new(&policy, Duration::ZERO);
     loop {
-        attempt += 1;
-        let _permit = match permit.take() {
-            Some(permit) => permit,
-            None => options.budget.request().await,
-        };
         options.progress.stats().request();
         let asked = timeout(limit, location.remote.stat(&location.blob));
         let error = match asked.await {
@@ -317,12 +346,9 @@ async fn stat(
                 format!("no answer came within {} s", limit.as_secs_f64()),
             ),
         };
-        let once_more = matches!(error.retry(), tidegate_core::retry::RetryClass::Now);
-        if attempt > 1 || !once_more {
-            return Err(error);
-        }
-        if options.cancel.is_cancelled() {
-            return Err(cancelled(location));
+        match retry.on_interruption(*error.retry(), start.elapsed()) {
+            RetryDecision::After(delay) => sleep(delay).await,
+            RetryDecision::GiveUp(_) => return Err(error),
         }
         options.progress.stats().restart();
     }

@@ -27,6 +27,7 @@ struct State {
     end: u64,
     begun: Instant,
     last_byte: Instant,
+    races: u32,
 }
 
 /// How a piece is coming along.
@@ -38,6 +39,8 @@ pub(super) struct Pace {
     /// Bytes per second since it began; 0 before the first byte.
     pub(super) rate: u64,
     pub(super) readers: u32,
+    /// Readers that have joined since it began.
+    pub(super) races: u32,
 }
 
 impl Piece {
@@ -51,6 +54,7 @@ impl Piece {
                 end: range.end,
                 begun: now,
                 last_byte: now,
+                races: 0,
             }),
             readers: AtomicU32::new(1),
             finished: CancellationToken::new(),
@@ -115,13 +119,15 @@ impl Piece {
             idle: state.last_byte.elapsed(),
             rate: (state.next - state.start).saturating_mul(1000) / millis,
             readers: self.readers.load(Ordering::Relaxed),
+            races: state.races,
         }
     }
 
     /// Another reader joins; gives what is left for it to read.
     pub(super) fn join(&self) -> Range<u64> {
         self.readers.fetch_add(1, Ordering::Relaxed);
-        let state = self.lock();
+        let mut state = self.lock();
+        state.races += 1;
         state.next..state.end
     }
 

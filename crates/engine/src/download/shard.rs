@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) progress: Arc<Progress>,
     /// Ends every shard: the download was cancelled, or another shard has failed.
     pub(super) stop: CancellationToken,
+    /// Offset in the blob of the sink's first byte.
+    pub(super) origin: u64,
     /// Bytes gathered before they are handed to the sink.
     pub(super) batch_bytes: u64,
     /// Bytes after which a mark is made.
@@ -173,6 +175,7 @@ impl<'a> Run<'a> {
         self.pending_bytes = 0;
         if mark.is_some() || !frames.is_empty() {
             let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+            let offset = offset - self.shared.origin;
             self.shared.sink.write(Batch { offset, frames, mark, turn }).await?;
         }
         mark.map_or(Ok(()), |mark| self.shared.insert(mark))

@@ -40,6 +40,9 @@ pub(super) const SHARD_BYTES: u64 = 2 * BATCH_BYTES + (256 << 10);
 /// What one request for a whole blob may hold on its way into an ordered sink.
 const STREAM_BYTES: u64 = 8 << 20;
 
+/// An ordered target takes at most this part of the budget, which leaves room for other blobs.
+pub(super) const SHARE: u64 = 4;
+
 /// Bytes between marks in the journal, at least: what a killed run loses of each shard.
 const MARK_BYTES_MIN: u64 = 1 << 20;
 
@@ -48,6 +51,9 @@ const MARKS_MAX: u64 = 65_536;
 
 /// How often the last shards are looked at.
 const TAIL_TICK_MS: u64 = 50;
+
+/// A shard is raced this often at most: where that does not help, its own restarts must.
+const RACES_MAX: u32 = 3;
 
 /// A straggler is split only into halves that are worth a request.
 const SPLIT_BYTES_MIN: u64 = 1 << 20;
@@ -92,10 +98,12 @@ pub(super) async fn transfer(
         let _ = parts.insert(mark.start, mark.crc);
     }
     let shared = Arc::new(Shared {
-        sink,
         parts: Mutex::new(parts),
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
+        // Files and memory begin with what is wanted, which may be a part of the blob.
+        origin: if matches!(sink, Sink::Ordered(_)) { 0 } else { range.start },
+        sink,
         batch_bytes: BATCH_BYTES,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
@@ -161,8 +169,10 @@ fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Re
 /// What is taken from the budget before the first request, for what its answer may bring.
 pub(super) fn first_bytes(prepared: &Prepared, options: &DownloadOptions) -> u64 {
     match prepared {
-        Prepared::Writer { .. } if options.window > 1 => options.shard_bytes_min,
+        Prepared::Writer { .. } if options.window > 1 => opening::first_bytes(options),
         Prepared::Writer { .. } => STREAM_BYTES,
+        // May turn out to be ordered, where only the remote's hash can be compared.
+        Prepared::Discard => opening::first_bytes(options).max(SHARD_BYTES),
         _ => SHARD_BYTES,
     }
 }
@@ -222,7 +232,8 @@ impl<'a> Window<'a> {
         done.insert(0..range.start);
         let plan = self.plan();
         let rest = plan.shards(range.end, &done);
-        let outcome = self.drive(rest, plan.window().max(1) as usize).await;
+        let window = if single { 1 } else { plan.window().max(1) as usize };
+        let outcome = self.drive(rest, window).await;
         // One has failed, or all have ended; either way none is left to run.
         self.shared.stop.cancel();
         if outcome.is_err() {
@@ -240,8 +251,7 @@ impl<'a> Window<'a> {
             window: self.options.window,
             shard_bytes_min: self.options.shard_bytes_min,
             shard_bytes_max: self.options.shard_bytes_max,
-            // A quarter each leaves room for other blobs.
-            bytes_budget: ordered.then(|| self.options.budget.limits().bytes / 4),
+            bytes_budget: ordered.then(|| self.options.budget.limits().bytes / SHARE),
         })
     }
 
@@ -371,7 +381,7 @@ impl<'a> Window<'a> {
             let Some(permit) = self.options.budget.try_bytes(SHARD_BYTES) else { return };
             Some(permit)
         };
-        if stuck && pace.readers < 2 {
+        if stuck && pace.readers < 2 && pace.races < RACES_MAX {
             let range = piece.join();
             let channel = self.channel(&range);
             self.spawn(piece, channel, permit);

@@ -15,6 +15,7 @@ use http::StatusCode;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryClass;
 
 use super::response::{self, Dialect};
 use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
@@ -107,7 +108,8 @@ impl ObjectRemote {
                 target,
                 "the answer cannot be understood",
             )
-            .caused_by(error),
+            .caused_by(error)
+            .retryable(RetryClass::Now),
             None => unanswered(target, operation, error),
         }
     }

@@ -97,6 +97,9 @@ impl Transport {
         request: HttpRequest,
     ) -> std::result::Result<http::Response<Incoming>, hyper_util::client::legacy::Error> {
         let probe = request.extensions().get::<Probe>().cloned();
+        if let Some(probe) = &probe {
+            probe.sent();
+        }
         let start = Instant::now();
         let response = self.client.request(request).await?;
         if let Some(probe) = probe {

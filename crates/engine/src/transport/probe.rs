@@ -4,7 +4,7 @@
 //! a refused range, `Retry-After`, checksums, the real `Content-Range`. The transport fills the
 //! slot before `object_store` sees the response, so that nothing is lost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -27,14 +27,35 @@ impl ResponseHead {
 
 /// The slot; clones share it. Where a request is answered more than once, the last answer stays.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Probe(Arc<Mutex<Option<ResponseHead>>>);
+pub(crate) struct Probe(Arc<Mutex<Slot>>);
+
+#[derive(Debug, Default)]
+struct Slot {
+    sent: bool,
+    head: Option<ResponseHead>,
+}
 
 impl Probe {
+    /// The request is on its way.
+    pub(crate) fn sent(&self) {
+        self.lock().sent = true;
+    }
+
+    /// Whether the request was ever sent: where it was not, what failed came before it, such as
+    /// finding credentials.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.lock().sent
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn fill(&self, head: ResponseHead) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+        self.lock().head = Some(head);
     }
 
     pub(crate) fn take(&self) -> Option<ResponseHead> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().head.take()
     }
 }
