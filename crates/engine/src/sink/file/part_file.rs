@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use tidegate_core::checksum::Crc;
 
 use super::FileTarget;
@@ -49,10 +49,10 @@ impl PartFile {
                 .create(true)
                 .truncate(false)
                 // A link under the part file's name would lead the bytes into somebody else's file.
-                .custom_flags(libc::O_NOFOLLOW)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
                 .open(&target.part)
                 .map_err(|error| match error.raw_os_error() {
-                    Some(libc::ELOOP) => linked(&target),
+                    Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => linked(&target),
                     _ => failed(error),
                 })?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
