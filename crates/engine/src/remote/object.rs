@@ -237,7 +237,7 @@ impl Remote for ObjectRemote {
 }
 
 impl ObjectRemote {
-    /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but object_store
+    /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but `object_store`
     /// drops the body of such an answer; so what the server gives is what it is asked for.
     async fn open_part(
         &self,
