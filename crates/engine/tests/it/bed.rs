@@ -22,10 +22,16 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) async fn new(options: ServerOptions, len: usize) -> Self {
         let bytes = pseudo_random(len, 7);
+        let blob = Blob::new(bytes.clone());
+        Self::with(options, bytes, blob).await
+    }
+
+    /// A server of `blob`, whose downloads are expected to bring `bytes`.
+    pub(crate) async fn with(options: ServerOptions, bytes: Bytes, blob: Blob) -> Self {
         let flavour = options.flavour;
         let server = Server::start(options).await.unwrap();
         let bed = Self { server, bytes, flavour };
-        bed.server.put(bed.path(), Blob::new(bed.bytes.clone()));
+        bed.server.put(bed.path(), blob);
         bed
     }
 

@@ -2,4 +2,9 @@
 //! misbehave as scripted.
 
 mod bed;
+mod concurrency;
+mod faults;
+mod resume;
 mod targets;
+mod trial;
+mod verify;

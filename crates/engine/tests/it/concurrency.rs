@@ -1,0 +1,323 @@
+//! Many blobs under one small budget, and shards that lag behind.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tidegate::budget::{Budget, BudgetOptions};
+use tidegate::core::retry::RetryPolicy;
+use tidegate::download::{DownloadOptions, Progress, Target, download};
+use tidegate_testkit::{
+    Blob, EtagStyle, Fault, FaultMix, Flavour, Gate, NetworkProfile, RangeMatch, Rule,
+    ServerOptions,
+};
+use tokio::task::JoinSet;
+
+use crate::bed::{Bed, Collect, SHARD_BYTES};
+use crate::trial::{KINDS, Kind, settle, within};
+
+const MIB: u64 = 1 << 20;
+
+/// Downloads `count` copies of the bed's blob at once, all from one budget, into targets of
+/// `kind`, and looks at each.
+async fn crowd(bed: &Bed, kind: Kind, count: usize, options: &DownloadOptions) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut downloads = JoinSet::new();
+    for index in 0..count {
+        let location = bed.location();
+        let path = folder.path().join(index.to_string());
+        let collect = Collect::default();
+        let target = match kind {
+            Kind::File => Target::File(path.clone()),
+            Kind::Writer => collect.target(),
+            Kind::Discard => Target::Discard,
+            Kind::Memory => Target::Memory,
+        };
+        let options =
+            DownloadOptions { progress: Arc::new(Progress::default()), ..options.clone() };
+        let expected = bed.bytes.clone();
+        downloads.spawn(async move {
+            let report = download(&location, target, &options).await.unwrap();
+            match kind {
+                Kind::File => assert!(std::fs::read(&path).unwrap() == expected),
+                Kind::Writer => assert!(collect.bytes() == expected),
+                Kind::Memory => assert!(report.memory.unwrap() == expected),
+                Kind::Discard => assert_eq!(report.bytes, expected.len() as u64),
+            }
+        });
+    }
+    within(async { while downloads.join_next().await.map(Result::unwrap).is_some() {} }).await;
+    settle(options).await;
+}
+
+fn small(requests: u32, bytes: u64) -> Budget {
+    Budget::new(BudgetOptions { requests, bytes })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_blobs_share_a_small_budget() {
+    for flavour in [Flavour::Http, Flavour::S3] {
+        for kind in KINDS {
+            for (requests, bytes) in [(4, 2 * MIB), (1, MIB), (2, 1)] {
+                // A blob in memory must fit the budget.
+                if kind == Kind::Memory && bytes == 1 {
+                    continue;
+                }
+                let bed = Bed::new(ServerOptions::of(flavour), 200_000).await;
+                let budget = small(requests, bytes);
+                let options = DownloadOptions {
+                    durability: tidegate::Durability::None,
+                    budget,
+                    ..bed.options()
+                };
+                crowd(&bed, kind, 64, &options).await;
+                // The server may notice the end of one request after the beginning of the next.
+                let peak = bed.server.peak_concurrent();
+                assert!(peak <= 2 * requests as usize, "{flavour:?} {kind:?}: {peak} at once");
+            }
+        }
+    }
+}
+
+/// The defaults of a real run, with more files than the budget has room for their queues.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_files_under_the_default_budget_all_finish() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 200_000).await;
+    let options = DownloadOptions {
+        durability: tidegate::Durability::None,
+        budget: Budget::default(),
+        ..bed.options()
+    };
+    crowd(&bed, Kind::File, 100, &options).await;
+}
+
+/// Slow heads and broken bodies, so that the order in which permits are taken differs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_and_broken_answers_do_not_make_blobs_wait_for_each_other_for_ever() {
+    for seed in 0..4 {
+        for kind in KINDS {
+            let profile =
+                NetworkProfile { latency_ms: 1, jitter_ms: 10, ..NetworkProfile::LOOPBACK };
+            let server = ServerOptions { profile, seed, ..ServerOptions::of(Flavour::S3) };
+            let bed = Bed::new(server, 200_000).await;
+            bed.server.script().random(seed, FaultMix::recoverable(0.2));
+            let options = DownloadOptions {
+                durability: tidegate::Durability::None,
+                budget: small(3, MIB),
+                ..bed.options()
+            };
+            crowd(&bed, kind, 12, &options).await;
+        }
+    }
+}
+
+/// A reader of the output that takes nothing until told to, and counts how far the server ran
+/// ahead of it.
+struct Blocked {
+    open: Arc<AtomicBool>,
+}
+
+impl Write for Blocked {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        while !self.open.load(Ordering::Acquire) {
+            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whoever reads the output slowly holds the transfer back: what has arrived and is not written is
+/// within the budget, also where one request brings everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
+    const LEN: usize = 48 << 20;
+    for (ranges, window) in [(true, 4), (true, 1), (false, 4)] {
+        let server = ServerOptions { ranges, ..ServerOptions::of(Flavour::Http) };
+        let bed = Bed::new(server, LEN).await;
+        let open = Arc::new(AtomicBool::new(false));
+        let writer = Box::new(Blocked { open: Arc::clone(&open) });
+        let target = Target::Writer { writer, name: "output".to_owned() };
+        let budget = small(8, 4 * MIB);
+        let options = DownloadOptions { window, budget: budget.clone(), ..bed.options() };
+        let location = bed.location();
+        let progress = Arc::clone(&options.progress);
+        let watch = async {
+            // Until nothing more arrives, for some rounds of looking.
+            let (mut last, mut still) = (0, 0);
+            while still < 200 {
+                let arrived = progress.snapshot().done_bytes;
+                still = if arrived == last && arrived > 0 { still + 1 } else { 0 };
+                last = arrived;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            open.store(true, Ordering::Release);
+            last
+        };
+        let (result, arrived) =
+            within(async { tokio::join!(download(&location, target, &options), watch) }).await;
+        result.unwrap();
+        assert!(arrived <= budget.limits().bytes, "{ranges} {window}: {arrived} bytes held");
+        settle(&options).await;
+    }
+}
+
+/// The first shard is the one that everything behind it waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_shard_that_comes_last_does_not_stop_an_ordered_target() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1_000_000).await;
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 10, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).method("GET"));
+    let options = DownloadOptions { budget: small(4, 16 * MIB), ..bed.options() };
+    let collect = Collect::default();
+    let location = bed.location();
+    let others = async {
+        // The window is four: three more shards can be asked for while the first is held.
+        bed.server.arrived(4).await;
+        gate.open();
+    };
+    let (result, ()) =
+        within(async { tokio::join!(download(&location, collect.target(), &options), others) })
+            .await;
+    result.unwrap();
+    assert!(collect.bytes() == bed.bytes);
+    settle(&options).await;
+}
+
+fn patient(options: DownloadOptions) -> DownloadOptions {
+    DownloadOptions {
+        retry: RetryPolicy { stall_ms_max: 25_000, header_ms_max: 25_000, ..options.retry },
+        ..options
+    }
+}
+
+/// Without a race this would take the stall limit, which is beyond the test's patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_shard_that_stalls_is_raced() {
+    for flavour in [Flavour::Http, Flavour::S3] {
+        for bytes in [0, 1000] {
+            let bed = Bed::new(ServerOptions::of(flavour), 300_000).await;
+            let last = 4 * SHARD_BYTES;
+            bed.server.script().push(
+                Rule::new(Fault::Stall(bytes)).method("GET").range(RangeMatch::StartsAt(last)),
+            );
+            let collect = Collect::default();
+            let options = patient(bed.options());
+            let start = Instant::now();
+            let report = within(download(&bed.location(), collect.target(), &options)).await;
+            let report = report.unwrap();
+            within(bed.server.idle()).await;
+            assert!(collect.bytes() == bed.bytes);
+            assert!(start.elapsed() < Duration::from_secs(20), "it waited for the stall limit");
+            let log = bed.server.log();
+            let from = |start: u64| format!("bytes={start}-");
+            let asked = |start| {
+                log.iter()
+                    .filter(|l| l.range.as_ref().is_some_and(|r| r.starts_with(&from(start))))
+                    .count()
+            };
+            assert_eq!(asked(last + bytes), 1 + usize::from(bytes == 0), "{flavour:?} {bytes}");
+            assert_eq!(report.bytes, 300_000);
+            settle(&options).await;
+        }
+    }
+}
+
+/// A race against a version that is gone ends with that, and not with many more requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
+    for flavour in [Flavour::Http, Flavour::Gcs] {
+        let bed = Bed::new(ServerOptions::of(flavour), 300_000).await;
+        let gate = Gate::new();
+        let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
+        let last = RangeMatch::StartsAt(4 * SHARD_BYTES);
+        bed.server.script().push(Rule::new(hold).method("GET").range(last));
+        let options = patient(bed.options());
+        let location = bed.location();
+        let progress = Arc::clone(&options.progress);
+        let change = async {
+            gate.reached(1).await;
+            while progress.snapshot().done_bytes < 4 * SHARD_BYTES + 1000 {
+                tokio::task::yield_now().await;
+            }
+            let other = tidegate_testkit::pseudo_random(300_000, 8);
+            bed.server.put(bed.path(), Blob::new(other).with_version(2));
+            // The racer, and what an engine without a bound would send in half a second more.
+            bed.server.arrived(6).await;
+            let _ = tokio::time::timeout(Duration::from_millis(500), bed.server.arrived(12)).await;
+            gate.open();
+        };
+        let collect = Collect::default();
+        let (result, ()) =
+            within(async { tokio::join!(download(&location, collect.target(), &options), change) })
+                .await;
+        match result {
+            Ok(_) => assert!(collect.bytes() == bed.bytes),
+            Err(error) => assert_eq!(error.kind(), tidegate::ErrorKind::Changed),
+        }
+        let requests = bed.server.requests();
+        assert!(requests < 10, "{flavour:?}: {requests} requests");
+    }
+}
+
+/// Nothing ties a second request to the first where the server names no version, and a second one
+/// brings all of it again where it ignores ranges: such a stream is left alone, however slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_nothing_can_help_is_not_helped() {
+    let anonymous =
+        ServerOptions { etag: EtagStyle::None, last_modified: false, ..ServerOptions::default() };
+    let no_ranges = ServerOptions { ranges: false, ..ServerOptions::default() };
+    for server in [anonymous, no_ranges] {
+        let bed = Bed::new(server, 6 << 20).await;
+        let drip = Fault::SlowDrip { bytes: 64 << 10, interval_ms: 10 };
+        bed.server.script().always(drip);
+        let collect = Collect::default();
+        let options = patient(bed.options());
+        within(download(&bed.location(), collect.target(), &options)).await.unwrap();
+        within(bed.server.idle()).await;
+        assert!(collect.bytes() == bed.bytes);
+        let whole = bed.server.log().iter().filter(|logged| logged.bytes_sent > MIB).count();
+        assert_eq!(whole, 1, "{:?}", bed.server.log());
+        settle(&options).await;
+    }
+}
+
+/// One connection is slow and the others have nothing to do: they take the far half.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_last_shard_is_split() {
+    const SHARD: u64 = 8 << 20;
+    for kind in [Kind::Writer, Kind::Memory] {
+        let bed =
+            Bed::new(ServerOptions::of(Flavour::Gcs), 2 * usize::try_from(SHARD).unwrap()).await;
+        // 64 KiB each 20 ms: 2.5 s for all of it.
+        let drip = Fault::SlowDrip { bytes: 64 << 10, interval_ms: 20 };
+        bed.server.script().push(Rule::new(drip).method("GET").range(RangeMatch::StartsAt(SHARD)));
+        let options = DownloadOptions {
+            shard_bytes_min: SHARD,
+            shard_bytes_max: SHARD,
+            budget: small(8, 128 * MIB),
+            ..bed.options()
+        };
+        let collect = Collect::default();
+        let target = if kind == Kind::Writer { collect.target() } else { Target::Memory };
+        let report = within(download(&bed.location(), target, &options)).await.unwrap();
+        within(bed.server.idle()).await;
+        if kind == Kind::Writer {
+            assert!(collect.bytes() == bed.bytes);
+        } else {
+            assert!(report.memory.unwrap() == bed.bytes);
+        }
+        assert!(report.verified.len() == 1);
+        let log = bed.server.log();
+        assert!(log.len() > 2, "{kind:?}: nobody helped");
+        let slow = log.iter().find(|l| !l.faults.is_empty()).unwrap();
+        assert!(slow.bytes_sent < SHARD, "{kind:?}: the slow connection brought everything");
+        settle(&options).await;
+    }
+}

@@ -1,0 +1,349 @@
+//! What an interrupted download leaves, and what the next run of the same download makes of it.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tidegate::ErrorKind;
+use tidegate::download::{DownloadOptions, Report, Target, download};
+use tidegate_testkit::{
+    Blob, Fault, Flavour, Gate, Logged, RangeMatch, Rule, ServerOptions, pseudo_random,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::bed::{Bed, SHARD_BYTES};
+use crate::trial::{settle, within};
+
+const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
+const LEN: usize = 1_000_000;
+const OLD: &[u8] = b"what was there before";
+
+/// A folder with a target in it, and the name of the part file beside it.
+struct Place {
+    _folder: TempDir,
+    target: PathBuf,
+    part: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let part = folder.path().join(".target.tidegate-part");
+        std::fs::write(&target, OLD).unwrap();
+        Self { _folder: folder, target, part }
+    }
+
+    fn target(&self) -> Target {
+        Target::File(self.target.clone())
+    }
+}
+
+fn options(bed: &Bed) -> DownloadOptions {
+    DownloadOptions { durability: tidegate::Durability::None, ..bed.options() }
+}
+
+async fn run(bed: &Bed, place: &Place) -> tidegate::Result<Report> {
+    let options = options(bed);
+    let result = within(download(&bed.location(), place.target(), &options)).await;
+    within(bed.server.idle()).await;
+    settle(&options).await;
+    result
+}
+
+/// Fetches into `place` until the shard that begins at `shard` has brought `bytes` and everything
+/// else has been asked for, then cancels. Gives what the server sent by then.
+async fn cancel_at(bed: &Bed, place: &Place, shard: u64, bytes: u64) -> u64 {
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard)));
+    let cancel = CancellationToken::new();
+    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options(bed) };
+    let location = bed.location();
+    let progress = std::sync::Arc::clone(&options.progress);
+    let stop = async {
+        gate.reached(1).await;
+        // All but the shard that is held has arrived, and what it has sent has, too.
+        let expected = LEN as u64 - (SHARD_BYTES - bytes).min(LEN as u64 - shard);
+        while progress.snapshot().done_bytes < expected {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    };
+    let (result, ()) =
+        within(async { tokio::join!(download(&location, place.target(), &options), stop) }).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Cancelled);
+    within(bed.server.idle()).await;
+    settle(&options).await;
+    bed.server.script().clear();
+    assert_eq!(std::fs::read(&place.target).unwrap(), OLD, "the old target stays");
+    assert!(place.part.exists(), "what was fetched stays");
+    let sent = sent(&bed.server.log());
+    bed.server.clear_log();
+    sent
+}
+
+fn sent(log: &[Logged]) -> u64 {
+    log.iter().filter(|logged| logged.method == "GET").map(|logged| logged.bytes_sent).sum()
+}
+
+fn assert_done(place: &Place, expected: &[u8]) {
+    assert!(std::fs::read(&place.target).unwrap() == expected, "other content");
+    assert!(!place.part.exists(), "the part file is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_download_goes_on_with_what_is_missing() {
+    for flavour in FLAVOURS {
+        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+        for (shard, bytes) in [(0, 1000), (0, 0), (5 * SHARD_BYTES, 0), (5 * SHARD_BYTES, 60_000)] {
+            let place = Place::new();
+            let first = if shard == 0 {
+                cancel_first(&bed, &place, bytes).await
+            } else {
+                cancel_at(&bed, &place, shard, bytes).await
+            };
+            if first == 0 {
+                continue;
+            }
+            let report = run(&bed, &place).await.unwrap();
+            let label = format!("{flavour:?} {shard} {bytes}");
+            assert_done(&place, &bed.bytes);
+            let log = bed.server.log();
+            assert_eq!(report.resumed_bytes + sent(&log), LEN as u64, "{label}");
+            assert_eq!(report.resumed_bytes, first, "{label}: nothing is fetched twice");
+            assert_eq!(report.is_verified(), flavour != Flavour::Http, "{label}");
+            assert!(report.notes.iter().any(|note| note.contains("resumed")), "{:?}", report.notes);
+            let pinned = |logged: &Logged| {
+                logged.header("if-match").is_some() || logged.path_and_query.contains("generation=")
+            };
+            let gets = log.iter().filter(|logged| logged.method == "GET");
+            assert!(gets.into_iter().all(pinned), "{label}: every request names the version");
+            bed.server.clear_log();
+        }
+    }
+}
+
+/// Cancels within the first shard, before any other has been asked for.
+async fn cancel_first(bed: &Bed, place: &Place, bytes: u64) -> u64 {
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).method("GET"));
+    let cancel = CancellationToken::new();
+    let options = DownloadOptions { cancel: cancel.clone(), window: 1, ..options(bed) };
+    let location = bed.location();
+    let progress = std::sync::Arc::clone(&options.progress);
+    let stop = async {
+        gate.reached(1).await;
+        while progress.snapshot().done_bytes < bytes {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    };
+    let (result, ()) =
+        within(async { tokio::join!(download(&location, place.target(), &options), stop) }).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Cancelled);
+    within(bed.server.idle()).await;
+    bed.server.script().clear();
+    bed.server.clear_log();
+    assert_eq!(std::fs::read(&place.target).unwrap(), OLD, "the old target stays");
+    assert_eq!(place.part.exists(), bytes > 0, "only what holds something stays");
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_has_moved_on_is_fetched_from_the_start_and_said() {
+    for flavour in FLAVOURS {
+        for len in [LEN, LEN - 300_000, 10, 0] {
+            let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+            let place = Place::new();
+            cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
+            let new = pseudo_random(len, 99);
+            bed.server.put(bed.path(), Blob::new(new.clone()).with_version(2));
+            let report = run(&bed, &place).await.unwrap();
+            assert_done(&place, &new);
+            let label = format!("{flavour:?} {len}: {:?}", report.notes);
+            assert_eq!(report.resumed_bytes, 0, "{label}");
+            assert!(report.notes.iter().any(|note| note.contains("changed")), "{label}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blob_that_is_gone_leaves_the_part_file_and_the_target() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let place = Place::new();
+    cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
+    bed.server.remove(bed.path());
+    assert_eq!(run(&bed, &place).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(std::fs::read(&place.target).unwrap(), OLD);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_in_what_was_fetched_is_found_and_fetched_again() {
+    for flavour in FLAVOURS {
+        for at in [0, 100_000, LEN as u64 - 1] {
+            let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+            let place = Place::new();
+            cancel_at(&bed, &place, 5 * SHARD_BYTES, 0).await;
+            flip(&place.part, at);
+            let report = run(&bed, &place).await.unwrap();
+            assert_done(&place, &bed.bytes);
+            assert!(report.resumed_bytes > 0, "the rest is still good");
+            assert!(sent(&bed.server.log()) > SHARD_BYTES, "{flavour:?}: more than the gap");
+        }
+    }
+}
+
+/// Torn at every kind of place: the data, the journal's header, a record, in the middle of one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torn_part_file_gives_the_right_file_all_the_same() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let place = Place::new();
+    cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
+    let whole = std::fs::read(&place.part).unwrap();
+    let journal = (LEN as u64).next_multiple_of(4096);
+    let len = whole.len() as u64;
+    for keep in [0, 1, 500_000, journal, journal + 1, journal + 64, len - 65, len - 64, len - 1] {
+        std::fs::write(&place.target, OLD).unwrap();
+        std::fs::write(&place.part, &whole[..usize::try_from(keep).unwrap()]).unwrap();
+        run(&bed, &place).await.unwrap();
+        assert_done(&place, &bed.bytes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_part_file_is_replaced() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    for foreign in [Vec::new(), b"notes of mine".to_vec(), pseudo_random(2 * LEN, 3).to_vec()] {
+        let place = Place::new();
+        std::fs::write(&place.part, foreign).unwrap();
+        let report = run(&bed, &place).await.unwrap();
+        assert_done(&place, &bed.bytes);
+        assert_eq!(report.resumed_bytes, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_file_of_another_source_is_replaced() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let other = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
+    let place = Place::new();
+    cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
+    let report = run(&other, &place).await.unwrap();
+    assert_done(&place, &other.bytes);
+    assert_eq!(report.resumed_bytes, 0);
+    assert_eq!(sent(&other.server.log()), LEN as u64);
+}
+
+/// Somebody else's link under the part file's name must not lead the bytes elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_in_the_part_files_place_is_not_followed() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1000).await;
+    let place = Place::new();
+    let victim = place.target.with_file_name("victim");
+    std::fs::write(&victim, OLD).unwrap();
+    std::os::unix::fs::symlink(&victim, &place.part).unwrap();
+    let result = run(&bed, &place).await;
+    assert_eq!(std::fs::read(&victim).unwrap(), OLD);
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Storage);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resuming_can_be_declined() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let place = Place::new();
+    cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
+    let options = DownloadOptions { resume: false, ..options(&bed) };
+    let report = within(download(&bed.location(), place.target(), &options)).await.unwrap();
+    within(bed.server.idle()).await;
+    assert_eq!((report.resumed_bytes, sent(&bed.server.log())), (0, LEN as u64));
+    assert_done(&place, &bed.bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_run_on_one_target_is_refused_and_harms_nothing() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let place = Place::new();
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).method("GET"));
+    let second = async {
+        gate.reached(1).await;
+        let options = options(&bed);
+        let error = download(&bed.location(), place.target(), &options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert!(error.to_string().contains("another run"), "{error}");
+        assert!(error.hint().is_some());
+        gate.open();
+    };
+    let (first, ()) = within(async { tokio::join!(run(&bed, &place), second) }).await;
+    first.unwrap();
+    assert_done(&place, &bed.bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resumed() {
+    for flavour in FLAVOURS {
+        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+        let place = Place::new();
+        let gate = Gate::new();
+        for shard in [5 * SHARD_BYTES, 9 * SHARD_BYTES] {
+            let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
+            let rule = Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard));
+            bed.server.script().push(rule);
+        }
+        let options = options(&bed);
+        within(async {
+            let location = bed.location();
+            tokio::select! {
+                _ = download(&location, place.target(), &options) => panic!("it is held"),
+                () = gate.reached(2) => {}
+            }
+        })
+        .await;
+        within(bed.server.idle()).await;
+        settle(&options).await;
+        bed.server.script().clear();
+        assert_eq!(std::fs::read(&place.target).unwrap(), OLD);
+        // The thread that writes lets go of the part file once its queue is empty.
+        let report = within(async {
+            loop {
+                match run(&bed, &place).await {
+                    Err(error) if error.to_string().contains("another run") => {}
+                    result => break result.unwrap(),
+                }
+            }
+        })
+        .await;
+        assert_done(&place, &bed.bytes);
+        assert_eq!(report.bytes, LEN as u64);
+    }
+}
+
+/// After an error that passes, the next run goes on; after damage, nothing is kept to go on with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_download_goes_on_where_it_stopped() {
+    for flavour in FLAVOURS {
+        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+        let place = Place::new();
+        let stay = Rule::new(Fault::status(503)).method("GET");
+        bed.server.script().push(stay.range(RangeMatch::StartsFrom(10 * SHARD_BYTES)).always());
+        let error = run(&bed, &place).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{flavour:?}");
+        assert!(place.part.exists());
+        bed.server.script().clear();
+        bed.server.clear_log();
+        let report = run(&bed, &place).await.unwrap();
+        assert!(report.resumed_bytes >= SHARD_BYTES, "{flavour:?}: {}", report.resumed_bytes);
+        assert_eq!(report.resumed_bytes + sent(&bed.server.log()), LEN as u64, "{flavour:?}");
+        assert_done(&place, &bed.bytes);
+    }
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+}

@@ -1,0 +1,273 @@
+//! What is proven of a download, what cannot be, and that nothing wrong gets the target's name.
+
+use bytes::Bytes;
+use tidegate::ErrorKind;
+use tidegate::core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
+use tidegate::core::range::ByteRange;
+use tidegate::download::DownloadOptions;
+use tidegate_testkit::{
+    Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
+};
+
+use crate::bed::Bed;
+use crate::trial::{KINDS, Kind, Trial};
+
+const LEN: usize = 300_000;
+
+fn options(bed: &Bed, window: u32) -> DownloadOptions {
+    DownloadOptions { window, durability: tidegate::Durability::None, ..bed.options() }
+}
+
+async fn bed(options: ServerOptions, checksums: Checksums) -> Bed {
+    let bytes = pseudo_random(LEN, 7);
+    let blob = Blob::new(bytes.clone()).with_checksums(checksums);
+    Bed::with(options, bytes, blob).await
+}
+
+fn digests() -> ServerOptions {
+    let digests = HttpDigests { repr_digest: true, content_md5: false };
+    ServerOptions { digests, ..ServerOptions::of(Flavour::Http) }
+}
+
+fn md5_only() -> ServerOptions {
+    let digests = HttpDigests { repr_digest: false, content_md5: true };
+    ServerOptions { digests, ..ServerOptions::of(Flavour::Http) }
+}
+
+/// Everything that keeps a checksum of the whole, and which one is compared.
+fn keepers() -> Vec<(ServerOptions, ChecksumAlgorithm, &'static [u32])> {
+    vec![
+        (ServerOptions::of(Flavour::Gcs), ChecksumAlgorithm::Crc32c, &[1, 4]),
+        (ServerOptions::of(Flavour::S3), ChecksumAlgorithm::Crc64Nvme, &[1, 4]),
+        (ServerOptions::of(Flavour::Azure), ChecksumAlgorithm::Md5, &[1, 4]),
+        (digests(), ChecksumAlgorithm::Sha256, &[1, 4]),
+        // Content-MD5 is of the body, so it is of the blob only where the body is the blob.
+        (md5_only(), ChecksumAlgorithm::Md5, &[1]),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_remote_keeps_is_compared() {
+    for (server, algorithm, windows) in keepers() {
+        for window in windows {
+            for kind in KINDS {
+                let bed = bed(server.clone(), Checksums::Correct).await;
+                let trial = Trial::run(&bed, kind, &options(&bed, *window)).await;
+                let label = format!("{:?} {algorithm:?} {window} {kind:?}", server.flavour);
+                let report = trial.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
+                assert!(trial.content.is_none_or(|content| content == bed.bytes), "{label}");
+                let expected = Checksummer::of(algorithm, &bed.bytes).unwrap();
+                assert_eq!(report.verified, [expected], "{label}");
+                assert_eq!(report.unverified, None, "{label}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_agree_with_the_remote_never_gets_the_name() {
+    for (server, algorithm, windows) in keepers() {
+        for window in windows {
+            for kind in KINDS {
+                let bed = bed(server.clone(), Checksums::Wrong).await;
+                let trial = Trial::run(&bed, kind, &options(&bed, *window)).await;
+                let label = format!("{:?} {algorithm:?} {window} {kind:?}", server.flavour);
+                trial.assert_fails(&bed, kind, ErrorKind::Integrity, &label);
+                let message = trial.result.unwrap_err().to_string();
+                assert!(message.contains("expected") && message.contains("got"), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_composite_checksum_proves_nothing_and_the_report_says_why() {
+    let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Composite { parts: 3 }).await;
+    for kind in KINDS {
+        let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+        let report = trial.result.unwrap();
+        assert!(!report.is_verified());
+        assert!(report.unverified.unwrap().contains("composite"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_composed_object_of_gcs_still_has_its_crc() {
+    let bed = bed(ServerOptions::of(Flavour::Gcs), Checksums::Composite { parts: 3 }).await;
+    let trial = Trial::run(&bed, Kind::File, &options(&bed, 4)).await;
+    assert!(trial.result.unwrap().is_verified());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_remote_without_checksums_is_downloaded_and_the_report_says_so() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
+        let bed = bed(ServerOptions::of(flavour), Checksums::None).await;
+        for kind in KINDS {
+            let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+            let report = trial.result.unwrap();
+            assert!(!report.is_verified());
+            assert!(report.unverified.unwrap().contains("no checksum"), "{flavour:?}");
+        }
+    }
+}
+
+/// Keys may allow reading and refuse S3's second question.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
+    for (fault, heads) in [
+        (Fault::status(403), 1),
+        (Fault::status(405), 1),
+        (Fault::CloseBeforeFirstByte, 10),
+        (Fault::status(503), 10),
+    ] {
+        let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Correct).await;
+        bed.server.script().push(Rule::new(fault.clone()).method("HEAD").always());
+        for kind in KINDS {
+            bed.server.clear_log();
+            let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+            let report = trial.result.unwrap_or_else(|error| panic!("{fault:?}: {error:?}"));
+            assert!(trial.content.is_none_or(|content| content == bed.bytes));
+            assert!(!report.is_verified());
+            let why = report.unverified.unwrap();
+            assert!(why.contains("could not be looked up"), "{why}");
+            let asked = bed.server.log().iter().filter(|logged| logged.method == "HEAD").count();
+            assert!(asked <= heads, "{fault:?}: {asked} times");
+        }
+    }
+}
+
+/// A busy moment must not cost the proof.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_moment_does_not_cost_the_proof() {
+    for fault in [
+        Fault::status(503),
+        Fault::status_retry_after(503, "0"),
+        Fault::status_retry_after(429, "0"),
+        Fault::CloseBeforeFirstByte,
+    ] {
+        let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Correct).await;
+        bed.server.script().push(Rule::new(fault.clone()).method("HEAD").times(2));
+        let trial = Trial::run(&bed, Kind::File, &options(&bed, 4)).await;
+        let report = trial.result.unwrap();
+        assert!(report.is_verified(), "{fault:?}: {:?}", report.unverified);
+    }
+}
+
+fn by_hand(bytes: &Bytes) -> Vec<Checksum> {
+    [
+        ChecksumAlgorithm::Sha256,
+        ChecksumAlgorithm::Md5,
+        ChecksumAlgorithm::Blake3,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Crc64Nvme,
+    ]
+    .into_iter()
+    .map(|algorithm| Checksummer::of(algorithm, bytes).unwrap())
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checksums_given_by_hand_are_proven_beside_the_remotes() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
+        let bed = bed(ServerOptions::of(flavour), Checksums::Correct).await;
+        for kind in KINDS {
+            for window in [1, 4] {
+                let expected = by_hand(&bed.bytes);
+                let options =
+                    DownloadOptions { expected: expected.clone(), ..options(&bed, window) };
+                let trial = Trial::run(&bed, kind, &options).await;
+                let report = trial.result.unwrap();
+                assert!(trial.content.is_none_or(|content| content == bed.bytes));
+                assert!(expected.iter().all(|sum| report.verified.contains(sum)), "{flavour:?}");
+                assert_eq!(report.unverified, None);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_checksum_given_by_hand_fails_alone() {
+    let bed = bed(ServerOptions::of(Flavour::Gcs), Checksums::Correct).await;
+    for wrong in by_hand(&Bytes::from_static(b"something else")) {
+        for kind in KINDS {
+            let options = DownloadOptions { expected: vec![wrong.clone()], ..options(&bed, 4) };
+            let trial = Trial::run(&bed, kind, &options).await;
+            let label = format!("{wrong} {kind:?}");
+            trial.assert_fails(&bed, kind, ErrorKind::Integrity, &label);
+            let message = trial.result.unwrap_err().to_string();
+            assert!(message.contains(&wrong.to_string()), "{message}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_blob_is_verified_too() {
+    for flavour in [Flavour::Gcs, Flavour::S3, Flavour::Http] {
+        let bed = Bed::new(ServerOptions::of(flavour), 0).await;
+        for kind in KINDS {
+            for window in [1, 4] {
+                let expected = by_hand(&bed.bytes);
+                let options = DownloadOptions { expected, ..options(&bed, window) };
+                let trial = Trial::run(&bed, kind, &options).await;
+                let report = trial.result.unwrap();
+                assert_eq!(report.bytes, 0);
+                assert!(report.is_verified(), "{flavour:?}");
+                let wrong = by_hand(&Bytes::from_static(b"not empty"));
+                let options = DownloadOptions { expected: wrong, ..options };
+                let trial = Trial::run(&bed, kind, &options).await;
+                trial.assert_fails(&bed, kind, ErrorKind::Integrity, "empty");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
+        // Wrong checksums of the whole cannot refute a part.
+        let bed = bed(ServerOptions::of(flavour), Checksums::Wrong).await;
+        for (range, expected) in [
+            (ByteRange::first(1), 0..1),
+            (ByteRange::first(100_000), 0..100_000),
+            (ByteRange::From(200_001), 200_001..LEN),
+            (ByteRange::Bounded(65_535..131_073), 65_535..131_073),
+            (ByteRange::Last(7), LEN - 7..LEN),
+            (ByteRange::Last(200_000), LEN - 200_000..LEN),
+            (ByteRange::Last(2 * LEN as u64), 0..LEN),
+            (ByteRange::first(2 * LEN as u64), 0..LEN),
+        ] {
+            // Azure cannot be asked for the end of a blob.
+            if flavour == Flavour::Azure && matches!(range, ByteRange::Last(_)) {
+                continue;
+            }
+            for kind in KINDS {
+                for window in [1, 4] {
+                    let range = Some(range.clone());
+                    let options = DownloadOptions { range, ..options(&bed, window) };
+                    let trial = Trial::run(&bed, kind, &options).await;
+                    let label = format!("{flavour:?} {expected:?} {kind:?} {window}");
+                    let report = trial.result.unwrap_or_else(|e| panic!("{label}: {e:?}"));
+                    assert_eq!(report.bytes, expected.len() as u64, "{label}");
+                    let content = trial.content.is_none_or(|c| c == bed.bytes[expected.clone()]);
+                    assert!(content, "{label}: other content");
+                    assert!(!report.is_verified(), "{label}");
+                    assert!(report.unverified.unwrap().contains("part"), "{label}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_range_beyond_the_end_is_an_error_of_its_own() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
+        let bed = bed(ServerOptions::of(flavour), Checksums::Correct).await;
+        for kind in KINDS {
+            let range = Some(ByteRange::From(LEN as u64 + 1));
+            let options = DownloadOptions { range, ..options(&bed, 4) };
+            let trial = Trial::run(&bed, kind, &options).await;
+            trial.assert_fails(&bed, kind, ErrorKind::OutOfRange, &format!("{flavour:?}"));
+            assert!(!trial.left_part);
+        }
+    }
+}
