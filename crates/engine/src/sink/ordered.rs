@@ -20,6 +20,9 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// Written at once at most: the thread takes what is ready up to this many frames.
 const FRAMES_MAX: usize = 64;
 
+/// What a writer holds of its own: a batch, and a read on its way into it.
+const GATHERED_BYTES: u64 = 768 << 10;
+
 #[derive(Debug)]
 pub(crate) struct OrderedSink {
     shared: Arc<Shared>,
@@ -243,7 +246,10 @@ impl State {
     /// as far ahead of them as bytes were granted.
     fn is_within_reach(&self, offset: u64, end: u64) -> bool {
         let granted = self.permit.as_ref().map_or(0, BytesPermit::bytes);
-        offset <= self.next || end <= self.next.saturating_add(granted)
+        // Where less was granted than was reserved, what a writer gathers meanwhile counts, too.
+        let covered = self.reserved_end.saturating_sub(self.next) <= granted;
+        let room = if covered { granted } else { granted.saturating_sub(GATHERED_BYTES) };
+        offset <= self.next || end <= self.next.saturating_add(room)
     }
 }
 
@@ -339,7 +345,7 @@ mod tests {
     #[tokio::test]
     async fn what_lies_too_far_ahead_waits_until_it_does_not() {
         let budget = Budget::default();
-        let permit = budget.bytes(4096).await;
+        let permit = budget.bytes(GATHERED_BYTES + 4096).await;
         let collect = Collect::default();
         let sink =
             OrderedSink::new(0, permit, u64::MAX, Box::new(collect.clone()), vec![], "t").unwrap();
