@@ -35,13 +35,12 @@ mod verbose;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::Parser;
 use exit::Exit;
 use session::Session;
 use tidegate::{Error, ErrorKind, Operation};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error).into(),
     };

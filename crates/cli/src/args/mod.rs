@@ -8,9 +8,10 @@ mod transfer;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use tidegate::core::ByteRange;
 
@@ -52,7 +53,10 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Copy blobs to a file or into a folder, in parallel, resumable and verified
-    #[command(after_help = examples::CP)]
+    #[command(
+        after_help = examples::CP,
+        override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"
+    )]
     Cp(Box<CpArgs>),
     /// Write a blob, or a range of it, to standard output
     #[command(after_help = examples::CAT)]
@@ -80,12 +84,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// Blobs to fetch: URLs or paths
-    #[arg(value_name = "SOURCE", required = true)]
-    pub(crate) sources: Vec<String>,
-    /// A file, a folder, - for standard output, or /dev/null to fetch and verify only
-    #[arg(value_name = "TARGET")]
-    pub(crate) target: PathBuf,
+    /// The blobs to fetch, each a URL or a path; and at the end where they go: a file, a folder, -
+    /// for standard output, or /dev/null to fetch and verify only
+    // One list, as two would not let options stand between the sources and the target.
+    #[arg(value_name = "SOURCE... TARGET", required = true)]
+    names: Vec<OsString>,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]
@@ -126,6 +129,44 @@ pub(crate) struct DemoArgs {
     /// Decides the blob's bytes and which connections are cut
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+impl Cli {
+    /// Reads the process's own command line.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let cli = Self::try_parse()?;
+        match &cli.command {
+            Command::Cp(args) if args.names.len() < 2 => Err(wrong("cp", "the target is missing")),
+            Command::Cp(args) if args.sources().is_none() => {
+                Err(wrong("cp", "a source is not valid UTF-8"))
+            }
+            _ => Ok(cli),
+        }
+    }
+}
+
+/// A usage error that the parser cannot see by itself.
+fn wrong(command: &str, message: &str) -> clap::Error {
+    let mut top = Cli::command();
+    top.build();
+    let kind = clap::error::ErrorKind::MissingRequiredArgument;
+    match top.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, message),
+        None => top.error(kind, message),
+    }
+}
+
+impl CpArgs {
+    /// What is to be fetched; `None` if any of it is not text.
+    pub(crate) fn sources(&self) -> Option<Vec<&str>> {
+        let (_, sources) = self.names.split_last()?;
+        sources.iter().map(|name| name.to_str()).collect()
+    }
+
+    /// Where it goes.
+    pub(crate) fn target(&self) -> &Path {
+        self.names.last().map_or(Path::new(""), Path::new)
+    }
 }
 
 fn range(text: &str) -> Result<ByteRange, String> {

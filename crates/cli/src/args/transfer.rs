@@ -48,7 +48,7 @@ pub(crate) struct TransferArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "File")]
 pub(crate) struct FileArgs {
-    /// What must be on the disk at the end
+    /// What must be on the disk at the end: nothing, the file's bytes, or in full its name too
     #[arg(long, value_name = "LEVEL", default_value = "file")]
     pub(crate) durability: DurabilityArg,
     /// Begin anew where an earlier run of the same command was interrupted
@@ -58,11 +58,9 @@ pub(crate) struct FileArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DurabilityArg {
-    /// Nothing: the system writes when it likes
+    // Doc comments here would make `--help` of the whole command twice as long.
     None,
-    /// The file's bytes, before it gets its name
     File,
-    /// The file's bytes and its name
     Full,
 }
 

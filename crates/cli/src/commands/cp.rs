@@ -14,7 +14,7 @@ use crate::redact;
 use crate::session::Session;
 
 pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
-    session.data_on_stdout = args.target == Path::new("-");
+    session.data_on_stdout = args.target() == Path::new("-");
     let planned = plan(args);
     let fetches = match planned {
         Ok(fetches) => fetches,
@@ -26,7 +26,9 @@ pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
 }
 
 fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
-    if args.sources.len() > 1 && !args.transfer.expected().is_empty() {
+    // Checked when the command line was read.
+    let names = args.sources().unwrap_or_default();
+    if names.len() > 1 && !args.transfer.expected().is_empty() {
         return Err(invalid(
             "a checksum",
             "it is given for one blob, but there are several sources",
@@ -34,9 +36,8 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
         .with_hint("copy that blob with a command of its own"));
     }
     let remotes = args.remote.remotes();
-    let target = local(&remotes, &args.target)?;
-    let sources =
-        args.sources.iter().map(|text| source(&remotes, text)).collect::<Result<Vec<_>>>()?;
+    let target = local(&remotes, args.target())?;
+    let sources = names.iter().map(|text| source(&remotes, text)).collect::<Result<Vec<_>>>()?;
     if let [source] = sources.as_slice()
         && !is_folder(&target)
     {

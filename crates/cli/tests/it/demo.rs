@@ -1,0 +1,26 @@
+//! The demonstration, at a size that a test can wait for.
+
+use crate::bed::{command, finish, names};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_verifies_both_ways_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |args: &[&str]| {
+        let mut command = command(folder.path());
+        command.args(["demo", "--size", "40MiB"]).args(args).env("TMPDIR", folder.path());
+        finish(command).await
+    };
+    let json = run(&["--json"]).await.ends(0).json();
+    assert_eq!(json["bytes"], 40 << 20);
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!(run["verified"], serde_json::json!(["crc32c"]), "{run}");
+        assert!(run["restarts"].as_u64().unwrap() >= 1, "{run}");
+    }
+    assert!(json["speed_up"].as_f64().unwrap() > 0.0);
+    let ran = run(&["--seed", "2"]).await;
+    let out = ran.ends(0).out();
+    assert!(out.contains("one stream") && out.contains("times as fast"), "{out}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}

@@ -1,0 +1,32 @@
+//! Man pages and completions.
+
+use crate::bed::{names, run_in};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_has_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(folder.path(), &["man", "--dir", "new/man1", "--json"]).await;
+    let expected: Vec<String> = ["tidegate-cat", "tidegate-completions", "tidegate-cp"]
+        .into_iter()
+        .chain(["tidegate-demo", "tidegate-man", "tidegate-stat", "tidegate"])
+        .map(|name| format!("{name}.1"))
+        .collect();
+    assert_eq!(ran.ends(0).json()["written"].as_array().unwrap().len(), expected.len());
+    assert_eq!(names(&folder.path().join("new/man1")), expected);
+    let page = std::fs::read_to_string(folder.path().join("new/man1/tidegate-cp.1")).unwrap();
+    assert!(page.contains("tidegate\\-cp") && page.contains("\\-\\-shard\\-size"), "{page}");
+    let all = run_in(folder.path(), &["man"]).await.ends(0).out();
+    assert_eq!(all.matches("\n.TH ").count(), expected.len());
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    run_in(folder.path(), &["man", "--dir", "file"]).await.ends(1).says("cannot write file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shells_can_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = run_in(folder.path(), &["completions", shell]).await.ends(0).out();
+        assert!(out.contains("tidegate") && out.contains("shard-size"), "{shell}");
+    }
+    run_in(folder.path(), &["completions", "cmd"]).await.ends(2).says("bash");
+}

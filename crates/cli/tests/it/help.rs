@@ -1,0 +1,45 @@
+//! The help texts are an interface for people: a change to one shows up as a change to a file.
+//! `TIDEGATE_BLESS=1 cargo test -p tidegate-cli help` writes the files anew.
+
+use std::path::Path;
+
+use crate::bed::run_in;
+
+const COMMANDS: [&str; 7] = ["", "cp", "cat", "stat", "demo", "completions", "man"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn help_is_as_it_was_written_down() {
+    let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/help");
+    let folder = tempfile::tempdir().unwrap();
+    for command in COMMANDS {
+        let args: Vec<&str> =
+            [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
+        let ran = run_in(folder.path(), &args).await;
+        ran.ends(0);
+        let name = if command.is_empty() { "tidegate" } else { command };
+        let path = texts.join(format!("{name}.txt"));
+        if std::env::var_os("TIDEGATE_BLESS").is_some() {
+            std::fs::write(&path, ran.out()).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(ran.out(), expected, "{} is out of date; see this file's head", path.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_teaches_by_example() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in &COMMANDS[1..] {
+        let ran = run_in(folder.path(), &[command, "--help"]).await;
+        let examples = ran.out().split("Examples:").nth(1).unwrap_or_default().to_owned();
+        let count = examples.matches(&format!("tidegate {command}")).count();
+        assert!(count >= 5, "{command} has {count} examples");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_is_an_error_that_shows_help() {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), &[]).await.ends(2).says("Usage: tidegate");
+    assert!(run_in(folder.path(), &["--version"]).await.ends(0).out().starts_with("tidegate "));
+}

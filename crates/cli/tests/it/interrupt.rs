@@ -1,0 +1,139 @@
+//! Stopped runs, and the run after them.
+
+use std::path::Path;
+
+use tidegate_testkit::{Fault, Gate, RangeMatch, Rule};
+use tokio::process::{Child, Command};
+
+use crate::bed::{Bed, Ran, command, within};
+
+const LEN: usize = 8 << 20;
+/// What comes before this is served, what comes after it is held.
+const HALF: u64 = 4 << 20;
+const PART: &str = ".out.tidegate-part";
+
+/// Starts `cp` of a blob of which the second half is held back.
+async fn start(bed: &Bed, more: &[&str]) -> (Vec<u8>, Gate, Child) {
+    let bytes = bed.put("/bucket/blob", LEN);
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).range(RangeMatch::StartsFrom(HALF)).always());
+    let mut command = command(bed.folder.path());
+    command.args(arguments(bed)).args(more);
+    let child = command.spawn().unwrap();
+    within(gate.reached(1)).await;
+    (bytes, gate, child)
+}
+
+fn arguments(bed: &Bed) -> Vec<String> {
+    let endpoint = bed.server.endpoint();
+    let args = ["cp", "--shard-size", "1MiB", "--anonymous", "gs://bucket/blob", "out"];
+    args.into_iter().chain(["--endpoint", &endpoint]).map(str::to_owned).collect()
+}
+
+/// Runs the same command again, with nothing held back.
+async fn again(bed: &Bed, more: &[&str]) -> Ran {
+    bed.server.script().clear();
+    bed.server.clear_log();
+    let args = arguments(bed);
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let ran = bed.run(&args).await;
+    within(bed.server.idle()).await;
+    ran
+}
+
+fn sent(bed: &Bed) -> u64 {
+    bed.server.log().iter().map(|logged| logged.bytes_sent).sum()
+}
+
+/// Extents that the journal behind the part file's data remembers.
+fn extents(part: &Path) -> usize {
+    let Ok(bytes) = std::fs::read(part) else { return 0 };
+    let journal = bytes.get(LEN..).unwrap_or_default();
+    journal.windows(4).filter(|window| window == b"TGJ1").count().saturating_sub(1)
+}
+
+async fn signal(child: &Child, name: &str) {
+    let pid = child.id().unwrap().to_string();
+    let status =
+        Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status().await;
+    assert!(status.unwrap().success());
+}
+
+async fn end(child: Child) -> Ran {
+    let output = within(child.wait_with_output()).await.unwrap();
+    Ran::new(output.status, output.stdout, &output.stderr)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_run_is_resumed() {
+    let bed = Bed::gcs().await;
+    std::fs::write(bed.path("out"), "old").unwrap();
+    let (bytes, _gate, mut child) = start(&bed, &[]).await;
+    within(async {
+        while extents(&bed.path(PART)) < 4 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    within(child.kill()).await.unwrap();
+    assert_eq!((bed.read("out"), bed.names()), (b"old".to_vec(), vec![PART.into(), "out".into()]));
+    let ran = again(&bed, &["--json"]).await;
+    let json = ran.ends(0).json();
+    assert_eq!(json["resumed_bytes"], HALF, "{json}");
+    assert_eq!(sent(&bed), LEN as u64 - HALF, "only what was missing is fetched");
+    assert_eq!(json["verified"], serde_json::json!(["crc32c"]));
+    assert!(bed.read("out") == bytes && bed.names() == ["out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
+    for name in ["INT", "TERM"] {
+        let bed = Bed::gcs().await;
+        let (bytes, _gate, child) = start(&bed, &[]).await;
+        signal(&child, name).await;
+        let ran = end(child).await;
+        ran.ends(8).says("interrupted").says("hint: run the same command again to resume");
+        assert!(!bed.path("out").exists());
+        again(&bed, &[]).await.ends(0);
+        assert!(bed.read("out") == bytes && bed.names() == ["out"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_refuse_to_resume() {
+    let bed = Bed::gcs().await;
+    let (bytes, _gate, child) = start(&bed, &["--json"]).await;
+    signal(&child, "INT").await;
+    assert_eq!(end(child).await.ends(8).json()["error"]["kind"], "cancelled");
+    let json = again(&bed, &["--no-resume", "--json"]).await.ends(0).json();
+    assert_eq!((&json["resumed_bytes"], sent(&bed)), (&0.into(), LEN as u64));
+    assert!(bed.read("out") == bytes && bed.names() == ["out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_that_moved_on_is_fetched_anew() {
+    let bed = Bed::gcs().await;
+    let (_, _gate, child) = start(&bed, &[]).await;
+    signal(&child, "INT").await;
+    end(child).await.ends(8);
+    let other = tidegate_testkit::pseudo_random(LEN, 8);
+    bed.server.replace("/bucket/blob", tidegate_testkit::Blob::new(other.clone()));
+    again(&bed, &[]).await.ends(0).says("note: ").says("changed since").says("generation 2");
+    assert!(bed.read("out") == other && bed.names() == ["out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_does_not_read_cannot_hold_it() {
+    let bed = Bed::gcs().await;
+    bed.put("/bucket/blob", LEN);
+    let mut command = command(bed.folder.path());
+    let endpoint = bed.server.endpoint();
+    command.args(["cat", "--shard-size", "64KiB", "--anonymous", "--endpoint", &endpoint]);
+    let mut child = command.arg("gs://bucket/blob").spawn().unwrap();
+    let unread = child.stdout.take();
+    within(bed.server.arrived(2)).await;
+    signal(&child, "INT").await;
+    end(child).await.ends(8).says("starts from the beginning");
+    drop(unread);
+}

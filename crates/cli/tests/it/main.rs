@@ -1,0 +1,17 @@
+//! The command as its users meet it: the real binary, run against the testkit's server.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod cat;
+mod cp;
+mod demo;
+mod disk;
+mod errors;
+mod generate;
+mod help;
+mod interrupt;
+mod secrets;
+mod several;
+mod stat;
+mod usage;
