@@ -100,32 +100,37 @@ fn passing(flavour: Flavour) -> Vec<(Fault, usize, usize)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
     for flavour in FLAVOURS {
-        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         for window in WINDOWS {
             for (fault, extra_one, extra_many) in passing(flavour) {
-                for kind in KINDS {
-                    let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
-                    bed.server.script().clear();
-                    bed.server.script().push(once(fault.clone()));
-                    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                    let extra = if window == 1 { extra_one } else { extra_many };
-                    // object_store drops an answer of fewer bytes, so they are asked for again.
-                    let again = usize::from(
-                        matches!(fault, Fault::ShortRange(_))
-                            && extra == 1
-                            && flavour != Flavour::Http,
-                    );
-                    trial.assert_whole(&bed, requests(flavour, window) + extra + again, &label);
-                    assert_eq!(bed.server.script().applied(), 1, "{label}");
-                    let report = trial.result.unwrap();
-                    assert_eq!(report.totals.restarts, extra as u64, "{label}");
-                    let counted = report.totals.requests + again as u64;
-                    assert_eq!(counted, trial.requests as u64, "{label}");
-                    assert_eq!(report.is_verified(), flavour != Flavour::Http, "{label}");
-                }
+                let extra = if window == 1 { extra_one } else { extra_many };
+                at_once(KINDS, |kind| passes(flavour, window, kind, fault.clone(), extra)).await;
             }
         }
     }
+}
+
+async fn passes(flavour: Flavour, window: u32, kind: Kind, fault: Fault, extra: usize) {
+    let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
+    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+    bed.server.script().push(once(fault.clone()));
+    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+    // object_store drops an answer of fewer bytes, so they are asked for again.
+    let dropped = matches!(fault, Fault::ShortRange(_)) && flavour != Flavour::Http;
+    let again = usize::from(dropped && extra == 1);
+    trial.assert_whole(&bed, requests(flavour, window) + extra + again, &label);
+    assert_eq!(bed.server.script().applied(), 1, "{label}");
+    let report = trial.result.unwrap();
+    assert_eq!(report.totals.restarts, extra as u64, "{label}");
+    assert_eq!(report.totals.requests + again as u64, trial.requests as u64, "{label}");
+    assert_eq!(report.is_verified(), flavour != Flavour::Http, "{label}");
+}
+
+/// Runs a case for each of `cases` side by side: they wait more than they work.
+async fn at_once<C, F: Future<Output = ()>>(
+    cases: impl IntoIterator<Item = C>,
+    run: impl FnMut(C) -> F,
+) {
+    futures_util::future::join_all(cases.into_iter().map(run)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,30 +219,30 @@ fn staying(flavour: Flavour, window: u32) -> Vec<(Fault, ErrorKind)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_that_stays_is_an_error_after_a_bounded_number_of_requests() {
     for flavour in FLAVOURS {
-        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         for window in WINDOWS {
             for (fault, error) in staying(flavour, window) {
-                for kind in KINDS {
-                    let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
-                    bed.server.script().clear();
-                    bed.server.script().push(Rule::new(fault.clone()).always());
-                    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                    trial.assert_fails(&bed, kind, error, &label);
-                    // As many attempts for each shard of a window, and for S3's second question.
-                    let bound = requests(flavour, window) + (ATTEMPTS_MAX * (window + 1)) as usize;
-                    // A redirect is followed ten times, and what object_store drops is asked twice.
-                    let bound = match fault {
-                        Fault::Redirect(_) => 11,
-                        Fault::ShortRange(_) => 2 * bound,
-                        _ => bound,
-                    };
-                    assert!(trial.requests <= bound, "{label}: {} requests", trial.requests);
-                    let failure = trial.result.unwrap_err();
-                    assert!(!failure.target().is_empty(), "{label}");
-                }
+                at_once(KINDS, |kind| stays(flavour, window, kind, fault.clone(), error)).await;
             }
         }
     }
+}
+
+async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: ErrorKind) {
+    let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
+    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+    bed.server.script().push(Rule::new(fault.clone()).always());
+    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+    trial.assert_fails(&bed, kind, error, &label);
+    // As many attempts for each shard of a window, and for S3's second question.
+    let bound = requests(flavour, window) + (ATTEMPTS_MAX * (window + 1)) as usize;
+    // A redirect is followed ten times, and what object_store drops is asked twice.
+    let bound = match fault {
+        Fault::Redirect(_) => 11,
+        Fault::ShortRange(_) => 2 * bound,
+        _ => bound,
+    };
+    assert!(trial.requests <= bound, "{label}: {} requests", trial.requests);
+    assert!(!trial.result.unwrap_err().target().is_empty(), "{label}");
 }
 
 /// A server that gives a byte an answer is given up on once nothing more can be expected of it.
@@ -466,25 +471,27 @@ async fn a_deadline_bounds_everything() {
     ];
     for flavour in FLAVOURS {
         for window in WINDOWS {
-            for fault in &faults {
-                let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-                bed.server.script().push(Rule::new(fault.clone()).method("GET").always());
-                // S3's second question is as slow.
-                bed.server.script().push(Rule::new(Fault::Latency(500)).method("HEAD").always());
-                let mut options = options(&bed, window);
-                options.retry = RetryPolicy {
-                    attempts_max: 1000,
-                    stall_ms_max: 60_000,
-                    header_ms_max: 60_000,
-                    deadline_ms: Some(100),
-                    ..options.retry
-                };
-                let label = format!("{flavour:?} {window} {fault:?}");
-                let trial = Trial::run(&bed, Kind::File, &options).await;
-                trial.assert_fails(&bed, Kind::File, ErrorKind::Exhausted, &label);
-            }
+            at_once(faults.clone(), |fault| is_late(flavour, window, fault)).await;
         }
     }
+}
+
+async fn is_late(flavour: Flavour, window: u32, fault: Fault) {
+    let label = format!("{flavour:?} {window} {fault:?}");
+    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+    bed.server.script().push(Rule::new(fault).method("GET").always());
+    // S3's second question is as slow.
+    bed.server.script().push(Rule::new(Fault::Latency(500)).method("HEAD").always());
+    let mut options = options(&bed, window);
+    options.retry = RetryPolicy {
+        attempts_max: 1000,
+        stall_ms_max: 60_000,
+        header_ms_max: 60_000,
+        deadline_ms: Some(100),
+        ..options.retry
+    };
+    let trial = Trial::run(&bed, Kind::File, &options).await;
+    trial.assert_fails(&bed, Kind::File, ErrorKind::Exhausted, &label);
 }
 
 /// Shards that are each in time do not make the whole in time.
