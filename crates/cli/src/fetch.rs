@@ -124,13 +124,18 @@ async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOption
     ended.map(|(fetch, outcome)| outcome.unwrap_or_else(|| Err(lost(fetch)))).collect()
 }
 
+/// Fetches one blob, without a word.
 pub(crate) async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
+    if options.cancel.is_cancelled() {
+        // Not even a part file is made.
+        return Err(failure(fetch, ErrorKind::Cancelled, "it was cancelled"));
+    }
     let target = fetch.place.target()?;
     let outcome = Box::pin(download(&fetch.source, target, options)).await;
     if fetch.place.resumes() && options.resume {
         return outcome;
     }
-    outcome.map_err(report::without_resume)
+    outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER))
 }
 
 /// Of several blobs each is told as it ends; in JSON all are told at the end.
@@ -138,14 +143,19 @@ fn tell(session: &Session, fetch: &Fetch, outcome: &Outcome) {
     match outcome {
         Ok(report) => session.say(&done(fetch, report).text()),
         Err(_) if session.output.json => {}
+        // Told once for all.
+        Err(error) if error.kind() == ErrorKind::Cancelled => {}
         Err(error) => session.console.line(&Failure::new(error).text()),
     }
 }
 
 /// A task that panicked; its message is on standard error already.
 fn lost(fetch: &Fetch) -> Error {
-    let source = fetch.source.display();
-    Error::new(ErrorKind::Cancelled, Operation::Download, source, "the transfer's task ended")
+    failure(fetch, ErrorKind::Storage, "the transfer's task ended early")
+}
+
+fn failure(fetch: &Fetch, kind: ErrorKind, message: &str) -> Error {
+    Error::new(kind, Operation::Download, fetch.source.display(), message)
 }
 
 fn done(fetch: &Fetch, report: &Report) -> Done {
@@ -199,6 +209,10 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
         session.json(&summary);
     } else {
         session.say(&summary.text());
+        let mut failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        if let Some(cancelled) = failures.find(|error| error.kind() == ErrorKind::Cancelled) {
+            session.console.line(&Failure::new(cancelled).text());
+        }
     }
     first.map_or(Exit::Success, Exit::from)
 }

@@ -77,7 +77,7 @@ fn run(session: Session, command: Command) -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        signals::watch(session.console.clone(), session.output.quiet, session.cancel.clone());
+        signals::watch(&session);
         match command {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,

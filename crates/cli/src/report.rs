@@ -119,14 +119,18 @@ impl Failure {
     }
 }
 
-/// The same error where nothing is kept to go on with: its hint must not promise a resume.
-pub(crate) fn without_resume(error: Error) -> Error {
+/// The hint where a transfer has nothing to go on with.
+pub(crate) const STARTS_OVER: &str = "run the same command again; it starts from the beginning";
+/// The hint where there is nothing to transfer.
+pub(crate) const ASK_AGAIN: &str = "run the same command again";
+
+/// The same error where nothing is kept to go on with: a hint that promises a resume becomes
+/// `instead`.
+pub(crate) fn without_resume(error: Error, instead: &str) -> Error {
     let promises = error.hint().is_some_and(|hint| hint.starts_with(RESUME));
     match error.kind() {
         ErrorKind::Changed | ErrorKind::Integrity => error,
-        _ if promises => {
-            error.with_hint("run the same command again; it starts from the beginning")
-        }
+        _ if promises => error.with_hint(instead),
         _ => error,
     }
 }

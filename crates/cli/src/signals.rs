@@ -2,29 +2,27 @@
 //! resumed; the second ends the process at once.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-use crate::console::Console;
 use crate::exit::Exit;
+use crate::session::Session;
 
-/// Cancels `cancel` on the first signal and exits on the second, for as long as the runtime
+/// Cancels the session on the first signal and exits on the second, for as long as the runtime
 /// lives. Where the system grants no handler, signals keep ending the process at once.
-pub(crate) fn watch(console: Console, quiet: bool, cancel: CancellationToken) {
+pub(crate) fn watch(session: &Session) {
     let (Ok(interrupt), Ok(terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return;
     };
+    let session = session.clone();
     // Owned by the runtime, which ends it.
     tokio::spawn(async move {
         let mut signals = (interrupt, terminate);
         next(&mut signals).await;
-        cancel.cancel();
-        if !quiet {
-            console.line("interrupted: ending in order; once more ends at once");
-        }
+        session.cancel.cancel();
+        session.say("interrupted: ending in order; once more ends at once");
         next(&mut signals).await;
-        console.clear();
+        session.console.clear();
         std::process::exit(i32::from(Exit::Cancelled.code()));
     });
 }

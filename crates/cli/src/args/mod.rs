@@ -11,7 +11,7 @@ pub(crate) use transfer::{FileArgs, TransferArgs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use tidegate::core::ByteRange;
 
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     #[command(after_help = examples::MAN)]
     Man {
         /// Write one page for each command into this folder, which is made where it is missing
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
 }
@@ -87,7 +87,7 @@ pub(crate) struct CpArgs {
     /// The blobs to fetch, each a URL or a path; and at the end where they go: a file, a folder, -
     /// for standard output, or /dev/null to fetch and verify only
     // One list, as two would not let options stand between the sources and the target.
-    #[arg(value_name = "SOURCE... TARGET", required = true)]
+    #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
     #[command(flatten)]
     pub(crate) file: FileArgs,
@@ -100,7 +100,7 @@ pub(crate) struct CpArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
     /// The blob: a URL or a path
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: String,
     /// Only these bytes: 0-99 is the first hundred, 100- all but them, -500 the last 500. A part
     /// of a blob cannot be verified
@@ -115,7 +115,7 @@ pub(crate) struct CatArgs {
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
     /// The blob: a URL or a path
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: String,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,

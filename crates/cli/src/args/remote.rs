@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use tidegate::core::RetryPolicy;
 use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate::transport::TransportOptions;
@@ -14,13 +14,13 @@ const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
 #[command(next_help_heading = "Remote")]
 pub(crate) struct RemoteArgs {
     /// Base URL of the service, in place of the cloud's own
-    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
     /// Send no credentials, and look for none
     #[arg(long)]
     pub(crate) anonymous: bool,
     /// Trust the certificate authorities in this PEM file besides the system's; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ca_cert: Vec<PathBuf>,
     /// Give up after this many attempts in a row that brought nothing
     #[arg(long, value_name = "N", default_value_t = 8,

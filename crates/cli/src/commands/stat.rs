@@ -26,7 +26,8 @@ pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
             () = session.cancel.cancelled() => Err(cancelled(&location)),
             info = ask(&location, &policy) => info,
         };
-        Ok((info.map_err(report::without_resume)?, location))
+        let info = info.map_err(|error| report::without_resume(error, report::ASK_AGAIN))?;
+        Ok((info, location))
     };
     match asked.await {
         Err(error) => session.fail(&error),

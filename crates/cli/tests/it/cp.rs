@@ -163,3 +163,19 @@ async fn restarts_are_counted_and_shown() {
     ran.ends(0).says("debug: restart").says("offset=100000").says("2 requests, 1 restart, ");
     assert!(bed.read("out") == bytes);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_stand_anywhere() {
+    let bed = Bed::http().await;
+    let bytes = bed.put("/f/blob", 10);
+    let url = bed.server.url("/f/blob");
+    for args in [
+        ["cp", "-q", "--window", "1", &url, "out"],
+        ["cp", &url, "--window", "1", "-q", "out"],
+        ["-q", "cp", &url, "out", "--window", "1"],
+    ] {
+        bed.run(&args).await.ends(0);
+        assert_eq!(bed.read("out"), bytes);
+        std::fs::remove_file(bed.path("out")).unwrap();
+    }
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate_testkit::{Fault, Gate, RangeMatch, Rule};
 use tokio::process::{Child, Command};
 
-use crate::bed::{Bed, Ran, command, within};
+use crate::bed::{Bed, Ran, command, names, within};
 
 const LEN: usize = 8 << 20;
 /// What comes before this is served, what comes after it is held.
@@ -136,4 +136,45 @@ async fn a_reader_that_does_not_read_cannot_hold_it() {
     signal(&child, "INT").await;
     end(child).await.ends(8).says("starts from the beginning");
     drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_blobs_all_end() {
+    let bed = Bed::gcs().await;
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).always());
+    let mut command = command(bed.folder.path());
+    command.args(["cp", "--anonymous", "--endpoint", &bed.server.endpoint()]);
+    for index in 0..20 {
+        bed.put(&format!("/bucket/{index}"), 10);
+        command.arg(format!("gs://bucket/{index}"));
+    }
+    let child = command.arg(".").spawn().unwrap();
+    within(gate.reached(8)).await;
+    signal(&child, "INT").await;
+    let ran = end(child).await;
+    ran.ends(8).says("0 of 20 blobs").says("hint: run the same command again to resume");
+    assert_eq!(ran.stderr.matches("error: ").count(), 1, "told once: {}", ran.stderr);
+    assert_eq!((bed.server.requests(), bed.names().len()), (8, 0), "eight at once, none after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_cleans_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(folder.path());
+    // One stream of this takes five seconds.
+    let child = command.args(["demo", "--size", "500MiB"]).env("TMPDIR", folder.path()).spawn();
+    let child = child.unwrap();
+    let files =
+        || names(folder.path()).first().map_or(0, |demo| names(&folder.path().join(demo)).len());
+    within(async {
+        while files() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    signal(&child, "INT").await;
+    end(child).await.ends(8).says("interrupted");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
 }
