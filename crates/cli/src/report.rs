@@ -63,7 +63,8 @@ impl Done {
             count(self.requests, "request"),
             count(self.restarts, "restart"),
         );
-        if let Some(version) = &self.version {
+        // The stamp of a local file tells people nothing.
+        if let Some(version) = self.version.as_ref().filter(|text| !text.starts_with("file ")) {
             // Writing to a String cannot fail, here and below.
             let _ = write!(text, ", {version}");
         }
