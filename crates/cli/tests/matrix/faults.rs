@@ -6,7 +6,7 @@ use tidegate_testkit::{
 };
 use tokio::task::JoinSet;
 
-use crate::run::{Bed, LEN, SHARD_BYTES, VERBS, Verb};
+use crate::run::{Bed, LEN, SHARD_BYTES, SHARDS, VERBS, Verb};
 
 const FLAVOURS: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::S3];
 
@@ -40,7 +40,7 @@ impl Cases {
 
 /// Requests of a run without faults: S3 also asks for the checksum of the whole.
 fn requests(flavour: Flavour, window: &str) -> usize {
-    let shards = if window == "1" { 1 } else { LEN.div_ceil(SHARD_BYTES as usize) };
+    let shards = if window == "1" { 1 } else { SHARDS };
     shards + usize::from(flavour == Flavour::S3)
 }
 

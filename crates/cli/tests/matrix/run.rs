@@ -11,6 +11,9 @@ use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
 /// Five shards, the last one shorter.
 pub(crate) const LEN: usize = 300_000;
 pub(crate) const SHARD_BYTES: u64 = 64 << 10;
+pub(crate) const SHARDS: usize = 5;
+
+const PATH: &str = "/bucket/blob";
 
 /// `--memory` of every run.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -60,19 +63,15 @@ impl Bed {
         let flavour = options.flavour;
         let server = Server::start(options).await.unwrap();
         let bed = Self { server, bytes, flavour };
-        bed.server.put(bed.path(), Blob::new(bed.bytes.clone()));
+        bed.server.put(PATH, Blob::new(bed.bytes.clone()));
         bed
-    }
-
-    pub(crate) fn path(&self) -> &'static str {
-        "/bucket/blob"
     }
 
     fn source(&self) -> String {
         match self.flavour {
             Flavour::Gcs => "gs://bucket/blob".to_owned(),
             Flavour::S3 => "s3://bucket/blob".to_owned(),
-            _ => self.server.url(self.path()),
+            _ => self.server.url(PATH),
         }
     }
 

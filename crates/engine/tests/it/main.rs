@@ -1,6 +1,8 @@
 //! What users of the library rely on, through its public interface, against servers that
 //! misbehave as scripted.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod bed;
 mod concurrency;
 mod faults;
