@@ -51,14 +51,14 @@ impl Bed {
             Flavour::Gcs => "gs://bucket/blob".to_owned(),
             Flavour::S3 => "s3://bucket/blob".to_owned(),
             Flavour::Azure => "az://bucket/blob".to_owned(),
-            _ => self.server.url(self.path()),
+            Flavour::Http => self.server.url(self.path()),
         };
         let options =
             RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
         Remotes::new(options).locate(&url).unwrap()
     }
 
-    pub(crate) fn options(&self) -> DownloadOptions {
+    pub(crate) fn options() -> DownloadOptions {
         DownloadOptions {
             window: 4,
             shard_bytes_min: SHARD_BYTES,
@@ -76,7 +76,7 @@ impl Bed {
     }
 
     pub(crate) async fn fetch(&self, target: Target) -> tidegate::Result<Report> {
-        download(&self.location(), target, &self.options()).await
+        download(&self.location(), target, &Self::options()).await
     }
 }
 

@@ -72,7 +72,7 @@ async fn many_blobs_share_a_small_budget() {
             let options = DownloadOptions {
                 durability: tidegate::Durability::None,
                 budget: small(requests, bytes),
-                ..bed.options()
+                ..Bed::options()
             };
             crowd(&bed, kind, count, &options).await;
             // The server may notice the end of one request after the beginning of the next.
@@ -89,7 +89,7 @@ async fn many_files_under_the_default_budget_all_finish() {
     let options = DownloadOptions {
         durability: tidegate::Durability::None,
         budget: Budget::default(),
-        ..bed.options()
+        ..Bed::options()
     };
     crowd(&bed, Kind::File, 100, &options).await;
 }
@@ -107,7 +107,7 @@ async fn slow_and_broken_answers_do_not_make_blobs_wait_for_each_other_for_ever(
             let options = DownloadOptions {
                 durability: tidegate::Durability::None,
                 budget: small(3, MIB),
-                ..bed.options()
+                ..Bed::options()
             };
             crowd(&bed, kind, 12, &options).await;
         }
@@ -146,7 +146,7 @@ async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
         let writer = Box::new(Blocked { open: Arc::clone(&open) });
         let target = Target::Writer { writer, name: "output".to_owned() };
         let budget = small(8, 4 * MIB);
-        let options = DownloadOptions { window, budget: budget.clone(), ..bed.options() };
+        let options = DownloadOptions { window, budget: budget.clone(), ..Bed::options() };
         let location = bed.location();
         let progress = Arc::clone(&options.progress);
         let watch = async {
@@ -186,7 +186,7 @@ async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
                     shard_bytes_min: shard_bytes,
                     shard_bytes_max: shard_bytes,
                     budget: small(requests, bytes),
-                    ..bed.options()
+                    ..Bed::options()
                 };
                 crowd(&bed, kind, 3, &options).await;
             }
@@ -201,7 +201,7 @@ async fn a_first_shard_that_comes_last_does_not_stop_an_ordered_target() {
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes: 10, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET"));
-    let options = DownloadOptions { budget: small(4, 16 * MIB), ..bed.options() };
+    let options = DownloadOptions { budget: small(4, 16 * MIB), ..Bed::options() };
     let collect = Collect::default();
     let location = bed.location();
     let others = async {
@@ -235,7 +235,7 @@ async fn a_last_shard_that_stalls_is_raced() {
                 Rule::new(Fault::Stall(bytes)).method("GET").range(RangeMatch::StartsAt(last)),
             );
             let collect = Collect::default();
-            let options = patient(bed.options());
+            let options = patient(Bed::options());
             let start = Instant::now();
             let report = within(download(&bed.location(), collect.target(), &options)).await;
             let report = report.unwrap();
@@ -265,7 +265,7 @@ async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
         let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
         let last = RangeMatch::StartsAt(4 * SHARD_BYTES);
         bed.server.script().push(Rule::new(hold).method("GET").range(last));
-        let options = patient(bed.options());
+        let options = patient(Bed::options());
         let location = bed.location();
         let progress = Arc::clone(&options.progress);
         let change = async {
@@ -305,7 +305,7 @@ async fn a_stream_that_nothing_can_help_is_not_helped() {
         let drip = Fault::SlowDrip { bytes: 64 << 10, interval_ms: 10 };
         bed.server.script().always(drip);
         let collect = Collect::default();
-        let options = patient(bed.options());
+        let options = patient(Bed::options());
         within(download(&bed.location(), collect.target(), &options)).await.unwrap();
         within(bed.server.idle()).await;
         assert!(collect.bytes() == bed.bytes);
@@ -329,7 +329,7 @@ async fn a_slow_last_shard_is_split() {
             shard_bytes_min: SHARD,
             shard_bytes_max: SHARD,
             budget: small(8, 128 * MIB),
-            ..bed.options()
+            ..Bed::options()
         };
         let collect = Collect::default();
         let target = if kind == Kind::Writer { collect.target() } else { Target::Memory };

@@ -7,17 +7,17 @@ use tidegate::core::retry::RetryPolicy;
 use tidegate::download::DownloadOptions;
 use tidegate_testkit::{
     Blob, ContentRangeLie, Fault, FaultMix, Flavour, NetworkProfile, RangeMatch, Rule,
-    ServerOptions, pseudo_random,
+    ServerOptions,
 };
 
 use crate::bed::{Bed, SHARD_BYTES};
 use crate::trial::{KINDS, Kind, Trial};
 
-const FLAVOURS: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::S3];
-const WINDOWS: [u32; 2] = [1, 4];
+pub(crate) const FLAVOURS: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::S3];
+pub(crate) const WINDOWS: [u32; 2] = [1, 4];
 
 /// Five shards, the last one shorter.
-const LEN: usize = 300_000;
+pub(crate) const LEN: usize = 300_000;
 const SHARDS: usize = 5;
 
 /// In the fourth shard.
@@ -26,8 +26,8 @@ const SPOT: u64 = 3 * SHARD_BYTES + 1000;
 const ATTEMPTS_MAX: u32 = 4;
 
 /// Everything short, so that what waits in vain does not wait long.
-fn options(bed: &Bed, window: u32) -> DownloadOptions {
-    let options = bed.options();
+pub(crate) fn options(window: u32) -> DownloadOptions {
+    let options = Bed::options();
     DownloadOptions {
         window,
         durability: tidegate::Durability::None,
@@ -42,7 +42,7 @@ fn options(bed: &Bed, window: u32) -> DownloadOptions {
 }
 
 /// Requests of a download without faults: S3 also asks for the checksum of the whole.
-fn requests(flavour: Flavour, window: u32) -> usize {
+pub(crate) fn requests(flavour: Flavour, window: u32) -> usize {
     let shards = if window == 1 { 1 } else { SHARDS };
     shards + usize::from(flavour == Flavour::S3)
 }
@@ -51,7 +51,7 @@ fn requests(flavour: Flavour, window: u32) -> usize {
 const LONG_AGO: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// Once for the request that covers [`SPOT`].
-fn once(fault: Fault) -> Rule {
+pub(crate) fn once(fault: Fault) -> Rule {
     Rule::new(fault).method("GET").range(RangeMatch::Covers(SPOT))
 }
 
@@ -114,7 +114,7 @@ async fn passes(flavour: Flavour, window: u32, kind: Kind, fault: Fault, extra: 
     let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
     let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
     bed.server.script().push(once(fault.clone()));
-    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+    let trial = Trial::run(&bed, kind, &options(window)).await;
     // object_store drops an answer of fewer bytes, so they are asked for again.
     let dropped = matches!(fault, Fault::ShortRange(_)) && flavour != Flavour::Http;
     let again = usize::from(dropped && extra == 1);
@@ -127,7 +127,7 @@ async fn passes(flavour: Flavour, window: u32, kind: Kind, fault: Fault, extra: 
 }
 
 /// Runs a case for each of `cases` side by side: they wait more than they work.
-async fn at_once<C, F: Future<Output = ()>>(
+pub(crate) async fn at_once<C, F: Future<Output = ()>>(
     cases: impl IntoIterator<Item = C>,
     run: impl FnMut(C) -> F,
 ) {
@@ -144,7 +144,7 @@ async fn n_interruptions_cost_n_requests() {
                 // Each attempt makes progress, so that there may be more than the policy's.
                 let cut = Rule::new(Fault::CutAfter(4096)).method("GET").times(n);
                 bed.server.script().push(cut);
-                let trial = Trial::run(&bed, Kind::File, &options(&bed, window)).await;
+                let trial = Trial::run(&bed, Kind::File, &options(window)).await;
                 let label = format!("{flavour:?} {window} {n}");
                 let expected = requests(flavour, window) + usize::try_from(n).unwrap();
                 trial.assert_whole(&bed, expected, &label);
@@ -160,7 +160,7 @@ async fn a_remote_that_has_answered_may_be_away_for_as_many_attempts_as_the_poli
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         for window in WINDOWS {
-            let mut options = options(&bed, window);
+            let mut options = options(window);
             options.retry.attempts_max = 8;
             bed.server.script().clear();
             if window == 1 {
@@ -232,7 +232,7 @@ async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: E
     let label = format!("{flavour:?} {window} {kind:?} {fault:?}");
     let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
     bed.server.script().push(Rule::new(fault.clone()).always());
-    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+    let trial = Trial::run(&bed, kind, &options(window)).await;
     trial.assert_fails(&bed, kind, error, &label);
     // As many attempts for each shard of a window, and for S3's second question.
     let bound = requests(flavour, window) + (ATTEMPTS_MAX * (window + 1)) as usize;
@@ -253,177 +253,13 @@ async fn a_server_of_one_byte_answers_is_asked_as_often_as_a_dead_one() {
         for flavour in FLAVOURS {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
             bed.server.script().push(Rule::new(fault.clone()).method("GET").always());
-            let options = DownloadOptions { window: 2, ..options(&bed, 2) };
+            let options = DownloadOptions { window: 2, ..options(2) };
             let trial = Trial::run(&bed, Kind::Discard, &options).await;
             let label = format!("{flavour:?} {fault:?}");
             trial.assert_fails(&bed, Kind::Discard, ErrorKind::Exhausted, &label);
             // Twice as many where object_store drops what it did not ask for.
             let bound = (2 * 2 * ATTEMPTS_MAX) as usize + 1;
             assert!(trial.requests <= bound, "{label}: {} requests", trial.requests);
-        }
-    }
-}
-
-/// A blob that changes between two shards, while a shard is being restarted, or with what it was
-/// before still there by its version.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blob_that_changes_is_never_mixed() {
-    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
-    let shorter = Blob::new(pseudo_random(LEN - 70_000, 9)).with_version(3);
-    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
-        for window in WINDOWS {
-            for kind in KINDS {
-                for new in [&other, &shorter] {
-                    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-                    if window == 1 {
-                        bed.server.script().push(once(Fault::CutAfter(100_000)));
-                    }
-                    bed.server
-                        .script()
-                        .push(Rule::new(Fault::ChangedVersion(new.clone())).method("GET").nth(2));
-                    let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                    let label = format!("{flavour:?} {window} {kind:?}");
-                    trial.assert_fails(&bed, kind, ErrorKind::Changed, &label);
-                }
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
-    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
-    for window in WINDOWS {
-        let options_of = ServerOptions { versioning: true, ..ServerOptions::of(Flavour::Gcs) };
-        let bed = Bed::new(options_of, LEN).await;
-        if window == 1 {
-            bed.server.script().push(once(Fault::CutAfter(100_000)));
-        }
-        let change = Rule::new(Fault::ChangedVersion(other.clone())).method("GET").nth(2);
-        bed.server.script().push(change);
-        let trial = Trial::run(&bed, Kind::File, &options(&bed, window)).await;
-        let expected = requests(Flavour::Gcs, window) + usize::from(window == 1);
-        trial.assert_whole(&bed, expected, &format!("{window}"));
-    }
-}
-
-/// A body that turns into another in its middle, with nothing in its head that shows it: only the
-/// checksum can tell, or a later request.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_torn_body_does_not_pass() {
-    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
-    for flavour in FLAVOURS {
-        for window in WINDOWS {
-            for kind in KINDS {
-                if flavour == Flavour::Http && window == 1 {
-                    continue;
-                }
-                let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-                let tear = Fault::ChangeDuringBody { after: 1000, blob: other.clone() };
-                bed.server.script().push(Rule::new(tear).method("GET"));
-                let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                let label = format!("{flavour:?} {window} {kind:?}");
-                // Whether another request comes after the change is a matter of time.
-                let error = trial.result.as_ref().map(|_| ()).unwrap_err().kind();
-                let told = matches!(error, ErrorKind::Integrity | ErrorKind::Changed);
-                assert!(told, "{label}: {error:?}");
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_ranges_is_read_as_one_stream() {
-    for flavour in FLAVOURS {
-        for window in WINDOWS {
-            for kind in KINDS {
-                let no_ranges = ServerOptions { ranges: false, ..ServerOptions::of(flavour) };
-                let bed = Bed::new(no_ranges, LEN).await;
-                let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                // object_store throws away what it did not ask for, so it is asked again.
-                let again = usize::from(window > 1 && flavour != Flavour::Http);
-                let expected = requests(flavour, 1) + again;
-                let label = format!("{flavour:?} {window} {kind:?}");
-                trial.assert_whole(&bed, expected, &label);
-                let notes = trial.result.unwrap().notes;
-                let said = notes.iter().any(|note| note.contains("ignores ranges"));
-                assert_eq!(said, window > 1, "{label}: {notes:?}");
-            }
-        }
-    }
-}
-
-/// A server without ranges whose connection breaks starts from the beginning; what was delivered
-/// is not delivered again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_delivered_is_skipped_when_the_whole_blob_comes_again() {
-    for flavour in FLAVOURS {
-        for window in WINDOWS {
-            for kind in KINDS {
-                let no_ranges = ServerOptions { ranges: false, ..ServerOptions::of(flavour) };
-                let bed = Bed::new(no_ranges, LEN).await;
-                bed.server
-                    .script()
-                    .push(Rule::new(Fault::CutAfter(100_000)).method("GET").times(3));
-                let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
-                let label = format!("{flavour:?} {window} {kind:?}");
-                let report = trial.result.as_ref().unwrap_or_else(|e| panic!("{label}: {e:?}"));
-                if let Some(content) = &trial.content {
-                    assert!(*content == bed.bytes, "{label}");
-                }
-                assert_eq!(report.bytes, LEN as u64, "{label}");
-                assert!(report.totals.bytes_wasted >= 100_000, "{label}: {:?}", report.totals);
-            }
-        }
-    }
-}
-
-/// One shard's answer is the whole blob: the rest of the blob is not taken for the shard.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_answer_that_ignores_its_range_does_no_harm() {
-    for flavour in FLAVOURS {
-        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-        for kind in KINDS {
-            bed.server.script().clear();
-            bed.server.script().push(once(Fault::NoRangeSupport));
-            let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
-            let again = usize::from(flavour != Flavour::Http);
-            let label = format!("{flavour:?} {kind:?}");
-            trial.assert_whole(&bed, requests(flavour, 4) + again, &label);
-        }
-    }
-}
-
-/// One answer lies about the length and the others do not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lie_about_the_length_is_never_delivered() {
-    for flavour in FLAVOURS {
-        for delta in [-70_000, -5, 5, 70_000] {
-            for nth in [1, 2, 5] {
-                for kind in KINDS {
-                    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-                    let lie = Rule::new(Fault::LieAboutLength(delta)).method("GET").nth(nth);
-                    bed.server.script().push(lie);
-                    let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
-                    let label = format!("{flavour:?} {delta} {nth} {kind:?}");
-                    match &trial.result {
-                        Ok(report) => {
-                            assert_eq!(report.bytes, LEN as u64, "{label}");
-                            assert!(
-                                trial.content.as_ref().is_none_or(|c| *c == bed.bytes),
-                                "{label}"
-                            );
-                        }
-                        Err(error) => assert!(
-                            matches!(
-                                error.kind(),
-                                ErrorKind::Integrity | ErrorKind::Changed | ErrorKind::Exhausted
-                            ),
-                            "{label}: {error:?}"
-                        ),
-                    }
-                }
-            }
         }
     }
 }
@@ -436,7 +272,7 @@ async fn a_redirect_is_followed() {
         let to = Fault::Redirect(bed.server.url("/elsewhere"));
         bed.server.script().push(Rule::new(to).path(bed.path()).always());
         for kind in KINDS {
-            let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+            let trial = Trial::run(&bed, kind, &options(window)).await;
             let expected = 2 * requests(Flavour::Http, window);
             trial.assert_whole(&bed, expected, &format!("{window} {kind:?}"));
         }
@@ -451,59 +287,12 @@ async fn jitter_and_a_rate_for_each_connection_change_nothing_but_time() {
         let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(flavour) }, LEN).await;
         for window in WINDOWS {
             for kind in KINDS {
-                let trial = Trial::run(&bed, kind, &options(&bed, window)).await;
+                let trial = Trial::run(&bed, kind, &options(window)).await;
                 let label = format!("{flavour:?} {window} {kind:?}");
                 trial.assert_whole(&bed, requests(flavour, window), &label);
             }
         }
     }
-}
-
-/// Whatever is slow, the deadline ends it, with one error and in the same state as any other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deadline_bounds_everything() {
-    let faults = [
-        Fault::Stall(0),
-        Fault::Stall(5000),
-        Fault::Latency(500),
-        Fault::status_retry_after(503, "60"),
-        Fault::SlowDrip { bytes: 1, interval_ms: 5 },
-        Fault::CutAfter(0),
-    ];
-    for flavour in FLAVOURS {
-        for window in WINDOWS {
-            at_once(faults.clone(), |fault| is_late(flavour, window, fault)).await;
-        }
-    }
-}
-
-async fn is_late(flavour: Flavour, window: u32, fault: Fault) {
-    let label = format!("{flavour:?} {window} {fault:?}");
-    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-    bed.server.script().push(Rule::new(fault).method("GET").always());
-    // S3's second question is as slow.
-    bed.server.script().push(Rule::new(Fault::Latency(500)).method("HEAD").always());
-    let mut options = options(&bed, window);
-    options.retry = RetryPolicy {
-        attempts_max: 1000,
-        stall_ms_max: 60_000,
-        header_ms_max: 60_000,
-        deadline_ms: Some(100),
-        ..options.retry
-    };
-    let trial = Trial::run(&bed, Kind::File, &options).await;
-    trial.assert_fails(&bed, Kind::File, ErrorKind::Exhausted, &label);
-}
-
-/// Shards that are each in time do not make the whole in time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deadline_is_for_the_download_and_not_for_each_shard() {
-    let profile = NetworkProfile { latency_ms: 60, ..NetworkProfile::LOOPBACK };
-    let bed = Bed::new(ServerOptions { profile, ..ServerOptions::default() }, 1_000_000).await;
-    let mut options = options(&bed, 2);
-    options.retry.deadline_ms = Some(250);
-    let trial = Trial::run(&bed, Kind::File, &options).await;
-    trial.assert_fails(&bed, Kind::File, ErrorKind::Exhausted, "sixteen shards of 60 ms");
 }
 
 /// Random faults that a right client survives, by seed; a failure prints the seed.
@@ -515,7 +304,7 @@ async fn random_faults_that_pass_are_survived() {
         let kind = KINDS[usize::try_from(seed / 6).unwrap() % KINDS.len()];
         let bed = Bed::new(ServerOptions { seed, ..ServerOptions::of(flavour) }, LEN).await;
         bed.server.script().random(seed, FaultMix::recoverable(0.5));
-        let mut options = options(&bed, window);
+        let mut options = options(window);
         options.retry.attempts_max = 8;
         options.retry.seed = Some(seed);
         let trial = Trial::run(&bed, kind, &options).await;

@@ -4,8 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod change;
 mod concurrency;
+mod deadline;
 mod faults;
+mod ranges;
 mod resume;
 mod targets;
 mod trial;

@@ -39,12 +39,12 @@ impl Place {
     }
 }
 
-fn options(bed: &Bed) -> DownloadOptions {
-    DownloadOptions { durability: tidegate::Durability::None, ..bed.options() }
+fn options() -> DownloadOptions {
+    DownloadOptions { durability: tidegate::Durability::None, ..Bed::options() }
 }
 
 async fn run(bed: &Bed, place: &Place) -> tidegate::Result<Report> {
-    let options = options(bed);
+    let options = options();
     let result = within(download(&bed.location(), place.target(), &options)).await;
     within(bed.server.idle()).await;
     settle(&options).await;
@@ -58,7 +58,7 @@ async fn cancel_at(bed: &Bed, place: &Place, shard: u64, bytes: u64) -> u64 {
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard)));
     let cancel = CancellationToken::new();
-    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options(bed) };
+    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options() };
     let location = bed.location();
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
@@ -130,7 +130,7 @@ async fn cancel_first(bed: &Bed, place: &Place, bytes: u64) -> u64 {
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET"));
     let cancel = CancellationToken::new();
-    let options = DownloadOptions { cancel: cancel.clone(), window: 1, ..options(bed) };
+    let options = DownloadOptions { cancel: cancel.clone(), window: 1, ..options() };
     let location = bed.location();
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
@@ -254,7 +254,7 @@ async fn resuming_can_be_declined() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let place = Place::new();
     cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
-    let options = DownloadOptions { resume: false, ..options(&bed) };
+    let options = DownloadOptions { resume: false, ..options() };
     let report = within(download(&bed.location(), place.target(), &options)).await.unwrap();
     within(bed.server.idle()).await;
     assert_eq!((report.resumed_bytes, sent(&bed.server.log())), (0, LEN as u64));
@@ -270,7 +270,7 @@ async fn a_second_run_on_one_target_is_refused_and_harms_nothing() {
     bed.server.script().push(Rule::new(hold).method("GET"));
     let second = async {
         gate.reached(1).await;
-        let options = options(&bed);
+        let options = options();
         let error = download(&bed.location(), place.target(), &options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert!(error.to_string().contains("another run"), "{error}");
@@ -293,7 +293,7 @@ async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resume
             let rule = Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard));
             bed.server.script().push(rule);
         }
-        let options = options(&bed);
+        let options = options();
         within(async {
             let location = bed.location();
             tokio::select! {

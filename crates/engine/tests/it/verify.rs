@@ -14,8 +14,8 @@ use crate::trial::{KINDS, Kind, Trial};
 
 const LEN: usize = 300_000;
 
-fn options(bed: &Bed, window: u32) -> DownloadOptions {
-    DownloadOptions { window, durability: tidegate::Durability::None, ..bed.options() }
+fn options(window: u32) -> DownloadOptions {
+    DownloadOptions { window, durability: tidegate::Durability::None, ..Bed::options() }
 }
 
 async fn bed(options: ServerOptions, checksums: Checksums) -> Bed {
@@ -52,7 +52,7 @@ async fn what_the_remote_keeps_is_compared() {
         for window in windows {
             for kind in KINDS {
                 let bed = bed(server.clone(), Checksums::Correct).await;
-                let trial = Trial::run(&bed, kind, &options(&bed, *window)).await;
+                let trial = Trial::run(&bed, kind, &options(*window)).await;
                 let label = format!("{:?} {algorithm:?} {window} {kind:?}", server.flavour);
                 let report = trial.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
                 assert!(trial.content.is_none_or(|content| content == bed.bytes), "{label}");
@@ -70,7 +70,7 @@ async fn what_does_not_agree_with_the_remote_never_gets_the_name() {
         for window in windows {
             for kind in KINDS {
                 let bed = bed(server.clone(), Checksums::Wrong).await;
-                let trial = Trial::run(&bed, kind, &options(&bed, *window)).await;
+                let trial = Trial::run(&bed, kind, &options(*window)).await;
                 let label = format!("{:?} {algorithm:?} {window} {kind:?}", server.flavour);
                 trial.assert_fails(&bed, kind, ErrorKind::Integrity, &label);
                 let message = trial.result.unwrap_err().to_string();
@@ -84,7 +84,7 @@ async fn what_does_not_agree_with_the_remote_never_gets_the_name() {
 async fn a_composite_checksum_proves_nothing_and_the_report_says_why() {
     let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Composite { parts: 3 }).await;
     for kind in KINDS {
-        let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+        let trial = Trial::run(&bed, kind, &options(4)).await;
         let report = trial.result.unwrap();
         assert!(!report.is_verified());
         assert!(report.unverified.unwrap().contains("composite"));
@@ -94,7 +94,7 @@ async fn a_composite_checksum_proves_nothing_and_the_report_says_why() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_composed_object_of_gcs_still_has_its_crc() {
     let bed = bed(ServerOptions::of(Flavour::Gcs), Checksums::Composite { parts: 3 }).await;
-    let trial = Trial::run(&bed, Kind::File, &options(&bed, 4)).await;
+    let trial = Trial::run(&bed, Kind::File, &options(4)).await;
     assert!(trial.result.unwrap().is_verified());
 }
 
@@ -103,7 +103,7 @@ async fn a_remote_without_checksums_is_downloaded_and_the_report_says_so() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
         let bed = bed(ServerOptions::of(flavour), Checksums::None).await;
         for kind in KINDS {
-            let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+            let trial = Trial::run(&bed, kind, &options(4)).await;
             let report = trial.result.unwrap();
             assert!(!report.is_verified());
             assert!(report.unverified.unwrap().contains("no checksum"), "{flavour:?}");
@@ -124,7 +124,7 @@ async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
         bed.server.script().push(Rule::new(fault.clone()).method("HEAD").always());
         for kind in KINDS {
             bed.server.clear_log();
-            let trial = Trial::run(&bed, kind, &options(&bed, 4)).await;
+            let trial = Trial::run(&bed, kind, &options(4)).await;
             let report = trial.result.unwrap_or_else(|error| panic!("{fault:?}: {error:?}"));
             assert!(trial.content.is_none_or(|content| content == bed.bytes));
             assert!(!report.is_verified());
@@ -147,7 +147,7 @@ async fn a_busy_moment_does_not_cost_the_proof() {
     ] {
         let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Correct).await;
         bed.server.script().push(Rule::new(fault.clone()).method("HEAD").times(2));
-        let trial = Trial::run(&bed, Kind::File, &options(&bed, 4)).await;
+        let trial = Trial::run(&bed, Kind::File, &options(4)).await;
         let report = trial.result.unwrap();
         assert!(report.is_verified(), "{fault:?}: {:?}", report.unverified);
     }
@@ -173,8 +173,7 @@ async fn checksums_given_by_hand_are_proven_beside_the_remotes() {
         for kind in KINDS {
             for window in [1, 4] {
                 let expected = by_hand(&bed.bytes);
-                let options =
-                    DownloadOptions { expected: expected.clone(), ..options(&bed, window) };
+                let options = DownloadOptions { expected: expected.clone(), ..options(window) };
                 let trial = Trial::run(&bed, kind, &options).await;
                 let report = trial.result.unwrap();
                 assert!(trial.content.is_none_or(|content| content == bed.bytes));
@@ -190,7 +189,7 @@ async fn a_wrong_checksum_given_by_hand_fails_alone() {
     let bed = bed(ServerOptions::of(Flavour::Gcs), Checksums::Correct).await;
     for wrong in by_hand(&Bytes::from_static(b"something else")) {
         for kind in KINDS {
-            let options = DownloadOptions { expected: vec![wrong.clone()], ..options(&bed, 4) };
+            let options = DownloadOptions { expected: vec![wrong.clone()], ..options(4) };
             let trial = Trial::run(&bed, kind, &options).await;
             let label = format!("{wrong} {kind:?}");
             trial.assert_fails(&bed, kind, ErrorKind::Integrity, &label);
@@ -207,7 +206,7 @@ async fn an_empty_blob_is_verified_too() {
         for kind in KINDS {
             for window in [1, 4] {
                 let expected = by_hand(&bed.bytes);
-                let options = DownloadOptions { expected, ..options(&bed, window) };
+                let options = DownloadOptions { expected, ..options(window) };
                 let trial = Trial::run(&bed, kind, &options).await;
                 let report = trial.result.unwrap();
                 assert_eq!(report.bytes, 0);
@@ -243,7 +242,7 @@ async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
             for kind in KINDS {
                 for window in [1, 4] {
                     let range = Some(range.clone());
-                    let options = DownloadOptions { range, ..options(&bed, window) };
+                    let options = DownloadOptions { range, ..options(window) };
                     let trial = Trial::run(&bed, kind, &options).await;
                     let label = format!("{flavour:?} {expected:?} {kind:?} {window}");
                     let report = trial.result.unwrap_or_else(|e| panic!("{label}: {e:?}"));
@@ -264,7 +263,7 @@ async fn a_range_beyond_the_end_is_an_error_of_its_own() {
         let bed = bed(ServerOptions::of(flavour), Checksums::Correct).await;
         for kind in KINDS {
             let range = Some(ByteRange::From(LEN as u64 + 1));
-            let options = DownloadOptions { range, ..options(&bed, 4) };
+            let options = DownloadOptions { range, ..options(4) };
             let trial = Trial::run(&bed, kind, &options).await;
             trial.assert_fails(&bed, kind, ErrorKind::OutOfRange, &format!("{flavour:?}"));
             assert!(!trial.left_part);

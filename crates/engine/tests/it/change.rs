@@ -1,0 +1,111 @@
+//! A blob that changes while it is fetched, and answers that contradict each other: never mixed,
+//! never delivered as whole.
+
+use tidegate::ErrorKind;
+use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
+
+use crate::bed::Bed;
+use crate::faults::{FLAVOURS, LEN, WINDOWS, once, options, requests};
+use crate::trial::{KINDS, Kind, Trial};
+
+/// A blob that changes between two shards, while a shard is being restarted, or with what it was
+/// before still there by its version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blob_that_changes_is_never_mixed() {
+    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
+    let shorter = Blob::new(pseudo_random(LEN - 70_000, 9)).with_version(3);
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
+        for window in WINDOWS {
+            for kind in KINDS {
+                for new in [&other, &shorter] {
+                    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+                    if window == 1 {
+                        bed.server.script().push(once(Fault::CutAfter(100_000)));
+                    }
+                    bed.server
+                        .script()
+                        .push(Rule::new(Fault::ChangedVersion(new.clone())).method("GET").nth(2));
+                    let trial = Trial::run(&bed, kind, &options(window)).await;
+                    let label = format!("{flavour:?} {window} {kind:?}");
+                    trial.assert_fails(&bed, kind, ErrorKind::Changed, &label);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
+    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
+    for window in WINDOWS {
+        let options_of = ServerOptions { versioning: true, ..ServerOptions::of(Flavour::Gcs) };
+        let bed = Bed::new(options_of, LEN).await;
+        if window == 1 {
+            bed.server.script().push(once(Fault::CutAfter(100_000)));
+        }
+        let change = Rule::new(Fault::ChangedVersion(other.clone())).method("GET").nth(2);
+        bed.server.script().push(change);
+        let trial = Trial::run(&bed, Kind::File, &options(window)).await;
+        let expected = requests(Flavour::Gcs, window) + usize::from(window == 1);
+        trial.assert_whole(&bed, expected, &format!("{window}"));
+    }
+}
+
+/// A body that turns into another in its middle, with nothing in its head that shows it: only the
+/// checksum can tell, or a later request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torn_body_does_not_pass() {
+    let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
+    for flavour in FLAVOURS {
+        for window in WINDOWS {
+            for kind in KINDS {
+                if flavour == Flavour::Http && window == 1 {
+                    continue;
+                }
+                let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+                let tear = Fault::ChangeDuringBody { after: 1000, blob: other.clone() };
+                bed.server.script().push(Rule::new(tear).method("GET"));
+                let trial = Trial::run(&bed, kind, &options(window)).await;
+                let label = format!("{flavour:?} {window} {kind:?}");
+                // Whether another request comes after the change is a matter of time.
+                let error = trial.result.as_ref().map(|_| ()).unwrap_err().kind();
+                let told = matches!(error, ErrorKind::Integrity | ErrorKind::Changed);
+                assert!(told, "{label}: {error:?}");
+            }
+        }
+    }
+}
+
+/// One answer lies about the length and the others do not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lie_about_the_length_is_never_delivered() {
+    for flavour in FLAVOURS {
+        for delta in [-70_000, -5, 5, 70_000] {
+            for nth in [1, 2, 5] {
+                for kind in KINDS {
+                    let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+                    let lie = Rule::new(Fault::LieAboutLength(delta)).method("GET").nth(nth);
+                    bed.server.script().push(lie);
+                    let trial = Trial::run(&bed, kind, &options(4)).await;
+                    let label = format!("{flavour:?} {delta} {nth} {kind:?}");
+                    match &trial.result {
+                        Ok(report) => {
+                            assert_eq!(report.bytes, LEN as u64, "{label}");
+                            assert!(
+                                trial.content.as_ref().is_none_or(|c| *c == bed.bytes),
+                                "{label}"
+                            );
+                        }
+                        Err(error) => assert!(
+                            matches!(
+                                error.kind(),
+                                ErrorKind::Integrity | ErrorKind::Changed | ErrorKind::Exhausted
+                            ),
+                            "{label}: {error:?}"
+                        ),
+                    }
+                }
+            }
+        }
+    }
+}
