@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate::core::retry::{Retry, RetryDecision, RetryPolicy};
-use tidegate::core::{ChecksumAlgorithm, Coverage, RetryClass, StoredChecksum};
+use tidegate::core::{ChecksumAlgorithm, Coverage, StoredChecksum};
+use tidegate::read::{ReadStats, stat};
 use tidegate::remote::{BlobInfo, Location};
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Budget, Error, ErrorKind, Operation};
 
 use super::cp::source;
 use crate::args::StatArgs;
@@ -20,11 +19,12 @@ use crate::size;
 pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
     let asked = async {
         let location = source(&args.remote.remotes(), &args.source)?;
-        let policy = args.remote.retry();
+        let (policy, budget, stats) =
+            (args.remote.retry(), Budget::default(), ReadStats::default());
         let info = tokio::select! {
             biased;
             () = session.cancel.cancelled() => Err(cancelled(&location)),
-            info = ask(&location, &policy) => info,
+            info = stat(&location, &policy, &budget, &stats) => info,
         };
         let info = info.map_err(|error| report::without_resume(error, report::ASK_AGAIN))?;
         Ok((info, location))
@@ -38,41 +38,6 @@ pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
 
 fn cancelled(location: &Location) -> Error {
     Error::new(ErrorKind::Cancelled, Operation::Stat, location.display(), "it was cancelled")
-}
-
-/// Asks until there is an answer or the policy gives up.
-async fn ask(location: &Location, policy: &RetryPolicy) -> Result<BlobInfo> {
-    let start = Instant::now();
-    let mut retry = Retry::new(policy, Duration::ZERO);
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let limit = Duration::from_millis(policy.header_ms_max);
-        let limit = retry.remaining(start.elapsed()).map_or(limit, |left| left.min(limit));
-        let answer = tokio::time::timeout(limit, location.remote.stat(&location.blob)).await;
-        let error = match answer {
-            Ok(Ok(info)) => return Ok(info),
-            Ok(Err(error)) => error,
-            Err(_elapsed) => late(location, limit),
-        };
-        match retry.on_interruption(*error.retry(), start.elapsed()) {
-            RetryDecision::After(delay) => tokio::time::sleep(delay).await,
-            RetryDecision::GiveUp(_) if *error.retry() == RetryClass::Never => return Err(error),
-            RetryDecision::GiveUp(reason) => {
-                let shown = location.display();
-                let message = format!("gave up: {reason}");
-                return Err(Error::new(ErrorKind::Exhausted, Operation::Stat, shown, message)
-                    .after_attempts(attempts)
-                    .caused_by(error));
-            }
-        }
-    }
-}
-
-fn late(location: &Location, limit: Duration) -> Error {
-    let message = format!("no answer came within {}", report::seconds(limit.as_secs_f64()));
-    Error::new(ErrorKind::Timeout, Operation::Stat, location.display(), message)
-        .retryable(RetryClass::Now)
 }
 
 /// The JSON; absent facts are null.

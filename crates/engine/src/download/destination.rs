@@ -15,6 +15,7 @@ use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
+use crate::sink::file::Durability;
 use crate::sink::file::follow::{self, Hashing, Progress};
 use crate::sink::file::journal::{Identity, Journal};
 use crate::sink::file::part_file::PartFile;
@@ -46,7 +47,7 @@ impl Destination {
         };
         match prepared {
             Prepared::File { part, .. } => {
-                let file = Self::file(part, location, opening, checks).await?;
+                let file = Self::file(part, location, opening, checks, options.durability).await?;
                 Ok((file, Some(permit)))
             }
             Prepared::Writer { writer, name } => {
@@ -74,6 +75,7 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         checks: &Checks,
+        durability: Durability,
     ) -> Result<Self> {
         let len = opening.info.len_bytes.filter(|_| opening.range.end != u64::MAX);
         let identity = match (&opening.info.version, len, opening.partial) {
@@ -102,7 +104,7 @@ impl Destination {
             hashing = Some(thread.map_err(failed)?);
             progress = Some(follower);
         }
-        let sink = FileSink::new(part, journal, progress)?;
+        let sink = FileSink::new(part, journal, progress, durability)?;
         Ok(Self { sink: Sink::File(sink), hashing, resumable })
     }
 

@@ -3,19 +3,17 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
-use tidegate_core::retry::{Retry, RetryDecision, RetryPolicy};
-use tokio::time::{sleep, timeout};
+use tidegate_core::retry::RetryPolicy;
 
 use super::DownloadOptions;
 use super::target::{Prepared, blocking};
 use super::window::SHARE;
 use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{ReadChannel, ReadOptions};
+use crate::read::{self, ReadChannel, ReadOptions};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Journal};
@@ -317,39 +315,18 @@ async fn facts(
     }
 }
 
-/// A stat, tried again where that can help. One permit serves all attempts: whoever waited for
-/// another beside an open body could wait for ever.
+/// Facts about the blob, beside or in place of a first answer. `permit` is one that the caller
+/// holds already: whoever waited for another beside an open body could wait for ever.
 async fn stat(
     location: &Location,
     options: &DownloadOptions,
     permit: Option<RequestPermit>,
 ) -> Result<BlobInfo> {
-    let _permit = match permit {
-        Some(permit) => permit,
-        None => options.budget.request().await,
-    };
-    let limit = Duration::from_millis(options.retry.header_ms_max);
     let attempts_max = options.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
     let policy = RetryPolicy { attempts_max, ..options.retry.clone() };
-    let start = Instant::now();
-    let mut retry = Retry::new(&policy, Duration::ZERO);
-    loop {
-        options.progress.stats().request();
-        let asked = timeout(limit, location.remote.stat(&location.blob));
-        let error = match asked.await {
-            Ok(Ok(info)) => return Ok(info),
-            Ok(Err(error)) => error,
-            Err(_elapsed) => Error::new(
-                ErrorKind::Timeout,
-                Operation::Stat,
-                location.display(),
-                format!("no answer came within {} s", limit.as_secs_f64()),
-            ),
-        };
-        match retry.on_interruption(*error.retry(), start.elapsed()) {
-            RetryDecision::After(delay) => sleep(delay).await,
-            RetryDecision::GiveUp(_) => return Err(error),
-        }
-        options.progress.stats().restart();
-    }
+    let stats = options.progress.stats();
+    let Some(_permit) = permit else {
+        return read::stat(location, &policy, &options.budget, stats).await;
+    };
+    read::stat::ask(location, &policy, stats).await
 }

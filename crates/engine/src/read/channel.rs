@@ -179,7 +179,8 @@ impl ReadChannel {
             let stall = Duration::from_millis(self.policy.stall_ms_max);
             // The deadline ends an attempt that is under way, too.
             let left = self.retry.remaining(self.epoch.elapsed()).unwrap_or(stall);
-            match timeout(stall.min(left), live.body.next()).await {
+            let limit = stall.min(left);
+            match timeout(limit, live.body.next()).await {
                 Ok(Some(Ok(frame))) => {
                     if let Some(bytes) = self.take(frame) {
                         return Ok(Some(bytes));
@@ -195,7 +196,7 @@ impl ReadChannel {
                     self.interrupted(error).await?;
                 }
                 Err(_elapsed) => {
-                    let seconds = stall.as_secs_f64();
+                    let seconds = limit.as_secs_f64();
                     let error = self
                         .error(ErrorKind::Timeout, format!("no byte arrived for {seconds} s"))
                         .retryable(RetryClass::Now);

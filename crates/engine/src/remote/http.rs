@@ -203,40 +203,21 @@ impl Remote for HttpRemote {
         };
         let (head, body) = self.send(blob, &ask).await?;
         let target = shown(blob);
+        if response::may_be_the_end(&head, request) {
+            // The refusal of a range carries no version; one more request tells it.
+            let info = self.stat(blob).await?;
+            if let Some(place) = response::place_at_end(request, &info) {
+                return Ok(response::opened(&head, info, &place, Box::pin(stream::empty())));
+            }
+        }
         if !head.status.is_success() {
-            return refused(&head, request, &target);
+            let pinned = request.version.is_some();
+            return Err(response::refusal(&head, Operation::Read, &target, pinned));
         }
         let info = response::info(&head, Dialect::Http);
         let placement = response::place(&head, request, &info, &target)?;
-        Ok(Opened {
-            info,
-            start: placement.start,
-            end: placement.end,
-            whole: placement.whole,
-            waited: head.waited,
-            body: frames(body, target),
-        })
+        Ok(response::opened(&head, info, &placement, frames(body, target)))
     }
-}
-
-/// An empty blob refuses every range; that is an answer, not a failure.
-fn refused(head: &ResponseHead, request: &OpenRequest, target: &str) -> Result<Opened> {
-    let pinned = request.version.is_some();
-    if head.status == StatusCode::RANGE_NOT_SATISFIABLE
-        && response::unsatisfied_len(head) == Some(0)
-        && request.range.resolve(0).is_ok()
-    {
-        let info = BlobInfo { len_bytes: Some(0), ..response::info(head, Dialect::Http) };
-        return Ok(Opened {
-            info,
-            start: 0,
-            end: Some(0),
-            whole: false,
-            waited: head.waited,
-            body: Box::pin(stream::empty()),
-        });
-    }
-    Err(response::refusal(head, Operation::Read, target, pinned))
 }
 
 fn frames(body: Incoming, target: String) -> Body {

@@ -202,17 +202,21 @@ impl Remote for ObjectRemote {
             (Some(head), Ok(result)) => {
                 let info = response::info(&head, self.dialect);
                 let placement = response::place(&head, request, &info, &target)?;
-                Ok(opened(&head, info, &placement, frames(result, target)))
+                Ok(response::opened(&head, info, &placement, frames(result, target)))
             }
             (Some(head), Err(_)) if head.status == StatusCode::OK => {
                 // The server ignored the range, and object_store dropped the body for it.
                 self.open_whole(blob, request).await
             }
-            (Some(head), Err(_)) if is_empty_blob(&head, request) => {
+            (Some(head), Err(error)) if response::may_be_the_end(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
                 let info = self.stat(blob).await?;
-                let placement = response::Placement { start: 0, end: Some(0), whole: false };
-                Ok(opened(&head, info, &placement, Box::pin(stream::empty())))
+                match response::place_at_end(request, &info) {
+                    Some(place) => {
+                        Ok(response::opened(&head, info, &place, Box::pin(stream::empty())))
+                    }
+                    None => Err(self.failure(blob, Operation::Read, Some(&head), pinned, error)),
+                }
             }
             (Some(head), Err(error)) if head.status.is_success() => {
                 let info = response::info(&head, self.dialect);
@@ -253,7 +257,7 @@ impl ObjectRemote {
             (Some(head), Ok(result)) => {
                 let info = response::info(&head, self.dialect);
                 let placement = response::place(&head, &request, &info, &target)?;
-                Ok(opened(&head, info, &placement, frames(result, target)))
+                Ok(response::opened(&head, info, &placement, frames(result, target)))
             }
             (head, Err(error)) => {
                 let pinned = version.is_some();
@@ -274,7 +278,7 @@ impl ObjectRemote {
         let Some(head) = head else { return Err(headless(target, Operation::Read)) };
         let info = response::info(&head, self.dialect);
         let placement = response::place(&head, request, &info, &target)?;
-        Ok(opened(&head, info, &placement, frames(result, target)))
+        Ok(response::opened(&head, info, &placement, frames(result, target)))
     }
 }
 
@@ -287,28 +291,6 @@ fn fewer(placement: &response::Placement, request: &OpenRequest) -> Option<ByteR
     let given = placement.start..placement.end.filter(|_| !placement.whole)?;
     let given = ByteRange::Bounded(given);
     (given != request.range).then_some(given)
-}
-
-fn is_empty_blob(head: &ResponseHead, request: &OpenRequest) -> bool {
-    head.status == StatusCode::RANGE_NOT_SATISFIABLE
-        && matches!(response::unsatisfied_len(head), Some(0) | None)
-        && request.range.resolve(0).is_ok()
-}
-
-fn opened(
-    head: &ResponseHead,
-    info: BlobInfo,
-    placement: &response::Placement,
-    body: Body,
-) -> Opened {
-    Opened {
-        info,
-        start: placement.start,
-        end: placement.end,
-        whole: placement.whole,
-        waited: head.waited,
-        body,
-    }
 }
 
 fn frames(result: GetResult, target: String) -> Body {

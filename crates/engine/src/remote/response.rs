@@ -5,6 +5,7 @@
 //! references of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage for their
 //! headers.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
@@ -12,7 +13,7 @@ use tidegate_core::checksum::{ChecksumError, StoredChecksum, headers};
 use tidegate_core::range::{ByteRange, ContentRange};
 use tidegate_core::retry::RetryClass;
 
-use super::{BlobInfo, OpenRequest, Version};
+use super::{BlobInfo, Body, OpenRequest, Opened, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::ResponseHead;
 
@@ -187,12 +188,49 @@ pub(super) fn place(
     Ok(Placement { start: range.start, end: Some(range.end), whole: false })
 }
 
+/// An answer whose bytes belong to `placement`.
+pub(super) fn opened(
+    head: &ResponseHead,
+    info: BlobInfo,
+    placement: &Placement,
+    body: Body,
+) -> Opened {
+    Opened {
+        info,
+        start: placement.start,
+        end: placement.end,
+        whole: placement.whole,
+        waited: head.waited,
+        body,
+    }
+}
+
 /// The length that a refused range tells, from its `Content-Range: bytes */n`.
 pub(super) fn unsatisfied_len(head: &ResponseHead) -> Option<u64> {
     match ContentRange::parse(head.text("content-range")?) {
         Ok(ContentRange::Unsatisfied { total }) => total,
         _ => None,
     }
+}
+
+/// Whether a range may have been refused only because it begins at the very end, as every range of
+/// an empty blob does: that is an answer, not a failure. The blob's length is still to be looked
+/// at, since a refusal need not tell it.
+pub(super) fn may_be_the_end(head: &ResponseHead, request: &OpenRequest) -> bool {
+    let len = unsatisfied_len(head).unwrap_or(0);
+    head.status == StatusCode::RANGE_NOT_SATISFIABLE && ends(request, len).is_some()
+}
+
+/// The end of a blob of `len` bytes, if that is where the range begins.
+fn ends(request: &OpenRequest, len: u64) -> Option<u64> {
+    request.range.resolve(len).ok().filter(Range::is_empty).map(|range| range.end)
+}
+
+/// Where the bytes of a refused range belong, none that they are: at the end of the blob that
+/// `info` describes, if that is where the range begins.
+pub(super) fn place_at_end(request: &OpenRequest, info: &BlobInfo) -> Option<Placement> {
+    let end = ends(request, info.len_bytes?)?;
+    Some(Placement { start: end, end: Some(end), whole: false })
 }
 
 /// The error that a status other than success means. `pinned` says that the request named a

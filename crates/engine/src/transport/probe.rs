@@ -41,6 +41,7 @@ impl Probe {
         self.lock().sent = true;
     }
 
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     /// Whether the request was ever sent: where it was not, what failed came before it, such as
     /// finding credentials.
     pub(crate) fn was_sent(&self) -> bool {

@@ -72,6 +72,20 @@ fn retry_after_is_read_as_seconds_and_as_a_date() {
 }
 
 #[test]
+fn a_range_refused_at_the_very_end_is_an_answer() {
+    let refused = |content_range| head(416, &[("content-range", content_range)]);
+    let at = |start| request(ByteRange::From(start), None);
+    let of = |len| BlobInfo { len_bytes: Some(len), ..BlobInfo::default() };
+    assert!(may_be_the_end(&refused("bytes */5"), &at(5)));
+    assert!(may_be_the_end(&refused("bytes */0"), &at(0)));
+    assert!(!may_be_the_end(&refused("bytes */5"), &at(6)));
+    assert!(!may_be_the_end(&refused("bytes */5"), &at(4)));
+    assert!(may_be_the_end(&head(416, &[]), &at(0)), "to be looked at");
+    assert!(place_at_end(&at(0), &of(5)).is_none());
+    assert_eq!(place_at_end(&at(5), &of(5)).map(|place| place.start), Some(5));
+}
+
+#[test]
 fn statuses_mean_what_a_user_would_say() {
     let kind = |status| refusal(&head(status, &[]), Operation::Read, "blob", true).kind();
     assert_eq!(kind(404), ErrorKind::NotFound);

@@ -7,12 +7,14 @@
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
 //! | [`journal`] | what a part file remembers of itself, behind its data |
 //! | [`writer`] | the thread that writes |
+//! | [`writeback`] | beginning early with what a sync would wait for |
 //! | [`follow`] | hashing what has been written, in order, beside the transfer |
 
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;
 pub(crate) mod target;
+mod writeback;
 pub(crate) mod writer;
 
 pub use part_file::Durability;

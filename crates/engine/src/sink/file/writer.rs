@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 use super::super::Batch;
-use super::PartFile;
 use super::follow::Progress;
 use super::journal::Journal;
 use super::target::storage_error;
+use super::{Durability, PartFile, writeback};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// Batches that may wait to be written. Measured: with fewer the thread runs dry between shards'
@@ -40,6 +40,8 @@ struct Shared {
     failure: OnceLock<(io::ErrorKind, String)>,
     progress: Option<Arc<Progress>>,
     journal: Mutex<Option<Journal>>,
+    // The file will be synced: begins to write each batch to the disk at once.
+    synced: bool,
 }
 
 impl FileSink {
@@ -48,6 +50,7 @@ impl FileSink {
         part: PartFile,
         journal: Option<Journal>,
         progress: Option<Arc<Progress>>,
+        durability: Durability,
     ) -> Result<Self> {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
         let shared = Arc::new(Shared {
@@ -55,6 +58,7 @@ impl FileSink {
             failure: OnceLock::new(),
             progress,
             journal: Mutex::new(journal),
+            synced: durability != Durability::None,
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -120,6 +124,9 @@ fn run(part: PartFile, mut queue: mpsc::Receiver<Batch>, shared: &Shared) -> Par
 
 fn write(part: &PartFile, batch: &Batch, shared: &Shared) -> io::Result<()> {
     write_all(&part.file, &batch.frames, batch.offset)?;
+    if shared.synced {
+        writeback::start(&part.file, batch.offset..batch.offset + batch.len());
+    }
     if let Some(mark) = batch.mark
         && let Some(journal) =
             shared.journal.lock().unwrap_or_else(PoisonError::into_inner).as_mut()

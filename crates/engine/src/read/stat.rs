@@ -1,0 +1,74 @@
+//! Facts about a blob, asked for until there is an answer or the policy gives up.
+
+use std::time::{Duration, Instant};
+
+use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+use tokio::time::{sleep, timeout};
+
+use super::ReadStats;
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{BlobInfo, Location};
+
+/// Facts about a blob: one request where nothing goes wrong. Cancel-safe.
+///
+/// # Errors
+///
+/// What the remote says (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
+/// its source.
+pub async fn stat(
+    location: &Location,
+    policy: &RetryPolicy,
+    budget: &Budget,
+    stats: &ReadStats,
+) -> Result<BlobInfo> {
+    // One permit serves all attempts.
+    let _permit = budget.request().await;
+    ask(location, policy, stats).await
+}
+
+/// As [`stat`], by someone who holds a permit: whoever waited for another beside an open body
+/// could wait for ever.
+pub(crate) async fn ask(
+    location: &Location,
+    policy: &RetryPolicy,
+    stats: &ReadStats,
+) -> Result<BlobInfo> {
+    let start = Instant::now();
+    let mut retry = Retry::new(policy, Duration::ZERO);
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        stats.request();
+        let limit = Duration::from_millis(policy.header_ms_max);
+        let limit = retry.remaining(start.elapsed()).map_or(limit, |left| left.min(limit));
+        let asked = timeout(limit, location.remote.stat(&location.blob)).await;
+        let error = match asked {
+            Ok(Ok(info)) => return Ok(info),
+            Ok(Err(error)) => error,
+            Err(_elapsed) => late(location, limit),
+        };
+        match retry.on_interruption(*error.retry(), start.elapsed()) {
+            RetryDecision::After(delay) => sleep(delay).await,
+            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
+            RetryDecision::GiveUp(reason) => {
+                let message = format!("gave up: {reason}");
+                return Err(Error::new(
+                    ErrorKind::Exhausted,
+                    Operation::Stat,
+                    location.display(),
+                    message,
+                )
+                .after_attempts(attempts)
+                .caused_by(error));
+            }
+        }
+        stats.restart();
+    }
+}
+
+fn late(location: &Location, limit: Duration) -> Error {
+    let message = format!("no answer came within {} s", limit.as_secs_f64());
+    Error::new(ErrorKind::Timeout, Operation::Stat, location.display(), message)
+        .retryable(RetryClass::Now)
+}
