@@ -8,14 +8,14 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`options`] | what the caller chooses |
-//! | [`opening`] | the first answer, and what an earlier run left |
-//! | [`checks`] | which checksums are computed, and what they prove |
-//! | [`window`] | how many shards are in flight, and which |
-//! | [`destination`] | the sink, from its making to the finished file |
-//! | [`piece`] | who owns which byte when shards are split and raced |
-//! | [`shard`] | one reader's way from the network to the sink |
-//! | [`progress`], [`report`] | what is shown while it runs, and at the end |
+//! | `options` | what the caller chooses |
+//! | `opening` | the first answer, and what an earlier run left |
+//! | `checks` | which checksums are computed, and what they prove |
+//! | `window` | how many shards are in flight, and which |
+//! | `destination` | the sink, from its making to the finished file |
+//! | `piece` | who owns which byte when shards are split and raced |
+//! | `shard` | one reader's way from the network to the sink |
+//! | `progress`, `report` | what is shown while it runs, and at the end |
 //!
 //! [`ReadChannel`]: crate::read::ReadChannel
 

@@ -102,10 +102,18 @@ async fn begin(
             )
             .caused_by(error)
         })?,
+        None if channel.ignores_ranges() => {
+            // The first shard's end was a guess; only what the caller asked for ends the read.
+            channel.set_end(match &wanted {
+                ByteRange::Bounded(range) => Some(range.end),
+                _ => None,
+            });
+            channel.position()..u64::MAX
+        }
         None => channel.position()..channel.end().unwrap_or(u64::MAX),
     };
-    if single || options.window <= 1 {
-        channel.set_end(Some(range.end).filter(|end| *end != u64::MAX));
+    if (single || options.window <= 1) && range.end != u64::MAX {
+        channel.set_end(Some(range.end));
     }
     let partial = options.range.is_some();
     Ok(Opening {

@@ -72,6 +72,8 @@ pub struct ReadChannel {
 struct Live {
     body: Body,
     position: u64,
+    // The answer tells neither its length nor the blob's: where it ends, the blob does.
+    endless: bool,
     _permit: RequestPermit,
 }
 
@@ -187,7 +189,7 @@ impl ReadChannel {
                     }
                 }
                 Ok(Some(Err(error))) => self.interrupted(error).await?,
-                Ok(None) if self.end.is_none() => self.done = true,
+                Ok(None) if self.live.as_ref().is_some_and(|live| live.endless) => self.done = true,
                 Ok(None) if self.end.is_some_and(|end| self.next >= end) => {}
                 Ok(None) => {
                     let error = self
@@ -310,7 +312,12 @@ impl ReadChannel {
             self.info = Some(opened.info.clone());
         }
         self.waited = opened.waited;
-        self.live = Some(Live { body: opened.body, position: opened.start, _permit: permit });
+        self.live = Some(Live {
+            body: opened.body,
+            position: opened.start,
+            endless: opened.end.is_none() && opened.info.len_bytes.is_none(),
+            _permit: permit,
+        });
         Ok(())
     }
 

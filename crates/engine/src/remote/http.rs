@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use http::{Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -206,8 +206,8 @@ impl Remote for HttpRemote {
         if response::may_be_the_end(&head, request) {
             // The refusal of a range carries no version; one more request tells it.
             let info = self.stat(blob).await?;
-            if let Some(place) = response::place_at_end(request, &info) {
-                return Ok(response::opened(&head, info, &place, Box::pin(stream::empty())));
+            if let Some(opened) = response::at_the_end(&head, request, info) {
+                return Ok(opened);
             }
         }
         if !head.status.is_success() {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use http::StatusCode;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
@@ -194,6 +194,10 @@ impl Remote for ObjectRemote {
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        #[cfg(feature = "azure")]
+        if let (Dialect::Azure, ByteRange::Last(count)) = (self.dialect, &request.range) {
+            return self.open_last(blob, *count, request).await;
+        }
         let target = self.target(blob);
         let pinned = request.version.is_some();
         let options = get_options(&request.range, request.version.as_ref());
@@ -211,12 +215,8 @@ impl Remote for ObjectRemote {
             (Some(head), Err(error)) if response::may_be_the_end(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
                 let info = self.stat(blob).await?;
-                match response::place_at_end(request, &info) {
-                    Some(place) => {
-                        Ok(response::opened(&head, info, &place, Box::pin(stream::empty())))
-                    }
-                    None => Err(self.failure(blob, Operation::Read, Some(&head), pinned, error)),
-                }
+                response::at_the_end(&head, request, info)
+                    .ok_or_else(|| self.failure(blob, Operation::Read, Some(&head), pinned, error))
             }
             (Some(head), Err(error)) if head.status.is_success() => {
                 let info = response::info(&head, self.dialect);
@@ -241,6 +241,23 @@ impl Remote for ObjectRemote {
 }
 
 impl ObjectRemote {
+    /// Azure has no suffix ranges: the length is asked for first, and the range is then pinned to
+    /// the version that had it.
+    #[cfg(feature = "azure")]
+    async fn open_last(&self, blob: &str, count: u64, request: &OpenRequest) -> Result<Opened> {
+        let info = self.stat(blob).await?;
+        let len = info.len_bytes.unwrap_or(0);
+        let range = ByteRange::Bounded(len.saturating_sub(count)..len);
+        if range.is_empty() {
+            let head = ResponseHead::default();
+            let at_end = OpenRequest { range: ByteRange::From(len), version: None };
+            return response::at_the_end(&head, &at_end, info)
+                .ok_or_else(|| headless(self.target(blob), Operation::Read));
+        }
+        let version = request.version.clone().or(info.version);
+        self.open(blob, &OpenRequest { range, version }).await
+    }
+
     /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but `object_store`
     /// drops the body of such an answer; so what the server gives is what it is asked for.
     async fn open_part(

@@ -226,11 +226,17 @@ fn ends(request: &OpenRequest, len: u64) -> Option<u64> {
     request.range.resolve(len).ok().filter(Range::is_empty).map(|range| range.end)
 }
 
-/// Where the bytes of a refused range belong, none that they are: at the end of the blob that
-/// `info` describes, if that is where the range begins.
-pub(super) fn place_at_end(request: &OpenRequest, info: &BlobInfo) -> Option<Placement> {
+/// The answer that a refused range comes to, if the blob that `info` describes ends where the range
+/// begins: no bytes.
+pub(super) fn at_the_end(
+    head: &ResponseHead,
+    request: &OpenRequest,
+    mut info: BlobInfo,
+) -> Option<Opened> {
+    info.len_bytes = info.len_bytes.or_else(|| unsatisfied_len(head));
     let end = ends(request, info.len_bytes?)?;
-    Some(Placement { start: end, end: Some(end), whole: false })
+    let placement = Placement { start: end, end: Some(end), whole: false };
+    Some(opened(head, info, &placement, Box::pin(futures_util::stream::empty())))
 }
 
 /// The error that a status other than success means. `pinned` says that the request named a

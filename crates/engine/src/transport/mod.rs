@@ -13,7 +13,7 @@
 //! autotuning off and is capped by `rmem_max` (some 200 KiB), which loses on long links.
 //!
 //! `object_store` uses the same client through its `HttpConnector`; what its errors and results
-//! hide of a response is handed up in a [`Probe`].
+//! hide of a response is handed up in a `Probe`.
 
 mod connect;
 mod failure;

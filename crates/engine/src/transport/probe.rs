@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 
 /// The head of one response.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

@@ -15,7 +15,7 @@ use tidegate_testkit::{
 use tokio::task::JoinSet;
 
 use crate::bed::{Bed, Collect, SHARD_BYTES};
-use crate::trial::{KINDS, Kind, settle, within};
+use crate::trial::{KINDS, Kind, Trial, settle, within};
 
 const MIB: u64 = 1 << 20;
 
@@ -253,6 +253,38 @@ async fn a_last_shard_that_stalls_is_raced() {
             assert_eq!(report.bytes, 300_000);
             settle(&options).await;
         }
+    }
+}
+
+/// The first reader wakes up when the second has brought some of what it was to bring: each byte
+/// counts once, whoever brings it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_readers_of_a_race_may_bring_the_same_bytes() {
+    for kind in [Kind::File, Kind::Writer, Kind::Memory] {
+        let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 300_000).await;
+        let (first, second) = (Gate::new(), Gate::new());
+        let last = 4 * SHARD_BYTES;
+        for (start, bytes, gate) in [(last, 1000, &first), (last + 1000, 5000, &second)] {
+            let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
+            let rule = Rule::new(hold).method("GET").range(RangeMatch::StartsAt(start));
+            bed.server.script().push(rule);
+        }
+        let options = patient(Bed::options());
+        let progress = Arc::clone(&options.progress);
+        let overtake = async {
+            second.reached(1).await;
+            while progress.snapshot().done_bytes < last + 6000 {
+                tokio::task::yield_now().await;
+            }
+            first.open();
+            while progress.snapshot().done_bytes < 300_000 {
+                tokio::task::yield_now().await;
+            }
+            second.open();
+        };
+        let (trial, ()) =
+            within(async { tokio::join!(Trial::run(&bed, kind, &options), overtake) }).await;
+        trial.assert_whole(&bed, 6, &format!("{kind:?}"));
     }
 }
 

@@ -1,7 +1,9 @@
 //! Every remote into every target, whole and verified.
 
-use tidegate::download::Target;
-use tidegate_testkit::{Flavour, ServerOptions};
+use tidegate::ErrorKind;
+use tidegate::core::ByteRange;
+use tidegate::download::{DownloadOptions, Target, download};
+use tidegate_testkit::{EtagStyle, Flavour, Framing, ServerOptions};
 
 use crate::bed::{Bed, Collect};
 
@@ -76,5 +78,46 @@ async fn a_blob_below_one_shard_takes_one_request_and_others_no_stat() {
         assert_eq!(bed.server.requests(), requests, "{flavour:?} {len}");
         assert_eq!(report.totals.requests, requests as u64);
         assert_eq!(report.totals.restarts, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_without_a_length_is_fetched_to_its_end() {
+    for framing in [Framing::Chunked, Framing::UntilClose] {
+        for (etag, last_modified) in [(EtagStyle::None, false), (EtagStyle::Strong, true)] {
+            for len in LENS {
+                let options =
+                    ServerOptions { framing, etag, last_modified, ..ServerOptions::default() };
+                let bed = Bed::new(options, len).await;
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("target");
+                bed.fetch(Target::File(path.clone())).await.unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), bed.bytes, "{framing:?} {len}");
+                let collect = Collect::default();
+                bed.fetch(collect.target()).await.unwrap();
+                assert_eq!(collect.bytes(), bed.bytes, "{framing:?} {etag:?} {len}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_bytes_and_a_range_at_the_very_end_are_had_from_every_remote() {
+    for flavour in FLAVOURS {
+        let bed = Bed::new(ServerOptions::of(flavour), 200_000).await;
+        for (range, expected) in [
+            (ByteRange::last(5), &bed.bytes[199_995..]),
+            (ByteRange::last(1_000_000), &bed.bytes[..]),
+            (ByteRange::From(200_000), &[]),
+            (ByteRange::From(100_000), &bed.bytes[100_000..]),
+        ] {
+            let collect = Collect::default();
+            let options = DownloadOptions { range: Some(range.clone()), ..Bed::options() };
+            download(&bed.location(), collect.target(), &options).await.unwrap();
+            assert_eq!(collect.bytes(), expected, "{flavour:?} {range}");
+        }
+        let options = DownloadOptions { range: Some(ByteRange::From(200_001)), ..Bed::options() };
+        let error = download(&bed.location(), Target::Discard, &options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{flavour:?}");
     }
 }
