@@ -34,7 +34,8 @@ pub enum ErrorKind {
     Timeout,
     /// The connection could not be made, broke, or carried something that is not HTTP.
     Transport,
-    /// The remote answered with a failure of its own (5xx).
+    /// The remote answered with a failure of its own (5xx), or refuses the request for a reason
+    /// that has no kind here.
     Remote,
     /// Attempts without progress were used up, or the deadline passed; the last one is the source.
     Exhausted,

@@ -30,6 +30,10 @@ mod shard;
 mod target;
 mod window;
 
+#[cfg(all(test, feature = "gcs"))]
+#[expect(clippy::unwrap_used, reason = "what sets a test up may panic, too")]
+mod tests;
+
 pub use options::{DownloadOptions, Target};
 pub use progress::{Progress, Snapshot};
 pub use report::Report;

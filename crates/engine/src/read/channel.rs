@@ -312,6 +312,7 @@ impl ReadChannel {
             self.info = Some(opened.info.clone());
         }
         self.waited = opened.waited;
+        self.stats.more_requests(opened.requests.saturating_sub(1));
         self.live = Some(Live {
             body: opened.body,
             position: opened.start,

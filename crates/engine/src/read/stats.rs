@@ -30,6 +30,11 @@ impl ReadStats {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Requests that an answer took besides the one that was counted when it was asked for.
+    pub(crate) fn more_requests(&self, count: u32) {
+        self.requests.fetch_add(u64::from(count), Ordering::Relaxed);
+    }
+
     pub(crate) fn restart(&self) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }

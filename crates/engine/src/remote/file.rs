@@ -61,6 +61,7 @@ impl Remote for FileRemote {
             end: Some(range.end),
             whole: false,
             waited: Duration::ZERO,
+            requests: 1,
             body: reader.into_body(),
         })
     }

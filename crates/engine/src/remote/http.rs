@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Probe, ResponseHead, Transport, classify};
 
 /// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
-const REDIRECTS_MAX: usize = 10;
+const REDIRECTS_MAX: u32 = 10;
 
 const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
@@ -51,7 +51,7 @@ impl HttpRemote {
             .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
         let mut basic = take_user_info(&mut url);
         let mut waited = Duration::ZERO;
-        for _ in 0..=REDIRECTS_MAX {
+        for requests in 1..=REDIRECTS_MAX + 1 {
             let probe = Probe::default();
             let request = build(&url, ask, basic.as_deref(), probe.clone())?;
             let answer = self.transport.send(request).await;
@@ -71,6 +71,7 @@ impl HttpRemote {
             let Some(mut head) = probe.take() else { continue };
             waited += head.waited;
             head.waited = waited;
+            head.requests = requests;
             if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
                 return Ok((head, body));
             }
@@ -207,7 +208,7 @@ impl Remote for HttpRemote {
             // The refusal of a range carries no version; one more request tells it.
             let info = self.stat(blob).await?;
             if let Some(opened) = response::at_the_end(&head, request, info) {
-                return Ok(opened);
+                return Ok(opened.after_one_more());
             }
         }
         if !head.status.is_success() {

@@ -85,8 +85,19 @@ pub struct Opened {
     pub whole: bool,
     /// From asking until the head of the answer.
     pub waited: Duration,
+    /// Requests that it took: redirects, and what the remote had to look up, count too.
+    pub requests: u32,
     /// The bytes.
     pub body: Body,
+}
+
+impl Opened {
+    /// Counts a request that led to this answer.
+    #[cfg(feature = "_transport")]
+    fn after_one_more(mut self) -> Self {
+        self.requests += 1;
+        self
+    }
 }
 
 impl fmt::Debug for Opened {

@@ -210,12 +210,13 @@ impl Remote for ObjectRemote {
             }
             (Some(head), Err(_)) if head.status == StatusCode::OK => {
                 // The server ignored the range, and object_store dropped the body for it.
-                self.open_whole(blob, request).await
+                self.open_whole(blob, request).await.map(Opened::after_one_more)
             }
             (Some(head), Err(error)) if response::may_be_the_end(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
                 let info = self.stat(blob).await?;
                 response::at_the_end(&head, request, info)
+                    .map(Opened::after_one_more)
                     .ok_or_else(|| self.failure(blob, Operation::Read, Some(&head), pinned, error))
             }
             (Some(head), Err(error)) if head.status.is_success() => {
@@ -223,7 +224,10 @@ impl Remote for ObjectRemote {
                 // Says what contradicts what, where that is what object_store stumbled over.
                 let placement = response::place(&head, request, &info, &target)?;
                 match fewer(&placement, request) {
-                    Some(given) => self.open_part(blob, given, request.version.as_ref()).await,
+                    Some(given) => self
+                        .open_part(blob, given, request.version.as_ref())
+                        .await
+                        .map(Opened::after_one_more),
                     None => Err(self.failure(blob, Operation::Read, Some(&head), pinned, error)),
                 }
             }
@@ -249,13 +253,13 @@ impl ObjectRemote {
         let len = info.len_bytes.unwrap_or(0);
         let range = ByteRange::Bounded(len.saturating_sub(count)..len);
         if range.is_empty() {
-            let head = ResponseHead::default();
+            let head = ResponseHead { requests: 1, ..ResponseHead::default() };
             let at_end = OpenRequest { range: ByteRange::From(len), version: None };
             return response::at_the_end(&head, &at_end, info)
                 .ok_or_else(|| headless(self.target(blob), Operation::Read));
         }
         let version = request.version.clone().or(info.version);
-        self.open(blob, &OpenRequest { range, version }).await
+        self.open(blob, &OpenRequest { range, version }).await.map(Opened::after_one_more)
     }
 
     /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but `object_store`

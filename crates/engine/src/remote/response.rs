@@ -151,6 +151,10 @@ pub(super) fn place(
             format!("expected {wanted}, got {given}"),
         ));
     }
+    if !matches!(head.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
+        let message = format!("expected the blob's bytes, got {}", head.status);
+        return Err(Error::new(ErrorKind::Integrity, Operation::Read, target, message));
+    }
     if head.status != StatusCode::PARTIAL_CONTENT {
         if request.version.is_some() && info.version.is_none() {
             return Err(Error::new(
@@ -201,6 +205,7 @@ pub(super) fn opened(
         end: placement.end,
         whole: placement.whole,
         waited: head.waited,
+        requests: head.requests,
         body,
     }
 }
@@ -259,7 +264,7 @@ pub(super) fn refusal(
         408 | 425 => (ErrorKind::Timeout, format!("the remote gave up waiting ({status})")),
         500..=599 => (ErrorKind::Remote, format!("the remote failed ({status})")),
         300..=399 => (ErrorKind::Unsupported, format!("the remote redirects elsewhere ({status})")),
-        _ => (ErrorKind::Invalid, format!("the remote refuses the request ({status})")),
+        _ => (ErrorKind::Remote, format!("the remote refuses the request ({status})")),
     };
     let error = Error::new(kind, operation, target, message).retryable(retry_class(head));
     match kind {

@@ -107,6 +107,7 @@ impl Transport {
                 status: response.status(),
                 headers: response.headers().clone(),
                 waited: start.elapsed(),
+                requests: 1,
             });
         }
         Ok(response)

@@ -16,6 +16,8 @@ pub(crate) struct ResponseHead {
     pub(crate) headers: HeaderMap,
     /// From sending the request until the head was there.
     pub(crate) waited: Duration,
+    /// Requests that led to it: one, and one more for each redirect.
+    pub(crate) requests: u32,
 }
 
 impl ResponseHead {

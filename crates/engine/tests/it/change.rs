@@ -52,16 +52,14 @@ async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
 }
 
 /// A body that turns into another in its middle, with nothing in its head that shows it: only the
-/// checksum can tell, or a later request.
+/// checksum can tell, or a later request. Without a checksum, as over plain HTTP here, nobody can
+/// where no request comes after the change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_torn_body_does_not_pass() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
-    for flavour in FLAVOURS {
+    for flavour in [Flavour::Gcs, Flavour::S3] {
         for window in WINDOWS {
             for kind in KINDS {
-                if flavour == Flavour::Http && window == 1 {
-                    continue;
-                }
                 let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
                 let tear = Fault::ChangeDuringBody { after: 1000, blob: other.clone() };
                 bed.server.script().push(Rule::new(tear).method("GET"));

@@ -16,6 +16,7 @@ fn head(status: u16, headers: &[(&str, &str)]) -> ResponseHead {
         status: StatusCode::from_u16(status).unwrap(),
         headers: map,
         waited: Duration::ZERO,
+        requests: 1,
     }
 }
 
@@ -96,6 +97,10 @@ fn statuses_mean_what_a_user_would_say() {
     assert_eq!(kind(416), ErrorKind::OutOfRange);
     assert_eq!(kind(429), ErrorKind::Throttled);
     assert_eq!(kind(503), ErrorKind::Remote);
+    assert_eq!(kind(400), ErrorKind::Remote);
+    let nothing = head(204, &[]);
+    let error = placed(&nothing, &request(ByteRange::All, None)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity);
     let throttled = refusal(&head(429, &[("retry-after", "3")]), Operation::Read, "blob", false);
     assert_eq!(*throttled.retry(), RetryClass::After(Duration::from_secs(3)));
 }

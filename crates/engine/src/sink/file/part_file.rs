@@ -105,8 +105,9 @@ impl PartFile {
         }
     }
 
-    /// Gives the finished file its name, in place of what had it. Until the rename, a failure or a
-    /// crash leaves the old target and a part file that can be resumed.
+    /// Gives the finished file its name, in place of what had it. A failure or a crash before that
+    /// leaves the old target, and a part file that can be resumed until its journal is cut off,
+    /// which is the last step but the rename.
     pub(crate) fn commit(self, len: u64, durability: Durability) -> Result<()> {
         let failed = |error| storage_error(Operation::Commit, &self.target.display(), error);
         if durability != Durability::None {
