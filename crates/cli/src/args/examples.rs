@@ -96,7 +96,7 @@ Examples:
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish
   tidegate completions powershell >> $PROFILE
   source <(tidegate completions bash)
-          for this session only";
+          for this shell only";
 
 pub(super) const MAN: &str = "\
 Examples:

@@ -22,6 +22,9 @@ pub struct Report {
     pub elapsed: Duration,
     /// Requests, restarts and wasted bytes.
     pub totals: ReadTotals,
+    /// The most bytes of the budget that were held at once, by all transfers that share it, up to
+    /// the end of this one.
+    pub held_bytes_peak: u64,
     /// What the remote said of the blob.
     pub info: BlobInfo,
     /// Checksums computed of the bytes delivered.
@@ -54,6 +57,7 @@ pub(super) fn report(transfer: Transfer, options: &DownloadOptions, elapsed: Dur
         resumed_bytes: transfer.resumed_bytes,
         elapsed,
         totals: options.progress.stats().totals(),
+        held_bytes_peak: options.budget.held_bytes_peak(),
         info: transfer.info,
         checksums: transfer.proof.computed,
         verified: transfer.proof.verified,
