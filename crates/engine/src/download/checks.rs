@@ -17,7 +17,9 @@ pub(super) struct Checks {
     pub(super) crc: CrcAlgorithm,
     /// What is computed in order besides.
     pub(super) hashes: Vec<ChecksumAlgorithm>,
+    // Those given by hand first, then the remote's.
     expected: Vec<Checksum>,
+    by_hand: usize,
     unverified: Option<String>,
 }
 
@@ -62,7 +64,7 @@ impl Checks {
             }
         }
         let unverified = expected.is_empty().then(|| lookup.unwrap_or_else(|| why_none(info)));
-        Ok(Self { crc, hashes, expected, unverified })
+        Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), unverified })
     }
 
     /// For a part of a blob, of which nothing can be proven.
@@ -71,6 +73,7 @@ impl Checks {
             crc: CrcAlgorithm::Crc32c,
             hashes: Vec::new(),
             expected: Vec::new(),
+            by_hand: 0,
             unverified: Some(reason.to_owned()),
         }
     }
@@ -82,18 +85,20 @@ impl Checks {
     /// Compares what was computed with what is expected of `target`.
     pub(super) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
         let mut verified = Vec::new();
-        for expected in &self.expected {
+        for (index, expected) in self.expected.iter().enumerate() {
             let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
             match actual {
                 Some(actual) if actual == expected => verified.push(expected.clone()),
                 actual => {
                     let got = actual.map_or("nothing".to_owned(), ToString::to_string);
-                    return Err(Error::new(
-                        ErrorKind::Integrity,
-                        Operation::Verify,
-                        target,
-                        format!("expected {expected}, got {got}"),
-                    ));
+                    let message = format!("expected {expected}, got {got}");
+                    let error =
+                        Error::new(ErrorKind::Integrity, Operation::Verify, target, message);
+                    return Err(if index < self.by_hand {
+                        error.with_hint("check the checksum that was given, and the blob's name")
+                    } else {
+                        error
+                    });
                 }
             }
         }
@@ -164,6 +169,15 @@ mod tests {
         let proof = checks.prove(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
         assert!(proof.verified.is_empty());
         assert!(proof.unverified.unwrap().contains("composite"));
+    }
+
+    #[test]
+    fn a_wrong_checksum_given_by_hand_is_not_blamed_on_the_store() {
+        let wrong = Checksummer::of(ChecksumAlgorithm::Sha256, b"other").unwrap();
+        let checks = Checks::choose(&info(&[]), &[wrong], None, None).unwrap();
+        let error = checks.prove(vec![sum(ChecksumAlgorithm::Sha256)], "x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity);
+        assert!(error.hint().unwrap().contains("given"), "{error:?}");
     }
 
     #[test]
