@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
@@ -35,6 +36,8 @@ pub(super) struct Opening {
     /// What an earlier run left, checked.
     pub(super) resumed: Vec<Mark>,
     pub(super) journal: Option<Journal>,
+    /// The CRC that this journal is kept in.
+    pub(super) journal_crc: Option<CrcAlgorithm>,
     /// Why the remote's checksums are not known, where they should be.
     pub(super) lookup: Option<String>,
     pub(super) notes: Vec<String>,
@@ -167,6 +170,7 @@ impl Opening {
             partial: false,
             resumed: Vec::new(),
             journal: None,
+            journal_crc: None,
             lookup: None,
             notes,
         }
@@ -227,6 +231,7 @@ async fn resume(
         range: 0..len,
         resumed,
         journal: Some(journal),
+        journal_crc: Some(identity.crc.into()),
         lookup,
         ..Opening::nothing(notes)
     })

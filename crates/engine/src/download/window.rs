@@ -140,8 +140,8 @@ fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {
     if options.range.is_some() {
         return Ok(Checks::none("only a part of the blob was read"));
     }
-    let journal = opening.resumed.first().map(|mark| mark.crc.algorithm());
-    Checks::choose(&opening.info, &options.expected, journal, opening.lookup.clone())
+    let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
+    Checks::choose(&opening.info, &options.expected, journal, lookup)
 }
 
 /// The CRC of everything, if everything is there.
