@@ -16,6 +16,14 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::ReadChannel;
 use crate::sink::{Batch, Mark, Sink};
 
+/// Frames for an ordered sink may wait for as long as the slowest shard: whatever does not fill the
+/// transport's largest read is copied.
+const ORDERED_COPIED_BELOW_BYTES: usize = 256 << 10;
+
+/// Frames for a file wait for one batch: only those are copied that would hold several times their
+/// length. Links that bring such short frames are not those where a copy shows.
+const BATCHED_COPIED_BELOW_BYTES: usize = 64 << 10;
+
 /// What all shards of one download share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -107,6 +115,17 @@ impl Shared {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).algorithm()
     }
 
+    /// A frame is a slice of the buffer that the transport read into, and keeps all of it alive,
+    /// however short the read: what is to wait must not hold more than it counts.
+    fn compacted(&self, bytes: Bytes) -> Bytes {
+        let copied_below = match self.sink {
+            Sink::Ordered(_) => ORDERED_COPIED_BELOW_BYTES,
+            Sink::File(_) => BATCHED_COPIED_BELOW_BYTES,
+            Sink::Memory(_) | Sink::Discard => 0,
+        };
+        if bytes.len() < copied_below { Bytes::copy_from_slice(&bytes) } else { bytes }
+    }
+
     fn insert(&self, mark: Mark) -> Result<()> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.insert(mark.start, mark.crc).map_err(|error| {
@@ -153,7 +172,7 @@ impl<'a> Run<'a> {
         self.crc.update(&bytes);
         self.pending_bytes += bytes.len() as u64;
         if !matches!(self.shared.sink, Sink::Discard) {
-            self.frames.push(bytes);
+            self.frames.push(self.shared.compacted(bytes));
         }
         if self.pending_bytes >= self.shared.batch_bytes {
             let due = self.crc.len() >= self.shared.mark_bytes;

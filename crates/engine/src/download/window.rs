@@ -295,10 +295,12 @@ impl<'a> Window<'a> {
     /// Waits for the right to hold what a shard of `range` holds.
     fn reserve(&self, range: Range<u64>) -> Reserve {
         let (shared, budget) = (Arc::clone(&self.shared), self.options.budget.clone());
+        let held_bytes_max = budget.limits().bytes / SHARE;
         Box::pin(async move {
             match &shared.sink {
                 Sink::Ordered(sink) => {
-                    sink.reserve(&budget, range.end.saturating_sub(range.start)).await;
+                    let len = range.end.saturating_sub(range.start);
+                    sink.reserve(&budget, len, held_bytes_max).await;
                     None
                 }
                 // All that a download to memory holds was granted at once.

@@ -85,9 +85,20 @@ impl OrderedSink {
         Ok(Self { shared, thread: Some(thread), name })
     }
 
-    /// Waits for the right to hold `len` more bytes, those from the last reservation's end on.
-    /// Must be called in order, by one caller.
-    pub(crate) async fn reserve(&self, budget: &Budget, len: u64) {
+    /// Waits for the right to hold `len` more bytes, those from the last reservation's end on: until
+    /// what is reserved and not yet delivered stays within `held_bytes_max`, then for the budget.
+    /// Shards that have arrived and wait for a slower one count, so that one slow shard does not
+    /// gather the whole budget behind it. Must be called in order, by one caller.
+    pub(crate) async fn reserve(&self, budget: &Budget, len: u64, held_bytes_max: u64) {
+        loop {
+            let drained = self.shared.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if self.shared.lock().has_room(len, held_bytes_max) {
+                break;
+            }
+            drained.await;
+        }
         let granted = budget.bytes(len).await;
         let mut state = self.shared.lock();
         state.reserved_end = state.reserved_end.saturating_add(len);
@@ -242,6 +253,12 @@ impl Shared {
 }
 
 impl State {
+    /// Whether `len` more bytes may be reserved; always where nothing is, or where all is over.
+    fn has_room(&self, len: u64, held_bytes_max: u64) -> bool {
+        let held = self.reserved_end.saturating_sub(self.next);
+        self.failure.is_some() || held == 0 || held.saturating_add(len) <= held_bytes_max
+    }
+
     /// Whether bytes up to `end` may wait here: those that everybody waits for always may, others
     /// as far ahead of them as bytes were granted.
     fn is_within_reach(&self, offset: u64, end: u64) -> bool {
@@ -322,7 +339,7 @@ mod tests {
         let collect = Collect::default();
         let permit = budget.bytes(6).await;
         let sink = OrderedSink::new(0, permit, 6, Box::new(collect.clone()), vec![], "t").unwrap();
-        sink.reserve(&budget, 3).await;
+        sink.reserve(&budget, 3, u64::MAX).await;
         sink.write(batch(6, "ghi")).await.unwrap();
         sink.write(batch(3, "def")).await.unwrap();
         sink.write(batch(0, "abc")).await.unwrap();
@@ -356,6 +373,24 @@ mod tests {
         ahead.await.unwrap();
         sink.finish().await.unwrap();
         assert_eq!(collect.0.lock().unwrap().len(), 4097);
+    }
+
+    #[tokio::test]
+    async fn a_slow_head_keeps_others_from_gathering_behind_it() {
+        let budget = Budget::default();
+        let permit = budget.bytes(4096).await;
+        let sink = OrderedSink::new(0, permit, 4096, Box::new(io::sink()), vec![], "test").unwrap();
+        sink.reserve(&budget, 4096, 8192).await;
+        let mut third = Box::pin(sink.reserve(&budget, 4096, 8192));
+        let behind = vec![Bytes::from(vec![b'b'; 4096])];
+        let behind = Batch { offset: 4096, frames: behind, mark: None, turn: None };
+        sink.write(behind).await.unwrap();
+        assert!(futures_util::poll!(&mut third).is_pending(), "the head has not arrived");
+        assert_eq!(budget.held_bytes(), 8192);
+        let head = vec![Bytes::from(vec![b'a'; 4096])];
+        sink.write(Batch { offset: 0, frames: head, mark: None, turn: None }).await.unwrap();
+        third.await;
+        assert!(budget.held_bytes_peak() <= 12_288);
     }
 
     #[tokio::test]
