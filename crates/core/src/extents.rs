@@ -47,6 +47,32 @@ impl Extents {
         added
     }
 
+    /// Takes a range out and returns how many of its bytes were in the set. An empty (or reversed)
+    /// range takes nothing. Takes O(log n), and more only for the runs that it cuts.
+    pub fn remove(&mut self, range: Range<u64>) -> u64 {
+        if range.start >= range.end {
+            return 0;
+        }
+        let mut removed = 0;
+        // Walk back from the last run that starts before the end: what sticks out on either side
+        // stays.
+        while let Some((&start, &end)) = self.runs.range(..range.end).next_back() {
+            if end <= range.start {
+                break;
+            }
+            self.runs.remove(&start);
+            if end > range.end {
+                self.runs.insert(range.end, end);
+            }
+            if start < range.start {
+                self.runs.insert(start, range.start);
+            }
+            removed += end.min(range.end) - start.max(range.start);
+        }
+        self.total -= removed;
+        removed
+    }
+
     /// Bytes from position 0 to the first gap.
     pub fn contiguous_len(&self) -> u64 {
         self.runs.get(&0).copied().unwrap_or(0)
@@ -83,6 +109,14 @@ impl Extents {
     /// The runs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.runs.iter().map(|(&start, &end)| start..end)
+    }
+
+    /// The runs that share a byte with a range, whole, in ascending order.
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let before = self.runs.range(..range.start).next_back();
+        let before = before.filter(|(_, end)| **end > range.start && !range.is_empty());
+        let within = self.runs.range(range.start..range.end.max(range.start));
+        before.into_iter().chain(within).map(|(&start, &end)| start..end)
     }
 
     /// What is missing within a range, in ascending order; found as the iterator advances.
@@ -178,6 +212,28 @@ mod tests {
 
     proptest! {
         #[test]
+        fn removal_behaves_like_a_bitmap(
+            edits in proptest::collection::vec((any::<bool>(), 0..UNIVERSE, 0..=UNIVERSE), 0..24),
+        ) {
+            let mut extents = Extents::new();
+            let mut bitmap = vec![false; usize::try_from(UNIVERSE).unwrap()];
+            for (add, start, end) in edits {
+                let mut changed = 0;
+                for at in start..end {
+                    let bit = &mut bitmap[usize::try_from(at).unwrap()];
+                    changed += u64::from(*bit != add);
+                    *bit = add;
+                }
+                let said = if add { extents.insert(start..end) } else { extents.remove(start..end) };
+                prop_assert_eq!(said, changed);
+                let pairs = |range: std::ops::Range<u64>| (range.start, range.end);
+                let runs = bitmap_runs(&bitmap, true, 0..UNIVERSE);
+                prop_assert_eq!(extents.iter().map(pairs).collect::<Vec<_>>(), runs.clone());
+                prop_assert_eq!(extents.total(), runs.iter().map(|(a, b)| b - a).sum::<u64>());
+            }
+        }
+
+        #[test]
         fn behaves_like_a_bitmap(ranges in any_ranges(), a in 0..=UNIVERSE, b in 0..=UNIVERSE) {
             let mut extents = Extents::new();
             let mut bitmap = vec![false; usize::try_from(UNIVERSE).unwrap()];
@@ -198,6 +254,10 @@ mod tests {
             let prefix = bitmap.iter().take_while(|bit| **bit).count() as u64;
             prop_assert_eq!(extents.contiguous_len(), prefix);
             prop_assert_eq!(extents.is_complete(a), a <= prefix);
+
+            let shares = |run: &(u64, u64)| run.0.max(a) < run.1.min(b);
+            let overlapping: Vec<_> = runs.iter().copied().filter(shares).collect();
+            prop_assert_eq!(extents.overlapping(a..b).map(pairs).collect::<Vec<_>>(), overlapping);
 
             let missing = bitmap_runs(&bitmap, false, a..b);
             prop_assert_eq!(extents.contains(&(a..b)), missing.is_empty());

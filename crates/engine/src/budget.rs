@@ -11,8 +11,8 @@
 //! bytes in that same order (see `sink` for the argument).
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -47,6 +47,25 @@ struct Inner {
     limits: BudgetOptions,
     held_bytes: AtomicU64,
     held_bytes_peak: AtomicU64,
+    // Wishes for bytes that wait.
+    wishes: AtomicU64,
+    stores: Mutex<Vec<Weak<dyn Reclaim>>>,
+}
+
+/// Who holds bytes that nobody needs, only to be faster next time, and lets go of them when
+/// somebody else wants them.
+pub(crate) trait Reclaim: Send + Sync {
+    /// Gives all of it back at once.
+    fn reclaim(&self);
+}
+
+/// Counts a wish for as long as it waits.
+struct Wish<'a>(&'a Inner);
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        self.0.wishes.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Budget {
@@ -62,6 +81,8 @@ impl Budget {
             limits: BudgetOptions { requests, bytes: u64::from(units) * UNIT_BYTES },
             held_bytes: AtomicU64::new(0),
             held_bytes_peak: AtomicU64::new(0),
+            wishes: AtomicU64::new(0),
+            stores: Mutex::default(),
         }))
     }
 
@@ -90,16 +111,54 @@ impl Budget {
     /// Waits for the right to hold `bytes` more; a wish beyond the whole budget gets the whole
     /// budget, so that it waits for everyone else rather than for ever. Cancel-safe.
     pub async fn bytes(&self, bytes: u64) -> BytesPermit {
+        if let Some(permit) = self.try_bytes(bytes) {
+            return permit;
+        }
         let units = self.units(bytes);
+        self.0.wishes.fetch_add(1, Ordering::AcqRel);
+        let wish = Wish(&self.0);
+        // Once more with the wish in sight, so that nobody puts bytes by from here on.
+        self.reclaim();
         let permit = Arc::clone(&self.0.bytes).acquire_many_owned(units).await;
+        drop(wish);
         self.grant(permit.ok(), units)
     }
 
     /// As [`Self::bytes`], but gives up at once where it would have to wait.
     pub fn try_bytes(&self, bytes: u64) -> Option<BytesPermit> {
+        self.try_free_bytes(bytes).or_else(|| {
+            self.reclaim();
+            self.try_free_bytes(bytes)
+        })
+    }
+
+    /// As [`Self::try_bytes`], but leaves alone what is put by.
+    pub(crate) fn try_free_bytes(&self, bytes: u64) -> Option<BytesPermit> {
         let units = self.units(bytes);
         let permit = Arc::clone(&self.0.bytes).try_acquire_many_owned(units).ok()?;
         Some(self.grant(Some(permit), units))
+    }
+
+    /// Whether somebody waits for bytes.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.wishes.load(Ordering::Acquire) > 0
+    }
+
+    /// Calls on `store` whenever somebody's wish cannot be granted at once.
+    pub(crate) fn call_on(&self, store: &Weak<dyn Reclaim>) {
+        let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if !stores.iter().any(|known| known.ptr_eq(store)) {
+            stores.retain(|known| known.strong_count() > 0);
+            stores.push(Weak::clone(store));
+        }
+    }
+
+    fn reclaim(&self) {
+        // Not under the lock: what is given back runs through this budget.
+        let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for store in stores.iter().filter_map(Weak::upgrade) {
+            store.reclaim();
+        }
     }
 
     /// The most bytes that were ever held at once.
@@ -160,12 +219,24 @@ impl BytesPermit {
         self.bytes
     }
 
-    /// Joins `other` to this permit.
-    pub fn merge(&mut self, mut other: Self) {
+    /// Joins `other` to this permit, where both are of one budget; else `other` is given back.
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        if !self.is_of_one_budget_with(&other) {
+            return;
+        }
         if let (Some(mine), Some(theirs)) = (self.permit.as_mut(), other.permit.take()) {
             mine.merge(theirs);
             self.bytes += std::mem::take(&mut other.bytes);
         }
+    }
+
+    pub(crate) fn is_of_one_budget_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.budget.0, &other.budget.0)
+    }
+
+    /// The budget that it is of.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Gives back all but what `keep_bytes` need.

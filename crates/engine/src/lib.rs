@@ -27,6 +27,7 @@
 //! | [`error`] | the one error |
 
 pub mod budget;
+pub mod buffer;
 pub mod download;
 pub mod error;
 pub mod read;

@@ -1,0 +1,269 @@
+//! What of a buffer's memory is committed, and who pays for it.
+//!
+//! Memory is counted in granules: huge pages where the system is asked for them, smaller ones
+//! before. A granule counts from the reservation that first touches it; nothing is counted, and no
+//! page is touched, because of a hint.
+
+use std::ops::Range;
+
+use tidegate_core::extents::Extents;
+
+use super::Bytes;
+use crate::budget::{Budget, BytesPermit};
+use crate::buffer::error::BufferError;
+use crate::buffer::options::{Backing, ShardBufferOptions};
+use crate::buffer::pool::BufferPool;
+use crate::buffer::sync::{Mutex, lock};
+
+/// Small enough that many small blobs do not cost much more than their bytes, large enough that
+/// the table of granules stays small.
+const GRANULE_BYTES: u64 = 64 << 10;
+
+/// A buffer that is not expected to be longer than this starts with small pages, and takes huge
+/// ones from here on, where one that is not filled is a small part of the whole.
+const HUGE_FROM_BYTES: u64 = 2 << 20;
+
+/// The unit of the budget, and no less than a page.
+const PAGE_BYTES: u64 = 4096;
+
+#[derive(Debug)]
+pub(super) struct Commitment {
+    ledger: Mutex<Ledger>,
+    budget: Option<Budget>,
+    pool: Option<BufferPool>,
+    huge_from: u64,
+    limit_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    granules: Extents,
+    permits: Vec<BytesPermit>,
+    // The bytes were handed over to somebody who accounts for them otherwise.
+    detached: bool,
+}
+
+/// Memory between two buffers: what a pool keeps.
+#[derive(Debug)]
+pub(in crate::buffer) struct Region {
+    #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+    pub(in crate::buffer) mapping: super::mapping::Mapping,
+    pub(in crate::buffer) huge_from: u64,
+    pub(in crate::buffer) granules: Extents,
+    pub(in crate::buffer) permits: Vec<BytesPermit>,
+}
+
+impl Commitment {
+    /// The memory of a new buffer, from the pool or from the system, and its books.
+    pub(super) fn begin(options: ShardBufferOptions) -> Result<(Bytes, Self), BufferError> {
+        let ShardBufferOptions { len_hint, limit_bytes, budget, granted, pool, backing } = options;
+        let hint = len_hint.unwrap_or(0);
+        if hint > limit_bytes {
+            return Err(BufferError::HintBeyondLimit { len_hint: hint, limit_bytes });
+        }
+        if isize::try_from(hint).is_err() {
+            return Err(BufferError::Overflow { offset: 0, len: hint });
+        }
+        let budget = budget.or_else(|| granted.as_ref().map(|permit| permit.budget().clone()));
+        let mut ledger = Ledger { permits: granted.into_iter().collect(), ..Ledger::default() };
+        let (bytes, huge_from) = obtain(hint, limit_bytes, backing, pool.as_ref(), &mut ledger)?;
+        let books = Self { ledger: Mutex::new(ledger), budget, pool, huge_from, limit_bytes };
+        Ok((bytes, books))
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        lock(&self.ledger).granules.total()
+    }
+
+    pub(super) fn commit(&self, range: &Range<u64>, bytes: &Bytes) -> Result<(), BufferError> {
+        let mut ledger = lock(&self.ledger);
+        let whole = self.granules(range);
+        if ledger.granules.contains(&whole) {
+            return Ok(());
+        }
+        let new: u64 = ledger.granules.gaps(whole.clone()).map(|gap| gap.end - gap.start).sum();
+        let needed = ledger.granules.total() + new;
+        self.pay(&mut ledger, needed)?;
+        #[cfg(not(tidegate_loom))]
+        if let Bytes::Segments(segments) = bytes {
+            segments
+                .commit(range.start, range.end)
+                .map_err(|bytes| BufferError::OutOfMemory { bytes })?;
+        }
+        #[cfg(tidegate_loom)]
+        let _ = bytes;
+        ledger.granules.insert(whole);
+        Ok(())
+    }
+
+    /// Takes from the budget what `needed` bytes lack.
+    fn pay(&self, ledger: &mut Ledger, needed: u64) -> Result<(), BufferError> {
+        let Some(budget) = self.budget.as_ref().filter(|_| !ledger.detached) else { return Ok(()) };
+        let lacking = needed.saturating_sub(paid(&ledger.permits));
+        if lacking == 0 {
+            return Ok(());
+        }
+        // A wish beyond the whole budget is granted in part only, which is not enough here.
+        let permit = budget.try_bytes(lacking).filter(|permit| permit.bytes() >= lacking);
+        let permit = permit.ok_or(BufferError::OverBudget { wanted_bytes: lacking })?;
+        add(&mut ledger.permits, permit);
+        Ok(())
+    }
+
+    pub(super) fn uncommit(
+        &self,
+        range: &Range<u64>,
+        bytes: &Bytes,
+        in_use: impl Fn(Range<u64>) -> bool,
+    ) {
+        #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+        if let Bytes::Reserved(mapping) = bytes {
+            let mut free = self.granules(range);
+            if in_use(free.start..range.start) {
+                free.start = self.granules(&(range.start..range.start + 1)).end;
+            }
+            if in_use(range.end..free.end) {
+                free.end = self.granules(&(range.end..range.end)).start;
+            }
+            if free.start >= free.end {
+                return;
+            }
+            let mut ledger = lock(&self.ledger);
+            mapping.decommit(free.start, free.end);
+            ledger.granules.remove(free);
+            let mut keep = ledger.granules.total();
+            ledger.permits.retain_mut(|permit| {
+                permit.shrink(keep);
+                keep = keep.saturating_sub(permit.bytes());
+                permit.bytes() > 0
+            });
+        }
+        // Segments stay allocated, and thus paid for.
+        #[cfg(any(not(target_os = "linux"), miri, tidegate_loom))]
+        let _ = (range, bytes, in_use);
+    }
+
+    pub(super) fn detach(&self) {
+        let mut ledger = lock(&self.ledger);
+        ledger.detached = true;
+        ledger.permits.clear();
+    }
+
+    /// The granules that a range touches.
+    fn granules(&self, range: &Range<u64>) -> Range<u64> {
+        let last = range.end.saturating_sub(1).max(range.start);
+        let start = range.start - range.start % self.granule_bytes(range.start);
+        let bytes = self.granule_bytes(last);
+        let end = (last - last % bytes).saturating_add(bytes);
+        let limit = self.limit_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
+        start..end.min(limit)
+    }
+
+    fn granule_bytes(&self, at: u64) -> u64 {
+        if at >= self.huge_from { HUGE_FROM_BYTES } else { GRANULE_BYTES }
+    }
+}
+
+fn paid(permits: &[BytesPermit]) -> u64 {
+    permits.iter().map(BytesPermit::bytes).sum()
+}
+
+fn add(permits: &mut Vec<BytesPermit>, permit: BytesPermit) {
+    match permits.last_mut() {
+        Some(last) if last.is_of_one_budget_with(&permit) => last.merge(permit),
+        _ => permits.push(permit),
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+fn obtain(
+    hint: u64,
+    limit_bytes: u64,
+    backing: Backing,
+    pool: Option<&BufferPool>,
+    ledger: &mut Ledger,
+) -> Result<(Bytes, u64), BufferError> {
+    use super::mapping::Mapping;
+    if backing == Backing::Segments {
+        return Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX));
+    }
+    if let Some(region) = pool.and_then(|pool| pool.take(hint, limit_bytes)) {
+        ledger.granules = region.granules;
+        for permit in region.permits {
+            add(&mut ledger.permits, permit);
+        }
+        return Ok((Bytes::Reserved(region.mapping), region.huge_from));
+    }
+    let huge_from = if hint < HUGE_FROM_BYTES { HUGE_FROM_BYTES } else { 0 };
+    match Mapping::reserve(limit_bytes, huge_from) {
+        Some(mapping) => Ok((Bytes::Reserved(mapping), huge_from)),
+        None if backing == Backing::Reserved => {
+            Err(BufferError::OutOfMemory { bytes: limit_bytes })
+        }
+        None => {
+            tracing::debug!(limit_bytes, "no address space can be reserved: segments instead");
+            Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX))
+        }
+    }
+}
+
+#[cfg(all(any(not(target_os = "linux"), miri), not(tidegate_loom)))]
+fn obtain(
+    hint: u64,
+    limit_bytes: u64,
+    backing: Backing,
+    _pool: Option<&BufferPool>,
+    _ledger: &mut Ledger,
+) -> Result<(Bytes, u64), BufferError> {
+    if backing == Backing::Reserved {
+        return Err(BufferError::OutOfMemory { bytes: limit_bytes });
+    }
+    Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX))
+}
+
+#[cfg(tidegate_loom)]
+fn obtain(
+    _hint: u64,
+    limit_bytes: u64,
+    _backing: Backing,
+    _pool: Option<&BufferPool>,
+    _ledger: &mut Ledger,
+) -> Result<(Bytes, u64), BufferError> {
+    Ok((Bytes::Model(super::model::Cells::new(limit_bytes)), u64::MAX))
+}
+
+impl super::Memory {
+    /// Gives recyclable memory back to its pool, with what pays for it.
+    #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+    fn recycle(&mut self) {
+        let books = &mut self.commitment;
+        let Some(pool) = books.pool.take() else { return };
+        let gone = Bytes::Segments(super::segments::Segments::new(0, 0));
+        let Bytes::Reserved(mapping) = std::mem::replace(&mut self.bytes, gone) else { return };
+        let ledger = std::mem::take(&mut *lock(&books.ledger));
+        let mut region = Region {
+            mapping,
+            huge_from: books.huge_from,
+            granules: ledger.granules,
+            permits: ledger.permits,
+        };
+        if let Some(budget) = &books.budget {
+            let lacking = region.granules.total().saturating_sub(paid(&region.permits));
+            if lacking > 0 {
+                match budget.try_free_bytes(lacking).filter(|permit| permit.bytes() >= lacking) {
+                    Some(permit) => add(&mut region.permits, permit),
+                    // Somebody else needs it more.
+                    None => return,
+                }
+            }
+        }
+        pool.put(region);
+    }
+}
+
+impl Drop for super::Memory {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+        self.recycle();
+    }
+}

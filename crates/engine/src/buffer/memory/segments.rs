@@ -1,0 +1,106 @@
+//! Allocations that double in size: memory for systems that cannot reserve address space.
+//!
+//! A segment is allocated when a range that touches it is reserved, and stays where it is: growth
+//! adds segments and moves none. The first is as long as the hint, so that a right hint gives one
+//! run.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// The least length of the first segment.
+const FIRST_BYTES_MIN: u64 = 64 << 10;
+
+/// The first segment and its doublings to 2^64: no more can be needed.
+const SEGMENTS_MAX: usize = 64;
+
+type Cell = UnsafeCell<MaybeUninit<u8>>;
+
+/// The segments of one buffer.
+pub(crate) struct Segments {
+    first_bytes: u64,
+    limit_bytes: u64,
+    table: [OnceLock<Box<[Cell]>>; SEGMENTS_MAX],
+}
+
+// SAFETY: the cells are plain memory; who may touch which of them is the business of those who
+// hold pointers into them. The table itself is synchronised by `OnceLock`.
+#[expect(unsafe_code, reason = "cells are not Sync by themselves")]
+unsafe impl Sync for Segments {}
+
+impl Segments {
+    pub(crate) fn new(len_hint: u64, limit_bytes: u64) -> Self {
+        let first_bytes = len_hint.max(FIRST_BYTES_MIN).min(limit_bytes.max(1));
+        Self { first_bytes, limit_bytes, table: [const { OnceLock::new() }; SEGMENTS_MAX] }
+    }
+
+    /// Allocates what the range touches; `Err` with the length that could not be had.
+    pub(crate) fn commit(&self, start: u64, end: u64) -> Result<(), u64> {
+        let mut at = start;
+        while at < end {
+            let (index, segment) = self.locate(at);
+            let bytes = segment.end - segment.start;
+            let slot = self.table.get(index).ok_or(bytes)?;
+            if slot.get().is_none() {
+                let cells = allocate(bytes).ok_or(bytes)?;
+                // Reservations are serialised by the caller, so nobody else can have set it.
+                let _ = slot.set(cells);
+            }
+            at = segment.end;
+        }
+        Ok(())
+    }
+
+    /// The run from `start` to `end`, as far as one segment holds it; empty where nothing has been
+    /// committed.
+    pub(crate) fn run(&self, start: u64, end: u64) -> NonNull<[u8]> {
+        let (index, segment) = self.locate(start);
+        let cells = self.table.get(index).and_then(OnceLock::get);
+        let within = |at: u64| usize::try_from(at - segment.start).ok();
+        let cells = cells.and_then(|cells| {
+            let end = end.clamp(start, segment.end.max(start));
+            cells.get(within(start)?..within(end)?)
+        });
+        // Through the shared reference, as cells: they may be written behind it.
+        let cells = cells.unwrap_or_default();
+        NonNull::slice_from_raw_parts(NonNull::from(cells).cast::<u8>(), cells.len())
+    }
+
+    /// Which segment holds a position, and its own range.
+    fn locate(&self, at: u64) -> (usize, std::ops::Range<u64>) {
+        let doublings = (at / self.first_bytes).checked_ilog2();
+        let (index, start, len) = match doublings {
+            None => (0, 0, self.first_bytes),
+            // Segment i, from 1 on, begins at the sum of those before it, and is as long.
+            Some(n) => {
+                let len = self.first_bytes << n;
+                (n as usize + 1, len, len)
+            }
+        };
+        (index, start..start.saturating_add(len).min(self.limit_bytes))
+    }
+}
+
+fn allocate(bytes: u64) -> Option<Box<[Cell]>> {
+    let len = usize::try_from(bytes).ok()?;
+    let mut cells: Vec<Cell> = Vec::new();
+    cells.try_reserve_exact(len).ok()?;
+    // SAFETY: the capacity is at least `len`, and a cell of possibly uninitialised memory needs no
+    // initialisation.
+    #[expect(unsafe_code, reason = "touching every page would commit it")]
+    unsafe {
+        cells.set_len(len);
+    }
+    Some(cells.into_boxed_slice())
+}
+
+impl std::fmt::Debug for Segments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.table.iter().filter(|slot| slot.get().is_some()).count();
+        f.debug_struct("Segments")
+            .field("first_bytes", &self.first_bytes)
+            .field("count", &count)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! The right to read published bytes, for as long as one likes.
+
+use std::ops::Range;
+
+use super::Memory;
+use crate::buffer::sync::Arc;
+
+/// Keeps the memory alive, and its bytes unchanged: overwriting takes the memory to itself.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    memory: Arc<Memory>,
+    range: Range<u64>,
+}
+
+impl Slice {
+    /// The bytes of a range.
+    ///
+    /// # Safety
+    ///
+    /// All of them are published, and the caller has seen it with acquire.
+    #[expect(unsafe_code, reason = "that they are published is the caller's to prove")]
+    pub(crate) unsafe fn new(memory: Arc<Memory>, range: Range<u64>) -> Self {
+        Self { memory, range }
+    }
+}
+
+#[cfg(not(tidegate_loom))]
+impl Slice {
+    /// As much of the range as lies in one piece.
+    fn first(&self) -> &[u8] {
+        // SAFETY: the range is published (see `new`), and `memory` is shared while we hold it.
+        #[expect(unsafe_code, reason = "the slice is the proof")]
+        unsafe {
+            self.memory.bytes(self.range.start, self.range.end)
+        }
+    }
+
+    /// Copies all of it out; as much as `target` takes.
+    pub(crate) fn copy_to(mut self, target: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < target.len() {
+            let run = self.first();
+            let count = run.len().min(target.len() - done);
+            if count == 0 {
+                break;
+            }
+            target[done..done + count].copy_from_slice(&run[..count]);
+            done += count;
+            self.range.start += count as u64;
+        }
+        done
+    }
+
+    /// The first run of it as `Bytes` over the same memory: all of it, where the memory is in one
+    /// piece.
+    pub(crate) fn into_bytes(self) -> bytes::Bytes {
+        bytes::Bytes::from_owner(self)
+    }
+
+    /// Whether [`Self::into_bytes`] gives all of it.
+    pub(crate) fn is_one_run(&self) -> bool {
+        self.memory.is_one_run(self.range.start, self.range.end)
+    }
+}
+
+#[cfg(not(tidegate_loom))]
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self.first()
+    }
+}
+
+/// In the model, every read is tracked, so bytes are copied out.
+#[cfg(tidegate_loom)]
+impl Slice {
+    pub(crate) fn copy_to(self, target: &mut [u8]) -> usize {
+        let bytes = self.memory.read(self.range.start, self.range.end);
+        let count = bytes.len().min(target.len());
+        target[..count].copy_from_slice(&bytes[..count]);
+        count
+    }
+
+    pub(crate) fn into_bytes(self) -> bytes::Bytes {
+        self.memory.read(self.range.start, self.range.end).into()
+    }
+
+    pub(crate) fn is_one_run(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,188 @@
+//! Memory that has been touched before, kept for the next buffer.
+//!
+//! The first touch of a page costs several times what copying into it does: the system finds a
+//! page, clears it, and maps it. A pool keeps the memory of buffers that are done, and the next
+//! buffer finds it touched. What it keeps is bounded, stays charged to the budget that paid for
+//! it, is given back as soon as somebody's wish cannot be granted otherwise, and is given back
+//! when nobody has taken any of it for a while.
+//!
+//! What a blob left in recycled memory can never be read: a byte is readable once it has been
+//! published in the buffer at hand, and not before.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::memory::Region;
+use crate::budget::Reclaim;
+
+/// What the caller chooses of a [`BufferPool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferPoolOptions {
+    /// The most memory that is kept; 64 MiB by default, a quarter of the default budget.
+    pub bytes_max: u64,
+    /// Memory that nobody took for this long is given back; 2 s by default: a process that moves
+    /// blobs one after the other reuses it within milliseconds, and one that is done should not
+    /// look as if it were not.
+    pub idle_ms_max: u64,
+}
+
+impl Default for BufferPoolOptions {
+    fn default() -> Self {
+        Self { bytes_max: 64 << 20, idle_ms_max: 2_000 }
+    }
+}
+
+/// Keeps touched memory between buffers; clones share it, and what is kept goes with the last of
+/// them. See [`super::ShardBufferOptions::pool`].
+#[derive(Clone, Debug)]
+pub struct BufferPool(Arc<Handle>);
+
+/// What its owners hold, apart from what the sweeper does.
+#[derive(Debug)]
+struct Handle(Arc<Inner>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.reclaim();
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: BufferPoolOptions,
+    shelf: Mutex<Shelf>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    // Oldest first.
+    regions: Vec<(Region, Instant)>,
+    bytes: u64,
+    // A thread watches for what lies idle; there is one only while something lies here.
+    swept: bool,
+}
+
+impl BufferPool {
+    /// An empty pool.
+    pub fn new(options: BufferPoolOptions) -> Self {
+        let shelf = Mutex::default();
+        Self(Arc::new(Handle(Arc::new(Inner { options, shelf, changed: Condvar::new() }))))
+    }
+
+    /// Bytes kept now.
+    pub fn kept_bytes(&self) -> u64 {
+        self.0.0.lock().bytes
+    }
+
+    /// Gives back all that is kept.
+    pub fn clear(&self) {
+        self.0.0.reclaim();
+    }
+}
+
+impl Default for BufferPool {
+    fn default() -> Self {
+        Self::new(BufferPoolOptions::default())
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what lies idle, until nothing is left.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is kept there"))]
+    fn sweep(&self) {
+        let idle_max = Duration::from_millis(self.options.idle_ms_max);
+        let mut shelf = self.lock();
+        while let Some((_, since)) = shelf.regions.first() {
+            let idle = since.elapsed();
+            if idle >= idle_max {
+                let region = shelf.remove(0);
+                drop(shelf);
+                drop(region);
+                shelf = self.lock();
+            } else {
+                let waited = self.changed.wait_timeout(shelf, idle_max - idle);
+                shelf = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        shelf.swept = false;
+    }
+}
+
+impl Shelf {
+    fn remove(&mut self, index: usize) -> Region {
+        let (region, _) = self.regions.remove(index);
+        self.bytes -= region.granules.total();
+        region
+    }
+}
+
+impl Reclaim for Inner {
+    fn reclaim(&self) {
+        let regions = {
+            let mut shelf = self.lock();
+            shelf.bytes = 0;
+            std::mem::take(&mut shelf.regions)
+        };
+        self.changed.notify_all();
+        // Unmapped outside the lock.
+        drop(regions);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+impl BufferPool {
+    /// Memory for a buffer that may grow to `limit_bytes` and is expected to reach `hint`: of what
+    /// is large enough, that which comes closest to what is needed, so that a small blob does not
+    /// sit on the memory of a large one.
+    pub(super) fn take(&self, hint: u64, limit_bytes: u64) -> Option<Region> {
+        let mut shelf = self.0.0.lock();
+        let fits = |region: &Region| region.mapping.len() >= limit_bytes;
+        let distance = |region: &Region| region.granules.total().abs_diff(hint);
+        let (index, _) = (shelf.regions.iter().enumerate())
+            .filter(|(_, (region, _))| fits(region))
+            .min_by_key(|(_, (region, _))| distance(region))?;
+        Some(shelf.remove(index))
+    }
+
+    /// Keeps memory, unless somebody waits for what pays for it, or there is too much.
+    pub(super) fn put(&self, region: Region) {
+        let inner = &self.0.0;
+        let bytes = region.granules.total();
+        if bytes == 0 || bytes > inner.options.bytes_max {
+            return;
+        }
+        let store: Weak<Inner> = Arc::downgrade(inner);
+        let store: Weak<dyn Reclaim> = store;
+        let budgets: Vec<_> = region.permits.iter().map(|permit| permit.budget().clone()).collect();
+        for budget in &budgets {
+            budget.call_on(&store);
+        }
+        // Dropped after the lock.
+        let mut dropped = Vec::new();
+        let mut shelf = inner.lock();
+        while shelf.bytes + bytes > inner.options.bytes_max {
+            dropped.push(shelf.remove(0));
+        }
+        shelf.swept = shelf.swept || start_sweeper(inner);
+        // Whoever waits already will not call on us; whoever is about to takes this lock first.
+        if !shelf.swept || budgets.iter().any(crate::budget::Budget::is_wanted) {
+            dropped.push(region);
+        } else {
+            shelf.bytes += bytes;
+            shelf.regions.push((region, Instant::now()));
+        }
+        drop(shelf);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+fn start_sweeper(inner: &Arc<Inner>) -> bool {
+    let inner = Arc::clone(inner);
+    thread::Builder::new().name("tidegate-pool".to_owned()).spawn(move || inner.sweep()).is_ok()
+}

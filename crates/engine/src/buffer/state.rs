@@ -1,0 +1,273 @@
+//! The table behind a buffer's lock: who holds which range, what has been written, and who waits.
+//! Nothing that writes bytes comes here; reservations, retirements and readers do.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::task::Waker;
+
+use tidegate_core::extents::Extents;
+
+use super::error::BufferError;
+use super::slot::Slot;
+use super::sync::Arc;
+
+/// See the module docs. Invariants: the ranges of `live` are not empty and overlap neither each
+/// other nor `written`; a slot's published part counts as written, but is not in `written` before
+/// its writer retires.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    live: BTreeMap<u64, Arc<Slot>>,
+    written: Extents,
+    waiters: Vec<Waiter>,
+    next_id: u64,
+    total: Option<u64>,
+    frozen: bool,
+    failure: Option<BufferError>,
+    // The buffer itself was dropped: nobody can reserve any more.
+    orphaned: bool,
+}
+
+/// A task that waits until a range is written.
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    range: Range<u64>,
+    waker: Waker,
+}
+
+impl State {
+    /// Whether a range could be reserved; the caller then commits it and calls [`Self::hold`].
+    pub(super) fn check_free(&self, asked: &Range<u64>, limit: u64) -> Result<(), BufferError> {
+        if asked.start > asked.end {
+            return Err(BufferError::Reversed { start: asked.start, end: asked.end });
+        }
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        if self.frozen {
+            return Err(BufferError::Frozen);
+        }
+        if asked.end > limit {
+            return Err(BufferError::BeyondLimit { end: asked.end, limit_bytes: limit });
+        }
+        if let Some(total) = self.total.filter(|total| asked.end > *total) {
+            return Err(BufferError::BeyondEnd { end: asked.end, total });
+        }
+        if let Some(held) = self.held_within(asked) {
+            return Err(BufferError::Reserved { asked: asked.clone(), held });
+        }
+        match self.written_within(asked) {
+            Some(written) => Err(BufferError::Written { asked: asked.clone(), written }),
+            None => Ok(()),
+        }
+    }
+
+    /// The first range that a writer holds, of those that overlap this one.
+    pub(super) fn held_within(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        if range.is_empty() {
+            return None;
+        }
+        let before = self.live.range(..range.start).next_back();
+        let before = before.filter(|(_, slot)| slot.range().end > range.start);
+        let (_, slot) = before.or_else(|| self.live.range(range.clone()).next())?;
+        Some(slot.range())
+    }
+
+    fn written_within(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        self.written.overlapping(range.clone()).next()
+    }
+
+    /// Whether any byte of a range is reserved or written.
+    pub(super) fn in_use(&self, range: &Range<u64>) -> bool {
+        self.held_within(range).is_some() || self.written_within(range).is_some()
+    }
+
+    /// Enters a writer of a range that is free, and not empty.
+    pub(super) fn hold(&mut self, slot: Arc<Slot>) {
+        self.live.insert(slot.range().start, slot);
+    }
+
+    /// Takes a writer out; what it has written stays. Returns what it has not.
+    pub(super) fn retire(&mut self, slot: &Slot) -> Range<u64> {
+        let Range { start, end } = slot.range();
+        let published = slot.published();
+        self.live.remove(&start);
+        self.written.insert(start..published);
+        published..end
+    }
+
+    /// The first position from `at` on that has not been written, or `end`.
+    pub(super) fn written_until(&self, at: u64, end: u64) -> u64 {
+        self.follow(at, end, |slot, _| slot.published())
+    }
+
+    /// As [`Self::written_until`], but tells the writer that stands in the way how far it is
+    /// waited for.
+    fn want(&self, at: u64, end: u64) -> u64 {
+        self.follow(at, end, |slot, needed| match slot.published() {
+            published if published >= needed => published,
+            _ => slot.want(needed),
+        })
+    }
+
+    /// Goes from run to run, and asks `reached` of each writer on the way how far it has come.
+    fn follow(&self, mut at: u64, end: u64, reached: impl Fn(&Slot, u64) -> u64) -> u64 {
+        while at < end {
+            let gap = self.written.gaps(at..end).next().map_or(end, |gap| gap.start);
+            if gap > at {
+                at = gap;
+                continue;
+            }
+            let Some((_, slot)) = self.live.range(..=at).next_back() else { break };
+            let needed = slot.range().end.min(end);
+            if needed <= at {
+                break;
+            }
+            let published = reached(slot, needed);
+            at = published.clamp(at, needed);
+            if published < needed {
+                break;
+            }
+        }
+        at
+    }
+
+    /// All that has been written, by writers that are still at it, too.
+    pub(super) fn extents(&self) -> Extents {
+        let mut extents = self.written.clone();
+        extents.extend(self.live.values().map(|slot| slot.range().start..slot.published()));
+        extents
+    }
+
+    /// The position after the furthest byte written.
+    pub(super) fn len(&self) -> u64 {
+        let live = self.live.values().rev().map(|slot| (slot.range().start, slot.published()));
+        let furthest = live.filter(|(start, end)| end > start).map(|(_, end)| end).next();
+        furthest.unwrap_or(0).max(self.written.end())
+    }
+
+    pub(super) fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    pub(super) fn failure(&self) -> Option<&BufferError> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn first_held(&self) -> Option<Range<u64>> {
+        self.live.values().next().map(|slot| slot.range())
+    }
+
+    /// Settles the blob's length. Readers end there.
+    pub(super) fn settle(&mut self, total: u64, limit: u64) -> Result<(), BufferError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        if let Some(was) = self.total.filter(|was| *was != total) {
+            return Err(BufferError::OtherLength { was, is: total });
+        }
+        if total > limit {
+            return Err(BufferError::BeyondLimit { end: total, limit_bytes: limit });
+        }
+        let held = self.live.values().next_back().map_or(0, |slot| slot.range().end);
+        let end = held.max(self.written.end());
+        if end > total {
+            return Err(BufferError::BeyondEnd { end, total });
+        }
+        self.total = Some(total);
+        Ok(())
+    }
+
+    pub(super) fn freeze(&mut self) {
+        self.frozen = true;
+    }
+
+    /// Filling has failed; the first failure stays. Everybody who waits is told.
+    pub(super) fn fail(&mut self, failure: BufferError) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// The buffer is gone: once the last writer is, too, nobody can write what is waited for.
+    pub(super) fn orphan(&mut self) {
+        self.orphaned = true;
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.orphaned && self.live.is_empty()
+    }
+
+    /// What a wait for a range comes to: `None` while it is to go on.
+    pub(super) fn outcome(&self, range: &Range<u64>) -> Option<Result<(), BufferError>> {
+        if let Some(failure) = &self.failure {
+            return Some(Err(failure.clone()));
+        }
+        if self.written_until(range.start, range.end) >= range.end {
+            return Some(Ok(()));
+        }
+        if let Some(total) = self.total.filter(|total| range.end > *total) {
+            return Some(Err(BufferError::BeyondEnd { end: range.end, total }));
+        }
+        self.is_abandoned().then_some(Err(BufferError::Abandoned))
+    }
+
+    /// As [`Self::outcome`], but enters the task where it is to wait, and tells the writer that
+    /// stands in the way. `id` is the task's entry of an earlier call.
+    pub(super) fn wait(
+        &mut self,
+        id: &mut Option<u64>,
+        range: &Range<u64>,
+        waker: &Waker,
+    ) -> Option<Result<(), BufferError>> {
+        // The wish first, so that what is written after the look is told.
+        self.want(range.start, range.end);
+        let outcome = self.outcome(range);
+        if outcome.is_some() {
+            self.forget(id);
+            return outcome;
+        }
+        let known = id.and_then(|id| self.waiters.iter_mut().find(|waiter| waiter.id == id));
+        if let Some(waiter) = known {
+            waiter.waker.clone_from(waker);
+            waiter.range = range.clone();
+        } else {
+            self.next_id += 1;
+            *id = Some(self.next_id);
+            let (range, waker) = (range.clone(), waker.clone());
+            self.waiters.push(Waiter { id: self.next_id, range, waker });
+        }
+        None
+    }
+
+    /// Takes a task's entry out.
+    pub(super) fn forget(&mut self, id: &mut Option<u64>) {
+        if let Some(id) = id.take() {
+            self.waiters.retain(|waiter| waiter.id != id);
+        }
+    }
+
+    /// Takes out whoever need not wait any more, and renews the wishes of the others.
+    pub(super) fn due(&mut self) -> Vec<Waker> {
+        if self.waiters.is_empty() {
+            return Vec::new();
+        }
+        for slot in self.live.values() {
+            slot.forget_wishes();
+        }
+        let mut due = Vec::new();
+        let mut waiters = std::mem::take(&mut self.waiters);
+        waiters.retain(|waiter| {
+            self.want(waiter.range.start, waiter.range.end);
+            let waits = self.outcome(&waiter.range).is_none();
+            if !waits {
+                due.push(waiter.waker.clone());
+            }
+            waits
+        });
+        self.waiters = waiters;
+        due
+    }
+}

@@ -1,0 +1,44 @@
+//! [`WaitFor`]: a task's wait for a range to be written.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::error::BufferError;
+use super::shared::Shared;
+use super::sync::Arc;
+
+/// Completes when every byte of a range has been written, or never can be. Woken once, and not
+/// before. Dropping it ends the wait.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct WaitFor {
+    shared: Arc<Shared>,
+    range: Range<u64>,
+    id: Option<u64>,
+}
+
+impl WaitFor {
+    pub(super) fn new(shared: Arc<Shared>, range: Range<u64>) -> Self {
+        Self { shared, range, id: None }
+    }
+}
+
+impl Future for WaitFor {
+    type Output = Result<(), BufferError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let outcome = this.shared.look(|state| state.wait(&mut this.id, &this.range, cx.waker()));
+        outcome.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for WaitFor {
+    fn drop(&mut self) {
+        if self.id.is_some() {
+            self.shared.look(|state| state.forget(&mut self.id));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! [`ShardWriter`]: the owner of one range of a buffer.
+
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::memory::Fill;
+use super::shared::Shared;
+use super::sync::Arc;
+
+/// Writes one range of a [`super::ShardBuffer`] from its start to its end. What is written can be
+/// read at once; what is not when the writer is dropped is free for others again.
+///
+/// Writing takes no lock, allocates nothing, and waits for nobody. It never writes beyond its
+/// range: like a slice's, its [`io::Write`] takes what there is room for, and says 0 when it is
+/// full.
+#[derive(Debug)]
+pub struct ShardWriter {
+    shared: Arc<Shared>,
+    // None only while it is being dropped.
+    fill: Option<Fill>,
+}
+
+impl ShardWriter {
+    pub(super) fn new(shared: Arc<Shared>, range: &Range<u64>) -> Result<Self, super::BufferError> {
+        let fill = shared.reserve(range)?;
+        Ok(Self { shared, fill: Some(fill) })
+    }
+
+    /// What is still to be written: from the position of the next byte to the end of the range.
+    pub fn rest(&self) -> Range<u64> {
+        self.fill.as_ref().map_or(0..0, Fill::rest)
+    }
+
+    /// How many bytes there is still room for.
+    pub fn room_bytes(&self) -> u64 {
+        let rest = self.rest();
+        rest.end - rest.start
+    }
+
+    /// Writes as much as there is room for; returns how much that was.
+    #[inline]
+    pub fn put(&mut self, data: &[u8]) -> usize {
+        let Some(fill) = self.fill.as_mut() else { return 0 };
+        let (count, awaited) = fill.write(data);
+        if awaited {
+            self.shared.passed();
+        }
+        count
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        if let Some(fill) = self.fill.take() {
+            self.shared.release(fill);
+        }
+    }
+}
+
+impl io::Write for ShardWriter {
+    #[inline]
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        Ok(self.put(data))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tokio::io::AsyncWrite for ShardWriter {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(self.put(data)))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Lends the memory behind what is written, so that a socket reads straight into it:
+/// `socket.read_buf(&mut writer)`.
+// SAFETY: `chunk_mut` lends memory that this writer alone may touch, the same until `advance_mut`
+// moves it on, which it does by no more than the range has left.
+#[cfg(not(tidegate_loom))]
+#[expect(unsafe_code, reason = "the trait is unsafe")]
+unsafe impl bytes::BufMut for ShardWriter {
+    fn remaining_mut(&self) -> usize {
+        usize::try_from(self.room_bytes()).unwrap_or(usize::MAX)
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        let Some(fill) = self.fill.as_mut() else { return };
+        // SAFETY: that these bytes are initialised is the contract of this very function.
+        if unsafe { fill.advance(count) } {
+            self.shared.passed();
+        }
+    }
+
+    fn chunk_mut(&mut self) -> &mut bytes::buf::UninitSlice {
+        match self.fill.as_mut() {
+            Some(fill) => fill.spare().into(),
+            None => bytes::buf::UninitSlice::new(&mut []),
+        }
+    }
+}
