@@ -56,6 +56,7 @@ mod interleavings;
 
 pub use cursor::Cursor;
 pub use error::BufferError;
+pub(crate) use memory::committed_bytes;
 pub use options::{Backing, BufferStats, ShardBufferOptions};
 pub use pool::{BufferPool, BufferPoolOptions};
 pub use reader::ShardReader;

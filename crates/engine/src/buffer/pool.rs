@@ -51,12 +51,12 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Inner {
     options: BufferPoolOptions,
-    shelf: Mutex<Shelf>,
+    stock: Mutex<Stock>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct Stock {
     // Oldest first.
     regions: Vec<(Region, Instant)>,
     bytes: u64,
@@ -67,8 +67,8 @@ struct Shelf {
 impl BufferPool {
     /// An empty pool.
     pub fn new(options: BufferPoolOptions) -> Self {
-        let shelf = Mutex::default();
-        Self(Arc::new(Handle(Arc::new(Inner { options, shelf, changed: Condvar::new() }))))
+        let stock = Mutex::default();
+        Self(Arc::new(Handle(Arc::new(Inner { options, stock, changed: Condvar::new() }))))
     }
 
     /// Bytes kept now.
@@ -89,32 +89,32 @@ impl Default for BufferPool {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives back what lies idle, until nothing is left.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is kept there"))]
     fn sweep(&self) {
         let idle_max = Duration::from_millis(self.options.idle_ms_max);
-        let mut shelf = self.lock();
-        while let Some((_, since)) = shelf.regions.first() {
+        let mut stock = self.lock();
+        while let Some((_, since)) = stock.regions.first() {
             let idle = since.elapsed();
             if idle >= idle_max {
-                let region = shelf.remove(0);
-                drop(shelf);
+                let region = stock.remove(0);
+                drop(stock);
                 drop(region);
-                shelf = self.lock();
+                stock = self.lock();
             } else {
-                let waited = self.changed.wait_timeout(shelf, idle_max - idle);
-                shelf = waited.unwrap_or_else(PoisonError::into_inner).0;
+                let waited = self.changed.wait_timeout(stock, idle_max.saturating_sub(idle));
+                stock = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-        shelf.swept = false;
+        stock.swept = false;
     }
 }
 
-impl Shelf {
+impl Stock {
     fn remove(&mut self, index: usize) -> Region {
         let (region, _) = self.regions.remove(index);
         self.bytes -= region.granules.total();
@@ -125,9 +125,9 @@ impl Shelf {
 impl Reclaim for Inner {
     fn reclaim(&self) {
         let regions = {
-            let mut shelf = self.lock();
-            shelf.bytes = 0;
-            std::mem::take(&mut shelf.regions)
+            let mut stock = self.lock();
+            stock.bytes = 0;
+            std::mem::take(&mut stock.regions)
         };
         self.changed.notify_all();
         // Unmapped outside the lock.
@@ -137,17 +137,18 @@ impl Reclaim for Inner {
 
 #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
 impl BufferPool {
-    /// Memory for a buffer that may grow to `limit_bytes` and is expected to reach `hint`: of what
-    /// is large enough, that which comes closest to what is needed, so that a small blob does not
+    /// Memory for a buffer that may grow to `limit_bytes`, is expected to reach `hint`, and wants
+    /// huge pages `from` a position on: of what is large enough, that which comes closest to what is needed, so that a small blob does not
     /// sit on the memory of a large one.
-    pub(super) fn take(&self, hint: u64, limit_bytes: u64) -> Option<Region> {
-        let mut shelf = self.0.0.lock();
-        let fits = |region: &Region| region.mapping.len() >= limit_bytes;
+    pub(super) fn take(&self, from: u64, hint: u64, limit_bytes: u64) -> Option<Region> {
+        let mut stock = self.0.0.lock();
+        let fits =
+            |region: &Region| region.mapping.len() >= limit_bytes && region.huge_from == from;
         let distance = |region: &Region| region.granules.total().abs_diff(hint);
-        let (index, _) = (shelf.regions.iter().enumerate())
+        let (index, _) = (stock.regions.iter().enumerate())
             .filter(|(_, (region, _))| fits(region))
             .min_by_key(|(_, (region, _))| distance(region))?;
-        Some(shelf.remove(index))
+        Some(stock.remove(index))
     }
 
     /// Keeps memory, unless somebody waits for what pays for it, or there is too much.
@@ -165,19 +166,19 @@ impl BufferPool {
         }
         // Dropped after the lock.
         let mut dropped = Vec::new();
-        let mut shelf = inner.lock();
-        while shelf.bytes + bytes > inner.options.bytes_max {
-            dropped.push(shelf.remove(0));
+        let mut stock = inner.lock();
+        while stock.bytes + bytes > inner.options.bytes_max {
+            dropped.push(stock.remove(0));
         }
-        shelf.swept = shelf.swept || start_sweeper(inner);
+        stock.swept = stock.swept || start_sweeper(inner);
         // Whoever waits already will not call on us; whoever is about to takes this lock first.
-        if !shelf.swept || budgets.iter().any(crate::budget::Budget::is_wanted) {
+        if !stock.swept || budgets.iter().any(crate::budget::Budget::is_wanted) {
             dropped.push(region);
         } else {
-            shelf.bytes += bytes;
-            shelf.regions.push((region, Instant::now()));
+            stock.bytes += bytes;
+            stock.regions.push((region, Instant::now()));
         }
-        drop(shelf);
+        drop(stock);
     }
 }
 

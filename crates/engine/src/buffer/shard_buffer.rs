@@ -70,6 +70,31 @@ impl ShardBuffer {
         Ok(self.shared.slice(offset..end)?.copy_to(target))
     }
 
+    /// Bytes that have been written, over the same memory: nothing is copied, unless they lie in
+    /// more than one [segment](super::Backing::Segments).
+    ///
+    /// # Errors
+    ///
+    /// `Gap`, with the first run that has not been written; `Reversed`; `OutOfMemory`.
+    pub fn slice(&self, range: Range<u64>) -> Result<Bytes, BufferError> {
+        let len = range.end.checked_sub(range.start);
+        let len = len.ok_or(BufferError::Reversed { start: range.start, end: range.end })?;
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let slice = self.shared.slice(range)?;
+        if slice.is_one_run() {
+            return Ok(slice.into_bytes());
+        }
+        let refused = BufferError::OutOfMemory { bytes: len };
+        let len = usize::try_from(len).map_err(|_too_large| refused.clone())?;
+        let mut joined = Vec::new();
+        joined.try_reserve_exact(len).map_err(|_full| refused)?;
+        joined.resize(len, 0);
+        slice.copy_to(&mut joined);
+        Ok(joined.into())
+    }
+
     /// The position after the furthest byte written.
     pub fn len(&self) -> u64 {
         self.shared.look(|state| state.len())
@@ -175,20 +200,7 @@ impl ShardBuffer {
             state.freeze();
             Ok(())
         })?;
-        if total == 0 {
-            return Ok(Bytes::new());
-        }
-        let slice = self.shared.slice(0..total)?;
-        if slice.is_one_run() {
-            return Ok(slice.into_bytes());
-        }
-        let refused = BufferError::OutOfMemory { bytes: total };
-        let len = usize::try_from(total).map_err(|_too_large| refused.clone())?;
-        let mut joined = Vec::new();
-        joined.try_reserve_exact(len).map_err(|_full| refused)?;
-        joined.resize(len, 0);
-        slice.copy_to(&mut joined);
-        Ok(joined.into())
+        self.slice(0..total)
     }
 
     /// Lets go of the budget: from now on the bytes are the caller's to account for.

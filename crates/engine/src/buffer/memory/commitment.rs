@@ -19,9 +19,18 @@ use crate::buffer::sync::{Mutex, lock};
 /// the table of granules stays small.
 const GRANULE_BYTES: u64 = 64 << 10;
 
-/// A buffer that is not expected to be longer than this starts with small pages, and takes huge
-/// ones from here on, where one that is not filled is a small part of the whole.
+/// A buffer that is expected to be shorter than this starts with small pages, and takes huge ones
+/// from here on, where one that is not filled is a small part of the whole. Without a hint it takes
+/// huge ones from the start: touching small ones costs three times as much, and what a small blob
+/// wastes is one of them.
 const HUGE_FROM_BYTES: u64 = 2 << 20;
+
+/// Recyclable memory reserves at least this much address space, so that the next buffer can have
+/// it whatever its limit.
+const RECYCLABLE_BYTES_MIN: u64 = 64 << 30;
+
+/// Nowhere.
+const SMALL_PAGES: Range<u64> = u64::MAX..u64::MAX;
 
 /// The unit of the budget, and no less than a page.
 const PAGE_BYTES: u64 = 4096;
@@ -31,7 +40,8 @@ pub(super) struct Commitment {
     ledger: Mutex<Ledger>,
     budget: Option<Budget>,
     pool: Option<BufferPool>,
-    huge_from: u64,
+    // Where the system is asked for huge pages.
+    huge: Range<u64>,
     limit_bytes: u64,
 }
 
@@ -57,7 +67,7 @@ impl Commitment {
     /// The memory of a new buffer, from the pool or from the system, and its books.
     pub(super) fn begin(options: ShardBufferOptions) -> Result<(Bytes, Self), BufferError> {
         let ShardBufferOptions { len_hint, limit_bytes, budget, granted, pool, backing } = options;
-        let hint = len_hint.unwrap_or(0);
+        let hint = len_hint.unwrap_or(HUGE_FROM_BYTES.min(limit_bytes));
         if hint > limit_bytes {
             return Err(BufferError::HintBeyondLimit { len_hint: hint, limit_bytes });
         }
@@ -66,8 +76,8 @@ impl Commitment {
         }
         let budget = budget.or_else(|| granted.as_ref().map(|permit| permit.budget().clone()));
         let mut ledger = Ledger { permits: granted.into_iter().collect(), ..Ledger::default() };
-        let (bytes, huge_from) = obtain(hint, limit_bytes, backing, pool.as_ref(), &mut ledger)?;
-        let books = Self { ledger: Mutex::new(ledger), budget, pool, huge_from, limit_bytes };
+        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool.as_ref(), &mut ledger)?;
+        let books = Self { ledger: Mutex::new(ledger), budget, pool, huge, limit_bytes };
         Ok((bytes, books))
     }
 
@@ -149,19 +159,26 @@ impl Commitment {
         ledger.permits.clear();
     }
 
-    /// The granules that a range touches.
+    /// The granules that a range touches. The last ones end at the limit, except for huge pages,
+    /// which are committed as a whole.
     fn granules(&self, range: &Range<u64>) -> Range<u64> {
         let last = range.end.saturating_sub(1).max(range.start);
         let start = range.start - range.start % self.granule_bytes(range.start);
         let bytes = self.granule_bytes(last);
         let end = (last - last % bytes).saturating_add(bytes);
         let limit = self.limit_bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
-        start..end.min(limit)
+        start..if self.huge.contains(&last) { end } else { end.min(limit) }
     }
 
     fn granule_bytes(&self, at: u64) -> u64 {
-        if at >= self.huge_from { HUGE_FROM_BYTES } else { GRANULE_BYTES }
+        if self.huge.contains(&at) { HUGE_FROM_BYTES } else { GRANULE_BYTES }
     }
+}
+
+/// What a blob of `len` bytes commits in memory that may be recycled.
+pub(crate) fn committed_bytes(len: u64) -> u64 {
+    let granule = if len < HUGE_FROM_BYTES { GRANULE_BYTES } else { HUGE_FROM_BYTES };
+    len.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
 }
 
 fn paid(permits: &[BytesPermit]) -> u64 {
@@ -182,27 +199,42 @@ fn obtain(
     backing: Backing,
     pool: Option<&BufferPool>,
     ledger: &mut Ledger,
-) -> Result<(Bytes, u64), BufferError> {
+) -> Result<(Bytes, Range<u64>), BufferError> {
     use super::mapping::Mapping;
+    let segments =
+        || (Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), SMALL_PAGES);
     if backing == Backing::Segments {
-        return Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX));
+        return Ok(segments());
     }
-    if let Some(region) = pool.and_then(|pool| pool.take(hint, limit_bytes)) {
+    let from = if hint < HUGE_FROM_BYTES { HUGE_FROM_BYTES } else { 0 };
+    if let Some(region) = pool.and_then(|pool| pool.take(from, hint, limit_bytes)) {
+        // What was granted for these bytes is not needed: their memory brings its own.
+        let paid = region.granules.total().min(committed_bytes(hint));
+        for permit in &mut ledger.permits {
+            permit.shrink(permit.bytes().saturating_sub(paid));
+        }
+        ledger.permits.retain(|permit| permit.bytes() > 0);
         ledger.granules = region.granules;
         for permit in region.permits {
             add(&mut ledger.permits, permit);
         }
-        return Ok((Bytes::Reserved(region.mapping), region.huge_from));
+        return Ok((Bytes::Reserved(region.mapping), from..u64::MAX));
     }
-    let huge_from = if hint < HUGE_FROM_BYTES { HUGE_FROM_BYTES } else { 0 };
-    match Mapping::reserve(limit_bytes, huge_from) {
-        Some(mapping) => Ok((Bytes::Reserved(mapping), huge_from)),
+    let (len, huge) = if pool.is_some() {
+        (limit_bytes.max(RECYCLABLE_BYTES_MIN), from..u64::MAX)
+    } else {
+        // A huge page that reaches beyond the limit would be committed for less than its half, on
+        // average.
+        (limit_bytes, from..limit_bytes - limit_bytes % HUGE_FROM_BYTES)
+    };
+    match Mapping::reserve(len, &huge) {
+        Some(mapping) => Ok((Bytes::Reserved(mapping), huge)),
         None if backing == Backing::Reserved => {
             Err(BufferError::OutOfMemory { bytes: limit_bytes })
         }
         None => {
             tracing::debug!(limit_bytes, "no address space can be reserved: segments instead");
-            Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX))
+            Ok(segments())
         }
     }
 }
@@ -214,11 +246,11 @@ fn obtain(
     backing: Backing,
     _pool: Option<&BufferPool>,
     _ledger: &mut Ledger,
-) -> Result<(Bytes, u64), BufferError> {
+) -> Result<(Bytes, Range<u64>), BufferError> {
     if backing == Backing::Reserved {
         return Err(BufferError::OutOfMemory { bytes: limit_bytes });
     }
-    Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), u64::MAX))
+    Ok((Bytes::Segments(super::segments::Segments::new(hint, limit_bytes)), SMALL_PAGES))
 }
 
 #[cfg(tidegate_loom)]
@@ -228,8 +260,8 @@ fn obtain(
     _backing: Backing,
     _pool: Option<&BufferPool>,
     _ledger: &mut Ledger,
-) -> Result<(Bytes, u64), BufferError> {
-    Ok((Bytes::Model(super::model::Cells::new(limit_bytes)), u64::MAX))
+) -> Result<(Bytes, Range<u64>), BufferError> {
+    Ok((Bytes::Model(super::model::Cells::new(limit_bytes)), SMALL_PAGES))
 }
 
 impl super::Memory {
@@ -243,7 +275,7 @@ impl super::Memory {
         let ledger = std::mem::take(&mut *lock(&books.ledger));
         let mut region = Region {
             mapping,
-            huge_from: books.huge_from,
+            huge_from: books.huge.start,
             granules: ledger.granules,
             permits: ledger.permits,
         };

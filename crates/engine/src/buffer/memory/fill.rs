@@ -68,8 +68,10 @@ impl Fill {
     /// The memory that the next bytes go to, as far as it lies in one piece.
     pub(crate) fn spare(&mut self) -> &mut [std::mem::MaybeUninit<u8>] {
         let run = self.memory.run(self.at, self.slot.range().end);
-        let mut run =
-            std::ptr::NonNull::slice_from_raw_parts(run.cast::<std::mem::MaybeUninit<u8>>(), run.len());
+        let mut run = std::ptr::NonNull::slice_from_raw_parts(
+            run.cast::<std::mem::MaybeUninit<u8>>(),
+            run.len(),
+        );
         // SAFETY: these bytes lie in our range, behind what is published: they are ours alone, and
         // the borrow of `self` keeps it so. They need not be initialised.
         #[expect(unsafe_code, reason = "the fill is the proof")]

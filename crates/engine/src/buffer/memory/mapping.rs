@@ -4,6 +4,7 @@
 //! so that a limit of many times the machine's memory is fine. Where huge pages help, the system is
 //! advised to use them; it may not, and nothing depends on it.
 
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -32,11 +33,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `len` bytes; from `huge_from` on, the system is advised to use huge pages.
+    /// Reserves `len` bytes; within `wanted_huge`, the system is advised to use huge pages.
     /// `None` where the system refuses.
-    pub(crate) fn reserve(len: u64, huge_from: u64) -> Option<Self> {
+    pub(crate) fn reserve(len: u64, wanted_huge: &Range<u64>) -> Option<Self> {
         let huge = usize::try_from(HUGE_BYTES).ok()?;
-        let len = usize::try_from(len.checked_next_multiple_of(HUGE_BYTES)?.max(HUGE_BYTES)).ok()?;
+        let len =
+            usize::try_from(len.checked_next_multiple_of(HUGE_BYTES)?.max(HUGE_BYTES)).ok()?;
         let mapped_len = len.checked_add(huge).filter(|len| isize::try_from(*len).is_ok())?;
         // SAFETY: a new anonymous mapping at an address of the system's choice touches no memory
         // that is in use.
@@ -55,8 +57,9 @@ impl Mapping {
         #[expect(unsafe_code, reason = "pointer arithmetic")]
         let base = unsafe { mapped.add(skip) };
         let mapping = Self { mapped, mapped_len, base, len };
-        if huge_from < len as u64 {
-            mapping.advise(huge_from, len as u64, Advice::LinuxHugepage);
+        let end = wanted_huge.end.min(len as u64);
+        if wanted_huge.start < end {
+            mapping.advise(wanted_huge.start, end, Advice::LinuxHugepage);
         }
         Some(mapping)
     }

@@ -25,6 +25,7 @@ mod segments;
 mod slice;
 
 pub(super) use commitment::Region;
+pub(crate) use commitment::committed_bytes;
 pub(super) use fill::Fill;
 pub(super) use slice::Slice;
 

@@ -21,7 +21,7 @@ type Cell = UnsafeCell<MaybeUninit<u8>>;
 pub(crate) struct Segments {
     first_bytes: u64,
     limit_bytes: u64,
-    table: [OnceLock<Box<[Cell]>>; SEGMENTS_MAX],
+    table: Box<[OnceLock<Box<[Cell]>>]>,
 }
 
 // SAFETY: the cells are plain memory; who may touch which of them is the business of those who
@@ -32,7 +32,8 @@ unsafe impl Sync for Segments {}
 impl Segments {
     pub(crate) fn new(len_hint: u64, limit_bytes: u64) -> Self {
         let first_bytes = len_hint.max(FIRST_BYTES_MIN).min(limit_bytes.max(1));
-        Self { first_bytes, limit_bytes, table: [const { OnceLock::new() }; SEGMENTS_MAX] }
+        let table = std::iter::repeat_with(OnceLock::new).take(SEGMENTS_MAX).collect();
+        Self { first_bytes, limit_bytes, table }
     }
 
     /// Allocates what the range touches; `Err` with the length that could not be had.
