@@ -102,6 +102,8 @@ pub enum Operation {
     Stat,
     /// Reading a range of a blob.
     Read,
+    /// Going on with a read that another process has begun.
+    Restore,
     /// Preparing or writing the target.
     Write,
     /// Comparing checksums.
@@ -119,6 +121,7 @@ impl fmt::Display for Operation {
             Self::Connect => "cannot connect",
             Self::Stat => "cannot stat",
             Self::Read => "cannot read",
+            Self::Restore => "cannot go on from the",
             Self::Write => "cannot write",
             Self::Verify => "cannot verify",
             Self::Commit => "cannot finish",

@@ -14,7 +14,7 @@ use super::target::{Prepared, blocking};
 use super::window::SHARE;
 use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{self, ReadChannel, ReadOptions};
+use crate::read::{self, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Journal};
@@ -25,7 +25,7 @@ const STAT_ATTEMPTS_MAX: u32 = 4;
 /// What is known once the first answer is there.
 pub(super) struct Opening {
     /// The answer, with its first byte still to be read; `None` where nothing is left to fetch.
-    pub(super) channel: Option<ReadChannel>,
+    pub(super) channel: Option<RangeStream>,
     pub(super) info: BlobInfo,
     /// The bytes to fetch; ends at `u64::MAX` where the length is not told.
     pub(super) range: Range<u64>,
@@ -208,7 +208,7 @@ async fn resume(
         }
         None => (None, stat(location, options, None).await?, None),
     };
-    let ignores_ranges = channel.as_ref().is_some_and(ReadChannel::ignores_ranges);
+    let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     if info.version.as_ref() != Some(&identity.version)
         || info.len_bytes != Some(len)
         || ignores_ranges
@@ -270,11 +270,11 @@ pub(super) fn channel(
     range: ByteRange,
     pin: (Option<Version>, Option<u64>),
     options: &DownloadOptions,
-) -> ReadChannel {
+) -> RangeStream {
     let (version, len_bytes) = pin;
     let retry = options.retry.clone();
-    let read = ReadOptions { range: Some(range), version, len_bytes, retry };
-    ReadChannel::new(
+    let read = RangeOptions { range: Some(range), version, len_bytes, retry, hedge: None };
+    RangeStream::new(
         location.clone(),
         read,
         options.budget.clone(),
@@ -285,7 +285,7 @@ pub(super) fn channel(
 /// The facts that the first answer gives; beside it, the checksums of a remote whose ranged
 /// answers lack them.
 async fn facts(
-    channel: &mut ReadChannel,
+    channel: &mut RangeStream,
     location: &Location,
     options: &DownloadOptions,
 ) -> Result<(BlobInfo, Option<String>)> {

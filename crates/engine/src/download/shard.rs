@@ -13,7 +13,7 @@ use super::Progress;
 use super::piece::Piece;
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::ReadChannel;
+use crate::read::RangeStream;
 use crate::sink::{Batch, Mark, Sink};
 
 /// Frames for an ordered sink may wait for as long as the slowest shard: whatever does not fill the
@@ -44,7 +44,7 @@ pub(super) struct Shared {
 /// What was claimed is handed over and marked, whatever ends it.
 pub(super) async fn read(
     piece: &Piece,
-    mut channel: ReadChannel,
+    mut channel: RangeStream,
     shared: &Shared,
     _permit: Option<BytesPermit>,
 ) -> Result<()> {
@@ -71,7 +71,7 @@ pub(super) async fn read(
 
 async fn claim_frames(
     piece: &Piece,
-    channel: &mut ReadChannel,
+    channel: &mut RangeStream,
     run: &mut Run<'_>,
     shared: &Shared,
 ) -> Result<()> {

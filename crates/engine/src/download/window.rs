@@ -25,7 +25,7 @@ use super::target::Prepared;
 use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::ReadChannel;
+use crate::read::RangeStream;
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Sink;
 
@@ -212,7 +212,7 @@ impl<'a> Window<'a> {
     /// Brings everything in `range` that is not `done`. Returns once every task has ended.
     async fn run(
         &mut self,
-        first: (Option<ReadChannel>, Option<BytesPermit>),
+        first: (Option<RangeStream>, Option<BytesPermit>),
         range: Range<u64>,
         single: bool,
         mut done: Extents,
@@ -315,12 +315,12 @@ impl<'a> Window<'a> {
         self.spawn(Arc::new(Piece::new(range)), channel, permit);
     }
 
-    fn channel(&self, range: &Range<u64>) -> ReadChannel {
+    fn channel(&self, range: &Range<u64>) -> RangeStream {
         let range = ByteRange::Bounded(range.clone());
         opening::channel(self.location, range, self.pin.clone(), self.options)
     }
 
-    fn spawn(&mut self, piece: Arc<Piece>, channel: ReadChannel, permit: Option<BytesPermit>) {
+    fn spawn(&mut self, piece: Arc<Piece>, channel: RangeStream, permit: Option<BytesPermit>) {
         let (shared, theirs) = (Arc::clone(&self.shared), Arc::clone(&piece));
         shared.progress.started();
         let task =

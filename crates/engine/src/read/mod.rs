@@ -1,9 +1,41 @@
-//! Reading one range of one blob through as many requests as it takes.
+//! Reading one blob as a stream, through as many requests as it takes.
+//!
+//! [`ReadChannel`] is the stream; [`BlockingReadChannel`] is the same for code without a runtime;
+//! [`ReadState`] carries one to another process.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options` | what the caller chooses |
+//! | `channel` | [`ReadChannel`]: where it stands, and its asynchronous faces |
+//! | `blocking` | its face for `std::io` |
+//! | `verify` | the running checksum, and what it proves |
+//! | `decode` | gzip |
+//! | `state` | what is carried to another process |
+//! | `range_stream` | one range through as many requests as it takes; `download` reads through it, too |
+//! | `request`, `live` | one request: to its answer's head, and through its body |
+//! | `lookup`, `stat` | facts about a blob |
+//! | `stats` | what it cost |
+//! | `io_error` | this crate's error as one of `std::io` |
 
+mod blocking;
 mod channel;
+mod decode;
+mod io_error;
+mod live;
+mod lookup;
+mod options;
+mod range_stream;
+mod request;
 pub(crate) mod stat;
+mod state;
 mod stats;
+mod verify;
 
-pub use channel::{ReadChannel, ReadOptions};
+pub use blocking::BlockingReadChannel;
+pub use channel::ReadChannel;
+pub use options::ReadOptions;
+pub(crate) use range_stream::{RangeOptions, RangeStream};
 pub use stat::stat;
+pub use state::ReadState;
 pub use stats::{ReadStats, ReadTotals};
+pub use verify::{Unverified, Verification, Verify};

@@ -1,6 +1,8 @@
-//! What reading cost: counted by every channel that shares the counters.
+//! What reading cost: counted by everything that shares the counters.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Counters shared by the channels of one transfer. Relaxed: they are read for display and, at
 /// the end, after every channel has been joined.
@@ -8,25 +10,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ReadStats {
     requests: AtomicU64,
     restarts: AtomicU64,
+    hedges: AtomicU64,
     bytes_delivered: AtomicU64,
     bytes_wasted: AtomicU64,
+    asked: OnceLock<Instant>,
+    first_byte: OnceLock<Duration>,
 }
 
 /// A copy of [`ReadStats`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadTotals {
-    /// Requests sent.
+    /// Requests sent, hedges and those that led to an answer (redirects, stats) included.
     pub requests: u64,
     /// Requests that continued, or began again, one that had failed.
     pub restarts: u64,
-    /// Bytes handed to the reader.
+    /// Requests that raced another because its answer was late.
+    pub hedges: u64,
+    /// Stored bytes handed to the reader; those that wait in a buffer for it count, too.
     pub bytes_delivered: u64,
-    /// Bytes that arrived but were already there, or were not asked for.
+    /// Bytes that arrived but were already there, were passed over, or were not asked for.
     pub bytes_wasted: u64,
+    /// From the first request to the first byte that was delivered; `None` until then.
+    pub first_byte: Option<Duration>,
 }
 
 impl ReadStats {
     pub(crate) fn request(&self) {
+        self.asked.get_or_init(Instant::now);
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -39,12 +50,23 @@ impl ReadStats {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn hedge(&self) {
+        self.hedges.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn delivered(&self, bytes: u64) {
+        if self.first_byte.get().is_none()
+            && let Some(asked) = self.asked.get()
+        {
+            self.first_byte.get_or_init(|| asked.elapsed());
+        }
         self.bytes_delivered.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn wasted(&self, bytes: u64) {
-        self.bytes_wasted.fetch_add(bytes, Ordering::Relaxed);
+        if bytes > 0 {
+            self.bytes_wasted.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     /// The counters now.
@@ -52,8 +74,10 @@ impl ReadStats {
         ReadTotals {
             requests: self.requests.load(Ordering::Relaxed),
             restarts: self.restarts.load(Ordering::Relaxed),
+            hedges: self.hedges.load(Ordering::Relaxed),
             bytes_delivered: self.bytes_delivered.load(Ordering::Relaxed),
             bytes_wasted: self.bytes_wasted.load(Ordering::Relaxed),
+            first_byte: self.first_byte.get().copied(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod concurrency;
 mod deadline;
 mod faults;
 mod ranges;
+mod read;
 mod resume;
 mod targets;
 mod trial;

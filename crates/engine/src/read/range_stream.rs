@@ -1,4 +1,4 @@
-//! A stream of one range that survives interruptions: [`ReadChannel`].
+//! A stream of one range that survives interruptions: [`RangeStream`].
 //!
 //! Invariants:
 //! - Bytes are delivered in order, each once: `next` is the offset of the first byte not yet
@@ -8,49 +8,55 @@
 //!   once a byte has been delivered.
 //! - The end is believed only where the length says so: a body that ends before the range does is
 //!   an interruption.
+//! - Everything is polled and every state is kept in `phase`, so that dropping a future that polls
+//!   loses nothing, not even a request under way; dropping the stream ends its request.
 //!
 //! How long and how often to try is decided by [`tidegate_core::retry`].
 
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::StreamExt;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
-use tokio::time::{sleep, timeout};
 
 use super::ReadStats;
+use super::live::{Arrival, Live};
+use super::request::{Ask, Asking};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Body, Location, OpenRequest, Opened, Version};
+use crate::remote::{BlobInfo, Location, OpenRequest, Opened, Version};
 
 /// An address that has never answered is tried this often, however patient the policy: a wrong
 /// port should not take as long to report as a server that restarts.
 const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
 
-/// What the caller chooses of a [`ReadChannel`].
+/// What the caller chooses of a [`RangeStream`].
 #[derive(Clone, Debug, Default)]
-pub struct ReadOptions {
+pub(crate) struct RangeOptions {
     /// The bytes wanted; everything by default.
-    pub range: Option<ByteRange>,
+    pub(crate) range: Option<ByteRange>,
     /// The version that they must be of; whatever there is by default.
-    pub version: Option<Version>,
+    pub(crate) version: Option<Version>,
     /// The length of the blob, where an earlier answer told it: an answer that tells another
     /// contradicts itself, or is of another blob.
-    pub len_bytes: Option<u64>,
+    pub(crate) len_bytes: Option<u64>,
     /// How to go on after an interruption.
-    pub retry: RetryPolicy,
+    pub(crate) retry: RetryPolicy,
+    /// After this long without an answer a second request races the first.
+    pub(crate) hedge: Option<Duration>,
 }
 
 /// Reads one range of one blob, restarting where it broke. No request is sent before the first
 /// call that needs one.
-pub struct ReadChannel {
-    location: Location,
+pub(crate) struct RangeStream {
+    location: Arc<Location>,
     wanted: ByteRange,
     budget: Budget,
     stats: Arc<ReadStats>,
     policy: RetryPolicy,
+    hedge: Option<Duration>,
     retry: Retry,
     epoch: Instant,
     pinned: Option<Version>,
@@ -60,26 +66,29 @@ pub struct ReadChannel {
     next: u64,
     end: Option<u64>,
     begun: bool,
+    delivered: bool,
     done: bool,
     ignores_ranges: bool,
     requests: u32,
-    live: Option<Live>,
+    phase: Phase,
     lent: Option<RequestPermit>,
     waited: Duration,
 }
 
-/// An answer that is being read.
-struct Live {
-    body: Body,
-    position: u64,
-    // The answer tells neither its length nor the blob's: where it ends, the blob does.
-    endless: bool,
-    _permit: RequestPermit,
+enum Phase {
+    /// No request is under way.
+    Idle,
+    /// One has been sent, or waits for its permit.
+    Asking(Asking),
+    /// An answer is being read.
+    Live(Live),
+    /// Until it is time to ask again.
+    Resting(std::pin::Pin<Box<tokio::time::Sleep>>),
 }
 
-impl std::fmt::Debug for ReadChannel {
+impl std::fmt::Debug for RangeStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReadChannel")
+        f.debug_struct("RangeStream")
             .field("location", &self.location)
             .field("wanted", &self.wanted)
             .field("next", &self.next)
@@ -88,68 +97,78 @@ impl std::fmt::Debug for ReadChannel {
     }
 }
 
-impl ReadChannel {
-    /// A channel that has not asked for anything yet.
-    pub fn new(
-        location: Location,
-        options: ReadOptions,
+impl RangeStream {
+    /// A stream that has not asked for anything yet.
+    pub(crate) fn new(
+        location: impl Into<Arc<Location>>,
+        options: RangeOptions,
         budget: Budget,
         stats: Arc<ReadStats>,
     ) -> Self {
-        let epoch = Instant::now();
         Self {
-            location,
+            location: location.into(),
             wanted: options.range.unwrap_or(ByteRange::All),
             budget,
             stats,
+            hedge: options.hedge,
             retry: Retry::new(&options.retry, Duration::ZERO),
             policy: options.retry,
-            epoch,
+            epoch: Instant::now(),
             pinned: options.version,
             len_bytes: options.len_bytes,
             info: None,
             next: 0,
             end: None,
             begun: false,
+            delivered: false,
             done: false,
             ignores_ranges: false,
             requests: 0,
-            live: None,
+            phase: Phase::Idle,
             lent: None,
             waited: Duration::ZERO,
         }
     }
 
     /// Facts that the first answer gave; asks for it where there is none yet. Cancel-safe.
-    pub async fn info(&mut self) -> Result<&BlobInfo> {
-        while self.info.is_none() {
-            self.ensure_live().await?;
-        }
-        // The loop ends only once the facts are there.
+    pub(crate) async fn info(&mut self) -> Result<&BlobInfo> {
+        std::future::poll_fn(|cx| self.poll_begun(cx)).await?;
+        // It is ready only once the facts are there.
         self.info.as_ref().ok_or_else(|| self.error(ErrorKind::Invalid, "no answer was had"))
     }
 
+    /// The next bytes in order, in the transport's own buffer; `None` at the end of the range.
+    /// Cancel-safe: bytes are delivered by a call that returns, or by a later one.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Facts that the first answer gave, once it is there.
+    pub(crate) fn facts(&self) -> Option<&BlobInfo> {
+        self.info.as_ref()
+    }
+
     /// Offset in the blob of the first byte not yet delivered; meaningful once begun.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.next
     }
 
     /// Offset in the blob of the end of what is read, once known.
-    pub fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.end
     }
 
     /// The remote sends whole blobs whatever range is asked for.
-    pub fn ignores_ranges(&self) -> bool {
+    pub(crate) fn ignores_ranges(&self) -> bool {
         self.ignores_ranges
     }
 
     /// From the latest request to its answer's first byte.
-    pub fn waited(&self) -> Duration {
+    pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Gives the channel the permit for its next request, which it otherwise waits for itself.
+    /// Gives the stream the permit for its next request, which it otherwise waits for itself.
     pub(crate) fn lend(&mut self, permit: RequestPermit) {
         self.lent = Some(permit);
     }
@@ -157,52 +176,68 @@ impl ReadChannel {
     /// Ends the request in flight and gives its permit back; the next read asks again for what is
     /// left.
     pub(crate) fn suspend(&mut self) {
-        self.live = None;
+        self.phase = Phase::Idle;
     }
 
     /// Moves the end of what is read: to read on through an answer that brings more than was
     /// asked for, or to stop earlier. Does nothing once the end has been delivered.
-    pub fn set_end(&mut self, end: Option<u64>) {
+    pub(crate) fn set_end(&mut self, end: Option<u64>) {
         if !self.done {
             self.end = end;
         }
     }
 
-    /// The next bytes in order, in the transport's own buffer; `None` at the end of the range.
-    /// Cancel-safe: bytes are delivered by a call that returns, or by a later one.
-    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+    /// Passes over the bytes before `offset`: those that arrive are wasted, those of a restart are
+    /// not asked for. Only once begun, and only forward.
+    pub(crate) fn skip_to(&mut self, offset: u64) {
+        self.next = self.next.max(offset);
+    }
+
+    /// As [`Self::info`]: ready once the facts are there.
+    pub(crate) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while self.info.is_none() {
+            ready!(self.poll_live(cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`Self::next`].
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         loop {
             if self.done || (self.begun && self.end.is_some_and(|end| self.next >= end)) {
                 self.finish();
-                return Ok(None);
+                return Poll::Ready(Ok(None));
             }
-            self.ensure_live().await?;
-            let Some(live) = self.live.as_mut() else { continue };
+            ready!(self.poll_live(cx))?;
+            let Phase::Live(live) = &mut self.phase else { continue };
             let stall = Duration::from_millis(self.policy.stall_ms_max);
             // The deadline ends an attempt that is under way, too.
-            let left = self.retry.remaining(self.epoch.elapsed()).unwrap_or(stall);
-            let limit = stall.min(left);
-            match timeout(limit, live.body.next()).await {
-                Ok(Some(Ok(frame))) => {
+            let (retry, epoch) = (&self.retry, self.epoch);
+            let limit = || retry.remaining(epoch.elapsed()).map_or(stall, |left| left.min(stall));
+            match ready!(live.poll(cx, limit)) {
+                Arrival::Frame(frame) => {
                     if let Some(bytes) = self.take(frame) {
-                        return Ok(Some(bytes));
+                        return Poll::Ready(Ok(Some(bytes)));
                     }
                 }
-                Ok(Some(Err(error))) => self.interrupted(error).await?,
-                Ok(None) if self.live.as_ref().is_some_and(|live| live.endless) => self.done = true,
-                Ok(None) if self.end.is_some_and(|end| self.next >= end) => {}
-                Ok(None) => {
+                Arrival::Failed(error) => self.interrupted(error)?,
+                Arrival::End if live.is_endless() => {
+                    self.end = Some(live.position());
+                    self.done = true;
+                }
+                Arrival::End if self.end.is_some_and(|end| self.next >= end) => {}
+                Arrival::End => {
                     let error = self
                         .error(ErrorKind::Transport, "the body ended before the range did")
                         .retryable(RetryClass::Now);
-                    self.interrupted(error).await?;
+                    self.interrupted(error)?;
                 }
-                Err(_elapsed) => {
+                Arrival::Stalled(limit) => {
                     let seconds = limit.as_secs_f64();
                     let error = self
                         .error(ErrorKind::Timeout, format!("no byte arrived for {seconds} s"))
                         .retryable(RetryClass::Now);
-                    self.interrupted(error).await?;
+                    self.interrupted(error)?;
                 }
             }
         }
@@ -210,10 +245,9 @@ impl ReadChannel {
 
     /// Cuts from a frame what was delivered before or lies beyond the end.
     fn take(&mut self, mut frame: Bytes) -> Option<Bytes> {
-        let live = self.live.as_mut()?;
+        let Phase::Live(live) = &mut self.phase else { return None };
         let arrived = frame.len() as u64;
-        let start = live.position;
-        live.position += arrived;
+        let start = live.passed(arrived);
         let skip = self.next.saturating_sub(start).min(arrived);
         let stop = self.end.map_or(arrived, |end| end.saturating_sub(start).min(arrived));
         // Both are at most the frame's length, which is a usize.
@@ -225,6 +259,7 @@ impl ReadChannel {
             return None;
         }
         self.next += bytes.len() as u64;
+        self.delivered = true;
         self.retry.on_bytes(bytes.len() as u64);
         self.stats.delivered(bytes.len() as u64);
         Some(bytes)
@@ -232,42 +267,54 @@ impl ReadChannel {
 
     fn finish(&mut self) {
         self.done = true;
-        self.live = None;
+        self.phase = Phase::Idle;
     }
 
-    async fn ensure_live(&mut self) -> Result<()> {
-        while self.live.is_none() && !self.done {
-            if let Err(error) = self.open().await {
-                self.interrupted(error).await?;
+    /// Ready once an answer is being read, or nothing is left to read.
+    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            match &mut self.phase {
+                _ if self.done => return Poll::Ready(Ok(())),
+                Phase::Live(_) => return Poll::Ready(Ok(())),
+                Phase::Idle => self.phase = Phase::Asking(self.ask()),
+                Phase::Asking(asking) => {
+                    let (answer, span) = ready!(asking.poll(cx));
+                    let outcome = match answer {
+                        Ok((opened, permit)) => self.accept(opened, permit, span),
+                        Err(error) if error.kind() == ErrorKind::Timeout => Err(self.placed(error)),
+                        Err(error) => Err(error),
+                    };
+                    if let Err(error) = outcome {
+                        self.interrupted(error)?;
+                    }
+                }
+                Phase::Resting(sleep) => {
+                    ready!(sleep.as_mut().poll(cx));
+                    self.phase = Phase::Idle;
+                }
             }
         }
-        Ok(())
     }
 
-    /// Sends one request for what is left and takes in its answer's head.
-    async fn open(&mut self) -> Result<()> {
-        let range = self.remaining();
-        let request = OpenRequest { range, version: self.pinned.clone() };
-        let permit = match self.lent.take() {
-            Some(permit) => permit,
-            None => self.budget.request().await,
-        };
-        self.stats.request();
+    /// One request for what is left.
+    fn ask(&mut self) -> Asking {
+        let request = OpenRequest { range: self.remaining(), version: self.pinned.clone() };
         self.requests += 1;
         if self.requests > 1 {
             self.stats.restart();
         }
         let left = self.retry.remaining(self.epoch.elapsed());
         let limit = Duration::from_millis(self.policy.header_ms_max);
-        let limit = limit.min(left.unwrap_or(limit));
-        let asked = self.location.remote.open(&self.location.blob, &request);
-        let opened = timeout(limit, asked).await.unwrap_or_else(|_elapsed| {
-            let seconds = limit.as_secs_f64();
-            Err(self
-                .error(ErrorKind::Timeout, format!("no answer came within {seconds} s"))
-                .retryable(RetryClass::Now))
-        })?;
-        self.accept(opened, permit)
+        Asking::new(Ask {
+            location: Arc::clone(&self.location),
+            request,
+            budget: self.budget.clone(),
+            stats: Arc::clone(&self.stats),
+            permit: self.lent.take(),
+            limit: limit.min(left.unwrap_or(limit)),
+            hedge: self.hedge,
+            attempt: self.requests,
+        })
     }
 
     fn remaining(&self) -> ByteRange {
@@ -283,7 +330,7 @@ impl ReadChannel {
         }
     }
 
-    fn accept(&mut self, opened: Opened, permit: RequestPermit) -> Result<()> {
+    fn accept(&mut self, opened: Opened, permit: RequestPermit, span: tracing::Span) -> Result<()> {
         if let (Some(was), Some(is)) = (self.len_bytes, opened.info.len_bytes)
             && was != is
         {
@@ -299,7 +346,8 @@ impl ReadChannel {
         self.len_bytes = self.len_bytes.or(opened.info.len_bytes);
         if self.info.is_some() {
             // The first answer may not have told where the blob ends.
-            self.end = self.end.or(opened.info.len_bytes);
+            let end = self.end.unwrap_or(u64::MAX);
+            self.end = opened.info.len_bytes.map(|len| len.min(end)).or(self.end);
         } else {
             let range = self.first_range(&opened)?;
             if !self.begun {
@@ -313,12 +361,8 @@ impl ReadChannel {
         }
         self.waited = opened.waited;
         self.stats.more_requests(opened.requests.saturating_sub(1));
-        self.live = Some(Live {
-            body: opened.body,
-            position: opened.start,
-            endless: opened.end.is_none() && opened.info.len_bytes.is_none(),
-            _permit: permit,
-        });
+        let endless = opened.end.is_none() && opened.info.len_bytes.is_none();
+        self.phase = Phase::Live(Live::new(opened.body, opened.start, endless, permit, span));
         Ok(())
     }
 
@@ -344,12 +388,12 @@ impl ReadChannel {
         }
     }
 
-    /// Decides what to do about a failure: returns once it is time to ask again, or with the
+    /// Decides what to do about a failure: to ask again, after a rest where there is one, or the
     /// error that ends the read.
-    async fn interrupted(&mut self, error: Error) -> Result<()> {
-        self.live = None;
+    fn interrupted(&mut self, error: Error) -> Result<()> {
+        self.phase = Phase::Idle;
         let error = self.in_context(error);
-        if self.begun && self.next > self.wanted_start() && self.pinned.is_none() {
+        if self.delivered && self.pinned.is_none() {
             return Err(error.with_hint(
                 "the server names no version of the blob, so a break cannot be bridged; try again",
             ));
@@ -373,20 +417,12 @@ impl ReadChannel {
                     "restart"
                 );
                 if !delay.is_zero() {
-                    sleep(delay).await;
+                    self.phase = Phase::Resting(Box::pin(tokio::time::sleep(delay)));
                 }
                 Ok(())
             }
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => Err(error),
             RetryDecision::GiveUp(_) => Err(self.exhausted(error)),
-        }
-    }
-
-    fn wanted_start(&self) -> u64 {
-        match &self.wanted {
-            ByteRange::From(start) => *start,
-            ByteRange::Bounded(range) => range.start,
-            _ => 0,
         }
     }
 
@@ -411,8 +447,13 @@ impl ReadChannel {
     }
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
-        let error = Error::new(kind, Operation::Read, self.location.display(), message);
+        self.placed(Error::new(kind, Operation::Read, self.location.display(), message))
+    }
+
+    /// An error that is about what is left to read, unless it says otherwise.
+    fn placed(&self, error: Error) -> Error {
         match self.end {
+            _ if error.range().is_some() => error,
             Some(end) if self.begun => error.at(self.next..end),
             _ => error,
         }

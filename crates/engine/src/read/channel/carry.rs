@@ -1,0 +1,109 @@
+//! Capture and restore: a read that another process goes on with.
+
+use super::{Mode, ReadChannel};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::state::{At, Content, Options, ReadState, Sum};
+use crate::read::verify::{Carried, Check};
+use crate::read::{ReadOptions, Verify};
+use crate::remote::Location;
+
+impl ReadChannel {
+    /// Where the read stands: at the first byte that has not been delivered, whatever is held.
+    /// The channel itself is left as it is.
+    ///
+    /// A decoded read goes on by decoding again from the start, up to its position.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where bytes of a blob without any version have been delivered: nothing would
+    /// tie the rest to them. `Invalid` while a seek has not been awaited. `Integrity` if the blob
+    /// was found to be damaged.
+    pub fn capture(&mut self) -> Result<ReadState> {
+        self.check.sound(self.location.display())?;
+        if self.is_seeking() {
+            return Err(self.error(ErrorKind::Invalid, "a seek is under way"));
+        }
+        self.sum_up();
+        let position = match self.suffix {
+            Some(count) => At::End(count),
+            None => At::Start(self.position().unwrap_or(0)),
+        };
+        let decoded = match self.mode {
+            Mode::Raw => false,
+            Mode::Undecided => self.passed > 0,
+            Mode::Gzip(_) => true,
+        };
+        if self.pinned.is_none() && (self.delivered || self.passed > 0) {
+            let message = "the server names no version of the blob to go on with";
+            return Err(self.error(ErrorKind::Unsupported, message));
+        }
+        let carried = self.check.carry().filter(|_| match (&self.mode, position) {
+            (Mode::Raw, At::Start(position)) => position > 0 && self.check.goes_on_at(position),
+            _ => false,
+        });
+        Ok(ReadState {
+            content: Content {
+                source: self.location.display().to_owned(),
+                version: self.pinned.clone(),
+                len_bytes: self.len_bytes,
+                position,
+                limit: (self.limit < u64::MAX).then_some(self.limit),
+                decoded,
+                options: Options::of(&self.options),
+                checksum: carried.map(Sum::of),
+            },
+        })
+    }
+
+    /// Goes on with the read that `state` was captured of. Nothing is sent before the first read.
+    ///
+    /// Range, version, `verify` and `decode` are the state's; the rest is `options`', and
+    /// [`ReadState::options`] gives what was captured of it. The deadline begins anew.
+    ///
+    /// ```no_run
+    /// # use tidegate::read::{ReadChannel, ReadState};
+    /// # fn example(text: &str, blob: tidegate::remote::Location) -> tidegate::Result<()> {
+    /// let state: ReadState = text.parse()?;
+    /// let channel = ReadChannel::restore(blob, &state, state.options())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if `location` is another blob. That the blob has changed since is found by the
+    /// first read, which fails with `Changed`.
+    pub fn restore(location: Location, state: &ReadState, options: ReadOptions) -> Result<Self> {
+        let content = &state.content;
+        if location.display() != content.source {
+            let message =
+                format!("expected the blob {}, got {}", content.source, location.display());
+            return Err(Error::new(ErrorKind::Invalid, Operation::Restore, "read state", message));
+        }
+        let verify = state.verify();
+        let options = ReadOptions {
+            version: content.version.clone(),
+            verify: verify.clone(),
+            decode: content.options.decode,
+            range: tidegate_core::range::ByteRange::All,
+            ..options
+        };
+        let mut channel = Self::open(location, options);
+        channel.limit = content.limit.unwrap_or(u64::MAX);
+        channel.len_bytes = content.len_bytes;
+        match content.position {
+            At::End(count) => channel.suffix = Some(count),
+            At::Start(position) if content.decoded => channel.passed = position,
+            At::Start(position) => {
+                channel.next = position;
+                channel.sought = true;
+                channel.check = Self::resumed(verify, state.carried(), position);
+            }
+        }
+        Ok(channel)
+    }
+
+    fn resumed(verify: Verify, carried: Option<Carried>, position: u64) -> Check {
+        Check::carried_on(verify, carried, position)
+    }
+}

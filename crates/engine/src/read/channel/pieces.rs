@@ -1,0 +1,235 @@
+//! What is delivered next: stored frames as they come, or decoded pieces; through the checksum
+//! when they are delivered, and compared at the end.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+
+use super::ReadChannel;
+use crate::error::{ErrorKind, Result};
+use crate::read::decode::Decoder;
+
+/// What is made of stored bytes.
+#[derive(Debug)]
+pub(super) enum Mode {
+    /// Nothing: positions are those of stored bytes.
+    Raw,
+    /// To be decoded if the first answer says that they are encoded.
+    Undecided,
+    /// Decoded.
+    Gzip(Box<Decoded>),
+}
+
+#[derive(Debug)]
+pub(super) struct Decoded {
+    decoder: Decoder,
+    /// Offset in the content behind the pieces made so far.
+    pub(super) position: u64,
+    ended: bool,
+}
+
+impl Mode {
+    pub(super) fn of(decode: bool) -> Self {
+        if decode { Self::Undecided } else { Self::Raw }
+    }
+}
+
+impl ReadChannel {
+    /// The next bytes for the caller: what is held first, then what comes.
+    pub(in crate::read) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>>> {
+        let span = self.span();
+        let _entered = span.enter();
+        if !ready!(self.poll_held(cx, None))? {
+            return Poll::Ready(Ok(None));
+        }
+        let room = self.room();
+        let bytes = self.held.take(room);
+        self.sum_up();
+        Poll::Ready(Ok(Some(bytes)))
+    }
+
+    /// Ready once there are bytes in hand that may be delivered (true), or at the end (false).
+    /// With `want`, a caller will take so many of them at a time: small frames are gathered.
+    pub(super) fn poll_held(
+        &mut self,
+        cx: &mut Context<'_>,
+        want: Option<usize>,
+    ) -> Poll<Result<bool>> {
+        ready!(self.poll_sought(cx))?;
+        self.check.sound(self.location.display())?;
+        while self.held.rest().is_empty() {
+            let start = self.arrived() - self.held.len_bytes();
+            if let Some(piece) = self.held.take_ahead() {
+                self.held.hold(start, piece);
+                continue;
+            }
+            if let Some(error) = self.held.error.take() {
+                return Poll::Ready(Err(error));
+            }
+            let Some(piece) = ready!(self.poll_made(cx))? else {
+                return Poll::Ready(Ok(false));
+            };
+            let start = self.arrived() - piece.len() as u64;
+            let piece = match want {
+                Some(want) => self.gather(cx, piece, want),
+                None => piece,
+            };
+            self.held.hold(start, piece);
+        }
+        Poll::Ready(Ok(self.room() > 0))
+    }
+
+    /// Bytes that may be delivered before the limit.
+    pub(super) fn room(&self) -> u64 {
+        self.position().map_or(u64::MAX, |position| self.limit.saturating_sub(position))
+    }
+
+    /// Lets what was delivered go through the checksum.
+    pub(super) fn sum_up(&mut self) {
+        if let Some((offset, bytes)) = self.held.unsummed()
+            && matches!(self.mode, Mode::Raw)
+        {
+            self.check.update(offset, &bytes);
+        }
+    }
+
+    /// The next frame or decoded piece. At the end of the blob the checksum is compared.
+    fn poll_made(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
+        loop {
+            match &mut self.mode {
+                Mode::Raw => {
+                    let frame = ready!(self.poll_stored(cx))?;
+                    if frame.is_none() {
+                        self.compare()?;
+                    }
+                    return Poll::Ready(Ok(frame));
+                }
+                Mode::Undecided => {
+                    if self.limit == 0 {
+                        return Poll::Ready(Ok(None));
+                    }
+                    ready!(self.poll_known(cx))?;
+                    self.decide()?;
+                }
+                Mode::Gzip(_) => return self.poll_decoded(cx),
+            }
+        }
+    }
+
+    /// The end of what is read has been reached.
+    fn compare(&mut self) -> Result<()> {
+        match self.len_bytes {
+            Some(len) if self.next == len => self.check.finish(len, self.location.display()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Once the first answer has told how the blob is encoded.
+    pub(super) fn decide(&mut self) -> Result<()> {
+        let encoding = self.info.as_ref().and_then(|info| info.content_encoding.clone());
+        match encoding.as_deref() {
+            None if self.passed > 0 => {
+                let message = "it was encoded with gzip, and is not any more";
+                let error = self.error(ErrorKind::Changed, message);
+                self.close();
+                return Err(error);
+            }
+            None => {
+                self.mode = Mode::Raw;
+                self.bound();
+            }
+            Some(name) if ["gzip", "x-gzip"].iter().any(|gzip| name.eq_ignore_ascii_case(gzip)) => {
+                // Where decoding begins anywhere but at the start, there is nothing to decode.
+                if self.suffix.is_some() || self.next > 0 && !self.delivered {
+                    let message = "a range of a gzip-encoded blob cannot be decoded";
+                    let error = self.error(ErrorKind::Unsupported, message);
+                    self.close();
+                    return Err(error.with_hint("read all of it, or read it as it is stored"));
+                }
+                let decoder = Decoder::new();
+                self.mode = Mode::Gzip(Box::new(Decoded { decoder, position: 0, ended: false }));
+            }
+            Some(other) => {
+                let message = format!("the encoding {other:?} cannot be decoded");
+                let error = self.error(ErrorKind::Unsupported, message);
+                self.close();
+                return Err(error.with_hint("read it as it is stored"));
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
+        loop {
+            let Mode::Gzip(decoded) = &mut self.mode else { return Poll::Ready(Ok(None)) };
+            if decoded.ended || decoded.position >= self.limit {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(piece) = decoded.decoder.piece(self.location.display())? {
+                let start = decoded.position;
+                decoded.position += piece.len() as u64;
+                // What another process has delivered is made again and passed over.
+                let passed = self.passed.saturating_sub(start).min(piece.len() as u64);
+                let rest = piece.slice(usize::try_from(passed).unwrap_or(piece.len())..);
+                if !rest.is_empty() {
+                    return Poll::Ready(Ok(Some(rest)));
+                }
+                continue;
+            }
+            if let Some(frame) = ready!(self.poll_stored(cx))? {
+                self.check.update(self.next - frame.len() as u64, &frame);
+                if let Mode::Gzip(decoded) = &mut self.mode {
+                    decoded.decoder.feed(frame);
+                }
+                continue;
+            }
+            self.compare()?;
+            let Mode::Gzip(decoded) = &mut self.mode else { continue };
+            decoded.decoder.finish(self.location.display())?;
+            decoded.ended = true;
+        }
+    }
+
+    /// Puts small frames together, as far as they have arrived.
+    fn gather(&mut self, cx: &mut Context<'_>, first: Bytes, want: usize) -> Bytes {
+        let most = self.options.buffer_bytes;
+        let small = first.len() < most && want < most;
+        if !small || !matches!(self.mode, Mode::Raw) || !self.has_buffer() {
+            return first;
+        }
+        let mut gathered = BytesMut::new();
+        loop {
+            let next = match self.poll_made(cx) {
+                Poll::Pending | Poll::Ready(Ok(None)) => break,
+                Poll::Ready(Ok(Some(next))) => next,
+                Poll::Ready(Err(error)) => {
+                    self.held.error = Some(error);
+                    break;
+                }
+            };
+            let length = first.len().max(gathered.len());
+            if length + next.len() > most {
+                self.held.keep_ahead(next);
+                break;
+            }
+            if gathered.is_empty() {
+                gathered.reserve(most);
+                gathered.extend_from_slice(&first);
+            }
+            gathered.extend_from_slice(&next);
+        }
+        if gathered.is_empty() { first } else { gathered.freeze() }
+    }
+
+    /// Takes the buffer's bytes from the budget. Never waits for them: this channel may hold a
+    /// request already, and whoever waits for bytes must not.
+    fn has_buffer(&mut self) -> bool {
+        if self.buffer.is_none() {
+            self.buffer = self.options.budget.try_bytes(self.options.buffer_bytes as u64);
+        }
+        self.buffer.is_some()
+    }
+}

@@ -1,0 +1,131 @@
+//! Where reading goes on, and where it ends. Nothing here waits but for the blob's length, where a
+//! seek counts from an end that is not known.
+
+use std::future::poll_fn;
+use std::io::SeekFrom;
+use std::task::{Context, Poll, ready};
+
+use super::{Mode, ReadChannel};
+use crate::error::{Error, ErrorKind, Result};
+
+impl ReadChannel {
+    /// Goes on at another position, and returns it. Positions are offsets in the blob;
+    /// [`SeekFrom::End`] counts from where reading ends, which is the blob's end or the
+    /// [limit](Self::limit), whichever comes first.
+    ///
+    /// A seek costs nothing until the next read: that one reads on if the position lies ahead by
+    /// no more than [`drain_bytes_max`](super::super::ReadOptions::drain_bytes_max), and asks
+    /// again otherwise. Positions at and beyond the end are fine; reading there gives nothing.
+    /// Only a seek from the end of a blob whose length is not known asks at once: for the bytes
+    /// that are sought, or for the blob's facts.
+    ///
+    /// Cancel-safe: a seek that was not awaited to its end is finished by the next call.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a position before the start or beyond 2^64, after which the channel stands
+    /// where it stood; `Unsupported` for anywhere but the current position of a decoded blob; what
+    /// [`next`](Self::next) fails with where the length must be asked for.
+    pub async fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.start_seek_to(to);
+        poll_fn(|cx| self.poll_sought(cx)).await
+    }
+
+    /// Ends reading before offset `end` of the blob; `u64::MAX` ends it with the blob. An end
+    /// before the current position makes reads give nothing, one beyond the blob changes nothing.
+    /// A request that was sent is ended where reading ends; one that is sent later asks for no
+    /// more. With [`decode`](super::super::ReadOptions::decode) the offset is one of decoded bytes.
+    pub fn limit(&mut self, end: u64) {
+        self.limit = end;
+        self.bound();
+        let stored = self.stored_limit();
+        if self.suffix.is_none() && self.next >= stored {
+            self.close();
+        }
+    }
+
+    pub(in crate::read) fn start_seek_to(&mut self, to: SeekFrom) {
+        self.seeking = Some(to);
+    }
+
+    pub(in crate::read) fn is_seeking(&self) -> bool {
+        self.seeking.is_some()
+    }
+
+    /// Finishes a seek, if there is one; ready with the position.
+    pub(in crate::read) fn poll_sought(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+        let Some(to) = self.seeking else {
+            return Poll::Ready(Ok(self.position().unwrap_or(0)));
+        };
+        let outcome = ready!(self.poll_seek(cx, to));
+        self.seeking = None;
+        Poll::Ready(outcome)
+    }
+
+    fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<Result<u64>> {
+        if matches!(self.mode, Mode::Undecided) && !self.stays(to) {
+            ready!(self.poll_known(cx))?;
+            self.decide()?;
+        }
+        let (base, by) = match to {
+            SeekFrom::Start(offset) => (offset, 0),
+            SeekFrom::Current(by) => {
+                if self.suffix.is_some() {
+                    ready!(self.poll_known(cx))?;
+                }
+                (self.position().unwrap_or(0), by)
+            }
+            SeekFrom::End(by) => (ready!(self.poll_end(cx))?, by),
+        };
+        let Some(target) = base.checked_add_signed(by) else {
+            return Poll::Ready(Err(self.nowhere(base, by)));
+        };
+        if Some(target) == self.position() {
+            return Poll::Ready(Ok(target));
+        }
+        if matches!(self.mode, Mode::Gzip(_)) {
+            let message = "a position in decoded content has no place among the stored bytes";
+            let error = self.error(ErrorKind::Unsupported, message);
+            return Poll::Ready(Err(error.with_hint("read it as it is stored, or from the start")));
+        }
+        self.move_to(target);
+        Poll::Ready(Ok(target))
+    }
+
+    /// Whether the seek only asks for the position.
+    fn stays(&self, to: SeekFrom) -> bool {
+        match to {
+            SeekFrom::Start(offset) => self.position() == Some(offset),
+            SeekFrom::Current(by) => by == 0,
+            SeekFrom::End(_) => false,
+        }
+    }
+
+    /// Where reading ends.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+        if matches!(self.mode, Mode::Gzip(_)) {
+            let message = "the length of decoded content is not known";
+            return Poll::Ready(Err(self.error(ErrorKind::Unsupported, message)));
+        }
+        self.poll_len(cx).map_ok(|len| len.min(self.limit))
+    }
+
+    fn nowhere(&self, base: u64, by: i64) -> Error {
+        let message = format!("position {base} {by:+} is before the start or beyond 2^64");
+        self.error(ErrorKind::Invalid, message)
+    }
+
+    fn move_to(&mut self, target: u64) {
+        self.sum_up();
+        self.sought = true;
+        self.suffix = None;
+        if self.held.move_to(target) {
+            return;
+        }
+        self.held.clear();
+        self.next = target;
+        if !self.is_underway() {
+            self.close();
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Where stored bytes come from: a [`RangeStream`] that is opened when bytes are wanted, and again
+//! when reading goes on where it does not lead.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
+
+use super::{Mode, ReadChannel};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::lookup::{Looking, Lookup};
+use crate::read::{RangeOptions, RangeStream, Verify};
+use crate::remote::BlobInfo;
+
+pub(super) enum Source {
+    /// No request.
+    Closed,
+    /// The first answer, and beside it the checksums.
+    Looking(Looking),
+    /// Asked, and perhaps answered.
+    Asked(Box<Request>),
+    /// Only the blob's facts are asked for: a seek needs its length.
+    Sizing(std::pin::Pin<Box<dyn Future<Output = Result<BlobInfo>> + Send>>),
+}
+
+/// A stream, and the end that was asked for; `u64::MAX` for the blob's.
+pub(super) struct Request {
+    stream: RangeStream,
+    end: u64,
+    begun: bool,
+}
+
+impl ReadChannel {
+    /// The next stored bytes at `next`; `None` at the end of what is read.
+    pub(super) fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
+        loop {
+            if self.is_at_end() {
+                self.close();
+                return Poll::Ready(Ok(None));
+            }
+            let outcome = match ready!(self.poll_open(cx)) {
+                Ok(()) => match &mut self.source {
+                    Source::Asked(request) => ready!(request.stream.poll_next(cx)),
+                    _ => continue,
+                },
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(Some(frame)) => {
+                    self.next += frame.len() as u64;
+                    self.delivered = true;
+                    return Poll::Ready(Ok(Some(frame)));
+                }
+                Ok(None) => self.ended(),
+                Err(error) if self.may_be_beyond_the_end(&error) => self.size(),
+                Err(error) => {
+                    self.close();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Ready once the first answer has come.
+    pub(super) fn poll_known(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while self.info.is_none() {
+            if self.is_at_end() && matches!(self.source, Source::Closed) {
+                self.size();
+            }
+            match ready!(self.poll_open(cx)) {
+                Err(error) if self.may_be_beyond_the_end(&error) => self.size(),
+                outcome => outcome?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ready with the blob's length, which the request under way or a question of its own tells.
+    pub(super) fn poll_len(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+        loop {
+            if let Some(len) = self.len_bytes {
+                return Poll::Ready(Ok(len));
+            }
+            if matches!(self.source, Source::Closed) || self.is_underway() {
+                self.size();
+            }
+            ready!(self.poll_open(cx))?;
+        }
+    }
+
+    /// The end of stored bytes that is read to.
+    pub(super) fn stored_limit(&self) -> u64 {
+        match self.mode {
+            Mode::Raw => self.limit,
+            // How many stored bytes make so many decoded ones is not known.
+            Mode::Undecided | Mode::Gzip(_) => u64::MAX,
+        }
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        let end = self.stored_limit().min(self.len_bytes.unwrap_or(u64::MAX));
+        match self.suffix {
+            Some(count) => count == 0,
+            None => self.next >= end || self.options_are_empty(),
+        }
+    }
+
+    /// Nothing was asked for: whatever the mode, the first bytes of nothing are nothing.
+    fn options_are_empty(&self) -> bool {
+        self.limit == 0
+    }
+
+    /// Ends the request under way.
+    pub(super) fn close(&mut self) {
+        self.source = Source::Closed;
+    }
+
+    /// Asks for the blob's facts alone.
+    pub(super) fn size(&mut self) {
+        let lookup = self.lookup();
+        self.source = Source::Sizing(Box::pin(async move { lookup.stat().await }));
+    }
+
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let outcome = ready!(self.poll_aligned(cx));
+        if outcome.is_err() {
+            self.close();
+        }
+        Poll::Ready(outcome)
+    }
+
+    /// Ready with an answer that is being read and brings the byte at `next`, or once there is
+    /// nothing to ask for.
+    fn poll_aligned(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            let at_end = self.is_at_end();
+            match &mut self.source {
+                Source::Closed if at_end => return Poll::Ready(Ok(())),
+                Source::Closed => self.ask()?,
+                Source::Looking(looking) => {
+                    let (stream, facts) = ready!(looking.as_mut().poll(cx));
+                    let (info, lookup) = facts?;
+                    self.looked_up = true;
+                    self.check.learn(&info.checksums, lookup);
+                    let request = Request { stream, end: u64::MAX, begun: false };
+                    self.source = Source::Asked(Box::new(request));
+                }
+                Source::Sizing(sizing) => {
+                    let info = ready!(sizing.as_mut().poll(cx))?;
+                    self.close();
+                    self.adopt(info);
+                    if self.len_bytes.is_none() {
+                        let message = "the remote does not tell the blob's length";
+                        return Poll::Ready(Err(self.error(ErrorKind::Unsupported, message)));
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Source::Asked(request) if !request.begun => {
+                    ready!(request.stream.poll_begun(cx))?;
+                    self.begin();
+                }
+                Source::Asked(request) => {
+                    let at = request.stream.position();
+                    if at == self.next {
+                        return Poll::Ready(Ok(()));
+                    }
+                    let gap = self.next.checked_sub(at);
+                    let near = gap.is_some_and(|gap| gap <= self.options.drain_bytes_max);
+                    let reached = self.next < request.end;
+                    if near && reached {
+                        request.stream.skip_to(self.next);
+                    } else {
+                        self.close();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in the first answer of a request.
+    fn begin(&mut self) {
+        let Source::Asked(request) = &mut self.source else { return };
+        request.begun = true;
+        if self.suffix.take().is_some() {
+            self.next = request.stream.position();
+        }
+        if let Some(info) = request.stream.facts().cloned() {
+            self.adopt(info);
+        }
+        self.bound();
+    }
+
+    fn adopt(&mut self, info: BlobInfo) {
+        self.len_bytes = self.len_bytes.or(info.len_bytes);
+        self.pinned = self.pinned.take().or_else(|| info.version.clone());
+        self.check.learn(&info.checksums, None);
+        self.info.get_or_insert(info);
+    }
+
+    /// Ends the stream where reading ends, if that is before what was asked for.
+    pub(super) fn bound(&mut self) {
+        let limit = self.stored_limit();
+        let len = self.len_bytes;
+        if let Source::Asked(request) = &mut self.source
+            && request.begun
+        {
+            let end = limit.min(request.end);
+            let end = len.map_or(end, |len| end.min(len));
+            request.stream.set_end((end < u64::MAX).then_some(end));
+        }
+    }
+
+    /// Whether the request under way asks for what `next` and `limit` say.
+    pub(super) fn is_underway(&self) -> bool {
+        matches!(&self.source, Source::Asked(request) if request.begun)
+    }
+
+    /// The stream has ended: the blob has, or what was asked for.
+    fn ended(&mut self) {
+        let Source::Asked(request) = &self.source else { return };
+        let asked = request.end.min(self.stored_limit());
+        let end = request.stream.end().unwrap_or(self.next);
+        if end < asked && self.len_bytes.is_none() {
+            self.len_bytes = Some(end);
+        }
+        self.close();
+    }
+
+    /// A seek may go beyond an end that is not known, which is no error; a range may not.
+    fn may_be_beyond_the_end(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::OutOfRange && self.sought && self.len_bytes.is_none()
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        if self.delivered && self.pinned.is_none() {
+            let message = "the server names no version of the blob, so that bytes of two requests \
+                           cannot be known to be of one";
+            return Err(self.error(ErrorKind::Unsupported, message));
+        }
+        if let ByteRange::Bounded(range) = &self.options.range
+            && range.end < range.start
+        {
+            let message = format!("the range ends at {}, before its start", range.end);
+            return Err(self.error(ErrorKind::Invalid, message));
+        }
+        let end = self.stored_limit();
+        let range = match (self.suffix, self.next, end) {
+            (Some(count), ..) => ByteRange::Last(count),
+            (None, 0, u64::MAX) => ByteRange::All,
+            (None, start, u64::MAX) => ByteRange::From(start),
+            (None, start, end) => ByteRange::Bounded(start..end),
+        };
+        let whole = range == ByteRange::All;
+        let end = if self.suffix.is_some() { u64::MAX } else { end };
+        let options = RangeOptions {
+            range: Some(range),
+            version: self.pinned.clone(),
+            len_bytes: self.len_bytes,
+            retry: self.policy(),
+            hedge: self.options.hedge_ms.map(Duration::from_millis),
+        };
+        let (budget, stats) = (self.options.budget.clone(), Arc::clone(&self.options.stats));
+        let stream = RangeStream::new(Arc::clone(&self.location), options, budget, stats);
+        let lacks_checksums = !self.looked_up
+            && *self.check.verify() == Verify::Stored
+            && !self.location.remote.open_gives_checksums();
+        self.source = if whole && lacks_checksums {
+            Source::Looking(self.lookup().beside(stream))
+        } else {
+            Source::Asked(Box::new(Request { stream, end, begun: false }))
+        };
+        Ok(())
+    }
+
+    fn lookup(&mut self) -> Lookup {
+        Lookup {
+            location: Arc::clone(&self.location),
+            retry: self.policy(),
+            budget: self.options.budget.clone(),
+            stats: Arc::clone(&self.options.stats),
+        }
+    }
+
+    /// The caller's policy, with what is left of its deadline.
+    fn policy(&mut self) -> RetryPolicy {
+        let since = self.epoch.get_or_insert_with(Instant::now).elapsed();
+        let mut policy = self.options.retry.clone();
+        policy.deadline_ms = policy.deadline_ms.map(|deadline| {
+            deadline.saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        });
+        policy
+    }
+}

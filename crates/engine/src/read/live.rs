@@ -1,0 +1,96 @@
+//! An answer that is being read, and how long its next byte may take.
+//!
+//! The timer is armed once and moved only when it fires: a frame costs no more than a look at the
+//! clock, and only where it had to be waited for. Time in which nobody asks for bytes is no stall.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::budget::RequestPermit;
+use crate::error::Error;
+use crate::remote::Body;
+
+/// What comes next of an answer.
+pub(super) enum Arrival {
+    Frame(Bytes),
+    Failed(Error),
+    End,
+    /// Nothing, for so long.
+    Stalled(Duration),
+}
+
+pub(super) struct Live {
+    body: Body,
+    position: u64,
+    // The answer tells neither its length nor the blob's: where it ends, the blob does.
+    endless: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+    waiting: Option<Instant>,
+    span: tracing::Span,
+    // Given back when the answer is dropped.
+    _permit: RequestPermit,
+}
+
+impl Live {
+    pub(super) fn new(
+        body: Body,
+        position: u64,
+        endless: bool,
+        permit: RequestPermit,
+        span: tracing::Span,
+    ) -> Self {
+        Self { body, position, endless, timer: None, waiting: None, span, _permit: permit }
+    }
+
+    pub(super) fn is_endless(&self) -> bool {
+        self.endless
+    }
+
+    /// Offset in the blob of the next byte that arrives.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Counts bytes that have arrived; returns the offset in the blob of their first.
+    pub(super) fn passed(&mut self, bytes: u64) -> u64 {
+        let start = self.position;
+        self.position += bytes;
+        start
+    }
+
+    /// `limit` tells how long a byte may take from now.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        limit: impl Fn() -> Duration,
+    ) -> Poll<Arrival> {
+        let _entered = self.span.enter();
+        if let Poll::Ready(arrived) = self.body.as_mut().poll_next(cx) {
+            self.waiting = None;
+            return Poll::Ready(match arrived {
+                Some(Ok(frame)) => Arrival::Frame(frame),
+                Some(Err(error)) => Arrival::Failed(error),
+                None => Arrival::End,
+            });
+        }
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        loop {
+            let Some(timer) = &mut self.timer else {
+                self.timer = Some(Box::pin(sleep_until(since + limit())));
+                continue;
+            };
+            ready!(timer.as_mut().poll(cx));
+            // It may have been armed for an earlier wait.
+            let now = Instant::now();
+            let allowed = limit();
+            if since + allowed <= now || allowed.is_zero() {
+                return Poll::Ready(Arrival::Stalled(allowed));
+            }
+            timer.as_mut().reset(since + allowed);
+        }
+    }
+}

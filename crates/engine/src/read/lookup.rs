@@ -1,0 +1,89 @@
+//! The facts of a first answer and, beside it, the checksums of a remote whose answers lack them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tidegate_core::retry::RetryPolicy;
+
+use super::{RangeStream, ReadStats, stat};
+use crate::budget::{Budget, RequestPermit};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{BlobInfo, Location};
+
+/// A stat is asked this often at most: the read waits for it, and can do without it.
+const STAT_ATTEMPTS_MAX: u32 = 4;
+
+/// What is needed to ask.
+#[derive(Clone)]
+pub(super) struct Lookup {
+    pub(super) location: Arc<Location>,
+    pub(super) retry: RetryPolicy,
+    pub(super) budget: Budget,
+    pub(super) stats: Arc<ReadStats>,
+}
+
+/// The stream with its first answer, and that answer's facts; or why there are no checksums.
+pub(super) type Looking = Pin<Box<dyn Future<Output = Looked> + Send>>;
+pub(super) type Looked = (RangeStream, Result<(BlobInfo, Option<String>)>);
+
+impl Lookup {
+    /// Opens `stream` and asks for the blob's checksums at the same time.
+    pub(super) fn beside(self, mut stream: RangeStream) -> Looking {
+        Box::pin(async move {
+            let facts = self.facts(&mut stream).await;
+            (stream, facts)
+        })
+    }
+
+    async fn facts(&self, stream: &mut RangeStream) -> Result<(BlobInfo, Option<String>)> {
+        // Both permits at once: whoever waited for one beside an open body could wait for ever.
+        let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
+            stream.lend(ours);
+            let (answer, stat) = tokio::join!(stream.info(), self.ask(theirs));
+            (answer?.clone(), stat)
+        } else {
+            let stat = self.stat().await;
+            (stream.info().await?.clone(), stat)
+        };
+        let same =
+            |stat: &BlobInfo| stat.version == info.version && stat.len_bytes == info.len_bytes;
+        let stat = match stat {
+            // Which of the two came first is not known: the answer may be of the newer version.
+            Ok(other) if !same(&other) => {
+                stream.suspend();
+                let stat = self.stat().await?;
+                if !same(&stat) {
+                    return Err(Error::new(
+                        ErrorKind::Changed,
+                        Operation::Read,
+                        self.location.display(),
+                        "it changed while its checksums were looked up",
+                    ));
+                }
+                Ok(stat)
+            }
+            stat => stat,
+        };
+        match stat {
+            Ok(stat) => {
+                info.checksums = stat.checksums;
+                Ok((info, None))
+            }
+            Err(error) => {
+                Ok((info, Some(format!("its checksums could not be looked up: {error}"))))
+            }
+        }
+    }
+
+    /// Facts about the blob alone.
+    pub(super) async fn stat(&self) -> Result<BlobInfo> {
+        let permit = self.budget.request().await;
+        self.ask(permit).await
+    }
+
+    async fn ask(&self, _permit: RequestPermit) -> Result<BlobInfo> {
+        let attempts_max = self.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
+        let policy = RetryPolicy { attempts_max, ..self.retry.clone() };
+        stat::ask(&self.location, &policy, &self.stats).await
+    }
+}

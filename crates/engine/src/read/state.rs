@@ -1,0 +1,282 @@
+//! [`ReadState`]: a read as it is carried to another process.
+//!
+//! It is one line of text, so that it survives whatever carries it: the format's name and number,
+//! a CRC32C, and JSON that this CRC covers. `docs/formats.md` describes it. It holds what is read
+//! and how far, and nothing that grants access: the blob is named as it is shown to people.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc, CrcAlgorithm};
+use tidegate_core::retry::RetryPolicy;
+
+use super::verify::Carried;
+use super::{ReadOptions, Verify};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::Version;
+
+/// What the text begins with; the number is that of the format.
+const NAME: &str = "tidegate-read-";
+const FORMAT: u32 = 1;
+
+/// Where a read stands, to go on with in another process: see
+/// [`ReadChannel::capture`](super::ReadChannel::capture).
+///
+/// `Display` and `FromStr` are its text form, of one line; with serde it is that text as a string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ReadState {
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Content {
+    /// The blob as it is shown to people.
+    pub(super) source: String,
+    pub(super) version: Option<Version>,
+    pub(super) len_bytes: Option<u64>,
+    pub(super) position: At,
+    /// The end of what is read, exclusive.
+    pub(super) limit: Option<u64>,
+    /// The position counts decoded bytes.
+    pub(super) decoded: bool,
+    pub(super) options: Options,
+    pub(super) checksum: Option<Sum>,
+}
+
+/// Where the first byte is that has not been delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum At {
+    /// This many bytes from the start of the blob.
+    Start(u64),
+    /// This many bytes before its end, which is not known yet.
+    End(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Options {
+    pub(super) verify: Compare,
+    pub(super) decode: bool,
+    pub(super) buffer_bytes: u64,
+    pub(super) drain_bytes_max: u64,
+    pub(super) hedge_ms: Option<u64>,
+    pub(super) retry: RetryNumbers,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Compare {
+    Stored,
+    Off,
+    Against(String),
+}
+
+/// [`RetryPolicy`] without its seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RetryNumbers {
+    attempts_max: u32,
+    delay_ms_min: u64,
+    delay_ms_max: u64,
+    deadline_ms: Option<u64>,
+    stall_ms_max: u64,
+    connect_ms_max: u64,
+    header_ms_max: u64,
+    progress_bytes_min: u64,
+    retry_after_ms_max: u64,
+}
+
+/// A running checksum: what is expected in the end, and the sum of the bytes before the position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sum {
+    expected: String,
+    so_far: Option<String>,
+}
+
+impl ReadState {
+    /// The options that the read was opened with, as far as they can be carried: range and version
+    /// are in the state itself, budget and counters are new ones.
+    pub fn options(&self) -> ReadOptions {
+        let options = &self.content.options;
+        ReadOptions {
+            verify: self.verify(),
+            decode: options.decode,
+            retry: options.retry.policy(),
+            buffer_bytes: usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX),
+            drain_bytes_max: options.drain_bytes_max,
+            hedge_ms: options.hedge_ms,
+            ..ReadOptions::default()
+        }
+    }
+
+    /// The blob that is read, as it is shown to people.
+    pub fn source(&self) -> &str {
+        &self.content.source
+    }
+
+    /// The version that was read, once an answer had named one.
+    pub fn version(&self) -> Option<&Version> {
+        self.content.version.as_ref()
+    }
+
+    /// Offset of the first byte that had not been delivered; `None` where only its distance from
+    /// an unknown end was known.
+    pub fn position(&self) -> Option<u64> {
+        match self.content.position {
+            At::Start(position) => Some(position),
+            At::End(_) => None,
+        }
+    }
+
+    pub(super) fn verify(&self) -> Verify {
+        match &self.content.options.verify {
+            Compare::Stored => Verify::Stored,
+            Compare::Off => Verify::Off,
+            // It was checked when the text was read.
+            Compare::Against(text) => parse_sum(text).map_or(Verify::Stored, Verify::Against),
+        }
+    }
+
+    pub(super) fn carried(&self) -> Option<Carried> {
+        let sum = self.content.checksum.as_ref()?;
+        let so_far = sum.so_far.as_deref().and_then(parse_sum);
+        Some(Carried { expected: parse_sum(&sum.expected)?, sum: so_far })
+    }
+
+    /// What the text says must make sense as a whole.
+    fn sound(&self) -> bool {
+        let Content { options, checksum, .. } = &self.content;
+        let against = match &options.verify {
+            Compare::Against(text) => parse_sum(text).is_some(),
+            _ => true,
+        };
+        let sum = checksum.as_ref().is_none_or(|sum| {
+            let expected = parse_sum(&sum.expected).map(|sum| sum.algorithm());
+            let so_far = sum.so_far.as_deref().map(|text| parse_sum(text).map(|s| s.algorithm()));
+            expected.is_some() && so_far.is_none_or(|so_far| so_far == expected)
+        });
+        against && sum
+    }
+}
+
+impl Options {
+    pub(super) fn of(options: &ReadOptions) -> Self {
+        Self {
+            verify: match &options.verify {
+                Verify::Stored => Compare::Stored,
+                Verify::Off => Compare::Off,
+                Verify::Against(checksum) => Compare::Against(checksum.to_string()),
+            },
+            decode: options.decode,
+            buffer_bytes: options.buffer_bytes as u64,
+            drain_bytes_max: options.drain_bytes_max,
+            hedge_ms: options.hedge_ms,
+            retry: RetryNumbers::of(&options.retry),
+        }
+    }
+}
+
+impl RetryNumbers {
+    fn of(policy: &RetryPolicy) -> Self {
+        Self {
+            attempts_max: policy.attempts_max,
+            delay_ms_min: policy.delay_ms_min,
+            delay_ms_max: policy.delay_ms_max,
+            deadline_ms: policy.deadline_ms,
+            stall_ms_max: policy.stall_ms_max,
+            connect_ms_max: policy.connect_ms_max,
+            header_ms_max: policy.header_ms_max,
+            progress_bytes_min: policy.progress_bytes_min,
+            retry_after_ms_max: policy.retry_after_ms_max,
+        }
+    }
+
+    fn policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: self.attempts_max,
+            delay_ms_min: self.delay_ms_min,
+            delay_ms_max: self.delay_ms_max,
+            deadline_ms: self.deadline_ms,
+            stall_ms_max: self.stall_ms_max,
+            connect_ms_max: self.connect_ms_max,
+            header_ms_max: self.header_ms_max,
+            progress_bytes_min: self.progress_bytes_min,
+            retry_after_ms_max: self.retry_after_ms_max,
+            ..RetryPolicy::default()
+        }
+    }
+}
+
+impl Sum {
+    pub(super) fn of(carried: Carried) -> Self {
+        Self {
+            expected: carried.expected.to_string(),
+            so_far: carried.sum.map(|sum| sum.to_string()),
+        }
+    }
+}
+
+/// `crc32c:e3069283`, as a checksum is displayed.
+fn parse_sum(text: &str) -> Option<Checksum> {
+    let (name, hex) = text.split_once(':')?;
+    Checksum::from_hex(name.parse::<ChecksumAlgorithm>().ok()?, hex).ok()
+}
+
+fn seal(json: &str) -> String {
+    Crc::of(CrcAlgorithm::Crc32c, json.as_bytes()).to_checksum().hex()
+}
+
+impl fmt::Display for ReadState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Numbers, texts and options cannot fail to become JSON.
+        let json = serde_json::to_string(&self.content).map_err(|_| fmt::Error)?;
+        write!(f, "{NAME}{FORMAT} {} {json}", seal(&json))
+    }
+}
+
+fn refused(kind: ErrorKind, message: impl Into<String>) -> Error {
+    Error::new(kind, Operation::Restore, "read state", message)
+}
+
+/// Fails with `Invalid` for text that is no state, `Unsupported` for one of a newer format, and
+/// `Integrity` for one that is damaged.
+impl FromStr for ReadState {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let rest = text
+            .strip_prefix(NAME)
+            .ok_or_else(|| refused(ErrorKind::Invalid, "it is not the state of a read"))?;
+        let damaged = || refused(ErrorKind::Integrity, "it is damaged").with_hint("begin again");
+        let (format, rest) = rest.split_once(' ').ok_or_else(damaged)?;
+        let format: u32 = format.parse().map_err(|error| damaged().caused_by(error))?;
+        if format != FORMAT {
+            let message = format!("expected format {FORMAT}, got {format}");
+            return Err(refused(ErrorKind::Unsupported, message)
+                .with_hint("use the version that captured it, or a newer one, or begin again"));
+        }
+        let (crc, json) = rest.split_once(' ').ok_or_else(damaged)?;
+        if crc != seal(json) {
+            return Err(damaged());
+        }
+        let content = serde_json::from_str(json).map_err(|error| damaged().caused_by(error))?;
+        let state = Self { content };
+        if state.sound() { Ok(state) } else { Err(damaged()) }
+    }
+}
+
+impl From<ReadState> for String {
+    fn from(state: ReadState) -> Self {
+        state.to_string()
+    }
+}
+
+impl TryFrom<String> for ReadState {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}

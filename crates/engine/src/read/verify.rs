@@ -1,0 +1,324 @@
+//! The running checksum of a read, and what it proves.
+//!
+//! It is of stored bytes, begins with the first byte of the blob, and goes on as long as each
+//! piece begins where the last one ended, through restarts and captures. Only when the blob's last
+//! byte has gone by is it compared, and only then is anything proven. Reading the first byte again
+//! begins it anew, so that a look at a header and a rewind cost nothing.
+
+use std::fmt;
+
+use tidegate_core::checksum::{
+    Checksum, ChecksumAlgorithm, Checksummer, Coverage, Crc, StoredChecksum,
+};
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// What the bytes of a blob that is read as a whole are compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verify {
+    /// The checksum that the remote keeps; the cheapest to compute where it keeps several.
+    #[default]
+    Stored,
+    /// This checksum of the stored bytes.
+    Against(Checksum),
+    /// Nothing; no checksum is computed.
+    Off,
+}
+
+/// What is known of the bytes that were delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verification {
+    /// Every byte so far came in order, and the end has not been reached: nothing is proven yet.
+    Pending,
+    /// The whole blob was read in order and has this checksum.
+    Verified(Checksum),
+    /// The whole blob was read in order and is damaged; every read says so.
+    Mismatch {
+        /// What it should have been.
+        expected: Checksum,
+        /// What it was.
+        actual: Checksum,
+    },
+    /// Nothing was, or will be, proven.
+    Unverified(Unverified),
+}
+
+impl Verification {
+    /// Whether the whole blob was read and found to be right.
+    pub fn is_verified(&self) -> bool {
+        matches!(self, Self::Verified(_))
+    }
+}
+
+/// Why nothing is proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unverified {
+    /// [`Verify::Off`].
+    Off,
+    /// Only a part of the blob is read.
+    Partial,
+    /// It was not read in order: there was a seek.
+    Seek,
+    /// The remote keeps no checksum that could be compared, for this reason.
+    NoChecksum(String),
+    /// The read was captured, and the state of this algorithm cannot be carried over.
+    NotCarried(ChecksumAlgorithm),
+}
+
+impl fmt::Display for Unverified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("verification is off"),
+            Self::Partial => f.write_str("only a part of it was read"),
+            Self::Seek => f.write_str("it was not read in order"),
+            Self::NoChecksum(why) => f.write_str(why),
+            Self::NotCarried(algorithm) => {
+                write!(f, "the state of {algorithm} cannot be carried to another process")
+            }
+        }
+    }
+}
+
+/// A sum over the first bytes of a blob.
+#[derive(Clone, Debug)]
+enum Sum {
+    Crc(Crc),
+    Other(Checksummer, u64),
+}
+
+impl Sum {
+    fn new(algorithm: ChecksumAlgorithm) -> Option<Self> {
+        match algorithm.crc() {
+            Some(crc) => Some(Self::Crc(Crc::empty(crc))),
+            None => Checksummer::new(algorithm).ok().map(|summer| Self::Other(summer, 0)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Crc(crc) => crc.len(),
+            Self::Other(_, len) => *len,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc(crc) => crc.update(bytes),
+            Self::Other(summer, len) => {
+                summer.update(bytes);
+                *len += bytes.len() as u64;
+            }
+        }
+    }
+
+    fn value(&self) -> Checksum {
+        match self {
+            Self::Crc(crc) => crc.to_checksum(),
+            Self::Other(summer, _) => summer.clone().finish(),
+        }
+    }
+}
+
+/// A running sum as it is carried to another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Carried {
+    pub(super) expected: Checksum,
+    /// Of the bytes before the position; `None` where the algorithm's state cannot be carried.
+    pub(super) sum: Option<Checksum>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No byte has been delivered.
+    Fresh,
+    Running {
+        sum: Sum,
+        expected: Checksum,
+    },
+    Settled(Verification),
+}
+
+/// Watches the bytes that are delivered.
+#[derive(Debug)]
+pub(super) struct Check {
+    verify: Verify,
+    stored: Vec<StoredChecksum>,
+    // Why the stored checksums are not known, where they should be.
+    lookup: Option<String>,
+    state: State,
+}
+
+impl Check {
+    pub(super) fn new(verify: Verify) -> Self {
+        Self { verify, stored: Vec::new(), lookup: None, state: State::Fresh }
+    }
+
+    /// Goes on with a sum over the first `len` bytes.
+    pub(super) fn carried_on(verify: Verify, carried: Option<Carried>, len: u64) -> Self {
+        let mut check = Self::new(verify);
+        check.state = match carried {
+            _ if len == 0 => State::Fresh,
+            None => State::Settled(Verification::Unverified(Unverified::Partial)),
+            Some(Carried { expected, sum }) => {
+                match sum.and_then(|sum| Crc::from_checksum(&sum, len)) {
+                    Some(crc) => State::Running { sum: Sum::Crc(crc), expected },
+                    None => State::Settled(Verification::Unverified(Unverified::NotCarried(
+                        expected.algorithm(),
+                    ))),
+                }
+            }
+        };
+        check
+    }
+
+    pub(super) fn verify(&self) -> &Verify {
+        &self.verify
+    }
+
+    /// What the remote says; `lookup` is why it says nothing, where it should.
+    pub(super) fn learn(&mut self, stored: &[StoredChecksum], lookup: Option<String>) {
+        if self.stored.is_empty() {
+            self.stored = stored.to_vec();
+        }
+        if lookup.is_some() {
+            self.lookup = lookup;
+        }
+    }
+
+    /// Takes in stored bytes that are delivered from `offset` on.
+    pub(super) fn update(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() || self.verify == Verify::Off {
+            return;
+        }
+        if offset == 0 {
+            self.begin();
+        }
+        match &mut self.state {
+            State::Running { sum, .. } if sum.len() == offset => sum.update(bytes),
+            State::Running { .. } => self.settle(Unverified::Seek),
+            State::Fresh => self.settle(Unverified::Partial),
+            State::Settled(Verification::Verified(_)) => self.settle(Unverified::Seek),
+            State::Settled(_) => {}
+        }
+    }
+
+    fn settle(&mut self, reason: Unverified) {
+        self.state = State::Settled(Verification::Unverified(reason));
+    }
+
+    /// At the first byte: chooses what is computed.
+    fn begin(&mut self) {
+        let chosen = self.expected().and_then(|expected| {
+            let sum = Sum::new(expected.algorithm())
+                .ok_or_else(|| format!("{} cannot be computed", expected.algorithm()))?;
+            Ok(State::Running { sum, expected })
+        });
+        match chosen {
+            Ok(running) => self.state = running,
+            Err(why) => self.settle(Unverified::NoChecksum(why)),
+        }
+    }
+
+    fn expected(&self) -> std::result::Result<Checksum, String> {
+        if let Verify::Against(expected) = &self.verify {
+            return Ok(expected.clone());
+        }
+        self.stored
+            .iter()
+            .filter(|stored| stored.is_verifiable())
+            .min_by_key(|stored| stored.checksum.algorithm().preference())
+            .map(|stored| stored.checksum.clone())
+            .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| why_none(&self.stored)))
+    }
+
+    /// The end of a blob of `len` bytes has been reached: compares.
+    pub(super) fn finish(&mut self, len: u64, target: &str) -> Result<()> {
+        if matches!(self.state, State::Fresh) && len == 0 && self.verify != Verify::Off {
+            self.begin();
+        }
+        if let State::Running { sum, expected } = &self.state
+            && sum.len() == len
+        {
+            let (actual, expected) = (sum.value(), expected.clone());
+            self.state = State::Settled(if actual == expected {
+                Verification::Verified(actual)
+            } else {
+                Verification::Mismatch { expected, actual }
+            });
+        }
+        self.sound(target)
+    }
+
+    /// Fails once the blob has been found to be damaged.
+    pub(super) fn sound(&self, target: &str) -> Result<()> {
+        let State::Settled(Verification::Mismatch { expected, actual }) = &self.state else {
+            return Ok(());
+        };
+        let message = format!("expected {expected}, got {actual}");
+        let error = Error::new(ErrorKind::Integrity, Operation::Verify, target, message);
+        Err(match self.verify {
+            Verify::Against(_) => {
+                error.with_hint("check the checksum that was given, and the blob's name")
+            }
+            _ => error,
+        })
+    }
+
+    /// Whether what is delivered next, at `position`, goes on with what was delivered last.
+    pub(super) fn goes_on_at(&self, position: u64) -> bool {
+        match &self.state {
+            State::Fresh => position == 0,
+            State::Running { sum, .. } => position == sum.len(),
+            State::Settled(_) => true,
+        }
+    }
+
+    /// What is known. `cut` says that the end of what is read is not the blob's; `position` is
+    /// where the next byte will be delivered, where that is known.
+    pub(super) fn verification(&self, cut: bool, position: Option<u64>) -> Verification {
+        let begun = !matches!(self.state, State::Fresh);
+        match &self.state {
+            _ if self.verify == Verify::Off => Verification::Unverified(Unverified::Off),
+            State::Settled(verification) => verification.clone(),
+            _ if cut => Verification::Unverified(Unverified::Partial),
+            // Where the first byte comes next, everything begins anew.
+            _ if position.is_none_or(|at| at == 0 || self.goes_on_at(at)) => Verification::Pending,
+            _ if begun => Verification::Unverified(Unverified::Seek),
+            _ => Verification::Unverified(Unverified::Partial),
+        }
+    }
+
+    /// What another process needs in order to go on; `None` where there is nothing to go on with.
+    pub(super) fn carry(&self) -> Option<Carried> {
+        match &self.state {
+            State::Running { sum, expected } => {
+                let sum = match sum {
+                    Sum::Crc(crc) => Some(crc.to_checksum()),
+                    Sum::Other(..) => None,
+                };
+                Some(Carried { expected: expected.clone(), sum })
+            }
+            // Compared again when the end is reached again.
+            State::Settled(Verification::Verified(sum)) => Some(Carried {
+                expected: sum.clone(),
+                sum: sum.algorithm().crc().is_some().then(|| sum.clone()),
+            }),
+            State::Settled(_) | State::Fresh => None,
+        }
+    }
+}
+
+fn why_none(stored: &[StoredChecksum]) -> String {
+    let composite =
+        stored.iter().find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
+    match composite {
+        Some(stored) => format!(
+            "the remote keeps only a composite {} of the upload's parts",
+            stored.checksum.algorithm()
+        ),
+        None => "the remote keeps no checksum of it".to_owned(),
+    }
+}
