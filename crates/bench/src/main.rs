@@ -1,10 +1,20 @@
-//! `tidegate-bench`: measures the command `tidegate` beside the tools that people use today.
+//! `tidegate-bench`: measures Tidegate beside what people use today.
 //!
 //! What a figure is worth depends on the machine and the minute it was taken, so every
 //! subcommand runs all tools in one go, from one server that it starts itself, in turns, and
 //! reports ratios. Nothing here is part of what users install.
 
+mod buffer;
 mod fetch;
+mod figures;
+mod machine;
+mod measure;
+mod nginx;
+mod object;
+mod peers;
+mod progress;
+mod publish;
+mod size;
 
 use clap::{Parser, Subcommand};
 
@@ -20,10 +30,13 @@ struct Arguments {
 enum Command {
     /// Fetches one object with each tool, under several conditions.
     Fetch(fetch::FetchOptions),
+    /// Fills an in-memory buffer from many threads, beside Kraken's and beside a plain copy.
+    Buffer(buffer::BufferOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Fetch(options) => fetch::run(&options),
+        Command::Buffer(options) => buffer::run(&options),
     }
 }

@@ -6,11 +6,8 @@
 //! answer has no time.
 
 mod case;
-mod measure;
-mod object;
 mod report;
 mod server;
-mod size;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -23,10 +20,13 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use crate::machine::Machine;
+use crate::measure::Usage;
+use crate::object::Object;
+use crate::progress::progress;
+use crate::size;
 use case::{Case, Sink};
-use measure::Usage;
-use object::Object;
-use report::{CaseReport, Machine, Report};
+use report::{CaseReport, Report};
 use server::Server;
 use tools::{Fetch, Program, Role, Tool};
 
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &FetchOptions) -> Result<()> {
         size_bytes: options.size,
         runs: options.runs,
         machine: Machine::read(),
-        versions: vec![("nginx".into(), server.version.clone())],
+        versions: vec![("nginx".into(), server.version().to_owned())],
         not_installed: not_installed(tools, &programs),
         cases: Vec::new(),
     };
@@ -263,19 +263,6 @@ fn not_installed(tools: &[Tool], found: &BTreeMap<&str, Program>) -> Vec<&'stati
     missing
 }
 
-impl Machine {
-    fn read() -> Self {
-        let line = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let cpus = line("/proc/cpuinfo");
-        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        Self {
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
-            processor: model.map_or("unknown", |(_, name)| name).into(),
-            kernel: line("/proc/sys/kernel/osrelease").trim().into(),
-        }
-    }
-}
-
 fn publish(options: &FetchOptions, report: &Report) -> Result<()> {
     let markdown = report.to_markdown();
     if let Some(path) = &options.markdown {
@@ -286,10 +273,4 @@ fn publish(options: &FetchOptions, report: &Report) -> Result<()> {
         fs::write(path, json).with_context(|| format!("writing {}", path.display()))?;
     }
     io::stdout().write_all(markdown.as_bytes()).context("printing the tables")
-}
-
-/// A line for whoever waits; the tables are what standard output is for.
-fn progress(line: &str) {
-    // Nobody who closed standard error misses it.
-    let _ = writeln!(io::stderr(), "{line}");
 }

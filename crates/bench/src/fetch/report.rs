@@ -8,11 +8,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::case::Case;
-use super::measure::Usage;
 use super::tools::{Role, Tool};
-
-const MIB: f64 = 1_048_576.0;
-const GIB: f64 = 1_073_741_824.0;
+use crate::figures::{GIB, MIB, median, ratio};
+use crate::machine::Machine;
+use crate::measure::Usage;
 
 /// All cases, and what they were measured with.
 #[derive(Debug, Serialize)]
@@ -27,14 +26,6 @@ pub(crate) struct Report {
     /// Tools that were asked for and not found.
     pub(crate) not_installed: Vec<&'static str>,
     pub(crate) cases: Vec<CaseReport>,
-}
-
-/// Where the figures were taken.
-#[derive(Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cores: usize,
-    pub(crate) processor: String,
-    pub(crate) kernel: String,
 }
 
 /// One case: a row a tool.
@@ -122,13 +113,13 @@ impl Report {
     /// A heading and a table a case.
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = String::new();
-        let Machine { cores, processor, kernel } = &self.machine;
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{} MiB, {} runs each, in turns; {cores} cores ({processor}), Linux {kernel}.",
+            "{} MiB, {} runs each, in turns; {}.",
             self.size_bytes / 1_048_576,
             self.runs,
+            self.machine,
         );
         let versions: Vec<String> = self
             .versions
@@ -182,22 +173,6 @@ impl CaseReport {
     }
 }
 
-fn ratio(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
-}
-
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let (Some(upper), Some(lower)) =
-        (sorted.get(sorted.len() / 2), sorted.get(sorted.len().saturating_sub(1) / 2))
-    else {
-        return 0.0;
-    };
-    f64::midpoint(*upper, *lower)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,13 +198,6 @@ mod tests {
             not_installed: vec!["rclone"],
             cases: vec![CaseReport::new(Case::Disk, 1 << 31, measured, left_out)],
         }
-    }
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
-        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
-        assert!(median(std::iter::empty()).abs() < 1e-9);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::case::{Case, Link, Sink};
-use super::measure::Run;
-use super::object::Object;
 use super::server::Server;
+use crate::measure::Run;
+use crate::object::Object;
 
 /// So many streams fill any link of ours when each has 100 MiB/s; the physical reference for
 /// the capped conditions.

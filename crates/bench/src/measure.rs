@@ -5,6 +5,8 @@
 //! child's peak at the peak of the process that spawned it, so this program must stay small:
 //! it never holds more than some buffers.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +18,9 @@ use serde::Serialize;
 
 /// No tool takes minutes for some GiB over loopback; one that does has hung.
 const RUN_LIMIT: Duration = Duration::from_mins(5);
+
+/// Reports are some KiB; more would raise our own peak, and with it that of every later child.
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// What one run took. Several commands side by side count as one: their processor times and
 /// peaks are added.
@@ -66,6 +71,33 @@ impl Run {
         total.wall_s = started.elapsed().as_secs_f64();
         Ok(total)
     }
+}
+
+/// Runs one command to its end; what it wrote to its standard output, and what it took.
+pub(crate) fn capture(command: &mut Command) -> Result<(String, Usage)> {
+    let name = describe(command);
+    // Files, because nobody reads a pipe while this waits.
+    let mut output = tempfile::tempfile().context("creating a temporary file")?;
+    let mut complaints = tempfile::tempfile().context("creating a temporary file")?;
+    let started = Instant::now();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().context("sharing a temporary file")?)
+        .stderr(complaints.try_clone().context("sharing a temporary file")?)
+        .spawn()
+        .with_context(|| format!("starting {name}"))?;
+    let reaped = reap(child, &name, started + RUN_LIMIT);
+    let wall_s = started.elapsed().as_secs_f64();
+    let usage = reaped.with_context(|| read_back(&mut complaints).unwrap_or_default())?;
+    Ok((read_back(&mut output)?, Usage { wall_s, ..usage }))
+}
+
+/// What a child wrote, as far as anyone would read it.
+fn read_back(file: &mut File) -> Result<String> {
+    file.rewind().context("reading what a program wrote")?;
+    let mut bytes = Vec::new();
+    file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes).context("reading what a program wrote")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn describe(command: &Command) -> String {
@@ -170,6 +202,15 @@ mod tests {
         let mut run = Run { commands: vec![shell("exit 7"), endless] };
         let error = run.measure().unwrap_err().to_string();
         assert!(error.contains('7') && error.contains("sh -c exit 7"), "{error}");
+    }
+
+    #[test]
+    fn what_a_program_says_is_handed_back() {
+        let (output, usage) = capture(&mut shell("echo yes; echo no >&2")).unwrap();
+        assert_eq!(output, "yes\n");
+        assert!(usage.wall_s > 0.0, "{usage:?}");
+        let error = format!("{:#}", capture(&mut shell("echo no >&2; exit 7")).unwrap_err());
+        assert!(error.contains("no") && error.contains('7'), "{error}");
     }
 
     #[test]
