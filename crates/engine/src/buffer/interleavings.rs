@@ -77,9 +77,16 @@ fn a_wait_ends_however_the_writes_fall() {
         let mut first = buffer.shard(0..1).expect("free");
         let mut second = buffer.shard(1..2).expect("free");
         let wait = buffer.wait_for(0..2);
+        // The writers live on: retiring would wake the waiter, too, and hide a wake that is missing.
         let threads = [
-            thread::spawn(move || assert_eq!(first.put(b"a"), 1)),
-            thread::spawn(move || assert_eq!(second.put(b"b"), 1)),
+            thread::spawn(move || {
+                assert_eq!(first.put(b"a"), 1);
+                first
+            }),
+            thread::spawn(move || {
+                assert_eq!(second.put(b"b"), 1);
+                second
+            }),
         ];
         block_on(wait).expect("it is written");
         let mut bytes = [0; 2];
@@ -101,6 +108,7 @@ fn two_waits_for_one_writer_both_end() {
         let thread = thread::spawn(move || {
             assert_eq!(writer.put(b"a"), 1);
             assert_eq!(writer.put(b"b"), 1);
+            writer
         });
         block_on(late).expect("it is written");
         waiter.join().expect("no panic");

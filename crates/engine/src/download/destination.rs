@@ -13,6 +13,7 @@ use super::target::{Prepared, blocking};
 use super::window::SHARD_BYTES;
 use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
+use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
 use crate::sink::file::Durability;
@@ -63,6 +64,7 @@ impl Destination {
                 Ok((plain(Sink::Ordered(sink)), None))
             }
             Prepared::Discard => Ok((plain(Sink::Discard), Some(permit))),
+            Prepared::Buffer(sink) => Ok((plain(Sink::Memory(sink)), Some(permit))),
             Prepared::Memory => {
                 let sink = Self::memory(location, opening, permit, options).await?;
                 Ok((plain(Sink::Memory(sink)), None))
@@ -133,7 +135,11 @@ impl Destination {
             .with_hint("raise the budget, or fetch it into a file"));
         }
         let shards = len.div_ceil(options.shard_bytes_min.max(1)).min(options.window.into());
-        let needed = (len + shards * SHARD_BYTES).min(limit);
+        // Recycled memory is counted in huge pages, which the budget may be too small for.
+        let committed = committed_bytes(len);
+        let pool = (committed <= limit).then(|| options.pool.clone());
+        let blob = if pool.is_some() { committed } else { len };
+        let needed = (blob + shards * SHARD_BYTES).min(limit);
         let more = needed.saturating_sub(permit.bytes());
         let permit = if let Some(more) = options.budget.try_bytes(more) {
             let mut permit = permit;
@@ -147,7 +153,14 @@ impl Destination {
             }
             options.budget.bytes(needed).await
         };
-        Ok(MemorySink::new(usize::try_from(len).unwrap_or(usize::MAX), permit))
+        let buffer = ShardBuffer::new(ShardBufferOptions {
+            len_hint: Some(len),
+            limit_bytes: len,
+            granted: Some(permit),
+            pool,
+            ..ShardBufferOptions::default()
+        })?;
+        Ok(MemorySink::new(Arc::new(buffer), true))
     }
 
     /// All bytes are there: proves them, and gives a file its name.
@@ -167,9 +180,25 @@ impl Destination {
                 Ok((checks.prove(computed, location.display())?, None))
             }
             Sink::Memory(sink) => {
-                let (bytes, _permit) = sink.finish();
-                computed.extend(hash(bytes.clone(), checks).await?);
-                Ok((checks.prove(computed, location.display())?, Some(bytes)))
+                let proof = match hash(&sink, len, checks).await {
+                    Ok(hashes) => {
+                        computed.extend(hashes);
+                        checks.prove(computed, location.display())
+                    }
+                    Err(error) => Err(error),
+                };
+                match proof {
+                    Ok(proof) => {
+                        if sink.covers_shards {
+                            sink.detach();
+                        }
+                        Ok((proof, Some(sink.finish(len)?)))
+                    }
+                    Err(error) => {
+                        sink.fail(&error);
+                        Err(error)
+                    }
+                }
             }
             Sink::File(sink) => {
                 let (part, written) = sink.finish().await;
@@ -200,7 +229,9 @@ impl Destination {
     /// The download failed with `error`: keeps what a later run can resume.
     pub(super) async fn abandon(self, error: &Error) {
         let worthless = matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Changed);
-        if let Sink::File(sink) = self.sink {
+        if let Sink::Memory(sink) = self.sink {
+            sink.fail(error);
+        } else if let Sink::File(sink) = self.sink {
             let (part, _) = sink.finish().await;
             let _ = join_hashing(self.hashing, 0).await;
             let keep = self.resumable && !worthless;
@@ -254,11 +285,12 @@ async fn finish_ordered(
     }
 }
 
-async fn hash(bytes: Bytes, checks: &Checks) -> Result<Vec<Checksum>> {
+async fn hash(sink: &MemorySink, len: u64, checks: &Checks) -> Result<Vec<Checksum>> {
     let mut hashers = checks.hashers();
     if hashers.is_empty() {
         return Ok(Vec::new());
     }
+    let bytes = sink.bytes(len)?;
     blocking(move || {
         for hasher in &mut hashers {
             hasher.update(&bytes);

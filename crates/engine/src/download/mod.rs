@@ -94,7 +94,7 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
     let (opened, permit) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            target.abandon().await;
+            target.abandon(&error).await;
             return Err(error);
         }
     };

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Progress;
 use crate::budget::Budget;
+use crate::buffer::{BufferPool, ShardBuffer};
 use crate::sink::file::Durability;
 
 /// Where a download goes.
@@ -29,8 +30,14 @@ pub enum Target {
     },
     /// Nowhere: the bytes are fetched and verified only.
     Discard,
-    /// Memory; the blob must fit the budget. See [`super::Report::memory`].
+    /// Memory; the blob must fit the budget, which accounts for it until the download ends. See
+    /// [`super::Report::memory`].
     Memory,
+    /// A buffer that begins with the first byte wanted, and that nobody else writes to. Readers
+    /// may follow it meanwhile; they are given the end once the blob has been verified, or an error
+    /// if it never is. The blob is in [`super::Report::memory`], too. Its memory is the buffer's own
+    /// affair: where it has a budget, that must have room.
+    Buffer(Arc<ShardBuffer>),
 }
 
 impl fmt::Debug for Target {
@@ -40,6 +47,7 @@ impl fmt::Debug for Target {
             Self::Writer { name, .. } => f.debug_tuple("Writer").field(name).finish(),
             Self::Discard => f.write_str("Discard"),
             Self::Memory => f.write_str("Memory"),
+            Self::Buffer(buffer) => f.debug_tuple("Buffer").field(buffer).finish(),
         }
     }
 }
@@ -69,6 +77,9 @@ pub struct DownloadOptions {
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
+    /// Where memory for [`Target::Memory`] comes from and goes to; downloads that share it reuse
+    /// each other's.
+    pub pool: BufferPool,
     /// Filled while the download runs.
     pub progress: Arc<Progress>,
     /// Ends the download; what has been written stays for a resume.
@@ -87,6 +98,7 @@ impl Default for DownloadOptions {
             expected: Vec::new(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
+            pool: BufferPool::default(),
             progress: Arc::default(),
             cancel: CancellationToken::new(),
         }

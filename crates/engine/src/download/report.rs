@@ -35,7 +35,8 @@ pub struct Report {
     pub unverified: Option<String>,
     /// What happened on the way that the user may want to know.
     pub notes: Vec<String>,
-    /// The blob, where the target was memory.
+    /// The blob, where the target was memory; the memory is given back when the last slice of it
+    /// is gone.
     pub memory: Option<Bytes>,
 }
 

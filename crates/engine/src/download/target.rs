@@ -9,6 +9,7 @@ use std::path::Path;
 use super::{DownloadOptions, Target};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
+use crate::sink::MemorySink;
 use crate::sink::file::journal::Found;
 use crate::sink::file::{FileTarget, PartFile};
 
@@ -18,6 +19,7 @@ pub(super) enum Prepared {
     Writer { writer: Box<dyn Write + Send>, name: String },
     Discard,
     Memory,
+    Buffer(MemorySink),
 }
 
 impl Prepared {
@@ -36,6 +38,7 @@ impl Prepared {
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
+            Target::Buffer(buffer) => Ok(Self::Buffer(MemorySink::new(buffer, false))),
         }
     }
 
@@ -73,9 +76,12 @@ impl Prepared {
         }
     }
 
-    /// Nothing was fetched: a part file that holds nothing is removed, one that does stays.
-    pub(super) async fn abandon(self) {
-        if let Self::File { part, .. } = self {
+    /// Nothing was fetched, because of `error`: a part file that holds nothing is removed, one that
+    /// does stays.
+    pub(super) async fn abandon(self, error: &Error) {
+        if let Self::Buffer(sink) = self {
+            sink.fail(error);
+        } else if let Self::File { part, .. } = self {
             // A part file is kept only for what its journal remembers.
             let _ = blocking(move || {
                 if crate::sink::file::journal::Journal::find(&part.file).ok().flatten().is_none() {

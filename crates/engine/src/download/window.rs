@@ -79,7 +79,7 @@ pub(super) async fn transfer(
     let checks = match checks(&opening, options) {
         Ok(checks) => checks,
         Err(error) => {
-            prepared.abandon().await;
+            prepared.abandon(&error).await;
             return Err(error);
         }
     };
@@ -104,8 +104,9 @@ pub(super) async fn transfer(
         stop: options.cancel.child_token(),
         // Files and memory begin with what is wanted, which may be a part of the blob.
         origin: if matches!(sink, Sink::Ordered(_)) { 0 } else { range.start },
+        // Memory takes bytes at once: gathering them would only hold them longer.
+        batch_bytes: if matches!(sink, Sink::Memory(_)) { 0 } else { BATCH_BYTES },
         sink,
-        batch_bytes: BATCH_BYTES,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
     let mut window =
@@ -304,7 +305,7 @@ impl<'a> Window<'a> {
                     None
                 }
                 // All that a download to memory holds was granted at once.
-                Sink::Memory(_) => None,
+                Sink::Memory(sink) if sink.covers_shards => None,
                 _ => Some(budget.bytes(SHARD_BYTES).await),
             }
         })
@@ -377,7 +378,11 @@ impl<'a> Window<'a> {
         let slow = u128::from(eta) > patience.as_millis();
         // In an ordered sink the bytes were reserved with the shard that is split or raced, in
         // memory with the blob.
-        let covered = matches!(self.shared.sink, Sink::Ordered(_) | Sink::Memory(_));
+        let covered = match &self.shared.sink {
+            Sink::Ordered(_) => true,
+            Sink::Memory(sink) => sink.covers_shards,
+            Sink::File(_) | Sink::Discard => false,
+        };
         let permit = if covered {
             None
         } else {

@@ -1,105 +1,111 @@
-//! A blob in memory, filled in place by many shards.
+//! A blob in memory, filled in place by many shards: a [`ShardBuffer`], and what becomes of it.
 //!
-//! One allocation is cut into blocks that can be joined again without a copy; each block has a
-//! lock of its own, which only the two shards that meet in it can ever contend for.
+//! Whoever follows the buffer is given the blob's end only once the blob has been verified, and an
+//! error in its place where it never will be, however the download ends.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::Batch;
-use crate::budget::BytesPermit;
-use crate::error::{Error, ErrorKind, Operation, Result};
-
-/// One block: large enough that blocks are few, small enough that two shards rarely meet in one.
-const BLOCK_BYTES: usize = 1 << 20;
+use crate::buffer::{BufferError, ShardBuffer};
+use crate::error::{Error, Operation, Result};
 
 #[derive(Debug)]
 pub(crate) struct MemorySink {
-    blocks: Vec<Mutex<BytesMut>>,
-    len: usize,
-    permit: BytesPermit,
+    buffer: Arc<ShardBuffer>,
+    /// The bytes that the shards hold on their way were granted with the blob's.
+    pub(crate) covers_shards: bool,
+    finished: bool,
 }
 
 impl MemorySink {
-    /// Room for `len` bytes; `permit` is what the budget granted for them. The pages are committed
-    /// as they are written.
-    pub(crate) fn new(len: usize, permit: BytesPermit) -> Self {
-        let mut rest = BytesMut::zeroed(len);
-        let mut blocks = Vec::with_capacity(len.div_ceil(BLOCK_BYTES));
-        while !rest.is_empty() {
-            let at = rest.len().min(BLOCK_BYTES);
-            let after = rest.split_off(at);
-            blocks.push(Mutex::new(rest));
-            rest = after;
-        }
-        Self { blocks, len, permit }
+    /// Fills `buffer`, which nobody else writes to.
+    pub(crate) fn new(buffer: Arc<ShardBuffer>, covers_shards: bool) -> Self {
+        Self { buffer, covers_shards, finished: false }
     }
 
     pub(crate) fn write(&self, batch: &Batch) -> Result<()> {
-        let mut offset = usize::try_from(batch.offset).unwrap_or(usize::MAX);
+        let mut offset = batch.offset;
         for frame in &batch.frames {
-            let mut left = frame.as_ref();
-            while !left.is_empty() {
-                let (index, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
-                let block = self.blocks.get(index).ok_or_else(|| self.beyond(offset))?;
-                let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = left.len().min(block.len().saturating_sub(within));
-                if count == 0 {
-                    return Err(self.beyond(offset));
-                }
-                let (now, later) = left.split_at(count);
-                block[within..within + count].copy_from_slice(now);
-                (left, offset) = (later, offset + count);
-            }
+            self.buffer.write_at(offset, frame)?;
+            offset += frame.len() as u64;
         }
         Ok(())
     }
 
-    fn beyond(&self, offset: usize) -> Error {
-        Error::new(
-            ErrorKind::Invalid,
-            Operation::Write,
-            "memory",
-            format!("offset {offset} lies beyond the {} bytes expected", self.len),
-        )
+    /// The blob's `len` bytes, over the same memory.
+    pub(crate) fn bytes(&self, len: u64) -> Result<Bytes> {
+        Ok(self.buffer.slice(0..len)?)
     }
 
-    /// The blob's bytes, joined without a copy, and the permit that stands for them.
-    pub(crate) fn finish(self) -> (Bytes, BytesPermit) {
-        let mut whole = BytesMut::new();
-        for block in self.blocks {
-            whole.unsplit(block.into_inner().unwrap_or_else(PoisonError::into_inner));
+    /// The blob is all there, and right: readers are given its end.
+    pub(crate) fn finish(mut self, len: u64) -> Result<Bytes> {
+        let bytes = self.buffer.freeze(len)?;
+        self.finished = true;
+        Ok(bytes)
+    }
+
+    /// The budget need not account for the bytes any more: they are the caller's.
+    pub(crate) fn detach(&self) {
+        self.buffer.detach();
+    }
+
+    /// The download has failed with `error`, and so has filling the buffer.
+    pub(crate) fn fail(mut self, error: &Error) {
+        self.finished = true;
+        let (kind, operation) = (error.kind(), Operation::Download);
+        self.buffer.fail(Error::new(kind, operation, error.target(), error.chain()));
+    }
+}
+
+impl Drop for MemorySink {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.buffer.fail(BufferError::Abandoned);
         }
-        (whole.freeze(), self.permit)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
+    use crate::buffer::ShardBufferOptions;
+    use crate::error::ErrorKind;
 
-    #[tokio::test]
-    async fn pieces_in_any_order_make_the_blob() {
-        let expected: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
-        let permit = Budget::default().bytes(expected.len() as u64).await;
-        let sink = MemorySink::new(expected.len(), permit);
-        let cuts = [0, 5, 1 << 20, (1 << 20) + 7, 2_500_000, expected.len()];
-        for pair in cuts.windows(2).rev() {
-            let frames = vec![Bytes::copy_from_slice(&expected[pair[0]..pair[1]])];
-            sink.write(&Batch { offset: pair[0] as u64, frames, mark: None, turn: None }).unwrap();
-        }
-        let before = sink.blocks[0].lock().unwrap().as_ptr();
-        let (whole, _permit) = sink.finish();
-        assert_eq!(whole, expected);
-        assert_eq!(whole.as_ptr(), before, "joined without a copy");
+    fn sink() -> (Arc<ShardBuffer>, MemorySink) {
+        let buffer = Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap());
+        (Arc::clone(&buffer), MemorySink::new(buffer, true))
     }
 
-    #[tokio::test]
-    async fn bytes_beyond_the_end_are_refused() {
-        let sink = MemorySink::new(10, Budget::default().bytes(10).await);
-        let frames = vec![Bytes::from_static(b"abc")];
-        assert!(sink.write(&Batch { offset: 8, frames, mark: None, turn: None }).is_err());
+    fn batch(offset: u64, bytes: &[u8]) -> Batch {
+        let frames = vec![Bytes::copy_from_slice(bytes)];
+        Batch { offset, frames, mark: None, turn: None }
+    }
+
+    #[test]
+    fn pieces_in_any_order_make_the_blob() {
+        let (buffer, sink) = sink();
+        sink.write(&batch(3, b"defg")).unwrap();
+        sink.write(&batch(0, b"abc")).unwrap();
+        assert_eq!(buffer.total(), None, "its end is not told before it is verified");
+        assert_eq!(sink.finish(7).unwrap(), "abcdefg");
+        assert_eq!(buffer.total(), Some(7));
+    }
+
+    #[test]
+    fn a_download_that_is_dropped_fails_those_who_follow() {
+        let (buffer, sink) = sink();
+        drop(sink);
+        assert!(matches!(buffer.shard(0..1), Err(BufferError::Failed { .. })));
+    }
+
+    #[test]
+    fn a_download_that_fails_says_why() {
+        let (buffer, sink) = sink();
+        sink.fail(&Error::new(ErrorKind::Changed, Operation::Read, "gs://b/o", "it is another"));
+        let error = Error::from(buffer.shard(0..1).unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Changed);
+        assert!(error.chain().contains("it is another"), "{}", error.chain());
     }
 }

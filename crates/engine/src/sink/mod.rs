@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`FileSink`] | any; written in place by one thread, off the runtime | a batch of each shard |
 //! | [`OrderedSink`] | reordered before its writer | whole shards, from the budget |
-//! | [`MemorySink`] | any; written in place | the whole blob, from the budget |
+//! | [`MemorySink`] | any; written in place, by each shard itself | the whole blob, from the budget |
 //! | discard | any | none |
 //!
 //! Why a file has one writing thread: buffered writes to one file take its inode's lock, so that

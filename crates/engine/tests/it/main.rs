@@ -8,6 +8,8 @@ mod change;
 mod concurrency;
 mod deadline;
 mod faults;
+mod follow;
+mod headers;
 mod ranges;
 mod read;
 mod resume;
