@@ -13,12 +13,27 @@ pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>)
             let value = value.map(|(_, value)| value.to_owned());
             [Some(argument), value].into_iter().flatten()
         })
-        .map(|raw| (raw.clone(), url(&raw)))
+        .map(|raw| (raw.clone(), header(&url(&raw))))
         .filter(|(raw, shown)| raw != shown)
         .collect();
     // The longest first: one argument may hold another.
     secrets.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.len()));
     secrets.iter().fold(text.to_owned(), |text, (raw, shown)| text.replace(raw, shown))
+}
+
+/// `NAME: VALUE` without the value, which may be a token; other text as it is.
+fn header(text: &str) -> String {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    match text.split_once(':') {
+        // A name of one letter is a drive, and what follows with two slashes is a URL.
+        Some((name, value)) if name.len() > 1 && is_name(name) && !value.starts_with("//") => {
+            format!("{name}: ...")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// A URL without user info, query and fragment. What has no scheme loses only what stands like
@@ -55,6 +70,15 @@ mod tests {
         ] {
             assert_eq!(url(text), shown);
         }
+    }
+
+    #[test]
+    fn header_lines_lose_their_values() {
+        let raw = ["X-Token: s3cret", "--header=X-Key:s3cret2"].map(str::to_owned);
+        let text = "unexpected 'X-Token: s3cret' near '--header=X-Key:s3cret2' for 'X-Key:s3cret2'";
+        let shown = arguments(text, raw);
+        assert!(!shown.contains("s3cret") && shown.contains("'X-Token: ...'"), "{shown}");
+        assert_eq!(header("https://host/a"), "https://host/a");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct Blob {
     last_modified: Option<SystemTime>,
     pub(crate) checksums: Checksums,
     pub(crate) md5: bool,
+    pub(crate) customer_key: Option<[u8; 32]>,
+    decoded: Option<Bytes>,
     computed: Arc<Computed>,
 }
 
@@ -111,6 +113,8 @@ impl Blob {
             last_modified: None,
             checksums: Checksums::Correct,
             md5: true,
+            customer_key: None,
+            decoded: None,
             computed: Arc::default(),
         }
     }
@@ -148,6 +152,23 @@ impl Blob {
     #[must_use]
     pub fn with_content_encoding(mut self, encoding: impl Into<String>) -> Self {
         self.content_encoding = Some(encoding.into());
+        self
+    }
+
+    /// Says that the content is stored in the `gzip` coding and is `decoded` without it. GCS gives
+    /// that to whoever does not accept `gzip`: whole, without a length, and with the checksums of
+    /// what is stored. The other flavours never do.
+    #[must_use]
+    pub fn with_gzip_of(self, decoded: impl Into<Bytes>) -> Self {
+        let decoded = Some(decoded.into());
+        Self { decoded, ..self.with_content_encoding("gzip") }
+    }
+
+    /// Encrypts the blob with its owner's key: whoever reads it must bring the key along, as its
+    /// cloud has it. A plain HTTP origin knows no keys and asks for none.
+    #[must_use]
+    pub fn with_customer_key(mut self, key: [u8; 32]) -> Self {
+        self.customer_key = Some(key);
         self
     }
 
@@ -202,6 +223,12 @@ impl Blob {
     /// The version id of S3 and Azure: opaque, not a number.
     pub fn version_id(&self) -> String {
         format!("v.{:016x}", mix(self.version))
+    }
+
+    /// What GCS sends in the blob's place to a client that does not accept its coding.
+    pub(crate) fn decoded(&self) -> Option<Self> {
+        let content = Content::Memory(self.decoded.clone()?);
+        Some(Self { content, ..self.clone() })
     }
 
     pub(crate) async fn sums(&self, kinds: &[Kind]) -> io::Result<Sums> {

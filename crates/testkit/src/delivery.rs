@@ -50,7 +50,9 @@ impl Delivery<'_> {
         let complete = match (self.head_only, answer.body) {
             (true, _) | (_, Body::None) => true,
             (_, Body::Text(text)) => self.text(&text).await?,
-            (_, Body::Blob(blob, range)) => self.blob(&blob.content, range, framing).await?,
+            (_, Body::Blob(blob, range) | Body::Unmeasured(blob, range)) => {
+                self.blob(&blob.content, range, framing).await?
+            }
         };
         self.wire.flush().await?;
         let polite = self.keep_alive && framing != Framing::UntilClose;
@@ -65,6 +67,8 @@ impl Delivery<'_> {
     fn frame(&self, answer: &mut Answer) -> Framing {
         let framing = match answer.body {
             Body::Blob(..) => self.framing,
+            Body::Unmeasured(..) if self.framing == Framing::UntilClose => Framing::UntilClose,
+            Body::Unmeasured(..) => Framing::Chunked,
             Body::None | Body::Text(_) => Framing::ContentLength,
         };
         match (framing, answer.body.promised_bytes()) {

@@ -18,6 +18,10 @@ impl Head {
         self.fields.push((name, value.into()));
     }
 
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(field, _)| *field != name);
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut text = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.fields {
@@ -44,6 +48,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        409 => "Conflict",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         416 => "Range Not Satisfiable",

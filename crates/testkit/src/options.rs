@@ -27,6 +27,8 @@ pub struct ServerOptions {
     /// Whether replaced versions stay readable by their version, as in a versioned bucket. If not,
     /// only the current one is, and S3 and Azure send no version id.
     pub versioning: bool,
+    /// Who pays for requests; GCS and S3 can demand that the requester does, and says so.
+    pub payer: Payer,
     /// Requests after which a connection is closed politely, with `Connection: close`.
     pub requests_per_connection_max: Option<u64>,
     /// Port on 127.0.0.1; 0 takes a free one.
@@ -47,6 +49,7 @@ impl Default for ServerOptions {
             digests: HttpDigests::default(),
             framing: Framing::ContentLength,
             versioning: false,
+            payer: Payer::Owner,
             requests_per_connection_max: None,
             port: 0,
             seed: 0,
@@ -59,6 +62,16 @@ impl ServerOptions {
     pub fn of(flavour: Flavour) -> Self {
         Self { flavour, ..Self::default() }
     }
+}
+
+/// Who pays for requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Payer {
+    /// The bucket's owner.
+    #[default]
+    Owner,
+    /// Whoever asks.
+    Requester,
 }
 
 /// Which kind of `ETag` a server sends.

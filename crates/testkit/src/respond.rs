@@ -9,10 +9,11 @@ use bytes::Bytes;
 use crate::{
     blob::Blob,
     conditional::{self, Validators, Verdict},
+    customer_key,
     fault::ContentRangeLie,
     flavour::{Dialect, Problem, View},
     head::Head,
-    options::EtagStyle,
+    options::{EtagStyle, Payer},
     origin::Origin,
     range::{self, Asked},
     request::Request,
@@ -36,6 +37,8 @@ pub(crate) enum Body {
     Text(Bytes),
     /// This range of the blob; it may promise more than there is.
     Blob(Blob, Range<u64>),
+    /// The same, and its length is not told.
+    Unmeasured(Blob, Range<u64>),
 }
 
 impl Body {
@@ -44,7 +47,9 @@ impl Body {
         match self {
             Self::None => None,
             Self::Text(text) => u64::try_from(text.len()).ok(),
-            Self::Blob(_, range) => Some(range.end.saturating_sub(range.start)),
+            Self::Blob(_, range) | Self::Unmeasured(_, range) => {
+                Some(range.end.saturating_sub(range.start))
+            }
         }
     }
 }
@@ -130,6 +135,12 @@ async fn decide(
     let Some(blob) = origin.store.find(&request.path, &selector) else {
         return Err(Refusal::from(missing(origin, request, &selector)));
     };
+    admit(origin, request, &blob)?;
+    if dialect.decodes(request)
+        && let Some(decoded) = blob.decoded()
+    {
+        return decompressed(origin, request, &blob, decoded).await;
+    }
     let validators = validators(origin, &blob);
     check(origin, request, &blob, &validators)?;
     let asked = if range_allowed(origin, request, treatment, &validators) {
@@ -186,6 +197,40 @@ fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
     } else {
         Problem::NoSuchKey
     }
+}
+
+/// Whether the request may have the blob at all: who pays, and the key.
+fn admit(origin: &Origin, request: &Request, blob: &Blob) -> Result<(), Refusal> {
+    let dialect = origin.dialect;
+    let unpaid =
+        || dialect.payer_problem(request).filter(|_| origin.options.payer == Payer::Requester);
+    let locked = || {
+        let fields = dialect.key_fields()?;
+        let found = customer_key::compare(request, fields, blob.customer_key.as_ref());
+        dialect.key_problem(found, request)
+    };
+    match unpaid().or_else(locked) {
+        Some(coded) => Err(Refusal::from(Problem::Coded(coded))),
+        None => Ok(()),
+    }
+}
+
+/// The blob as someone gets it who does not accept its coding: another content under the same
+/// version and the same checksums, and no range of it.
+async fn decompressed(
+    origin: &Origin,
+    request: &Request,
+    blob: &Blob,
+    decoded: Blob,
+) -> Result<Answer, Refusal> {
+    let validators = validators(origin, blob);
+    check(origin, request, blob, &validators)?;
+    let mut head = describe(origin, request, blob, &validators, true).await?;
+    head.remove("Content-Encoding");
+    head.remove("Accept-Ranges");
+    head.add("Warning", "214 UploadServer gunzipped");
+    let len_bytes = decoded.len_bytes();
+    Ok(Answer { head, body: Body::Unmeasured(decoded, 0..len_bytes) })
 }
 
 fn validators(origin: &Origin, blob: &Blob) -> Validators {

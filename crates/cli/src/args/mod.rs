@@ -2,11 +2,14 @@
 //! come. Values are checked here, so that a wrong one is a usage error before anything is done.
 
 mod examples;
+mod header;
 mod remote;
 mod transfer;
+mod version;
 
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
+pub(crate) use version::VersionArgs;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,7 +66,7 @@ pub(crate) enum Command {
     Cat(Box<CatArgs>),
     /// Show a blob's size, version and checksums
     #[command(after_help = examples::STAT)]
-    Stat(StatArgs),
+    Stat(Box<StatArgs>),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
     #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
@@ -95,6 +98,8 @@ pub(crate) struct CpArgs {
     pub(crate) transfer: TransferArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -110,6 +115,8 @@ pub(crate) struct CatArgs {
     pub(crate) transfer: TransferArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +126,8 @@ pub(crate) struct StatArgs {
     pub(crate) source: String,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
 }
 
 #[derive(Debug, Args)]

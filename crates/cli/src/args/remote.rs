@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use tidegate::core::RetryPolicy;
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::{CustomerKey, RemoteOptions, Remotes};
 use tidegate::transport::TransportOptions;
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+use super::header::{self, HeaderArg};
 
 /// The longest time that an option takes: a year, so that no arithmetic on it overflows.
 const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
@@ -22,6 +25,20 @@ pub(crate) struct RemoteArgs {
     /// Trust the certificate authorities in this PEM file besides the system's; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ca_cert: Vec<PathBuf>,
+    /// Send this with every request for a blob: NAME: VALUE, or @FILE with one on each line. Not
+    /// passed on to another host by a redirect; may be repeated
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) header: Vec<HeaderArg>,
+    /// The project that pays for requests to Google Cloud Storage, where the requester pays
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) user_project: Option<String>,
+    /// Agree to pay for requests to S3, where the requester pays
+    #[arg(long)]
+    pub(crate) request_payer: bool,
+    /// The AES-256 key that the blob is encrypted with in Google Cloud Storage, S3 or Azure: a file
+    /// of 32 bytes or their base64
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) customer_key_file: Option<PathBuf>,
     /// Give up after this many attempts in a row that brought nothing
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -38,14 +55,43 @@ pub(crate) struct RemoteArgs {
 }
 
 impl RemoteArgs {
-    pub(crate) fn remotes(&self) -> Remotes {
+    /// The remotes for these sources; what is given for none of them is an error.
+    pub(crate) fn remotes(&self, sources: &[&str]) -> Result<Remotes> {
+        self.check(sources)?;
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
         options.anonymous = self.anonymous;
         options.ca_certs.clone_from(&self.ca_cert);
         options.transport =
             TransportOptions { connect_ms_max: self.connect_timeout, ..options.transport };
-        Remotes::new(options)
+        options.headers = header::collect(&self.header)?;
+        options.user_project.clone_from(&self.user_project);
+        options.request_payer = self.request_payer;
+        let key = self.customer_key_file.as_deref().map(CustomerKey::from_file);
+        options.customer_key = key.transpose()?;
+        Ok(Remotes::new(options))
+    }
+
+    fn check(&self, sources: &[&str]) -> Result<()> {
+        let (store, any) = (["gs", "s3", "az"], ["gs", "s3", "az", "http", "https"]);
+        for (flag, given, schemes) in [
+            ("--header", !self.header.is_empty(), &any[..]),
+            ("--user-project", self.user_project.is_some(), &["gs"]),
+            ("--request-payer", self.request_payer, &["s3"]),
+            ("--customer-key-file", self.customer_key_file.is_some(), &store),
+        ] {
+            let applies = || {
+                sources.iter().filter_map(|source| source.split_once("://")).any(|(scheme, _)| {
+                    schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+                })
+            };
+            if given && !applies() {
+                let known: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}://")).collect();
+                let message = format!("it is for {} and no source is one", known.join(", "));
+                return Err(Error::new(ErrorKind::Invalid, Operation::Locate, flag, message));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn retry(&self) -> RetryPolicy {

@@ -25,7 +25,8 @@ fn plan(args: &CatArgs) -> Result<(Fetch, DownloadOptions)> {
         return Err(invalid("a checksum", "it is that of a whole blob, not of a range")
             .with_hint("leave out --range or the checksum"));
     }
-    let source = source(&args.remote.remotes(), &args.source)?;
+    let remotes = args.remote.remotes(&[&args.source])?;
+    let source = args.version.of(source(&remotes, &args.source)?)?;
     let options = DownloadOptions { range, ..args.transfer.options(&args.remote) };
     Ok((Fetch { source, place: Place::Stdout }, options))
 }

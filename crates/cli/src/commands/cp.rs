@@ -35,9 +35,16 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
         )
         .with_hint("copy that blob with a command of its own"));
     }
-    let remotes = args.remote.remotes();
+    if names.len() > 1 && args.version.is_given() {
+        return Err(invalid("a version", "it is of one blob, but there are several sources")
+            .with_hint("copy that blob with a command of its own"));
+    }
+    let remotes = args.remote.remotes(&names)?;
     let target = local(&remotes, args.target())?;
-    let sources = names.iter().map(|text| source(&remotes, text)).collect::<Result<Vec<_>>>()?;
+    let sources = names
+        .iter()
+        .map(|text| args.version.of(source(&remotes, text)?))
+        .collect::<Result<Vec<_>>>()?;
     if let [source] = sources.as_slice()
         && !is_folder(&target)
     {

@@ -18,7 +18,8 @@ use crate::size;
 
 pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
     let asked = async {
-        let location = source(&args.remote.remotes(), &args.source)?;
+        let remotes = args.remote.remotes(&[&args.source])?;
+        let location = args.version.of(source(&remotes, &args.source)?)?;
         let (policy, budget, stats) =
             (args.remote.retry(), Budget::default(), ReadStats::default());
         let info = tokio::select! {

@@ -9,6 +9,7 @@ mod demo;
 mod disk;
 mod errors;
 mod generate;
+mod headers;
 mod help;
 mod interrupt;
 mod secrets;

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use http::{HeaderMap, HeaderValue, header};
 use object_store::ClientOptions;
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
 use super::RemoteOptions;
+use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
@@ -41,6 +43,16 @@ pub(super) fn connect(
     if options.anonymous {
         builder = builder.with_skip_signature(true);
     }
+    if let Some(key) = &options.customer_key {
+        builder = builder.with_encryption_key(key.base64());
+    }
+    // The environment may give one, too.
+    let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
+    if keyed {
+        require_tls(builder.get_config_value(&AzureConfigKey::Endpoint).as_deref())?;
+    }
+    let by_key = builder.get_config_value(&AzureConfigKey::AccessKey).is_some();
+    let headers = headers(options, by_key && !options.anonymous)?;
     let store = builder
         .with_container_name(container)
         .with_retry(no_retries())
@@ -57,5 +69,24 @@ pub(super) fn connect(
             .caused_by(error)
             .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
         })?;
-    Ok(ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix))
+    let remote = ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix);
+    Ok(remote.with_headers(headers).keyed(keyed))
+}
+
+/// The caller's headers. They are put on a request after it was signed, and a signature by the
+/// account's key (`signed`) covers all that are called `x-ms-`.
+fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
+    let mut headers = options.headers.for_store(options.anonymous)?;
+    let covered = headers.keys().find(|name| name.as_str().starts_with("x-ms-"));
+    if let Some(name) = covered.filter(|_| signed) {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            Operation::Locate,
+            format!("header {name}"),
+            "it cannot be signed with an account key",
+        )
+        .with_hint("use a SAS token or a managed identity"));
+    }
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Ok(headers)
 }

@@ -32,7 +32,22 @@ impl Remote for FileRemote {
         blocking(blob, move || info(&path, &open_file(&path, Operation::Stat)?)).await
     }
 
+    fn check_version(&self, version: &Version) -> Result<()> {
+        match version {
+            Version::FileStamp(_) => Ok(()),
+            other => Err(Error::new(
+                ErrorKind::Invalid,
+                Operation::Locate,
+                other.to_string(),
+                format!("a local file knows no {}", other.kind()),
+            )),
+        }
+    }
+
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        if let Some(version) = &request.version {
+            self.check_version(version)?;
+        }
         let path = blob.to_owned();
         let wanted = request.clone();
         let (file, info, range) = blocking(blob, move || {

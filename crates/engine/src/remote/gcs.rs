@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use object_store::ClientOptions;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 
-use super::RemoteOptions;
+use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
+use super::{CustomerKey, RemoteOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -39,11 +40,15 @@ pub(super) fn connect(
         })?;
         builder = builder.with_base_url(endpoint.trim_end_matches('/'));
     }
+    if options.customer_key.is_some() {
+        require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
+    }
+    let headers = headers(options, anonymous)?;
     let store = builder
         .with_bucket_name(bucket)
         .with_skip_signature(anonymous)
         .with_retry(no_retries())
-        .with_client_options(client_options())
+        .with_client_options(ClientOptions::new().with_allow_http(true))
         .with_http_connector(transport.clone())
         .build()
         .map_err(|error| {
@@ -55,15 +60,41 @@ pub(super) fn connect(
             )
             .caused_by(error)
         })?;
-    Ok(ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix))
+    let remote = ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix);
+    Ok(remote.with_headers(headers).keyed(options.customer_key.is_some()))
 }
 
 /// `Accept-Encoding: gzip` keeps blobs that are stored compressed as they are stored: without it
 /// the service decompresses on the way, and neither length, range nor checksum fit.
-fn client_options() -> ClientOptions {
-    let mut headers = HeaderMap::new();
+fn headers(options: &RemoteOptions, anonymous: bool) -> Result<HeaderMap> {
+    let mut headers = options.headers.for_store(anonymous)?;
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-    ClientOptions::new().with_allow_http(true).with_default_headers(headers)
+    if let Some(project) = &options.user_project {
+        let value = HeaderValue::from_str(project).ok().filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| {
+            invalid("the user project", "a project is named by its id or its number")
+        })?;
+        headers.insert("x-goog-user-project", value);
+    }
+    if let Some(key) = &options.customer_key {
+        add_key(&mut headers, key)?;
+    }
+    Ok(headers)
+}
+
+/// Source: <https://cloud.google.com/storage/docs/encryption/customer-supplied-keys>.
+fn add_key(headers: &mut HeaderMap, key: &CustomerKey) -> Result<()> {
+    for (name, text) in [
+        ("x-goog-encryption-algorithm", "AES256".to_owned()),
+        ("x-goog-encryption-key", key.base64()),
+        ("x-goog-encryption-key-sha256", key.sha256_base64()),
+    ] {
+        let mut value = HeaderValue::try_from(text)
+            .map_err(|error| invalid("the customer key", "it makes no header").caused_by(error))?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(())
 }
 
 /// `STORAGE_EMULATOR_HOST` is written with and without a scheme.

@@ -1,16 +1,21 @@
 //! Plain HTTP(S) as a remote: blobs are URLs, queries (signed ones too) included.
 //!
-//! Requests ask for `identity`, so that ranges and checksums are of the bytes as stored.
-//! Redirects are followed, each answer counting as one attempt's part; user info in the URL
-//! becomes basic authentication and is sent to the first host only.
+//! Requests ask for `identity`, so that ranges and checksums are of the bytes as stored. Google's
+//! storage, behind whatever name, does the opposite of what is wanted then: it decompresses what is
+//! stored compressed. Its answer tells, and it is asked again, and from then on, for `gzip`.
+//!
+//! Redirects are followed, each answer counting as one attempt's part. User info in the URL becomes
+//! basic authentication; that and the caller's own headers are sent to the first host only.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use object_store::client::HttpRequestBody;
@@ -20,9 +25,9 @@ use url::Url;
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
-use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, Body, ExtraHeaders, OpenRequest, Opened, Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{Probe, ResponseHead, Transport, classify};
+use crate::transport::{self, Probe, ResponseHead, Transport, classify};
 
 /// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
 const REDIRECTS_MAX: u32 = 10;
@@ -32,6 +37,10 @@ const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug)]
 pub(super) struct HttpRemote {
     transport: Transport,
+    // For the first host only.
+    headers: HeaderMap,
+    // Origins that decompress for those who ask for the bytes as they are.
+    decoding: Mutex<HashSet<String>>,
 }
 
 struct Ask<'a> {
@@ -42,18 +51,28 @@ struct Ask<'a> {
 }
 
 impl HttpRemote {
-    pub(super) fn new(transport: Transport) -> Self {
-        Self { transport }
+    pub(super) fn new(transport: Transport, headers: &ExtraHeaders) -> Self {
+        Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
+    }
+
+    fn decodes(&self, url: &Url) -> bool {
+        self.decoding().contains(&url.origin().ascii_serialization())
+    }
+
+    fn decoding(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.decoding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<(ResponseHead, Incoming)> {
         let mut url = Url::parse(blob)
             .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
-        let mut basic = take_user_info(&mut url);
+        let mut own = take_user_info(&mut url)?;
+        transport::replace(&mut own, &self.headers);
         let mut waited = Duration::ZERO;
         for requests in 1..=REDIRECTS_MAX + 1 {
             let probe = Probe::default();
-            let request = build(&url, ask, basic.as_deref(), probe.clone())?;
+            let coding = if self.decodes(&url) { "gzip" } else { "identity" };
+            let request = build(&url, ask, coding, &own, probe.clone())?;
             let answer = self.transport.send(request).await;
             let target = display(&url);
             let response = answer.map_err(|error| {
@@ -72,6 +91,10 @@ impl HttpRemote {
             waited += head.waited;
             head.waited = waited;
             head.requests = requests;
+            if response::is_decoded(&head) && coding == "identity" {
+                self.decoding().insert(url.origin().ascii_serialization());
+                continue;
+            }
             if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
                 return Ok((head, body));
             }
@@ -90,7 +113,7 @@ impl HttpRemote {
                 .with_hint("give the http:// address itself if it is to be trusted"));
             }
             if next.origin() != url.origin() {
-                basic = None;
+                own.clear();
             }
             url = next;
         }
@@ -106,7 +129,8 @@ impl HttpRemote {
 fn build(
     url: &Url,
     ask: &Ask<'_>,
-    basic: Option<&str>,
+    coding: &'static str,
+    own: &HeaderMap,
     probe: Probe,
 ) -> Result<http::Request<HttpRequestBody>> {
     let mut request = http::Request::builder()
@@ -114,23 +138,22 @@ fn build(
         .uri(url.as_str())
         .header(header::USER_AGENT, USER_AGENT)
         .header(header::ACCEPT, "*/*")
-        .header(header::ACCEPT_ENCODING, "identity")
+        .header(header::ACCEPT_ENCODING, coding)
         .extension(probe);
     if let Some(range) = &ask.range {
         request = request.header(header::RANGE, range);
-    }
-    if let Some(basic) = basic {
-        request = request.header(header::AUTHORIZATION, basic);
     }
     request = match ask.version {
         Some(Version::ETag(tag)) => request.header(header::IF_MATCH, tag),
         Some(Version::LastModified(date)) => request.header(header::IF_UNMODIFIED_SINCE, date),
         _ => request,
     };
-    request.body(HttpRequestBody::empty()).map_err(|error| {
+    let mut request = request.body(HttpRequestBody::empty()).map_err(|error| {
         Error::new(ErrorKind::Invalid, ask.operation, display(url), "it makes no valid request")
             .caused_by(error)
-    })
+    })?;
+    transport::replace(request.headers_mut(), own);
+    Ok(request)
 }
 
 /// What an `http://` or `https://` URL names.
@@ -157,9 +180,11 @@ fn display(url: &Url) -> String {
     shown.to_string()
 }
 
-fn take_user_info(url: &mut Url) -> Option<String> {
+/// Takes user info out of the URL; it becomes basic authentication.
+fn take_user_info(url: &mut Url) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
     if url.username().is_empty() && url.password().is_none() {
-        return None;
+        return Ok(headers);
     }
     let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
     let mut pair = decode(url.username());
@@ -168,34 +193,34 @@ fn take_user_info(url: &mut Url) -> Option<String> {
     // Both fail only for URLs that cannot have user info.
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair)))
+    let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+    let mut basic = HeaderValue::try_from(basic).map_err(|error| {
+        invalid(&display(url), "the user info makes no header").caused_by(error)
+    })?;
+    basic.set_sensitive(true);
+    headers.insert(header::AUTHORIZATION, basic);
+    Ok(headers)
 }
 
 #[async_trait]
 impl Remote for HttpRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
-        let ask =
-            Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version: None };
-        let (head, _) = self.send(blob, &ask).await?;
-        if head.status.is_success() {
-            return Ok(response::info(&head, Dialect::Http));
-        }
-        if !matches!(head.status.as_u16(), 403 | 405 | 501) {
-            return Err(response::refusal(&head, Operation::Stat, &shown(blob), false));
-        }
-        // Signed URLs and some servers allow GET only; one byte tells the same.
-        let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
-        let (head, _) = self.send(blob, &ask).await?;
-        match head.status.as_u16() {
-            200..=299 => Ok(response::info(&head, Dialect::Http)),
-            416 if response::unsatisfied_len(&head) == Some(0) => {
-                Ok(BlobInfo { len_bytes: Some(0), ..response::info(&head, Dialect::Http) })
-            }
-            _ => Err(response::refusal(&head, Operation::Stat, &shown(blob), false)),
-        }
+        self.facts(blob, None).await
+    }
+
+    async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
+        self.check_version(version)?;
+        self.facts(blob, Some(version)).await
+    }
+
+    fn check_version(&self, version: &Version) -> Result<()> {
+        Dialect::Http.check(version)
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        if let Some(version) = &request.version {
+            self.check_version(version)?;
+        }
         let ask = Ask {
             method: Method::GET,
             operation: Operation::Read,
@@ -206,7 +231,7 @@ impl Remote for HttpRemote {
         let target = shown(blob);
         if response::may_be_the_end(&head, request) {
             // The refusal of a range carries no version; one more request tells it.
-            let info = self.stat(blob).await?;
+            let info = self.facts(blob, request.version.as_ref()).await?;
             if let Some(opened) = response::at_the_end(&head, request, info) {
                 return Ok(opened.after_one_more());
             }
@@ -215,9 +240,35 @@ impl Remote for HttpRemote {
             let pinned = request.version.is_some();
             return Err(response::refusal(&head, Operation::Read, &target, pinned));
         }
-        let info = response::info(&head, Dialect::Http);
+        let info = response::info(&head, Dialect::Http, request.version.as_ref());
         let placement = response::place(&head, request, &info, &target)?;
         Ok(response::opened(&head, info, &placement, frames(body, target)))
+    }
+}
+
+impl HttpRemote {
+    async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
+        let (target, pinned) = (shown(blob), version.is_some());
+        let ask = Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version };
+        let (head, _) = self.send(blob, &ask).await?;
+        if head.status.is_success() {
+            let info = response::info(&head, Dialect::Http, version);
+            return response::same_version(version, info, &target);
+        }
+        if !matches!(head.status.as_u16(), 403 | 405 | 501) {
+            return Err(response::refusal(&head, Operation::Stat, &target, pinned));
+        }
+        // Signed URLs and some servers allow GET only; one byte tells the same.
+        let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
+        let (head, _) = self.send(blob, &ask).await?;
+        let info = response::info(&head, Dialect::Http, version);
+        match head.status.as_u16() {
+            200..=299 => response::same_version(version, info, &target),
+            416 if response::unsatisfied_len(&head) == Some(0) => {
+                Ok(BlobInfo { len_bytes: Some(0), ..info })
+            }
+            _ => Err(response::refusal(&head, Operation::Stat, &target, pinned)),
+        }
     }
 }
 

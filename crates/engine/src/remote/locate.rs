@@ -7,14 +7,22 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::Remote;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+use super::CustomerKey;
+#[cfg(feature = "_transport")]
+use super::ExtraHeaders;
 use super::file::FileRemote;
+use super::pinned::Pinned;
+use super::{Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 #[cfg(feature = "_transport")]
 use crate::transport::TransportOptions;
 
 /// How remotes are reached; what is not given here is taken from the environment, by the rules of
 /// each remote's own ecosystem.
+///
+/// What one kind of remote knows and another does not is for the former alone: one set of options
+/// serves URLs of every scheme.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteOptions {
     /// Base URL of the service, in place of the cloud's own.
@@ -23,6 +31,16 @@ pub struct RemoteOptions {
     pub anonymous: bool,
     /// PEM files with certificate authorities to trust besides the system's.
     pub ca_certs: Vec<PathBuf>,
+    /// Sent with every request for a blob behind a network.
+    #[cfg(feature = "_transport")]
+    pub headers: ExtraHeaders,
+    /// The project that pays for requests to Google Cloud Storage, where the requester pays.
+    pub user_project: Option<String>,
+    /// The requester pays for requests to S3, and agrees to.
+    pub request_payer: bool,
+    /// The key that the blobs in Google Cloud Storage, S3 or Azure are encrypted with.
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+    pub customer_key: Option<CustomerKey>,
     /// Settings of the HTTP client.
     #[cfg(feature = "_transport")]
     pub transport: TransportOptions,
@@ -49,6 +67,17 @@ impl Location {
         let blob = blob.into();
         let file_name = last_segment(&blob);
         Self { remote, blob, display: display.into(), file_name }
+    }
+
+    /// The same blob in one version: an answer that brings another is `Changed`.
+    ///
+    /// Which kinds there are depends on the remote: a generation in Google Cloud Storage, a version
+    /// id in S3 and Azure, and for both and HTTP an entity tag or a modification date. Fails with
+    /// `Invalid` for a version of another kind, or one that cannot be.
+    pub fn at(&self, version: Version) -> Result<Self> {
+        self.remote.check_version(&version)?;
+        let remote = Arc::new(Pinned::new(Arc::clone(&self.remote), version, &self.display));
+        Ok(Self { remote, ..self.clone() })
     }
 
     /// The blob's URL without user info and query, where secrets hide.

@@ -5,13 +5,27 @@
 //! help; trying again is the business of [`crate::read`]. It knows nothing of transfers.
 //!
 //! Every network remote sends its requests through one [`crate::transport::Transport`].
+//!
+//! What a caller adds to requests belongs in one of two places. What holds for everything that is
+//! asked of a remote (extra headers, who pays, a customer's key) is in [`RemoteOptions`]. What is
+//! about one blob is its [`Version`], which [`Location::at`] pins: each kind of version is the
+//! precondition that its remote has for it, and is refused where there is none.
+//!
+//! Bytes always come as they are stored. Google's storage, which decompresses on the way for
+//! those who do not accept `gzip`, is told that we do; the others are asked for `identity`, as
+//! some servers compress on the way. An answer that was decompressed all the same is refused.
 
 mod file;
 mod locate;
+mod pinned;
 mod version;
 
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod customer_key;
+#[cfg(feature = "_transport")]
+mod extra_headers;
 #[cfg(feature = "gcs")]
 mod gcs;
 #[cfg(feature = "http")]
@@ -20,6 +34,8 @@ mod http;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod refusal;
 #[cfg(feature = "_transport")]
 mod response;
 #[cfg(feature = "s3")]
@@ -27,6 +43,10 @@ mod s3;
 #[cfg(feature = "s3")]
 mod s3_profile;
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+pub use customer_key::CustomerKey;
+#[cfg(feature = "_transport")]
+pub use extra_headers::ExtraHeaders;
 pub use locate::{Location, RemoteOptions, Remotes};
 pub use version::Version;
 
@@ -40,7 +60,7 @@ use futures_core::Stream;
 use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::range::ByteRange;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// A response's bytes as they arrive, each frame in the transport's own buffer.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
@@ -117,8 +137,35 @@ pub trait Remote: fmt::Debug + Send + Sync {
     /// Facts about a blob, in one request. Cancel-safe.
     async fn stat(&self, blob: &str) -> Result<BlobInfo>;
 
+    /// Facts about one version of a blob, in one request; [`BlobInfo::version`] is of the same
+    /// kind as `version`. Cancel-safe.
+    ///
+    /// Fails with `Changed` if the blob is of another version, and with `Invalid` for a version
+    /// that [`Self::check_version`] refuses.
+    async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
+        self.check_version(version)?;
+        let info = self.stat(blob).await?;
+        if info.version.as_ref() == Some(version) {
+            return Ok(info);
+        }
+        let message = match &info.version {
+            Some(given) => format!("expected {version}, got {given}"),
+            None => format!("expected {version}, but the remote names no version"),
+        };
+        Err(Error::new(ErrorKind::Changed, Operation::Stat, "the blob", message))
+    }
+
+    /// Whether blobs here can be asked for by this version: `Invalid` for a kind that this remote
+    /// does not count by, and for text that cannot be of its kind. No request is sent.
+    fn check_version(&self, version: &Version) -> Result<()> {
+        let _ = version;
+        Ok(())
+    }
+
     /// Asks for a range of a blob, in one request. Dropping the future or the body ends the
     /// request.
+    ///
+    /// Where `request.version` is given, [`BlobInfo::version`] of the answer is of the same kind.
     ///
     /// Fails with `Changed` if `request.version` is given and the blob is of another, with
     /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's

@@ -57,7 +57,9 @@ impl Network {
         let transport = self.transport()?;
         let remote: Arc<dyn Remote> = match scheme {
             #[cfg(feature = "http")]
-            "http" | "https" => Arc::new(super::http::HttpRemote::new(transport)),
+            "http" | "https" => {
+                Arc::new(super::http::HttpRemote::new(transport, &self.options.headers))
+            }
             #[cfg(feature = "gcs")]
             "gs" => Arc::new(super::gcs::connect(key, &self.options, &transport)?),
             #[cfg(feature = "s3")]

@@ -6,21 +6,26 @@
 //! ranges. So each request carries a [`Probe`] that brings the response's head back, and that head,
 //! not `object_store`'s error, decides what happened. Its own retries are off: a restart belongs
 //! to the reader, which knows which bytes were delivered.
+//!
+//! Headers that need no signature travel beside the probe, so that they are put on requests for
+//! blobs and on no others: `object_store` sends requests of its own when it looks for credentials.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
 
+use super::refusal::Refused;
 use super::response::{self, Dialect};
 use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{Probe, ResponseHead, classify};
+use crate::transport::{Added, Probe, ResponseHead, classify};
 
 /// One bucket or container.
 #[derive(Debug)]
@@ -31,12 +36,28 @@ pub(super) struct ObjectRemote {
     dialect: Dialect,
     // "s3://bucket": what a key is shown behind.
     prefix: String,
+    added: Added,
+    // Whether a customer's key goes with the requests: a refusal means another thing then.
+    keyed: bool,
 }
 
 impl ObjectRemote {
     pub(super) fn new(store: Arc<dyn ObjectStore>, dialect: Dialect, prefix: &str) -> Self {
         let stat_store = Arc::clone(&store);
-        Self { store, stat_store, dialect, prefix: prefix.to_owned() }
+        let added = Added::default();
+        Self { store, stat_store, dialect, prefix: prefix.to_owned(), added, keyed: false }
+    }
+
+    /// Sends these headers along, unsigned.
+    pub(super) fn with_headers(mut self, headers: HeaderMap) -> Self {
+        self.added = Added(Arc::new(headers));
+        self
+    }
+
+    /// Says that a customer's key goes with the requests.
+    pub(super) fn keyed(mut self, keyed: bool) -> Self {
+        self.keyed = keyed;
+        self
     }
 
     #[cfg(feature = "s3")]
@@ -66,6 +87,7 @@ impl ObjectRemote {
         })?;
         let probe = Probe::default();
         options.extensions.insert(probe.clone());
+        options.extensions.insert(self.added.clone());
         match store.get_opts(&path, options).await {
             Err(error) if !probe.was_sent() => Err(self.unsent(blob, error)),
             result => Ok((probe.take(), result)),
@@ -97,10 +119,7 @@ impl ObjectRemote {
         match head {
             Some(head) if !head.status.is_success() => {
                 let refusal = response::refusal(head, operation, &target, pinned);
-                match service_code(&error) {
-                    Some(code) => refusal.caused_by(ServiceCode(code)),
-                    None => refusal,
-                }
+                Refused::of(head, &error, self.dialect, self.keyed).explain(refusal)
             }
             Some(_) => Error::new(
                 ErrorKind::Integrity,
@@ -127,28 +146,6 @@ fn unanswered(target: String, operation: Operation, error: object_store::Error) 
     }
 }
 
-/// The code by which a service names a failure, such as `InvalidAccessKeyId`.
-#[derive(Debug, thiserror::Error)]
-#[error("the service says {0}")]
-struct ServiceCode(String);
-
-/// Takes the code out of the XML that comes with a failure, wherever in the chain it is told.
-fn service_code(error: &object_store::Error) -> Option<String> {
-    let mut level: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = level {
-        let text = error.to_string();
-        if let Some((_, rest)) = text.split_once("<Code>")
-            && let Some((code, _)) = rest.split_once("</Code>")
-            && code.len() <= 64
-            && code.chars().all(|c| c.is_ascii_alphanumeric())
-        {
-            return Some(code.to_owned());
-        }
-        level = error.source();
-    }
-    None
-}
-
 fn get_range(range: &ByteRange) -> Option<GetRange> {
     match range {
         ByteRange::From(start) => Some(GetRange::Offset(*start)),
@@ -164,6 +161,11 @@ fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
         Some(Version::Generation(generation)) => options.version = Some(generation.clone()),
         Some(Version::VersionId(id)) => options.version = Some(id.clone()),
         Some(Version::ETag(tag)) => options.if_match = Some(tag.clone()),
+        Some(Version::LastModified(date)) => {
+            // Where it is no date, the answer's own is compared all the same.
+            let date = httpdate::parse_http_date(date).ok();
+            options.if_unmodified_since = date.map(SystemTime::into);
+        }
         _ => {}
     }
     options
@@ -177,20 +179,16 @@ pub(super) fn no_retries() -> RetryConfig {
 #[async_trait]
 impl Remote for ObjectRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
-        let options = GetOptions { head: true, ..GetOptions::default() };
-        let (head, result) = self.get(&self.stat_store, blob, options).await?;
-        match (head, result) {
-            (Some(head), result) if head.status.is_success() => {
-                if let Err(error) = result {
-                    tracing::debug!(%error, "facts taken from the head of the answer alone");
-                }
-                Ok(response::info(&head, self.dialect))
-            }
-            (head, Err(error)) => {
-                Err(self.failure(blob, Operation::Stat, head.as_ref(), false, error))
-            }
-            (_, Ok(_)) => Err(headless(self.target(blob), Operation::Stat)),
-        }
+        self.facts(blob, None).await
+    }
+
+    async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
+        self.check_version(version)?;
+        self.facts(blob, Some(version)).await
+    }
+
+    fn check_version(&self, version: &Version) -> Result<()> {
+        self.dialect.check(version)
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
@@ -198,13 +196,16 @@ impl Remote for ObjectRemote {
         if let (Dialect::Azure, ByteRange::Last(count)) = (self.dialect, &request.range) {
             return self.open_last(blob, *count, request).await;
         }
+        if let Some(version) = &request.version {
+            self.check_version(version)?;
+        }
         let target = self.target(blob);
         let pinned = request.version.is_some();
         let options = get_options(&request.range, request.version.as_ref());
         let (head, result) = self.get(&self.store, blob, options).await?;
         match (head, result) {
             (Some(head), Ok(result)) => {
-                let info = response::info(&head, self.dialect);
+                let info = response::info(&head, self.dialect, request.version.as_ref());
                 let placement = response::place(&head, request, &info, &target)?;
                 Ok(response::opened(&head, info, &placement, frames(result, target)))
             }
@@ -214,13 +215,13 @@ impl Remote for ObjectRemote {
             }
             (Some(head), Err(error)) if response::may_be_the_end(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
-                let info = self.stat(blob).await?;
+                let info = self.facts(blob, request.version.as_ref()).await?;
                 response::at_the_end(&head, request, info)
                     .map(Opened::after_one_more)
                     .ok_or_else(|| self.failure(blob, Operation::Read, Some(&head), pinned, error))
             }
             (Some(head), Err(error)) if head.status.is_success() => {
-                let info = response::info(&head, self.dialect);
+                let info = response::info(&head, self.dialect, request.version.as_ref());
                 // Says what contradicts what, where that is what object_store stumbled over.
                 let placement = response::place(&head, request, &info, &target)?;
                 match fewer(&placement, request) {
@@ -245,11 +246,31 @@ impl Remote for ObjectRemote {
 }
 
 impl ObjectRemote {
+    async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
+        let mut options = get_options(&ByteRange::All, version);
+        options.head = true;
+        let (head, result) = self.get(&self.stat_store, blob, options).await?;
+        match (head, result) {
+            (Some(head), result) if head.status.is_success() => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "facts taken from the head of the answer alone");
+                }
+                let info = response::info(&head, self.dialect, version);
+                response::same_version(version, info, &self.target(blob))
+            }
+            (head, Err(error)) => {
+                let pinned = version.is_some();
+                Err(self.failure(blob, Operation::Stat, head.as_ref(), pinned, error))
+            }
+            (_, Ok(_)) => Err(headless(self.target(blob), Operation::Stat)),
+        }
+    }
+
     /// Azure has no suffix ranges: the length is asked for first, and the range is then pinned to
     /// the version that had it.
     #[cfg(feature = "azure")]
     async fn open_last(&self, blob: &str, count: u64, request: &OpenRequest) -> Result<Opened> {
-        let info = self.stat(blob).await?;
+        let info = self.facts(blob, request.version.as_ref()).await?;
         let len = info.len_bytes.unwrap_or(0);
         let range = ByteRange::Bounded(len.saturating_sub(count)..len);
         if range.is_empty() {
@@ -276,7 +297,7 @@ impl ObjectRemote {
         let (head, result) = self.get(&self.store, blob, options).await?;
         match (head, result) {
             (Some(head), Ok(result)) => {
-                let info = response::info(&head, self.dialect);
+                let info = response::info(&head, self.dialect, version);
                 let placement = response::place(&head, &request, &info, &target)?;
                 Ok(response::opened(&head, info, &placement, frames(result, target)))
             }
@@ -297,7 +318,7 @@ impl ObjectRemote {
             self.failure(blob, Operation::Read, head.as_ref(), pinned, error)
         })?;
         let Some(head) = head else { return Err(headless(target, Operation::Read)) };
-        let info = response::info(&head, self.dialect);
+        let info = response::info(&head, self.dialect, request.version.as_ref());
         let placement = response::place(&head, request, &info, &target)?;
         Ok(response::opened(&head, info, &placement, frames(result, target)))
     }

@@ -30,6 +30,27 @@ pub(super) enum Dialect {
     Azure,
 }
 
+impl Dialect {
+    /// Refuses a version that this remote cannot be asked for.
+    pub(super) fn check(self, version: &Version) -> Result<()> {
+        let (place, own) = match self {
+            #[cfg(feature = "http")]
+            Self::Http => ("a web server", false),
+            #[cfg(feature = "gcs")]
+            Self::Gcs => ("Google Cloud Storage", matches!(version, Version::Generation(_))),
+            #[cfg(feature = "s3")]
+            Self::S3 => ("S3", matches!(version, Version::VersionId(_))),
+            #[cfg(feature = "azure")]
+            Self::Azure => ("Azure", matches!(version, Version::VersionId(_))),
+        };
+        let takes = own || matches!(version, Version::ETag(_) | Version::LastModified(_));
+        match version.flaw(place, takes) {
+            None => Ok(()),
+            Some(flaw) => Err(super::locate::invalid(&version.to_string(), &flaw)),
+        }
+    }
+}
+
 /// Where the body of an answer belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
@@ -38,11 +59,15 @@ pub(super) struct Placement {
     pub(super) whole: bool,
 }
 
-/// The facts in a response's headers, with the blob's length as the response tells it.
-pub(super) fn info(head: &ResponseHead, dialect: Dialect) -> BlobInfo {
+/// The facts in a response's headers, with the blob's length as the response tells it. The version
+/// is of the kind that was `asked` for, else of the kind that pins best.
+pub(super) fn info(head: &ResponseHead, dialect: Dialect, asked: Option<&Version>) -> BlobInfo {
     BlobInfo {
         len_bytes: total_len(head, dialect),
-        version: version(head, dialect),
+        version: match asked {
+            Some(asked) => version_like(head, asked).or_else(|| version(head, dialect)),
+            None => version(head, dialect),
+        },
         checksums: checksums(head),
         content_encoding: head
             .text("x-goog-stored-content-encoding")
@@ -68,6 +93,20 @@ fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {
     }
     let _ = dialect;
     len
+}
+
+/// The version that an answer names, in the kind of another.
+fn version_like(head: &ResponseHead, asked: &Version) -> Option<Version> {
+    let text = |name| head.text(name).map(str::to_owned);
+    match asked {
+        Version::Generation(_) => text("x-goog-generation").map(Version::Generation),
+        Version::ETag(_) => head.text("etag").and_then(Version::from_etag),
+        Version::VersionId(_) => {
+            text("x-amz-version-id").or_else(|| text("x-ms-version-id")).map(Version::VersionId)
+        }
+        Version::LastModified(_) => text("last-modified").map(Version::LastModified),
+        Version::FileStamp(_) => None,
+    }
 }
 
 fn version(head: &ResponseHead, dialect: Dialect) -> Option<Version> {
@@ -133,6 +172,54 @@ fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
     found
 }
 
+/// Whether the bytes are not those that are stored: Google's storage decompresses for those who do
+/// not accept `gzip`, and then neither length, range nor checksum fit them.
+///
+/// Source: <https://cloud.google.com/storage/docs/transcoding>.
+pub(super) fn is_decoded(head: &ResponseHead) -> bool {
+    let coded = |name| {
+        let coding = head.text(name).unwrap_or_default();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
+    };
+    head.status.is_success()
+        && coded("x-goog-stored-content-encoding")
+        && !coded("content-encoding")
+}
+
+/// Checks that an answer is of the version that was asked for, as far as it names one.
+fn compare(
+    wanted: Option<&Version>,
+    info: &BlobInfo,
+    operation: Operation,
+    target: &str,
+) -> Result<()> {
+    match (wanted, &info.version) {
+        (Some(wanted), Some(given)) if !wanted.agrees(given) => {
+            let message = format!("expected {wanted}, got {given}");
+            Err(Error::new(ErrorKind::Changed, operation, target, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unnamed(operation: Operation, target: &str) -> Error {
+    let message = "the answer does not name the version that was asked for";
+    Error::new(ErrorKind::Changed, operation, target, message)
+}
+
+/// Checks facts that were asked for by version.
+pub(super) fn same_version(
+    wanted: Option<&Version>,
+    info: BlobInfo,
+    target: &str,
+) -> Result<BlobInfo> {
+    if wanted.is_some() && info.version.is_none() {
+        return Err(unnamed(Operation::Stat, target));
+    }
+    compare(wanted, &info, Operation::Stat, target)?;
+    Ok(info)
+}
+
 /// Checks a successful answer against what was asked, and says where its bytes belong.
 pub(super) fn place(
     head: &ResponseHead,
@@ -140,16 +227,10 @@ pub(super) fn place(
     info: &BlobInfo,
     target: &str,
 ) -> Result<Placement> {
-    if let Some(wanted) = &request.version
-        && let Some(given) = &info.version
-        && wanted != given
-    {
-        return Err(Error::new(
-            ErrorKind::Changed,
-            Operation::Read,
-            target,
-            format!("expected {wanted}, got {given}"),
-        ));
+    compare(request.version.as_ref(), info, Operation::Read, target)?;
+    if is_decoded(head) {
+        let message = "the remote decompressed the blob on its way, so that nothing fits its bytes";
+        return Err(Error::new(ErrorKind::Integrity, Operation::Read, target, message));
     }
     if !matches!(head.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
         let message = format!("expected the blob's bytes, got {}", head.status);
@@ -157,12 +238,7 @@ pub(super) fn place(
     }
     if head.status != StatusCode::PARTIAL_CONTENT {
         if request.version.is_some() && info.version.is_none() {
-            return Err(Error::new(
-                ErrorKind::Changed,
-                Operation::Read,
-                target,
-                "the answer no longer names a version",
-            ));
+            return Err(unnamed(Operation::Read, target));
         }
         return Ok(Placement { start: 0, end: info.len_bytes, whole: true });
     }
@@ -258,7 +334,7 @@ pub(super) fn refusal(
         401 => (ErrorKind::NoAccess, "the remote asks for credentials (401)".to_owned()),
         403 => (ErrorKind::NoAccess, "the remote refuses access (403)".to_owned()),
         407 => (ErrorKind::NoAccess, "the proxy asks for credentials (407)".to_owned()),
-        412 if pinned => (ErrorKind::Changed, "it is no longer the version that was begun".into()),
+        412 if pinned => (ErrorKind::Changed, "it is not the version that was asked for".into()),
         416 => (ErrorKind::OutOfRange, range_refused(head)),
         429 => (ErrorKind::Throttled, "the remote asks for fewer requests (429)".to_owned()),
         408 | 425 => (ErrorKind::Timeout, format!("the remote gave up waiting ({status})")),

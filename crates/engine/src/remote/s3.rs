@@ -6,19 +6,26 @@
 //! A ranged answer of S3 lacks the checksum of the whole object, so that a second store, whose
 //! requests carry `x-amz-checksum-mode: ENABLED` under the signature, answers
 //! [`super::Remote::stat`].
+//!
+//! The caller's headers are under the signature, too, as S3 takes no `x-amz-` header that is not.
+//! `Accept-Encoding` is not: what speaks the protocol is often behind a proxy that changes it.
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, header};
 use object_store::ClientOptions;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 
 use super::RemoteOptions;
+use super::customer_key::require_tls;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
 use super::s3_profile::Profile;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
+
+/// How `object_store` calls the setting, and in capitals the variable.
+const CUSTOMER_KEY: &str = "aws_sse_customer_key_base64";
 
 pub(super) fn connect(
     prefix: &str,
@@ -26,12 +33,36 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let builder = configure(prefix, options)?.with_http_connector(transport.clone());
+    let builder = match &options.customer_key {
+        Some(key) => builder.with_ssec_encryption(key.base64()),
+        None => builder,
+    };
+    // The environment may give one, too.
+    let keyed = CUSTOMER_KEY.parse().is_ok_and(|key| builder.get_config_value(&key).is_some());
+    if keyed {
+        require_tls(endpoint(&builder).as_deref())?;
+    }
+    let mut headers = options.headers.for_store(options.anonymous)?;
+    if options.request_payer {
+        headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
+    }
     let plain =
-        build(builder.clone().with_client_options(client_options(HeaderMap::new())), prefix)?;
-    let mut headers = HeaderMap::new();
+        build(builder.clone().with_client_options(client_options(headers.clone())), prefix)?;
     headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
     let stat = build(builder.with_client_options(client_options(headers)), prefix)?;
-    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix).with_stat_store(Arc::new(stat)))
+    let mut unsigned = HeaderMap::new();
+    unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix)
+        .with_stat_store(Arc::new(stat))
+        .with_headers(unsigned)
+        .keyed(keyed))
+}
+
+/// The address that was configured, by whatever means.
+fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
+    builder
+        .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
 }
 
 fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
@@ -68,9 +99,8 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
         })?;
         // The service's own variable would win over the endpoint given by hand.
-        builder = builder
-            .with_config(object_store::aws::AmazonS3ConfigKey::S3Endpoint, endpoint)
-            .with_endpoint(endpoint);
+        builder =
+            builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint).with_endpoint(endpoint);
     }
     if options.anonymous {
         builder = builder.with_skip_signature(true);

@@ -29,6 +29,73 @@ impl Version {
         let tag = ETag::parse(text).ok()?;
         tag.is_strong().then(|| Self::ETag(text.trim().to_owned()))
     }
+
+    /// The version in a date as HTTP writes it, `Tue, 14 Nov 2023 22:13:20 GMT`; `None` for text
+    /// that is no such date (RFC 9110 section 5.6.7).
+    #[cfg(feature = "_transport")]
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let text = text.trim();
+        httpdate::parse_http_date(text).ok().map(|_| Self::LastModified(text.to_owned()))
+    }
+
+    /// What stands in it: a number, a tag, an id, a date.
+    #[cfg(feature = "_transport")]
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Generation(text)
+            | Self::ETag(text)
+            | Self::VersionId(text)
+            | Self::LastModified(text)
+            | Self::FileStamp(text) => text,
+        }
+    }
+
+    /// Whether both name the same version: equal, or one date written in two ways.
+    #[cfg(feature = "_transport")]
+    pub(super) fn agrees(&self, other: &Self) -> bool {
+        if self == other {
+            return true;
+        }
+        match (self, other) {
+            (Self::LastModified(one), Self::LastModified(other)) => {
+                let date = |text: &str| httpdate::parse_http_date(text).ok();
+                date(one).is_some() && date(one) == date(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Says why this cannot be the version of a blob at `place`, which counts versions by `takes`;
+    /// `None` where it can be. What passes is fit for a header and for a query.
+    #[cfg(feature = "_transport")]
+    pub(super) fn flaw(&self, place: &str, takes: bool) -> Option<String> {
+        if !takes {
+            return Some(format!("{place} knows no {}", self.kind()));
+        }
+        let text = self.text();
+        let visible = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let sound = visible
+            && match self {
+                Self::Generation(_) => text.bytes().all(|byte| byte.is_ascii_digit()),
+                Self::ETag(_) => Self::from_etag(text).is_some_and(|strong| strong == *self),
+                _ => true,
+            };
+        (!sound).then(|| match self {
+            Self::Generation(_) => "a generation is a number".to_owned(),
+            Self::ETag(_) => "only a strong entity tag, in double quotes, names one content".into(),
+            _ => format!("a {} is visible ASCII", self.kind()),
+        })
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Generation(_) => "generation",
+            Self::ETag(_) => "entity tag",
+            Self::VersionId(_) => "version id",
+            Self::LastModified(_) => "modification date",
+            Self::FileStamp(_) => "file stamp",
+        }
+    }
 }
 
 impl fmt::Display for Version {

@@ -15,10 +15,14 @@
 //! `object_store` uses the same client through its `HttpConnector`; what its errors and results
 //! hide of a response is handed up in a `Probe`.
 
+mod added;
 mod connect;
 mod failure;
 mod probe;
 
+pub(crate) use added::Added;
+#[cfg(feature = "http")]
+pub(crate) use added::replace;
 pub(crate) use failure::classify;
 pub(crate) use probe::{Probe, ResponseHead};
 
@@ -91,11 +95,15 @@ impl Transport {
         Ok(Self { client })
     }
 
-    /// Sends one request; the response's body is still to be read.
+    /// Sends one request; the response's body is still to be read. Redirects are not followed, so
+    /// that nothing of the request goes to another host.
     pub(crate) async fn send(
         &self,
-        request: HttpRequest,
+        mut request: HttpRequest,
     ) -> std::result::Result<http::Response<Incoming>, hyper_util::client::legacy::Error> {
+        if let Some(added) = request.extensions().get::<Added>().cloned() {
+            added.apply(request.headers_mut());
+        }
         let probe = request.extensions().get::<Probe>().cloned();
         if let Some(probe) = &probe {
             probe.sent();

@@ -1,4 +1,5 @@
-//! A slot that travels with a request and comes back holding the head of its response.
+//! What travels with a request: a slot that comes back holding the head of its response, and
+//! headers that are put on it last.
 //!
 //! `object_store` maps responses to its own results and errors and drops the rest: the status of
 //! a refused range, `Retry-After`, checksums, the real `Content-Range`. The transport fills the

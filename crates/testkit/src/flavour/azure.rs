@@ -4,10 +4,11 @@
 //! `Range`; the MD5 of the whole blob is `Content-MD5` on whole answers and
 //! `x-ms-blob-content-md5` on ranged ones, where `Content-MD5` would be of the range.
 
-use super::{Dialect, Document, Problem, View, xml};
+use super::{Coded, Dialect, Document, Problem, View, xml};
 use crate::{
     blob::Blob,
     checksums::{Checksums, Kind},
+    customer_key::{self, KeyFields, KeyHash, KeyMatch},
     head::Head,
     options::ServerOptions,
     request::Request,
@@ -30,6 +31,42 @@ impl Dialect for Azure {
             .map_or(Selector::Latest, |id| Selector::VersionId(id.to_owned()))
     }
 
+    fn key_fields(&self) -> Option<KeyFields> {
+        Some(KeyFields {
+            algorithm: "x-ms-encryption-algorithm",
+            key: "x-ms-encryption-key",
+            hash: "x-ms-encryption-key-sha256",
+            hash_is: KeyHash::Sha256,
+        })
+    }
+
+    fn key_problem(&self, found: KeyMatch, _request: &Request) -> Option<Coded> {
+        let (status, code, message) = match found {
+            KeyMatch::Fits => return None,
+            KeyMatch::Missing => (
+                409,
+                "BlobUsesCustomerSpecifiedEncryption",
+                "The blob is encrypted with customer specified encryption, but it was not \
+                 provided in the request.",
+            ),
+            KeyMatch::Wrong => (
+                409,
+                "BlobCustomerSpecifiedEncryptionMismatch",
+                "The given customer specified encryption does not match the encryption used to \
+                 encrypt the blob.",
+            ),
+            KeyMatch::Malformed => {
+                (400, "InvalidHeaderValue", "The value of a header is not valid.")
+            }
+            KeyMatch::Needless => (
+                409,
+                "BlobDoesNotUseCustomerSpecifiedEncryption",
+                "The blob does not use customer specified encryption, but it was provided.",
+            ),
+        };
+        Some(Coded { status, code, message })
+    }
+
     fn bucket_segments(&self) -> usize {
         2
     }
@@ -49,6 +86,10 @@ impl Dialect for Azure {
             head.add("x-ms-version-id", view.blob.version_id());
         }
         head.add("x-ms-server-encrypted", "true");
+        if let Some(key) = &view.blob.customer_key {
+            let hash = customer_key::hash(key, KeyHash::Sha256);
+            head.add("x-ms-encryption-key-sha256", hash);
+        }
         if let Some(sum) = view.sums.get(Kind::Md5) {
             let name = if view.whole { "Content-MD5" } else { "x-ms-blob-content-md5" };
             head.add(name, sum);
@@ -63,6 +104,7 @@ impl Dialect for Azure {
             Problem::NoSuchKey | Problem::NoSuchVersion | Problem::Status(404) => {
                 ("BlobNotFound", "The specified blob does not exist.")
             }
+            Problem::Coded(coded) => (coded.code, coded.message),
             Problem::Status(401) => ("NoAuthenticationInformation", "Please authenticate."),
             Problem::Status(403) => ("AuthorizationFailure", "You are not authorized."),
             Problem::Status(405) => ("UnsupportedHttpVerb", "The method is not allowed here."),

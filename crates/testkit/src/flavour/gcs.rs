@@ -1,14 +1,17 @@
 //! Google Cloud Storage's XML API, read side.
 //!
 //! Source: <https://cloud.google.com/storage/docs/xml-api/reference-headers>. `x-goog-hash` covers
-//! the whole object on ranged answers too and comes as one field per hash. Objects are never
-//! decompressed on the way out, as if every client sent `Accept-Encoding: gzip`.
+//! the whole object on ranged answers too and comes as one field per hash. An object that is stored
+//! compressed is decompressed for whoever does not accept `gzip`
+//! (<https://cloud.google.com/storage/docs/transcoding>), where the test says what that gives.
+//! A customer's key is needed for the content and for its checksums, not for other facts.
 
-use super::{Dialect, Document, Problem, View, xml};
+use super::{Coded, Dialect, Document, Problem, View, xml};
 use crate::{
     blob::Blob,
     checksums::{Checksums, Kind},
     conditional::Verdict,
+    customer_key::{self, KeyFields, KeyHash, KeyMatch},
     head::Head,
     options::ServerOptions,
     request::Request,
@@ -37,6 +40,52 @@ impl Dialect for Gcs {
         Verdict::Proceed
     }
 
+    fn key_fields(&self) -> Option<KeyFields> {
+        Some(KeyFields {
+            algorithm: "x-goog-encryption-algorithm",
+            key: "x-goog-encryption-key",
+            hash: "x-goog-encryption-key-sha256",
+            hash_is: KeyHash::Sha256,
+        })
+    }
+
+    fn key_problem(&self, found: KeyMatch, request: &Request) -> Option<Coded> {
+        let (code, message) = match found {
+            KeyMatch::Fits => return None,
+            // Facts need no key; only the checksums stay hidden.
+            KeyMatch::Missing if request.is_head() => return None,
+            KeyMatch::Missing => (
+                "ResourceIsEncryptedWithCustomerEncryptionKey",
+                "The resource is encrypted with a customer encryption key.",
+            ),
+            KeyMatch::Wrong => {
+                ("CustomerEncryptionKeyIsIncorrect", "The provided encryption key is incorrect.")
+            }
+            KeyMatch::Malformed => (
+                "CustomerEncryptionKeySha256IsInvalid",
+                "Missing a SHA256 hash of the encryption key, or it does not match the key.",
+            ),
+            KeyMatch::Needless => (
+                "ResourceNotEncryptedWithCustomerEncryptionKey",
+                "The resource is not encrypted with a customer encryption key.",
+            ),
+        };
+        Some(Coded { status: 400, code, message })
+    }
+
+    fn payer_problem(&self, request: &Request) -> Option<Coded> {
+        request.field("x-goog-user-project").is_none().then_some(Coded {
+            status: 400,
+            code: "UserProjectMissing",
+            message: "Bucket is a requester pays bucket but no user project provided.",
+        })
+    }
+
+    fn decodes(&self, request: &Request) -> bool {
+        let accepted = request.field("accept-encoding").unwrap_or_default();
+        !accepted.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("gzip"))
+    }
+
     fn bucket_segments(&self) -> usize {
         1
     }
@@ -59,8 +108,15 @@ impl Dialect for Gcs {
         if let Checksums::Composite { parts } = blob.checksums {
             head.add("x-goog-component-count", parts.max(1).to_string());
         }
+        let keyless =
+            blob.customer_key.is_some() && view.request.field("x-goog-encryption-key").is_none();
+        if let Some(key) = &blob.customer_key {
+            head.add("x-goog-encryption-algorithm", "AES256");
+            let hash = customer_key::hash(key, KeyHash::Sha256);
+            head.add("x-goog-encryption-key-sha256", hash);
+        }
         for (name, kind) in [("crc32c", Kind::Crc32c), ("md5", Kind::Md5)] {
-            if let Some(sum) = view.sums.get(kind) {
+            if let Some(sum) = view.sums.get(kind).filter(|_| !keyless) {
                 head.add("x-goog-hash", format!("{name}={sum}"));
             }
         }
@@ -73,6 +129,7 @@ impl Dialect for Gcs {
             Problem::NoSuchKey | Problem::NoSuchVersion | Problem::Status(404) => {
                 ("NoSuchKey", "The specified key does not exist.")
             }
+            Problem::Coded(coded) => (coded.code, coded.message),
             Problem::Status(401) => ("AuthenticationRequired", "Authentication required."),
             Problem::Status(403) => ("AccessDenied", "Access denied."),
             Problem::Status(405) => ("MethodNotAllowed", "The method is not allowed here."),

@@ -9,6 +9,7 @@ use crate::{
     blob::Blob,
     checksums::{Kind, Sums},
     conditional::Verdict,
+    customer_key::{KeyFields, KeyMatch},
     head::Head,
     options::ServerOptions,
     request::Request,
@@ -57,6 +58,8 @@ pub(crate) enum Problem {
     NoSuchBucket,
     NoSuchKey,
     NoSuchVersion,
+    /// A failure that the flavour has words of its own for.
+    Coded(Coded),
     /// Any other status.
     Status(u16),
 }
@@ -65,9 +68,18 @@ impl Problem {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::NoSuchBucket | Self::NoSuchKey | Self::NoSuchVersion => 404,
+            Self::Coded(coded) => coded.status,
             Self::Status(code) => code,
         }
     }
+}
+
+/// A status, and what the error document says to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Coded {
+    pub(crate) status: u16,
+    pub(crate) code: &'static str,
+    pub(crate) message: &'static str,
 }
 
 /// An error document and the fields that go with it.
@@ -99,6 +111,26 @@ pub(crate) trait Dialect: Sync {
     /// Preconditions beyond those of HTTP.
     fn precondition(&self, _request: &Request, _blob: &Blob) -> Verdict {
         Verdict::Proceed
+    }
+
+    /// The fields in which a customer's key comes, if the flavour knows such keys.
+    fn key_fields(&self) -> Option<KeyFields> {
+        None
+    }
+
+    /// What is said to a key that does not fit; `None` where the answer is given all the same.
+    fn key_problem(&self, _found: KeyMatch, _request: &Request) -> Option<Coded> {
+        None
+    }
+
+    /// What is said where the requester must pay and does not say so.
+    fn payer_problem(&self, _request: &Request) -> Option<Coded> {
+        None
+    }
+
+    /// Whether stored `gzip` is taken off for this request.
+    fn decodes(&self, _request: &Request) -> bool {
+        false
     }
 
     /// Whether `Last-Modified` is sent.

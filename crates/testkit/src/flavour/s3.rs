@@ -4,10 +4,11 @@
 //! `x-amz-checksum-mode: ENABLED` and only for whole objects. Version ids are told by versioned
 //! buckets only.
 
-use super::{Dialect, Document, Problem, View, escaped};
+use super::{Coded, Dialect, Document, Problem, View, escaped};
 use crate::{
     blob::Blob,
     checksums::{Checksums, Kind},
+    customer_key::{self, KeyFields, KeyHash, KeyMatch},
     head::Head,
     options::ServerOptions,
     request::Request,
@@ -27,6 +28,45 @@ impl Dialect for S3 {
             .map_or(Selector::Latest, |id| Selector::VersionId(id.to_owned()))
     }
 
+    fn key_fields(&self) -> Option<KeyFields> {
+        Some(KeyFields {
+            algorithm: "x-amz-server-side-encryption-customer-algorithm",
+            key: "x-amz-server-side-encryption-customer-key",
+            hash: "x-amz-server-side-encryption-customer-key-MD5",
+            hash_is: KeyHash::Md5,
+        })
+    }
+
+    fn key_problem(&self, found: KeyMatch, _request: &Request) -> Option<Coded> {
+        let (status, code, message) = match found {
+            KeyMatch::Fits => return None,
+            KeyMatch::Missing => (
+                400,
+                "InvalidRequest",
+                "The object was stored using a form of Server Side Encryption. The correct \
+                 parameters must be provided to retrieve the object.",
+            ),
+            KeyMatch::Wrong => (403, "AccessDenied", "Access Denied"),
+            KeyMatch::Malformed => (
+                400,
+                "InvalidArgument",
+                "The calculated MD5 hash of the key did not match the hash that was provided.",
+            ),
+            KeyMatch::Needless => (
+                400,
+                "InvalidRequest",
+                "The encryption parameters are not applicable to this object.",
+            ),
+        };
+        Some(Coded { status, code, message })
+    }
+
+    fn payer_problem(&self, request: &Request) -> Option<Coded> {
+        let pays = request.field("x-amz-request-payer") == Some("requester");
+        let denied = Coded { status: 403, code: "AccessDenied", message: "Access Denied" };
+        (!pays).then_some(denied)
+    }
+
     fn bucket_segments(&self) -> usize {
         1
     }
@@ -42,6 +82,11 @@ impl Dialect for S3 {
     fn describe(&self, view: &View<'_>, head: &mut Head) {
         if view.options.versioning {
             head.add("x-amz-version-id", view.blob.version_id());
+        }
+        if let Some(key) = &view.blob.customer_key {
+            head.add("x-amz-server-side-encryption-customer-algorithm", "AES256");
+            let hash = customer_key::hash(key, KeyHash::Md5);
+            head.add("x-amz-server-side-encryption-customer-key-MD5", hash);
         }
         let mode = view.request.field("x-amz-checksum-mode");
         if !view.whole || !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
@@ -66,6 +111,7 @@ impl Dialect for S3 {
             Problem::NoSuchKey | Problem::Status(404) => {
                 ("NoSuchKey", "The specified key does not exist.")
             }
+            Problem::Coded(coded) => (coded.code, coded.message),
             Problem::Status(401 | 403) => ("AccessDenied", "Access Denied"),
             Problem::Status(405) => ("MethodNotAllowed", "The method is not allowed here."),
             Problem::Status(412) => ("PreconditionFailed", "A pre-condition did not hold"),

@@ -1,0 +1,83 @@
+//! A remote, narrowed to one version of its blobs: what [`super::Location::at`] makes.
+//!
+//! Whoever reads through it need not know: facts, first requests and restarts all ask for that
+//! version, and an answer of another is `Changed`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+#[derive(Debug)]
+pub(super) struct Pinned {
+    remote: Arc<dyn Remote>,
+    version: Version,
+    // What errors call the blob.
+    display: String,
+}
+
+impl Pinned {
+    pub(super) fn new(remote: Arc<dyn Remote>, version: Version, display: &str) -> Self {
+        Self { remote, version, display: display.to_owned() }
+    }
+
+    /// Refuses to look for another version, such as the one that an earlier download began.
+    fn agree(&self, asked: &Version, operation: Operation) -> Result<()> {
+        if *asked == self.version {
+            return Ok(());
+        }
+        let message = format!("expected {}, asked for {asked}", self.version);
+        Err(Error::new(ErrorKind::Changed, operation, &self.display, message))
+    }
+
+    /// The remote may write the same date in another way; a restart asks for what it was told.
+    fn as_written(&self, info: BlobInfo) -> BlobInfo {
+        BlobInfo { version: Some(self.version.clone()), ..info }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Changed => error.with_hint(format!(
+                "the blob is not of {} any more; ask `tidegate stat` what there is",
+                self.version
+            )),
+            _ => error,
+        }
+    }
+}
+
+#[async_trait]
+impl Remote for Pinned {
+    async fn stat(&self, blob: &str) -> Result<BlobInfo> {
+        let asked = self.remote.stat_version(blob, &self.version).await;
+        let info = asked.map_err(|error| self.explain(error))?;
+        Ok(self.as_written(info))
+    }
+
+    async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
+        self.agree(version, Operation::Stat)?;
+        self.stat(blob).await
+    }
+
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        if let Some(asked) = &request.version {
+            self.agree(asked, Operation::Read)?;
+        }
+        let version = Some(self.version.clone());
+        let request = OpenRequest { range: request.range.clone(), version };
+        let opened = self.remote.open(blob, &request).await;
+        let mut opened = opened.map_err(|error| self.explain(error))?;
+        opened.info = self.as_written(opened.info);
+        Ok(opened)
+    }
+
+    fn check_version(&self, version: &Version) -> Result<()> {
+        self.remote.check_version(version)
+    }
+
+    fn open_gives_checksums(&self) -> bool {
+        self.remote.open_gives_checksums()
+    }
+}

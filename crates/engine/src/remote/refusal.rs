@@ -1,0 +1,153 @@
+//! What an object store says when it refuses: the code in its answer, where that tells the user
+//! more than the status does.
+//!
+//! Nothing else of an answer's body is shown: S3 repeats the request's headers there when a
+//! signature does not match, a customer's key among them.
+//!
+//! Sources: the error tables of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage.
+
+use http::StatusCode;
+
+use super::response::Dialect;
+use crate::error::{Error, ErrorKind};
+use crate::transport::ResponseHead;
+
+const KEY_MISSING: &str = "the blob is encrypted with a customer's key, and none was given";
+const KEY_WRONG: &str = "the customer key is not the one that the blob is encrypted with";
+const KEY_NEEDLESS: &str = "a customer key was given, but the blob is not encrypted with one";
+const PAYER_MISSING: &str = "the requester pays here, and names no project that does";
+
+/// A refusal as its store words it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Such as `InvalidAccessKeyId`.
+    code: Option<String>,
+    /// What it means and what can be done about it, where the code or the status tells.
+    cause: Option<(ErrorKind, &'static str)>,
+    hint: Option<&'static str>,
+}
+
+/// The code by which a service names a failure.
+#[derive(Debug, thiserror::Error)]
+#[error("the service says {0}")]
+struct ServiceCode(String);
+
+impl Refused {
+    /// Looks at an answer that is no success, and at what `object_store` made of its body.
+    /// `keyed` says that a customer's key went with the request.
+    pub(super) fn of(
+        head: &ResponseHead,
+        error: &object_store::Error,
+        dialect: Dialect,
+        keyed: bool,
+    ) -> Self {
+        let body = document(error).unwrap_or_default();
+        let code = between(&body, "<Code>", "</Code>")
+            // An answer to HEAD has no body; Azure repeats the code in a header.
+            .or_else(|| head.text("x-ms-error-code"))
+            .filter(|code| code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric()))
+            .map(str::to_owned);
+        let cause = cause(code.as_deref().unwrap_or_default(), &body);
+        let hint = match cause {
+            Some((_, message)) => hint(message),
+            None => likely(head.status, code.is_some(), dialect, keyed),
+        };
+        Self { code, cause, hint }
+    }
+
+    /// The same error, saying more.
+    pub(super) fn explain(self, error: Error) -> Error {
+        let mut error = match self.cause {
+            Some((kind, message)) => Error::new(kind, error.operation(), error.target(), message),
+            None => error,
+        };
+        if let Some(code) = self.code {
+            error = error.caused_by(ServiceCode(code));
+        }
+        match self.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// The text with the XML that came with a failure, wherever in the chain it is told.
+fn document(error: &object_store::Error) -> Option<String> {
+    let mut level: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = level {
+        let text = error.to_string();
+        if text.contains("<Code>") {
+            return Some(text);
+        }
+        level = error.source();
+    }
+    None
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(start)?;
+    rest.split_once(end).map(|(inner, _)| inner)
+}
+
+fn cause(code: &str, body: &str) -> Option<(ErrorKind, &'static str)> {
+    Some(match code {
+        "ResourceIsEncryptedWithCustomerEncryptionKey" | "BlobUsesCustomerSpecifiedEncryption" => {
+            (ErrorKind::NoAccess, KEY_MISSING)
+        }
+        // S3 has one code for much, and only its message tells.
+        "InvalidRequest" if body.contains("was stored using a form of Server Side Encryption") => {
+            (ErrorKind::NoAccess, KEY_MISSING)
+        }
+        "CustomerEncryptionKeyIsIncorrect" | "BlobCustomerSpecifiedEncryptionMismatch" => {
+            (ErrorKind::NoAccess, KEY_WRONG)
+        }
+        "ResourceNotEncryptedWithCustomerEncryptionKey"
+        | "BlobDoesNotUseCustomerSpecifiedEncryption" => (ErrorKind::Invalid, KEY_NEEDLESS),
+        "InvalidRequest" if body.contains("encryption parameters are not applicable") => {
+            (ErrorKind::Invalid, KEY_NEEDLESS)
+        }
+        "UserProjectMissing" => (ErrorKind::NoAccess, PAYER_MISSING),
+        _ => return None,
+    })
+}
+
+fn hint(message: &str) -> Option<&'static str> {
+    Some(match message {
+        KEY_MISSING => "pass --customer-key-file FILE with the blob's key",
+        KEY_WRONG => "pass --customer-key-file FILE with the key that it was stored with",
+        KEY_NEEDLESS => "leave out --customer-key-file",
+        PAYER_MISSING => "pass --user-project PROJECT",
+        _ => return None,
+    })
+}
+
+/// An answer to `HEAD` has no body and tells nothing but its status; and S3 gives a wrong key, and
+/// a requester who does not pay, the status of any refused access.
+fn likely(
+    status: StatusCode,
+    explained: bool,
+    dialect: Dialect,
+    keyed: bool,
+) -> Option<&'static str> {
+    #[cfg(feature = "s3")]
+    let s3 = dialect == Dialect::S3;
+    #[cfg(not(feature = "s3"))]
+    let s3 = false;
+    let _ = dialect;
+    Some(match status {
+        StatusCode::BAD_REQUEST if keyed && !explained => {
+            "check that the customer key is the one that the blob was stored with"
+        }
+        StatusCode::BAD_REQUEST if s3 && !explained => {
+            "where the blob is encrypted with a customer's key, pass --customer-key-file FILE"
+        }
+        StatusCode::FORBIDDEN if s3 && keyed => {
+            "check the credentials, and that the customer key is the one of the blob"
+        }
+        StatusCode::FORBIDDEN if s3 => {
+            "check the credentials; pass --anonymous for a public blob, --request-payer where the \
+             requester pays"
+        }
+        _ => return None,
+    })
+}

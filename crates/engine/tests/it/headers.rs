@@ -1,0 +1,520 @@
+//! What goes along with a request: the coding, a customer's key, who pays, headers of the caller's
+//! own, and the version. Judged by what the server received.
+//!
+//! | what a user relies on | test |
+//! |---|---|
+//! | bytes come as stored, never decompressed or compressed on the way | `every_request_names_its_coding`, `what_is_stored_compressed_comes_compressed` |
+//! | a key opens a blob, in shards, through breaks, and is asked for by name | `a_customers_key_*` |
+//! | the requester pays where told to | `the_requester_pays_where_told_to` |
+//! | headers arrive byte for byte, on every request, at the first host only | `headers_*` |
+//! | a version given by hand is what is delivered, or an error | `a_version_*` |
+//! | no secret is shown | `secrets_are_in_no_text` |
+
+use bytes::Bytes;
+use tidegate::ErrorKind;
+use tidegate::download::DownloadOptions;
+use tidegate::remote::{CustomerKey, ExtraHeaders, Location, RemoteOptions, Remotes, Version};
+use tidegate_testkit::{
+    Blob, Checksums, Fault, Flavour, Logged, Payer, Rule, Server, ServerOptions, pseudo_random,
+};
+
+use crate::bed::Bed;
+use crate::trial::{Kind, Trial};
+
+const LEN: usize = 300_000;
+const STORES: [Flavour; 3] = [Flavour::Gcs, Flavour::S3, Flavour::Azure];
+const ALL: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
+
+const KEY: [u8; 32] = *b"a key of thirty-two bytes, mine!";
+const OTHER_KEY: [u8; 32] = *b"another key of thirty-two bytes.";
+
+fn options(window: u32) -> DownloadOptions {
+    DownloadOptions { window, durability: tidegate::Durability::None, ..Bed::options() }
+}
+
+async fn bed_of(flavour: Flavour) -> Bed {
+    Bed::new(ServerOptions::of(flavour), LEN).await
+}
+
+async fn encrypted(flavour: Flavour) -> Bed {
+    let bytes = pseudo_random(LEN, 7);
+    let blob = Blob::new(bytes.clone()).with_customer_key(KEY);
+    Bed::with(ServerOptions::of(flavour), bytes, blob).await
+}
+
+fn keyed(key: [u8; 32]) -> RemoteOptions {
+    RemoteOptions { customer_key: Some(CustomerKey::new(key)), ..RemoteOptions::default() }
+}
+
+/// The bed's blob, asked for with these options.
+fn located(bed: &Bed, flavour: Flavour, options: RemoteOptions) -> tidegate::Result<Location> {
+    let base = bed.server.endpoint();
+    let (endpoint, url) = match flavour {
+        Flavour::Gcs => (base, "gs://bucket/blob".to_owned()),
+        Flavour::S3 => (base, "s3://bucket/blob".to_owned()),
+        Flavour::Azure => (format!("{base}/account"), "az://bucket/blob".to_owned()),
+        Flavour::Http => (base, bed.server.url(bed.path())),
+    };
+    Remotes::new(RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..options })
+        .locate(&url)
+}
+
+fn at(bed: &Bed, flavour: Flavour, options: RemoteOptions) -> Location {
+    located(bed, flavour, options).unwrap()
+}
+
+/// The values of a field as the requests had them, one a request.
+fn sent(server: &Server, name: &str) -> Vec<Option<String>> {
+    server.log().iter().map(|logged| logged.header(name).map(str::to_owned)).collect()
+}
+
+#[track_caller]
+fn all_sent(server: &Server, name: &str, value: &str) {
+    let sent = sent(server, name);
+    assert!(!sent.is_empty());
+    assert!(sent.iter().all(|given| given.as_deref() == Some(value)), "{name}: {sent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_request_names_its_coding() {
+    for flavour in ALL {
+        for window in [1, 4] {
+            let bed = bed_of(flavour).await;
+            let location = bed.location();
+            location.remote.stat(&location.blob).await.unwrap();
+            bed.server.script().push(Rule::new(Fault::CutAfter(1000)).method("GET"));
+            Trial::run(&bed, Kind::Memory, &options(window)).await.result.unwrap();
+            let coding = if flavour == Flavour::Gcs { "gzip" } else { "identity" };
+            all_sent(&bed.server, "accept-encoding", coding);
+        }
+    }
+}
+
+/// A server that decompresses for whoever does not ask for `gzip`, by its own name and behind a
+/// plain URL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_stored_compressed_comes_compressed() {
+    let stored = pseudo_random(LEN, 7);
+    let blob = Blob::new(stored.clone()).with_gzip_of(pseudo_random(2 * LEN, 8));
+    for scheme in [Flavour::Gcs, Flavour::Http] {
+        for window in [1, 4] {
+            let options_of = ServerOptions::of(Flavour::Gcs);
+            let bed = Bed::with(options_of, stored.clone(), blob.clone()).await;
+            let location = at(&bed, scheme, RemoteOptions::default());
+            let info = location.remote.stat(&location.blob).await.unwrap();
+            assert_eq!(info.len_bytes, Some(LEN as u64), "{scheme:?}");
+            assert_eq!(info.content_encoding.as_deref(), Some("gzip"));
+            // A remote that has not met the server before.
+            let location = at(&bed, scheme, RemoteOptions::default());
+            let before = bed.server.requests();
+            let trial = Trial::of(&bed, &location, Kind::File, &options(window)).await;
+            let asked_twice = usize::from(scheme == Flavour::Http);
+            let shards = if window == 1 { 1 } else { LEN.div_ceil(64 << 10) };
+            assert_eq!(bed.server.requests() - before, shards + asked_twice, "{scheme:?}");
+            assert_eq!(trial.content.as_deref(), Some(&stored[..]), "{scheme:?} {window}");
+            assert!(trial.result.unwrap().is_verified());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_customers_key_opens_its_blob() {
+    for flavour in STORES {
+        for window in [1, 4] {
+            let bed = encrypted(flavour).await;
+            let location = at(&bed, flavour, keyed(KEY));
+            bed.server.script().push(Rule::new(Fault::CutAfter(1000)).method("GET"));
+            let trial = Trial::of(&bed, &location, Kind::File, &options(window)).await;
+            let label = format!("{flavour:?} {window}");
+            assert!(trial.content.unwrap() == bed.bytes, "{label}");
+            let report = trial.result.unwrap();
+            // The tag looks like an MD5, which it is not of a blob with a customer's key.
+            assert!(report.is_verified(), "{label}: {:?}", report.unverified);
+            assert!(report.totals.restarts > 0, "{label}");
+            let (name, hash) = match flavour {
+                Flavour::S3 => ("x-amz-server-side-encryption-customer-key", "-md5"),
+                Flavour::Azure => ("x-ms-encryption-key", "-sha256"),
+                _ => ("x-goog-encryption-key", "-sha256"),
+            };
+            all_sent(&bed.server, name, "YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgbWluZSE=");
+            assert!(sent(&bed.server, &format!("{name}{hash}")).iter().all(Option::is_some));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_customers_key_is_asked_for_by_name() {
+    for flavour in STORES {
+        let bed = encrypted(flavour).await;
+        let without = at(&bed, flavour, RemoteOptions::default());
+        let trial = Trial::of(&bed, &without, Kind::File, &options(4)).await;
+        let error = trial.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoAccess, "{flavour:?}: {error:?}");
+        assert!(error.to_string().contains("encrypted with a customer's key"), "{error}");
+        assert!(error.hint().unwrap().contains("--customer-key-file"), "{error:?}");
+        let facts = without.remote.stat(&without.blob).await;
+        match (flavour, facts) {
+            // Google tells all but the checksums.
+            (Flavour::Gcs, Ok(info)) => assert!(info.checksums.is_empty()),
+            (Flavour::Gcs, Err(error)) => panic!("{error:?}"),
+            (_, facts) => {
+                let error = facts.unwrap_err();
+                assert!(error.hint().unwrap().contains("--customer-key-file"), "{error:?}");
+            }
+        }
+        let wrong = at(&bed, flavour, keyed(OTHER_KEY));
+        for error in [
+            wrong.remote.stat(&wrong.blob).await.unwrap_err(),
+            Trial::of(&bed, &wrong, Kind::Memory, &options(1)).await.result.unwrap_err(),
+        ] {
+            // S3 has no code for it, and Google's answer to HEAD none either.
+            let told = matches!(error.kind(), ErrorKind::NoAccess | ErrorKind::Remote);
+            assert!(told, "{flavour:?}: {error:?}");
+            assert!(error.hint().unwrap().contains("key"), "{flavour:?}: {error:?}");
+        }
+        let plain = bed_of(flavour).await;
+        let needless = at(&plain, flavour, keyed(KEY));
+        let trial = Trial::of(&plain, &needless, Kind::Memory, &options(1)).await;
+        let error = trial.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{flavour:?}: {error:?}");
+        assert!(error.hint().unwrap().contains("leave out"), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_customers_key_goes_nowhere_else() {
+    let bed = bed_of(Flavour::Http).await;
+    let location = at(&bed, Flavour::Http, keyed(KEY));
+    Trial::of(&bed, &location, Kind::Memory, &options(1)).await.result.unwrap();
+    for logged in bed.server.log() {
+        let names: Vec<_> = logged.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.iter().all(|name| !name.contains("encryption")), "{names:?}");
+    }
+    for url in ["gs://bucket/blob", "s3://bucket/blob", "az://bucket/blob"] {
+        let options = RemoteOptions {
+            endpoint: Some("http://storage.example/account".to_owned()),
+            anonymous: true,
+            ..keyed(KEY)
+        };
+        let error = Remotes::new(options).locate(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert!(error.to_string().contains("TLS"), "{error}");
+    }
+    for flavour in STORES {
+        let bed = encrypted(flavour).await;
+        let elsewhere = encrypted(flavour).await;
+        let target = elsewhere.server.url(elsewhere.path());
+        bed.server.script().always(Fault::Redirect(target));
+        let location = at(&bed, flavour, keyed(KEY));
+        let trial = Trial::of(&bed, &location, Kind::Memory, &options(1)).await;
+        assert_eq!(trial.result.unwrap_err().kind(), ErrorKind::Unsupported, "{flavour:?}");
+        assert_eq!(elsewhere.server.requests(), 0, "{flavour:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_requester_pays_where_told_to() {
+    let pays = |flavour| match flavour {
+        Flavour::Gcs => RemoteOptions {
+            user_project: Some("My-Project-17".to_owned()),
+            ..RemoteOptions::default()
+        },
+        _ => RemoteOptions { request_payer: true, ..RemoteOptions::default() },
+    };
+    for (flavour, header, value, flag) in [
+        (Flavour::Gcs, "x-goog-user-project", "My-Project-17", "--user-project"),
+        (Flavour::S3, "x-amz-request-payer", "requester", "--request-payer"),
+    ] {
+        let server = ServerOptions { payer: Payer::Requester, ..ServerOptions::of(flavour) };
+        let bed = Bed::new(server, LEN).await;
+        let location = at(&bed, flavour, RemoteOptions::default());
+        let trial = Trial::of(&bed, &location, Kind::Memory, &options(1)).await;
+        let error = trial.result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoAccess, "{error:?}");
+        assert!(error.hint().unwrap().contains(flag), "{error:?}");
+        bed.server.clear_log();
+        let location = at(&bed, flavour, pays(flavour));
+        let trial = Trial::of(&bed, &location, Kind::Memory, &options(4)).await;
+        assert!(trial.result.unwrap().is_verified());
+        all_sent(&bed.server, header, value);
+        // One cloud's word for it is not another's.
+        for other in ALL.into_iter().filter(|other| *other != flavour) {
+            let bed = bed_of(other).await;
+            let location = at(&bed, other, pays(flavour));
+            Trial::of(&bed, &location, Kind::Memory, &options(1)).await.result.unwrap();
+            assert!(sent(&bed.server, header).iter().all(Option::is_none), "{other:?}");
+        }
+    }
+    let odd = RemoteOptions { user_project: Some("a\nb".into()), ..RemoteOptions::default() };
+    let bed = bed_of(Flavour::Gcs).await;
+    assert_eq!(located(&bed, Flavour::Gcs, odd).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+const VALUES: [(&str, &str); 4] = [
+    ("X-Trace-ID", "MiXeD-CaSe; q=\"Quoted, With Comma\""),
+    ("x-lower", "  inner   spaces\tand tabs"),
+    ("User-Agent", "Teapot/1.0 (Tidegate)"),
+    ("X-Empty", ""),
+];
+
+fn with_headers() -> RemoteOptions {
+    let mut headers = ExtraHeaders::new();
+    for (name, value) in VALUES {
+        headers.add(name, value).unwrap();
+    }
+    headers.add_line("X-Twice: First").unwrap();
+    headers.add_line("x-twice: Second").unwrap();
+    RemoteOptions { headers, ..RemoteOptions::default() }
+}
+
+#[track_caller]
+fn has_headers(logged: &Logged) {
+    let values = |name: &str| -> Vec<&str> {
+        let named = logged.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str()).collect()
+    };
+    for (name, value) in VALUES {
+        // White space around a value is no part of it (RFC 9110 section 5.5).
+        assert_eq!(values(name), [value.trim()], "{name}");
+    }
+    assert_eq!(values("x-twice"), ["First", "Second"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_arrive_unchanged_on_every_request() {
+    for flavour in ALL {
+        let bed = bed_of(flavour).await;
+        let location = at(&bed, flavour, with_headers());
+        location.remote.stat(&location.blob).await.unwrap();
+        bed.server.script().push(Rule::new(Fault::CutAfter(1000)).method("GET"));
+        let trial = Trial::of(&bed, &location, Kind::Memory, &options(4)).await;
+        assert!(trial.result.unwrap().totals.restarts > 0);
+        let log = bed.server.log();
+        assert!(log.len() > 5 && log.iter().any(|logged| logged.method == "HEAD"));
+        log.iter().for_each(has_headers);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_stay_with_the_first_host() {
+    for user_info in [false, true] {
+        let (first, other) = (bed_of(Flavour::Http).await, bed_of(Flavour::Http).await);
+        let inner = "/bucket/inner";
+        let script = first.server.script();
+        script.push(Rule::new(Fault::Redirect(inner.to_owned())).path("/bucket/blob").always());
+        let away = other.server.url(other.path());
+        script.push(Rule::new(Fault::Redirect(away)).path(inner).always());
+        let mut options = with_headers();
+        if !user_info {
+            options.headers.add("Authorization", "Bearer T0ken").unwrap();
+        }
+        let mut url = first.server.url(first.path());
+        if user_info {
+            url = url.replace("http://", "http://me:secret@");
+        }
+        let location = Remotes::new(options).locate(&url).unwrap();
+        let trial = Trial::of(&other, &location, Kind::Memory, &self::options(4)).await;
+        assert_eq!(trial.content.as_deref(), Some(&other.bytes[..]));
+        let kept = if user_info { "Basic bWU6c2VjcmV0" } else { "Bearer T0ken" };
+        assert!(first.server.log().iter().any(|logged| logged.path_and_query == inner));
+        for logged in first.server.log() {
+            has_headers(&logged);
+            assert_eq!(logged.header("authorization"), Some(kept));
+        }
+        assert!(!other.server.log().is_empty());
+        for logged in other.server.log() {
+            let foreign = ["authorization", "x-trace-id", "x-lower", "x-twice"];
+            assert!(foreign.iter().all(|name| logged.header(name).is_none()), "{logged:?}");
+            assert!(logged.header("user-agent").unwrap().starts_with("tidegate/"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
+    let authorized = || {
+        let mut options = RemoteOptions::default();
+        options.headers.add("authorization", "Bearer T0ken").unwrap();
+        options
+    };
+    for flavour in STORES {
+        let bed = bed_of(flavour).await;
+        let location = at(&bed, flavour, authorized());
+        Trial::of(&bed, &location, Kind::Memory, &options(1)).await.result.unwrap();
+        all_sent(&bed.server, "authorization", "Bearer T0ken");
+    }
+    for url in ["gs://bucket/blob", "s3://bucket/blob"] {
+        let error = Remotes::new(authorized()).locate(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert!(error.hint().unwrap().contains("--anonymous"), "{error:?}");
+    }
+}
+
+/// Every kind of version that names the blob as it is, for each remote.
+fn versions(flavour: Flavour, blob: &Blob) -> Vec<Version> {
+    let mut versions = vec![
+        Version::ETag(format!("\"{}\"", blob.etag())),
+        Version::LastModified("Tue, 14 Nov 2023 22:13:21 GMT".to_owned()),
+        // The same second, as RFC 850 has it.
+        Version::LastModified("Tuesday, 14-Nov-23 22:13:21 GMT".to_owned()),
+    ];
+    match flavour {
+        Flavour::Gcs => versions.push(Version::Generation(blob.version().to_string())),
+        Flavour::S3 | Flavour::Azure => versions.push(Version::VersionId(blob.version_id())),
+        Flavour::Http => {}
+    }
+    versions
+}
+
+async fn versioned(flavour: Flavour) -> Bed {
+    let bytes = pseudo_random(LEN, 7);
+    let blob = Blob::new(bytes.clone()).with_etag("aBcDeF-0123");
+    let options = ServerOptions { versioning: true, ..ServerOptions::of(flavour) };
+    Bed::with(options, bytes, blob).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_given_by_hand_is_what_is_delivered() {
+    for flavour in ALL {
+        let bed = versioned(flavour).await;
+        let blob = bed.server.blob(bed.path()).unwrap();
+        for version in versions(flavour, &blob) {
+            for window in [1, 4] {
+                bed.server.clear_log();
+                bed.server.script().clear();
+                bed.server.script().push(Rule::new(Fault::CutAfter(1000)).method("GET"));
+                let location = bed.location().at(version.clone()).unwrap();
+                let trial = Trial::of(&bed, &location, Kind::File, &options(window)).await;
+                let label = format!("{flavour:?} {version} {window}");
+                let report = trial.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
+                assert!(trial.content.unwrap() == bed.bytes, "{label}");
+                assert_eq!(report.version(), Some(&version), "{label}");
+                assert!(report.totals.restarts > 0, "{label}");
+                if let Version::ETag(tag) = &version {
+                    all_sent(&bed.server, "if-match", tag);
+                }
+                let info = location.remote.stat(&location.blob).await.unwrap();
+                assert_eq!(info.version, Some(version.clone()), "{label}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_was_replaced_is_brought_where_it_is_kept_and_is_an_error_elsewhere() {
+    for flavour in ALL {
+        let bed = versioned(flavour).await;
+        let old = bed.server.blob(bed.path()).unwrap();
+        let new = Blob::new(pseudo_random(LEN, 9)).with_checksums(Checksums::Correct);
+        bed.server.replace(bed.path(), new);
+        for version in versions(flavour, &old) {
+            let location = bed.location().at(version.clone()).unwrap();
+            let trial = Trial::of(&bed, &location, Kind::File, &options(4)).await;
+            let facts = location.remote.stat(&location.blob).await;
+            let label = format!("{flavour:?} {version}");
+            if matches!(version, Version::Generation(_) | Version::VersionId(_)) {
+                assert!(trial.content.unwrap() == bed.bytes, "{label}");
+                assert!(trial.result.unwrap().is_verified(), "{label}");
+                assert_eq!(facts.unwrap().version, Some(version), "{label}");
+            } else {
+                let error = trial.result.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Changed, "{label}: {error:?}");
+                assert!(error.hint().unwrap().contains("tidegate stat"), "{label}: {error:?}");
+                assert_eq!(facts.unwrap_err().kind(), ErrorKind::Changed, "{label}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked() {
+    let generation = || Version::Generation("17".to_owned());
+    let id = || Version::VersionId("v.1".to_owned());
+    let stamp = || Version::FileStamp("1-2-3".to_owned());
+    let bad_text = [
+        Version::ETag("W/\"weak\"".to_owned()),
+        Version::ETag("bare".to_owned()),
+        Version::ETag("\"a\nb\"".to_owned()),
+        Version::LastModified("soon\r\n".to_owned()),
+    ];
+    for (flavour, refused) in [
+        (Flavour::Http, vec![generation(), id(), stamp()]),
+        (Flavour::Gcs, vec![id(), stamp(), Version::Generation("1x".to_owned())]),
+        (Flavour::S3, vec![generation(), stamp(), Version::VersionId(String::new())]),
+        (Flavour::Azure, vec![generation(), stamp(), Version::VersionId("a\u{e9}".to_owned())]),
+    ] {
+        let bed = bed_of(flavour).await;
+        let location = bed.location();
+        for version in refused.into_iter().chain(bad_text.clone()) {
+            let error = location.at(version.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
+            let facts = location.remote.stat_version(&location.blob, &version).await;
+            assert_eq!(facts.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
+            let request = tidegate::remote::OpenRequest {
+                range: tidegate::core::ByteRange::All,
+                version: Some(version.clone()),
+            };
+            let opened = location.remote.open(&location.blob, &request).await;
+            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
+        }
+        assert_eq!(bed.server.requests(), 0, "{flavour:?}");
+    }
+    let file = Remotes::new(RemoteOptions::default()).locate("/etc/hostname").unwrap();
+    assert_eq!(file.at(generation()).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// An interrupted download of one version is not gone on with for another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_given_by_hand_is_not_mixed_with_what_an_earlier_run_left() {
+    let bed = versioned(Flavour::Gcs).await;
+    let new = Bytes::from(pseudo_random(LEN, 9).to_vec());
+    bed.server.replace(bed.path(), Blob::new(new.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("target");
+    let fetch = |location: Location| {
+        let target = tidegate::download::Target::File(path.clone());
+        async move { tidegate::download::download(&location, target, &options(1)).await }
+    };
+    let cut = Rule::new(Fault::CutAfter(200_000)).method("GET");
+    bed.server.script().push(cut);
+    bed.server.script().push(Rule::new(Fault::status(403)).method("GET").nth(2));
+    fetch(bed.location()).await.unwrap_err();
+    bed.server.script().clear();
+    let old = bed.location().at(Version::Generation("1".to_owned())).unwrap();
+    fetch(old).await.unwrap();
+    assert!(std::fs::read(&path).unwrap() == bed.bytes);
+}
+
+/// S3 repeats the request it was sent where a signature does not match.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_are_in_no_text() {
+    const KEY_BASE64: &str = "YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgbWluZSE=";
+    for flavour in ALL {
+        let bed = encrypted(flavour).await;
+        let mut remote = RemoteOptions { headers: ExtraHeaders::new(), ..keyed(KEY) };
+        remote.headers.add("X-Api-Token", "T0ken").unwrap();
+        let mut texts = vec![format!("{remote:?}"), format!("{:?}", Remotes::new(remote.clone()))];
+        let location = at(&bed, flavour, remote);
+        texts.push(format!("{location:?} {:?}", location.remote));
+        for code in [400, 401, 403, 409, 500] {
+            let echo = format!(
+                "<Error><Code>SignatureDoesNotMatch</Code><CanonicalRequest>\
+                 x-api-token:T0ken key:{KEY_BASE64}</CanonicalRequest></Error>"
+            );
+            let fault = Fault::Status { code, retry_after: None, body: echo };
+            bed.server.script().clear();
+            bed.server.script().always(fault);
+            let mut options = options(1);
+            options.retry.attempts_max = 2;
+            let trial = Trial::of(&bed, &location, Kind::Memory, &options).await;
+            let error = trial.result.unwrap_err();
+            texts.push(format!("{error:?} {} {:?}", error.chain(), error.hint()));
+        }
+        for text in texts {
+            let raw = String::from_utf8_lossy(&KEY).into_owned();
+            for secret in ["T0ken", KEY_BASE64, raw.as_str(), "97, 32, 107"] {
+                assert!(!text.contains(secret), "{flavour:?}: {secret} in {text}");
+            }
+        }
+    }
+}
