@@ -7,15 +7,16 @@
 //! | a key opens a blob, in shards, through breaks, and is asked for by name | `a_customers_key_*` |
 //! | the requester pays where told to | `the_requester_pays_where_told_to` |
 //! | headers arrive byte for byte, on every request, at the first host only | `headers_*` |
-//! | a version given by hand is what is delivered, or an error | `a_version_*` |
+//! | a version given by hand is what is delivered, or an error | `versions::a_version_*` |
 //! | no secret is shown | `secrets_are_in_no_text` |
 
-use bytes::Bytes;
+mod versions;
+
 use tidegate::ErrorKind;
 use tidegate::download::DownloadOptions;
-use tidegate::remote::{CustomerKey, ExtraHeaders, Location, RemoteOptions, Remotes, Version};
+use tidegate::remote::{CustomerKey, ExtraHeaders, Location, RemoteOptions, Remotes};
 use tidegate_testkit::{
-    Blob, Checksums, Fault, Flavour, Logged, Payer, Rule, Server, ServerOptions, pseudo_random,
+    Blob, Fault, Flavour, Logged, Payer, Rule, Server, ServerOptions, pseudo_random,
 };
 
 use crate::bed::Bed;
@@ -348,141 +349,6 @@ async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
         assert!(error.hint().unwrap().contains("--anonymous"), "{error:?}");
     }
-}
-
-/// Every kind of version that names the blob as it is, for each remote.
-fn versions(flavour: Flavour, blob: &Blob) -> Vec<Version> {
-    let mut versions = vec![
-        Version::ETag(format!("\"{}\"", blob.etag())),
-        Version::LastModified("Tue, 14 Nov 2023 22:13:21 GMT".to_owned()),
-        // The same second, as RFC 850 has it.
-        Version::LastModified("Tuesday, 14-Nov-23 22:13:21 GMT".to_owned()),
-    ];
-    match flavour {
-        Flavour::Gcs => versions.push(Version::Generation(blob.version().to_string())),
-        Flavour::S3 | Flavour::Azure => versions.push(Version::VersionId(blob.version_id())),
-        Flavour::Http => {}
-    }
-    versions
-}
-
-async fn versioned(flavour: Flavour) -> Bed {
-    let bytes = pseudo_random(LEN, 7);
-    let blob = Blob::new(bytes.clone()).with_etag("aBcDeF-0123");
-    let options = ServerOptions { versioning: true, ..ServerOptions::of(flavour) };
-    Bed::with(options, bytes, blob).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_given_by_hand_is_what_is_delivered() {
-    for flavour in ALL {
-        let bed = versioned(flavour).await;
-        let blob = bed.server.blob(bed.path()).unwrap();
-        for version in versions(flavour, &blob) {
-            for window in [1, 4] {
-                bed.server.clear_log();
-                bed.server.script().clear();
-                bed.server.script().push(Rule::new(Fault::CutAfter(1000)).method("GET"));
-                let location = bed.location().at(version.clone()).unwrap();
-                let trial = Trial::of(&bed, &location, Kind::File, &options(window)).await;
-                let label = format!("{flavour:?} {version} {window}");
-                let report = trial.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
-                assert!(trial.content.unwrap() == bed.bytes, "{label}");
-                assert_eq!(report.version(), Some(&version), "{label}");
-                assert!(report.totals.restarts > 0, "{label}");
-                if let Version::ETag(tag) = &version {
-                    all_sent(&bed.server, "if-match", tag);
-                }
-                let info = location.remote.stat(&location.blob).await.unwrap();
-                assert_eq!(info.version, Some(version.clone()), "{label}");
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_was_replaced_is_brought_where_it_is_kept_and_is_an_error_elsewhere() {
-    for flavour in ALL {
-        let bed = versioned(flavour).await;
-        let old = bed.server.blob(bed.path()).unwrap();
-        let new = Blob::new(pseudo_random(LEN, 9)).with_checksums(Checksums::Correct);
-        bed.server.replace(bed.path(), new);
-        for version in versions(flavour, &old) {
-            let location = bed.location().at(version.clone()).unwrap();
-            let trial = Trial::of(&bed, &location, Kind::File, &options(4)).await;
-            let facts = location.remote.stat(&location.blob).await;
-            let label = format!("{flavour:?} {version}");
-            if matches!(version, Version::Generation(_) | Version::VersionId(_)) {
-                assert!(trial.content.unwrap() == bed.bytes, "{label}");
-                assert!(trial.result.unwrap().is_verified(), "{label}");
-                assert_eq!(facts.unwrap().version, Some(version), "{label}");
-            } else {
-                let error = trial.result.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Changed, "{label}: {error:?}");
-                assert!(error.hint().unwrap().contains("tidegate stat"), "{label}: {error:?}");
-                assert_eq!(facts.unwrap_err().kind(), ErrorKind::Changed, "{label}");
-            }
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked() {
-    let generation = || Version::Generation("17".to_owned());
-    let id = || Version::VersionId("v.1".to_owned());
-    let stamp = || Version::FileStamp("1-2-3".to_owned());
-    let bad_text = [
-        Version::ETag("W/\"weak\"".to_owned()),
-        Version::ETag("bare".to_owned()),
-        Version::ETag("\"a\nb\"".to_owned()),
-        Version::LastModified("soon\r\n".to_owned()),
-    ];
-    for (flavour, refused) in [
-        (Flavour::Http, vec![generation(), id(), stamp()]),
-        (Flavour::Gcs, vec![id(), stamp(), Version::Generation("1x".to_owned())]),
-        (Flavour::S3, vec![generation(), stamp(), Version::VersionId(String::new())]),
-        (Flavour::Azure, vec![generation(), stamp(), Version::VersionId("a\u{e9}".to_owned())]),
-    ] {
-        let bed = bed_of(flavour).await;
-        let location = bed.location();
-        for version in refused.into_iter().chain(bad_text.clone()) {
-            let error = location.at(version.clone()).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
-            let facts = location.remote.stat_version(&location.blob, &version).await;
-            assert_eq!(facts.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
-            let request = tidegate::remote::OpenRequest {
-                range: tidegate::core::ByteRange::All,
-                version: Some(version.clone()),
-            };
-            let opened = location.remote.open(&location.blob, &request).await;
-            assert_eq!(opened.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
-        }
-        assert_eq!(bed.server.requests(), 0, "{flavour:?}");
-    }
-    let file = Remotes::new(RemoteOptions::default()).locate("/etc/hostname").unwrap();
-    assert_eq!(file.at(generation()).unwrap_err().kind(), ErrorKind::Invalid);
-}
-
-/// An interrupted download of one version is not gone on with for another.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_given_by_hand_is_not_mixed_with_what_an_earlier_run_left() {
-    let bed = versioned(Flavour::Gcs).await;
-    let new = Bytes::from(pseudo_random(LEN, 9).to_vec());
-    bed.server.replace(bed.path(), Blob::new(new.clone()));
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("target");
-    let fetch = |location: Location| {
-        let target = tidegate::download::Target::File(path.clone());
-        async move { tidegate::download::download(&location, target, &options(1)).await }
-    };
-    let cut = Rule::new(Fault::CutAfter(200_000)).method("GET");
-    bed.server.script().push(cut);
-    bed.server.script().push(Rule::new(Fault::status(403)).method("GET").nth(2));
-    fetch(bed.location()).await.unwrap_err();
-    bed.server.script().clear();
-    let old = bed.location().at(Version::Generation("1".to_owned())).unwrap();
-    fetch(old).await.unwrap();
-    assert!(std::fs::read(&path).unwrap() == bed.bytes);
 }
 
 /// S3 repeats the request it was sent where a signature does not match.
