@@ -23,6 +23,10 @@ pub struct ShardBufferOptions {
     pub pool: Option<BufferPool>,
     /// How the memory is had.
     pub backing: Backing,
+    /// Write past the processor's caches, where that can be done: for blobs that are larger than
+    /// the caches and that nobody reads soon; what was measured is in `docs/benchmarks.md`. Off by
+    /// default.
+    pub bypass_caches: bool,
 }
 
 impl Default for ShardBufferOptions {
@@ -34,6 +38,7 @@ impl Default for ShardBufferOptions {
             granted: None,
             pool: None,
             backing: Backing::default(),
+            bypass_caches: false,
         }
     }
 }

@@ -23,6 +23,11 @@ use crate::sink::file::part_file::PartFile;
 use crate::sink::file::target::storage_error;
 use crate::sink::{FileSink, MemorySink, OrderedSink, Sink};
 
+/// A blob in memory that is larger than this is written past the caches: it would evict its own
+/// beginning, and all else, before anybody reads it. More than the last-level cache of common
+/// servers.
+const BYPASS_CACHES_FROM_BYTES: u64 = 128 << 20;
+
 /// A sink, and the thread that hashes beside it.
 pub(super) struct Destination {
     pub(super) sink: Sink,
@@ -158,6 +163,7 @@ impl Destination {
             limit_bytes: len,
             granted: Some(permit),
             pool,
+            bypass_caches: len >= BYPASS_CACHES_FROM_BYTES,
             ..ShardBufferOptions::default()
         })?;
         Ok(MemorySink::new(Arc::new(buffer), true))

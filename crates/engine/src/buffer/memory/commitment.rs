@@ -66,7 +66,8 @@ pub(in crate::buffer) struct Region {
 impl Commitment {
     /// The memory of a new buffer, from the pool or from the system, and its books.
     pub(super) fn begin(options: ShardBufferOptions) -> Result<(Bytes, Self), BufferError> {
-        let ShardBufferOptions { len_hint, limit_bytes, budget, granted, pool, backing } = options;
+        let ShardBufferOptions { len_hint, limit_bytes, budget, granted, pool, backing, .. } =
+            options;
         let hint = len_hint.unwrap_or(HUGE_FROM_BYTES.min(limit_bytes));
         if hint > limit_bytes {
             return Err(BufferError::HintBeyondLimit { len_hint: hint, limit_bytes });

@@ -23,6 +23,8 @@ mod model;
 #[cfg(not(tidegate_loom))]
 mod segments;
 mod slice;
+#[cfg(all(target_arch = "x86_64", not(miri), not(tidegate_loom)))]
+mod streaming;
 
 pub(super) use commitment::Region;
 pub(crate) use commitment::committed_bytes;
@@ -40,6 +42,11 @@ use commitment::Commitment;
 pub(super) struct Memory {
     bytes: Bytes,
     limit_bytes: u64,
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri), not(tidegate_loom))),
+        expect(dead_code, reason = "caches cannot be bypassed there")
+    )]
+    bypass_caches: bool,
     commitment: Commitment,
 }
 
@@ -55,9 +62,9 @@ enum Bytes {
 
 impl Memory {
     pub(super) fn new(options: ShardBufferOptions) -> Result<Self, BufferError> {
-        let limit_bytes = options.limit_bytes;
+        let (limit_bytes, bypass_caches) = (options.limit_bytes, options.bypass_caches);
         let (bytes, commitment) = Commitment::begin(options)?;
-        Ok(Self { bytes, limit_bytes, commitment })
+        Ok(Self { bytes, limit_bytes, bypass_caches, commitment })
     }
 
     pub(super) fn limit_bytes(&self) -> u64 {
@@ -135,12 +142,26 @@ impl Memory {
             let from = &data[done..done + count];
             // SAFETY: the run is memory of ours of at least `count` bytes, which by this
             // function's contract nobody else touches; `data` is borrowed and thus elsewhere.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from.as_ptr(), run.cast::<u8>().as_ptr(), count);
-            }
+            unsafe { self.copy_run(run.cast::<u8>().as_ptr(), from) };
             done += count;
         }
         done
+    }
+
+    /// # Safety
+    ///
+    /// `target` must be valid for writes of `data.len()` bytes, none of which are in `data`, and
+    /// which nobody else touches.
+    #[inline]
+    #[expect(unsafe_code, reason = "a raw copy")]
+    unsafe fn copy_run(&self, target: *mut u8, data: &[u8]) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if self.bypass_caches {
+            // SAFETY: the caller's contract is the same.
+            return unsafe { streaming::copy(target, data) };
+        }
+        // SAFETY: the caller's contract is the same.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), target, data.len()) };
     }
 
     /// The bytes from `start` to `end`, as far as they lie in one piece.
