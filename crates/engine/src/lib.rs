@@ -20,7 +20,8 @@
 //! | module | idea |
 //! |---|---|
 //! | [`download`] | many shards of one blob into one target |
-//! | [`read`] | one range, through as many requests as it takes |
+//! | [`read`] | one blob as a stream, through as many requests as it takes |
+//! | [`buffer`] | a blob in memory that many writers fill at once |
 //! | [`remote`] | places that hold blobs, behind features: `http`, `gcs`, `s3`, `azure`; local files always |
 //! | `sink` | where bytes are put: files, streams, memory |
 //! | [`budget`] | the process-wide limits that all transfers share |
@@ -40,3 +41,12 @@ pub use budget::{Budget, BudgetOptions};
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use sink::file::Durability;
 pub use tidegate_core as core;
+
+/// The examples of the user's guide, run as tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/buffer.md")]
+    struct Buffer;
+    #[doc = include_str!("../../../docs/reading.md")]
+    struct Reading;
+}
