@@ -153,7 +153,8 @@ impl ShardBuffer {
     /// # Errors
     ///
     /// The failure where filling fails, `BeyondEnd` where the range passes a length that is
-    /// settled, `Abandoned` where the buffer and its writers are dropped before it is written.
+    /// settled, `BeyondLimit`, `Reversed`, and `Abandoned` where the buffer and its writers are
+    /// dropped before it is written.
     pub fn wait_for(&self, range: Range<u64>) -> WaitFor {
         WaitFor::new(Arc::clone(&self.shared), range)
     }

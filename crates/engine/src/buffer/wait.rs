@@ -30,6 +30,14 @@ impl Future for WaitFor {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        let Range { start, end } = this.range;
+        if start > end {
+            return Poll::Ready(Err(BufferError::Reversed { start, end }));
+        }
+        let limit_bytes = this.shared.memory().limit_bytes();
+        if end > limit_bytes {
+            return Poll::Ready(Err(BufferError::BeyondLimit { end, limit_bytes }));
+        }
         let outcome = this.shared.look(|state| state.wait(&mut this.id, &this.range, cx.waker()));
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
