@@ -13,12 +13,12 @@ use crate::remote::Version;
 /// than the copy that saves it.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Measured on loopback with 20 ms to the first byte of each request, 64 MiB blob, eight seeks a
-/// run: a seek that reopens takes 20 to 21 ms at any distance, one that reads on takes 0.4 ms per
-/// MiB, so that they meet at some 50 MiB where nothing caps the connection; where each connection
-/// is held to 100 MiB/s, reading on takes 10 ms per MiB and they meet at 2 MiB. That is how object
-/// stores are, and 2 MiB loses little where they are not; nor does it cost money, as bytes beyond
-/// a cloud's border do.
+/// Measured on loopback with 20 ms to the first byte of each request, best of three runs of up to
+/// seven seeks forward, 2 cores: a seek that asks again takes 22 ms at any distance. One that reads
+/// on takes 9.6 ms per MiB where each connection is held to 100 MiB/s, as object stores do: 19 ms
+/// for 2 MiB and 39 ms for 4 MiB, so that the two meet between. Where nothing holds the connection
+/// back it takes 0.3 ms per MiB, and they would meet at some 70 MiB: there, at 2 MiB, 21 ms of each
+/// longer seek could be saved, at the price of all the bytes between.
 const DRAIN_BYTES_MAX: u64 = 2 << 20;
 
 /// How a blob is read. The defaults assume an object store some 20 ms away that holds each

@@ -230,7 +230,7 @@ fn seal(json: &str) -> String {
 impl fmt::Display for ReadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Numbers, texts and options cannot fail to become JSON.
-        let json = serde_json::to_string(&self.content).map_err(|_| fmt::Error)?;
+        let json = serde_json::to_string(&self.content).ok().ok_or(fmt::Error)?;
         write!(f, "{NAME}{FORMAT} {} {json}", seal(&json))
     }
 }

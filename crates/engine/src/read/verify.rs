@@ -198,9 +198,10 @@ impl Check {
         }
         match &mut self.state {
             State::Running { sum, .. } if sum.len() == offset => sum.update(bytes),
-            State::Running { .. } => self.settle(Unverified::Seek),
+            State::Running { .. } | State::Settled(Verification::Verified(_)) => {
+                self.settle(Unverified::Seek);
+            }
             State::Fresh => self.settle(Unverified::Partial),
-            State::Settled(Verification::Verified(_)) => self.settle(Unverified::Seek),
             State::Settled(_) => {}
         }
     }
@@ -277,11 +278,23 @@ impl Check {
     }
 
     /// What is known. `cut` says that the end of what is read is not the blob's; `position` is
-    /// where the next byte will be delivered, where that is known.
-    pub(super) fn verification(&self, cut: bool, position: Option<u64>) -> Verification {
+    /// where bytes go on that have not gone through the checksum, where that is known, and
+    /// `delivered` that some have been delivered.
+    pub(super) fn verification(
+        &self,
+        cut: bool,
+        position: Option<u64>,
+        delivered: bool,
+    ) -> Verification {
         let begun = !matches!(self.state, State::Fresh);
         match &self.state {
             _ if self.verify == Verify::Off => Verification::Unverified(Unverified::Off),
+            State::Settled(Verification::Verified(_)) if delivered && position == Some(0) => {
+                Verification::Pending
+            }
+            State::Settled(Verification::Verified(_)) if delivered => {
+                Verification::Unverified(Unverified::Seek)
+            }
             State::Settled(verification) => verification.clone(),
             _ if cut => Verification::Unverified(Unverified::Partial),
             // Where the first byte comes next, everything begins anew.

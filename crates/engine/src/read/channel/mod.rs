@@ -192,11 +192,15 @@ impl ReadChannel {
             Some(len) => self.stored_limit() < len,
             None => self.stored_limit() < u64::MAX,
         };
-        let position = match self.mode {
-            Mode::Raw => self.position().map(|position| position - self.held.unsummed_bytes()),
-            Mode::Undecided | Mode::Gzip(_) => None,
-        };
-        self.check.verification(cut, position)
+        let unsummed = self.held.unsummed_bytes();
+        match self.mode {
+            Mode::Raw => {
+                let position = self.position().map(|position| position - unsummed);
+                self.check.verification(cut, position, unsummed > 0)
+            }
+            // Stored bytes go through the checksum as they are decoded.
+            Mode::Undecided | Mode::Gzip(_) => self.check.verification(cut, None, false),
+        }
     }
 
     /// What the channel has cost so far, with everything that shares its counters.

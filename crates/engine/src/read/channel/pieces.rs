@@ -4,6 +4,7 @@
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use tidegate_core::range::ByteRange;
 
 use super::ReadChannel;
 use crate::error::{ErrorKind, Result};
@@ -59,6 +60,12 @@ impl ReadChannel {
         want: Option<usize>,
     ) -> Poll<Result<bool>> {
         ready!(self.poll_sought(cx))?;
+        if let ByteRange::Bounded(range) = &self.options.range
+            && range.end < range.start
+        {
+            let message = format!("the range ends at {}, before its start", range.end);
+            return Poll::Ready(Err(self.error(ErrorKind::Invalid, message)));
+        }
         self.check.sound(self.location.display())?;
         while self.held.rest().is_empty() {
             let start = self.arrived() - self.held.len_bytes();

@@ -30,6 +30,8 @@ pub(super) enum Source {
 pub(super) struct Request {
     stream: RangeStream,
     end: u64,
+    /// The end of the first answer, which may have been told where the blob's was not.
+    answered: Option<u64>,
     begun: bool,
 }
 
@@ -145,7 +147,7 @@ impl ReadChannel {
                     let (info, lookup) = facts?;
                     self.looked_up = true;
                     self.check.learn(&info.checksums, lookup);
-                    let request = Request { stream, end: u64::MAX, begun: false };
+                    let request = Request { stream, end: u64::MAX, answered: None, begun: false };
                     self.source = Source::Asked(Box::new(request));
                 }
                 Source::Sizing(sizing) => {
@@ -184,6 +186,7 @@ impl ReadChannel {
     fn begin(&mut self) {
         let Source::Asked(request) = &mut self.source else { return };
         request.begun = true;
+        request.answered = request.stream.end();
         if self.suffix.take().is_some() {
             self.next = request.stream.position();
         }
@@ -207,8 +210,7 @@ impl ReadChannel {
         if let Source::Asked(request) = &mut self.source
             && request.begun
         {
-            let end = limit.min(request.end);
-            let end = len.map_or(end, |len| end.min(len));
+            let end = limit.min(request.end).min(request.answered.or(len).unwrap_or(u64::MAX));
             request.stream.set_end((end < u64::MAX).then_some(end));
         }
     }
@@ -240,12 +242,6 @@ impl ReadChannel {
                            cannot be known to be of one";
             return Err(self.error(ErrorKind::Unsupported, message));
         }
-        if let ByteRange::Bounded(range) = &self.options.range
-            && range.end < range.start
-        {
-            let message = format!("the range ends at {}, before its start", range.end);
-            return Err(self.error(ErrorKind::Invalid, message));
-        }
         let end = self.stored_limit();
         let range = match (self.suffix, self.next, end) {
             (Some(count), ..) => ByteRange::Last(count),
@@ -270,7 +266,7 @@ impl ReadChannel {
         self.source = if whole && lacks_checksums {
             Source::Looking(self.lookup().beside(stream))
         } else {
-            Source::Asked(Box::new(Request { stream, end, begun: false }))
+            Source::Asked(Box::new(Request { stream, end, answered: None, begun: false }))
         };
         Ok(())
     }

@@ -3,6 +3,139 @@
 //! | behaviour | test |
 //! |---|---|
 //! | nothing is sent before the first read | `faces::nothing_is_sent_before_the_first_read` |
-//! | one request for everything, whatever is read with | `faces::one_request_brings_everything` |
+//! | one request for everything, whatever it is read with | `faces::one_request_brings_everything` |
+//! | the faces can be mixed, in pieces of any size | `faces::faces_and_sizes_can_be_mixed` |
+//! | `buffer_bytes: 0` works, and takes nothing from the budget | `faces::any_buffer_gives_the_same_bytes` |
+//! | the stream hands on the transport's own buffers | `faces::the_stream_does_not_copy` |
+//! | a blocking read inside a task is an error | `faces::a_blocking_read_inside_a_task_is_refused` |
+//! | dropping or suspending gives the permits back | `faces::what_is_dropped_gives_everything_back` |
+//! | a dropped future loses nothing | `faces::a_dropped_future_loses_nothing` |
+//! | a local file is read, too | `faces::a_local_file_is_a_blob` |
+//! | restart at the first undelivered byte, for every range and face | `matrix::*` |
+//! | the restart of the last n asks for what is left | `restart::the_last_bytes_restart_where_they_broke` |
+//! | a body that ends early is an interruption | `matrix::a_fault_that_passes_costs_its_own_requests` |
+//! | 200 in answer to a range: skipped, never shifted | `restart::a_whole_answer_to_a_range_is_cut` |
+//! | 416 at the exact end is the end, elsewhere an error | `restart::a_range_at_the_end_is_empty_and_one_beyond_an_error` |
+//! | 404 and 412 after the first byte are `Changed` | `restart::what_is_gone_after_the_first_byte_has_changed` |
+//! | no version: no restart once bytes were delivered | `restart::without_a_version_nothing_is_bridged` |
+//! | a new version is never mixed in | `restart::a_new_version_is_never_mixed_in` |
+//! | after an error the next read tries again | `restart::after_an_error_the_channel_goes_on` |
+//! | a stall is an interruption, a pause of the caller is none | `matrix::*`, `restart::a_caller_may_pause` |
+//! | the deadline bounds the whole | `restart::the_deadline_bounds_all_requests` |
+//! | a short seek forward reads on, a long one reopens | `seek::a_short_way_forward_is_read_and_a_long_one_asked_for` |
+//! | backwards reopens, unless the bytes are held | `seek::backwards_asks_again` |
+//! | to, at and beyond the end: 0, repeatedly | `seek::at_and_beyond_the_end_there_is_nothing` |
+//! | negative positions are errors | `seek::a_position_before_the_start_is_an_error` |
+//! | seeks from the end | `seek::the_end_is_found_when_it_is_asked_for` |
+//! | limit: absolute, exclusive | `seek::the_limit_is_absolute_and_exclusive` |
+//! | any mix of reads, seeks and limits is what a slice gives | `seek::any_plan_is_what_a_slice_gives` |
+//! | capture and restore, also with bytes held | `carry::a_read_goes_on_in_another_process` |
+//! | a state of a newer format, or a damaged one | `carry::a_state_that_is_not_whole_is_refused` |
+//! | a state of a blob that has changed | `carry::a_blob_that_changed_is_not_gone_on_with` |
+//! | a state holds no secrets | `carry::a_state_holds_no_secrets` |
+//! | verified across restarts, with what the remote keeps | `check::the_whole_blob_is_verified` |
+//! | a mismatch is the read that would be the end, and stays | `check::damage_is_told_instead_of_the_end` |
+//! | partial reads and seeks turn it off, visibly | `check::what_is_not_whole_says_why` |
+//! | gzip raw, decoded, with restarts | `gzip::*` |
+//! | a hedge races a late answer, and only with a permit to spare | `hedge::*` |
+//! | counters | `matrix::*`, `hedge::*` |
 
+mod carry;
+mod check;
 mod faces;
+mod gzip;
+mod hedge;
+mod matrix;
+mod restart;
+mod seek;
+
+use std::io::Read as _;
+
+use futures_util::StreamExt;
+use tidegate::budget::{Budget, BudgetOptions};
+use tidegate::core::retry::RetryPolicy;
+use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions, Verification};
+use tidegate::remote::Location;
+use tokio::io::AsyncReadExt as _;
+
+use crate::trial::within;
+
+/// Everything short, so that what waits in vain does not wait long.
+fn options() -> ReadOptions {
+    ReadOptions {
+        retry: RetryPolicy {
+            attempts_max: 4,
+            delay_ms_min: 1,
+            delay_ms_max: 5,
+            stall_ms_max: 150,
+            header_ms_max: 1000,
+            progress_bytes_min: 1024,
+            seed: Some(1),
+            ..RetryPolicy::default()
+        },
+        budget: Budget::new(BudgetOptions { requests: 8, bytes: 8 << 20 }),
+        ..ReadOptions::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Face {
+    Async,
+    Blocking,
+    Stream,
+}
+
+const FACES: [Face; 3] = [Face::Async, Face::Blocking, Face::Stream];
+
+/// What came of reading a channel to its end.
+struct Outcome {
+    /// What was delivered, whatever came then.
+    content: Vec<u8>,
+    result: tidegate::Result<()>,
+    verified: Verification,
+}
+
+fn engine_error(error: std::io::Error) -> tidegate::Error {
+    *error.into_inner().unwrap().downcast::<tidegate::Error>().unwrap()
+}
+
+/// Reads to the end, through one of the faces.
+async fn read(location: Location, options: ReadOptions, face: Face) -> Outcome {
+    let mut content = Vec::new();
+    let work = async {
+        match face {
+            Face::Async => {
+                let mut channel = ReadChannel::open(location, options);
+                let result = channel.read_to_end(&mut content).await;
+                (result.map(drop).map_err(engine_error), channel.verified())
+            }
+            Face::Stream => {
+                let mut channel = ReadChannel::open(location, options);
+                let mut result = Ok(());
+                while let Some(frame) = StreamExt::next(&mut channel).await {
+                    match frame {
+                        Ok(bytes) => content.extend_from_slice(&bytes),
+                        Err(error) => {
+                            result = Err(error);
+                            break;
+                        }
+                    }
+                }
+                (result, channel.verified())
+            }
+            Face::Blocking => {
+                let work = move || {
+                    let mut content = Vec::new();
+                    let mut channel = BlockingReadChannel::open(location, options);
+                    let result = channel.read_to_end(&mut content);
+                    (content, result.map(drop).map_err(engine_error), channel.verified())
+                };
+                let (bytes, result, verified) = tokio::task::spawn_blocking(work).await.unwrap();
+                content = bytes;
+                (result, verified)
+            }
+        }
+    };
+    let (result, verified) = within(work).await;
+    Outcome { content, result, verified }
+}

@@ -11,7 +11,11 @@
 //! - Everything is polled and every state is kept in `phase`, so that dropping a future that polls
 //!   loses nothing, not even a request under way; dropping the stream ends its request.
 //!
-//! How long and how often to try is decided by [`tidegate_core::retry`].
+//! `answer` takes in the head of an answer, `interruption` decides what a failure means. How long
+//! and how often to try is decided by [`tidegate_core::retry`].
+
+mod answer;
+mod interruption;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,18 +23,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::range::ByteRange;
-use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+use tidegate_core::retry::{Retry, RetryClass, RetryPolicy};
 
 use super::ReadStats;
 use super::live::{Arrival, Live};
 use super::request::{Ask, Asking};
 use crate::budget::{Budget, RequestPermit};
-use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Location, OpenRequest, Opened, Version};
-
-/// An address that has never answered is tried this often, however patient the policy: a wrong
-/// port should not take as long to report as a server that restarts.
-const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
+use crate::error::{ErrorKind, Result};
+use crate::remote::{BlobInfo, Location, OpenRequest, Version};
 
 /// What the caller chooses of a [`RangeStream`].
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ pub(crate) struct RangeStream {
     next: u64,
     end: Option<u64>,
     begun: bool,
-    delivered: bool,
+    delivered_bytes: u64,
     done: bool,
     ignores_ranges: bool,
     requests: u32,
@@ -120,7 +120,7 @@ impl RangeStream {
             next: 0,
             end: None,
             begun: false,
-            delivered: false,
+            delivered_bytes: 0,
             done: false,
             ignores_ranges: false,
             requests: 0,
@@ -259,7 +259,7 @@ impl RangeStream {
             return None;
         }
         self.next += bytes.len() as u64;
-        self.delivered = true;
+        self.delivered_bytes += bytes.len() as u64;
         self.retry.on_bytes(bytes.len() as u64);
         self.stats.delivered(bytes.len() as u64);
         Some(bytes)
@@ -327,135 +327,6 @@ impl RangeStream {
             }
             _ if self.next > 0 => ByteRange::From(self.next),
             _ => ByteRange::All,
-        }
-    }
-
-    fn accept(&mut self, opened: Opened, permit: RequestPermit, span: tracing::Span) -> Result<()> {
-        if let (Some(was), Some(is)) = (self.len_bytes, opened.info.len_bytes)
-            && was != is
-        {
-            let message = format!("its length was {was} bytes and is {is} now");
-            // The same version cannot have two lengths: one of the two answers is wrong.
-            let same = self.pinned.is_some() && self.pinned == opened.info.version;
-            return Err(if same {
-                self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now)
-            } else {
-                self.error(ErrorKind::Changed, message)
-            });
-        }
-        self.len_bytes = self.len_bytes.or(opened.info.len_bytes);
-        if self.info.is_some() {
-            // The first answer may not have told where the blob ends.
-            let end = self.end.unwrap_or(u64::MAX);
-            self.end = opened.info.len_bytes.map(|len| len.min(end)).or(self.end);
-        } else {
-            let range = self.first_range(&opened)?;
-            if !self.begun {
-                self.next = range.0;
-                self.end = range.1;
-                self.begun = true;
-            }
-            self.pinned = self.pinned.take().or_else(|| opened.info.version.clone());
-            self.ignores_ranges = opened.whole && self.wanted != ByteRange::All;
-            self.info = Some(opened.info.clone());
-        }
-        self.waited = opened.waited;
-        self.stats.more_requests(opened.requests.saturating_sub(1));
-        let endless = opened.end.is_none() && opened.info.len_bytes.is_none();
-        self.phase = Phase::Live(Live::new(opened.body, opened.start, endless, permit, span));
-        Ok(())
-    }
-
-    /// Where the range begins and ends, once the first answer tells the length.
-    fn first_range(&self, opened: &Opened) -> Result<(u64, Option<u64>)> {
-        match opened.info.len_bytes {
-            Some(len) => {
-                let range = self.wanted.resolve(len).map_err(|error| {
-                    self.error(ErrorKind::OutOfRange, "the range does not fit the blob")
-                        .caused_by(error)
-                })?;
-                Ok((range.start, Some(range.end)))
-            }
-            None => match &self.wanted {
-                ByteRange::All => Ok((0, opened.end)),
-                ByteRange::From(start) => Ok((*start, opened.end)),
-                ByteRange::Bounded(range) => Ok((range.start, Some(range.end))),
-                _ => Err(self.error(
-                    ErrorKind::Unsupported,
-                    "the remote does not tell the length, so its last bytes cannot be asked for",
-                )),
-            },
-        }
-    }
-
-    /// Decides what to do about a failure: to ask again, after a rest where there is one, or the
-    /// error that ends the read.
-    fn interrupted(&mut self, error: Error) -> Result<()> {
-        self.phase = Phase::Idle;
-        let error = self.in_context(error);
-        if self.delivered && self.pinned.is_none() {
-            return Err(error.with_hint(
-                "the server names no version of the blob, so a break cannot be bridged; try again",
-            ));
-        }
-        // Who names a version has had an answer, here or in an earlier read.
-        let first_contact =
-            self.info.is_none() && self.pinned.is_none() && error.kind() == ErrorKind::Transport;
-        let class = *error.retry();
-        match self.retry.on_interruption(class, self.epoch.elapsed()) {
-            RetryDecision::After(_)
-                if first_contact && self.requests >= FIRST_CONTACT_ATTEMPTS_MAX =>
-            {
-                Err(self.exhausted(error))
-            }
-            RetryDecision::After(delay) => {
-                tracing::debug!(
-                    target = self.location.display(),
-                    offset = self.next,
-                    delay_ms = delay.as_millis(),
-                    error = error.chain(),
-                    "restart"
-                );
-                if !delay.is_zero() {
-                    self.phase = Phase::Resting(Box::pin(tokio::time::sleep(delay)));
-                }
-                Ok(())
-            }
-            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => Err(error),
-            RetryDecision::GiveUp(_) => Err(self.exhausted(error)),
-        }
-    }
-
-    /// A failure means more once an answer has been had: what was there and is gone has changed.
-    fn in_context(&self, error: Error) -> Error {
-        match (error.kind(), self.len_bytes) {
-            (ErrorKind::NotFound, _) if self.info.is_some() || self.pinned.is_some() => {
-                error.into_kind(ErrorKind::Changed)
-            }
-            (ErrorKind::OutOfRange, Some(said)) => self
-                .error(
-                    ErrorKind::Integrity,
-                    format!("the remote said {said} bytes, but there are fewer"),
-                )
-                .caused_by(error),
-            _ => error,
-        }
-    }
-
-    fn exhausted(&self, error: Error) -> Error {
-        self.error(ErrorKind::Exhausted, "gave up").after_attempts(self.requests).caused_by(error)
-    }
-
-    fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
-        self.placed(Error::new(kind, Operation::Read, self.location.display(), message))
-    }
-
-    /// An error that is about what is left to read, unless it says otherwise.
-    fn placed(&self, error: Error) -> Error {
-        match self.end {
-            _ if error.range().is_some() => error,
-            Some(end) if self.begun => error.at(self.next..end),
-            _ => error,
         }
     }
 }

@@ -1,0 +1,199 @@
+//! Capture and restore.
+
+use std::io::SeekFrom;
+
+use tidegate::ErrorKind;
+use tidegate::core::range::ByteRange;
+use tidegate::core::retry::RetryPolicy;
+use tidegate::read::{
+    BlockingReadChannel, ReadChannel, ReadOptions, ReadState, Unverified, Verification, Verify,
+};
+use tidegate_testkit::{
+    Blob, Checksums, Fault, Flavour, HttpDigests, ServerOptions, pseudo_random,
+};
+use tokio::io::AsyncReadExt as _;
+
+use super::options;
+use crate::bed::Bed;
+
+const LEN: usize = 300_000;
+
+/// As another process would: from text, with everything else made anew.
+fn carried(channel: &mut ReadChannel, bed: &Bed) -> ReadChannel {
+    let text = channel.capture().unwrap().to_string();
+    let state: ReadState = text.parse().unwrap();
+    assert_eq!(state.to_string(), text);
+    ReadChannel::restore(bed.location(), &state, state.options()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_goes_on_in_another_process() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
+        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut content = Vec::new();
+        // Pieces that end within frames, so that bytes are held when it is captured.
+        for count in [0, 1, 999, 100_000, 123_456, 1] {
+            let mut piece = vec![0; count];
+            channel.read_exact(&mut piece).await.unwrap();
+            content.extend_from_slice(&piece);
+            let captured = channel.capture().unwrap();
+            assert_eq!(captured.position(), Some(content.len() as u64));
+            channel = carried(&mut channel, &bed);
+            assert_eq!(channel.position(), Some(content.len() as u64));
+        }
+        channel.read_to_end(&mut content).await.unwrap();
+        assert!(content == bed.bytes, "{flavour:?}");
+        let verified = channel.verified().is_verified();
+        assert_eq!(verified, flavour != Flavour::Http, "{flavour:?}: {:?}", channel.verified());
+        // At the end, too.
+        let mut channel = carried(&mut channel, &bed);
+        assert!(channel.next().await.unwrap().is_none());
+        assert_eq!(channel.verified().is_verified(), verified, "{flavour:?}");
+    }
+}
+
+/// The sum that is carried is that of the bytes before the position: damage before the capture is
+/// found after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_before_a_capture_is_found_after_it() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    bed.server.script().next(Fault::FlipBit(500));
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_exact(&mut vec![0; 1000]).await.unwrap();
+    let mut channel = carried(&mut channel, &bed);
+    let error = channel.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(super::engine_error(error).kind(), ErrorKind::Integrity);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_that_was_chosen_is_carried() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let options = ReadOptions {
+        verify: Verify::Off,
+        buffer_bytes: 123,
+        drain_bytes_max: 456,
+        hedge_ms: Some(789),
+        retry: RetryPolicy { attempts_max: 3, stall_ms_max: 99, ..RetryPolicy::default() },
+        ..options()
+    };
+    let mut channel = ReadChannel::open(bed.location(), options.clone());
+    channel.read_exact(&mut [0; 10]).await.unwrap();
+    channel.limit(200);
+    let state = channel.capture().unwrap();
+    let again = state.options();
+    assert_eq!((again.buffer_bytes, again.drain_bytes_max, again.hedge_ms), (123, 456, Some(789)));
+    assert_eq!(again.verify, Verify::Off);
+    assert_eq!((again.retry.attempts_max, again.retry.stall_ms_max), (3, 99));
+    let mut channel = BlockingReadChannel::restore(bed.location(), &state, again).unwrap();
+    let rest = move || {
+        let mut rest = Vec::new();
+        std::io::Read::read_to_end(&mut channel, &mut rest).unwrap();
+        rest
+    };
+    let rest = tokio::task::spawn_blocking(rest).await.unwrap();
+    assert_eq!(rest, bed.bytes[10..200]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_bytes_are_carried_before_and_after_the_first_answer() {
+    let bed = Bed::new(ServerOptions::of(Flavour::S3), LEN).await;
+    let range = ByteRange::Last(1000);
+    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    let mut channel = carried(&mut channel, &bed);
+    assert_eq!(channel.position(), None);
+    let mut content = vec![0; 300];
+    channel.read_exact(&mut content).await.unwrap();
+    let mut channel = carried(&mut channel, &bed);
+    channel.read_to_end(&mut content).await.unwrap();
+    assert!(content == bed.bytes[LEN - 1000..]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_that_is_not_whole_is_refused() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_exact(&mut [0; 100]).await.unwrap();
+    let text = channel.capture().unwrap().to_string();
+    let refused = |text: &str| text.parse::<ReadState>().unwrap_err();
+    // Cut at any byte, or with any byte another one.
+    for at in 0..text.len() {
+        let error = refused(&text[..at]);
+        assert!(matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Invalid), "{error:?}");
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] ^= 1;
+        if let Ok(other) = String::from_utf8(bytes) {
+            refused(&other);
+        }
+    }
+    let newer = text.replace("tidegate-read-1 ", "tidegate-read-2 ");
+    let error = refused(&newer);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("expected format 1, got 2"), "{error}");
+    assert_eq!(refused("tidegate-read-99999999999 x").kind(), ErrorKind::Integrity);
+    // Through serde it is the same text.
+    let state: ReadState = text.parse().unwrap();
+    let json = serde_json::to_string(&state).unwrap();
+    assert_eq!(serde_json::from_str::<ReadState>(&json).unwrap(), state);
+    assert!(serde_json::from_str::<ReadState>(&json.replace("bucket", "tekcub")).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blob_that_changed_is_not_gone_on_with() {
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
+        let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
+        let mut channel = ReadChannel::open(bed.location(), options());
+        channel.read_exact(&mut [0; 100]).await.unwrap();
+        let mut channel = carried(&mut channel, &bed);
+        bed.server.replace(bed.path(), Blob::new(pseudo_random(LEN, 8)).with_version(2));
+        let error = channel.next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Changed, "{flavour:?}: {error:?}");
+        // Another blob is refused at once.
+        let state = channel.capture().unwrap();
+        let other = Bed::new(ServerOptions::of(Flavour::Azure), LEN).await.location();
+        let error = ReadChannel::restore(other, &state, options()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert!(error.to_string().contains("az://bucket/blob"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_holds_no_secrets() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
+    let url = format!("{}?X-Signature=secret", bed.server.url(bed.path()));
+    let url = url.replace("http://", "http://me:secret@");
+    let location = tidegate::remote::Remotes::new(tidegate::remote::RemoteOptions::default())
+        .locate(&url)
+        .unwrap();
+    let mut channel = ReadChannel::open(location, options());
+    channel.read_exact(&mut [0; 100]).await.unwrap();
+    let text = channel.capture().unwrap().to_string();
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sum_that_cannot_be_carried_says_so() {
+    let digests = HttpDigests { repr_digest: true, content_md5: false };
+    let bytes = pseudo_random(LEN, 7);
+    let blob = Blob::new(bytes.clone()).with_checksums(Checksums::Correct);
+    let bed = Bed::with(ServerOptions { digests, ..ServerOptions::default() }, bytes, blob).await;
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_exact(&mut [0; 100]).await.unwrap();
+    let mut channel = carried(&mut channel, &bed);
+    channel.read_to_end(&mut Vec::new()).await.unwrap();
+    let Verification::Unverified(reason @ Unverified::NotCarried(_)) = channel.verified() else {
+        panic!("{:?}", channel.verified());
+    };
+    assert!(reason.to_string().contains("sha256"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_seek_nothing_is_carried_as_if_it_were_whole() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_exact(&mut [0; 100]).await.unwrap();
+    channel.seek(SeekFrom::Start(200)).await.unwrap();
+    let mut channel = carried(&mut channel, &bed);
+    channel.read_to_end(&mut Vec::new()).await.unwrap();
+    assert!(matches!(channel.verified(), Verification::Unverified(_)), "{:?}", channel.verified());
+}
