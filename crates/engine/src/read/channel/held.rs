@@ -67,6 +67,13 @@ impl Held {
         (self.at - self.summed.min(self.at)) as u64
     }
 
+    /// Lets go of a piece that has been taken: the transport can use its memory again.
+    pub(super) fn release(&mut self) {
+        if self.rest().is_empty() {
+            self.hold(self.position(), Bytes::new());
+        }
+    }
+
     /// Takes up to `count_max` bytes of what waits of the piece, without a copy.
     pub(super) fn take(&mut self, count_max: u64) -> Bytes {
         let mut bytes = self.piece.slice(self.at..);

@@ -94,13 +94,14 @@ impl ReadChannel {
         self.position().map_or(u64::MAX, |position| self.limit.saturating_sub(position))
     }
 
-    /// Lets what was delivered go through the checksum.
+    /// Lets what was delivered go through the checksum, and go.
     pub(super) fn sum_up(&mut self) {
         if let Some((offset, bytes)) = self.held.unsummed()
             && matches!(self.mode, Mode::Raw)
         {
             self.check.update(offset, &bytes);
         }
+        self.held.release();
     }
 
     /// The next frame or decoded piece. At the end of the blob the checksum is compared.

@@ -117,6 +117,12 @@ impl ReadChannel {
 
     fn move_to(&mut self, target: u64) {
         self.sum_up();
+        let waiting = self.arrived() - self.held.len_bytes();
+        if self.held.rest().is_empty()
+            && let Some(piece) = self.held.take_ahead()
+        {
+            self.held.hold(waiting, piece);
+        }
         self.sought = true;
         self.suffix = None;
         if self.held.move_to(target) {
