@@ -86,8 +86,14 @@ impl ReadChannel {
             if let Some(len) = self.len_bytes {
                 return Poll::Ready(Ok(len));
             }
-            if matches!(self.source, Source::Closed) || self.is_underway() {
-                self.size();
+            match self.source {
+                // It was asked, does not tell, and could not be asked again for the rest.
+                _ if self.is_underway() && self.pinned.is_none() => {
+                    return Poll::Ready(Err(self.no_length()));
+                }
+                Source::Closed => self.size(),
+                _ if self.is_underway() => self.size(),
+                _ => {}
             }
             ready!(self.poll_open(cx))?;
         }
@@ -106,13 +112,9 @@ impl ReadChannel {
         let end = self.stored_limit().min(self.len_bytes.unwrap_or(u64::MAX));
         match self.suffix {
             Some(count) => count == 0,
-            None => self.next >= end || self.options_are_empty(),
+            // Nothing was asked for: the first bytes of nothing are nothing, in any mode.
+            None => self.next >= end || self.limit == 0,
         }
-    }
-
-    /// Nothing was asked for: whatever the mode, the first bytes of nothing are nothing.
-    fn options_are_empty(&self) -> bool {
-        self.limit == 0
     }
 
     /// Ends the request under way.
@@ -124,6 +126,10 @@ impl ReadChannel {
     pub(super) fn size(&mut self) {
         let lookup = self.lookup();
         self.source = Source::Sizing(Box::pin(async move { lookup.stat().await }));
+    }
+
+    fn no_length(&self) -> Error {
+        self.error(ErrorKind::Unsupported, "the remote does not tell the blob's length")
     }
 
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -154,9 +160,11 @@ impl ReadChannel {
                     let info = ready!(sizing.as_mut().poll(cx))?;
                     self.close();
                     self.adopt(info);
-                    if self.len_bytes.is_none() {
-                        let message = "the remote does not tell the blob's length";
-                        return Poll::Ready(Err(self.error(ErrorKind::Unsupported, message)));
+                    let Some(len) = self.len_bytes else {
+                        return Poll::Ready(Err(self.no_length()));
+                    };
+                    if let Some(count) = self.suffix.take() {
+                        self.next = len.saturating_sub(count);
                     }
                     return Poll::Ready(Ok(()));
                 }

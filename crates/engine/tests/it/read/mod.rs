@@ -39,6 +39,7 @@
 //! | gzip raw, decoded, with restarts | `gzip::*` |
 //! | a hedge races a late answer, and only with a permit to spare | `hedge::*` |
 //! | counters | `matrix::*`, `hedge::*` |
+//! | spans | `traces::a_channel_and_each_of_its_requests_have_a_span` |
 
 mod carry;
 mod check;
@@ -48,6 +49,7 @@ mod hedge;
 mod matrix;
 mod restart;
 mod seek;
+mod traces;
 
 use std::io::Read as _;
 

@@ -144,6 +144,10 @@ async fn the_end_is_found_when_it_is_asked_for() {
     assert_eq!(channel.position(), None);
     assert_eq!(channel.seek(SeekFrom::Current(10)).await.unwrap(), END - 40);
     assert_eq!(take(&mut channel, 40).await, bed.bytes[LEN - 40..]);
+    let range = ByteRange::Last(0);
+    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    assert_eq!(channel.seek(SeekFrom::Current(-3)).await.unwrap(), END - 3);
+    assert_eq!(take(&mut channel, 3).await, bed.bytes[LEN - 3..]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,75 @@
+//! Spans: one for the channel, and one for each request within it.
+
+use std::sync::{Arc, Mutex};
+
+use tidegate::read::ReadChannel;
+use tidegate_testkit::{Fault, Flavour, ServerOptions};
+use tokio::io::AsyncReadExt as _;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::options;
+use crate::bed::Bed;
+
+/// A span as it was made: its id, its parent's, its name, and its fields.
+type Made = (u64, Option<u64>, &'static str, String);
+
+/// Keeps the spans that are made, and which are open, innermost last.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<(Vec<Made>, Vec<u64>)>>);
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0 += &format!("{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for Spans {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.target().starts_with("tidegate::read")
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut state = self.0.lock().unwrap();
+        let id = state.0.len() as u64 + 1;
+        let parent = state.1.last().copied();
+        let mut fields = Fields(String::new());
+        attributes.record(&mut fields);
+        state.0.push((id, parent, attributes.metadata().name(), fields.0));
+        Id::from_u64(id)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, span: &Id) {
+        self.0.lock().unwrap().1.push(span.into_u64());
+    }
+
+    fn exit(&self, span: &Id) {
+        assert_eq!(self.0.lock().unwrap().1.pop(), Some(span.into_u64()));
+    }
+}
+
+#[tokio::test]
+async fn a_channel_and_each_of_its_requests_have_a_span() {
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 300_000).await;
+    bed.server.script().next(Fault::CutAfter(1000));
+    let spans = Spans::default();
+    let guard = tracing::subscriber::set_default(spans.clone());
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_to_end(&mut Vec::new()).await.unwrap();
+    drop((channel, guard));
+    let state = spans.0.lock().unwrap();
+    assert_eq!(state.1, Vec::<u64>::new());
+    let made: Vec<_> = state.0.iter().map(|(_, parent, name, _)| (*parent, *name)).collect();
+    assert_eq!(made, [(None, "read"), (Some(1), "request"), (Some(1), "request")]);
+    assert_eq!(state.0[0].3, "blob=\"gs://bucket/blob\" range=all ");
+    assert!(state.0[2].3.contains("range=1000-299999 attempt=2"), "{:?}", state.0);
+}
