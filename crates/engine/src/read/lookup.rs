@@ -3,9 +3,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 
-use super::{RangeStream, ReadStats, stat};
+use super::{RangeOptions, RangeStream, ReadStats, stat};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location};
@@ -75,8 +76,26 @@ impl Lookup {
         }
     }
 
+    /// Facts about the blob, its length among them wherever the remote tells it at all: where the
+    /// facts lack it, the answer to a range may have it.
+    pub(super) async fn size(self) -> Result<BlobInfo> {
+        let info = self.stat().await?;
+        if info.len_bytes.is_some() {
+            return Ok(info);
+        }
+        let options = RangeOptions {
+            range: Some(ByteRange::first(1)),
+            version: info.version.clone(),
+            retry: self.retry,
+            ..RangeOptions::default()
+        };
+        let mut stream = RangeStream::new(self.location, options, self.budget, self.stats);
+        let len_bytes = stream.info().await?.len_bytes;
+        Ok(BlobInfo { len_bytes, ..info })
+    }
+
     /// Facts about the blob alone.
-    pub(super) async fn stat(&self) -> Result<BlobInfo> {
+    async fn stat(&self) -> Result<BlobInfo> {
         let permit = self.budget.request().await;
         self.ask(permit).await
     }

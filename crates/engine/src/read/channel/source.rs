@@ -124,8 +124,7 @@ impl ReadChannel {
 
     /// Asks for the blob's facts alone.
     pub(super) fn size(&mut self) {
-        let lookup = self.lookup();
-        self.source = Source::Sizing(Box::pin(async move { lookup.stat().await }));
+        self.source = Source::Sizing(Box::pin(self.lookup().size()));
     }
 
     fn no_length(&self) -> Error {

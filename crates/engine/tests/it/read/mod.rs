@@ -25,6 +25,7 @@
 //! | a short seek forward reads on, a long one reopens | `seek::a_short_way_forward_is_read_and_a_long_one_asked_for` |
 //! | backwards reopens, unless the bytes are held | `seek::backwards_asks_again` |
 //! | to, at and beyond the end: 0, repeatedly | `seek::at_and_beyond_the_end_there_is_nothing` |
+//! | the end of a blob whose length only ranges tell | `seek::a_length_that_only_ranges_tell_is_found` |
 //! | negative positions are errors | `seek::a_position_before_the_start_is_an_error` |
 //! | seeks from the end | `seek::the_end_is_found_when_it_is_asked_for` |
 //! | limit: absolute, exclusive | `seek::the_limit_is_absolute_and_exclusive` |

@@ -90,6 +90,21 @@ async fn at_and_beyond_the_end_there_is_nothing() {
     }
 }
 
+/// The answer to a range tells the length where the others do not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_length_that_only_ranges_tell_is_found() {
+    let framing = tidegate_testkit::Framing::Chunked;
+    for len in [0, LEN] {
+        let chunked = ServerOptions { framing, ..ServerOptions::of(Flavour::Http) };
+        let bed = Bed::new(chunked, len).await;
+        let mut channel = ReadChannel::open(bed.location(), options());
+        channel.seek(SeekFrom::Start(END + 9)).await.unwrap();
+        assert!(is_at_end(&mut channel).await, "{len}");
+        let mut channel = ReadChannel::open(bed.location(), options());
+        assert_eq!(channel.seek(SeekFrom::End(0)).await.unwrap(), len as u64);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_before_the_start_is_an_error() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
