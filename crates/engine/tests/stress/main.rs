@@ -1,0 +1,76 @@
+//! Everything that a buffer lets threads do at once, for a bounded number of rounds: for
+//! `AddressSanitizer`, `ThreadSanitizer` and valgrind (see `.ci/sanitizers`), and, shorter, as a test.
+//!
+//! Each round fills one blob with bytes that no other round writes, so that what comes out of
+//! recycled memory, of somebody else's range or of a page that was given back is found out by its
+//! content even where no tool looks on. Nothing here needs a runtime: a thread parks until it is
+//! woken, so that the tools see the buffer's own synchronisation and not a scheduler's.
+//!
+//! `STRESS_ROUNDS` says how many rounds each lane plays; `STRESS_SEED` plays others.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::cast_possible_truncation, reason = "no round is so large")]
+
+mod round;
+mod thread;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use round::Round;
+use tidegate::budget::{Budget, BudgetOptions};
+use tidegate::buffer::{Backing, BufferPool, BufferPoolOptions};
+
+/// Rounds of a lane where nobody says otherwise: about a second.
+const ROUNDS: u64 = 40;
+
+/// Two blobs at their largest, so that lanes, pool and the hungry one are in each other's way.
+const BUDGET_BYTES: u64 = 16 << 20;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn threads_that_do_everything_at_once_see_only_what_was_written() {
+    let rounds = number("STRESS_ROUNDS", ROUNDS);
+    let first_seed = number("STRESS_SEED", 1);
+    let budget = Budget::new(BudgetOptions { requests: 1, bytes: BUDGET_BYTES });
+    let pool = BufferPool::new(BufferPoolOptions { bytes_max: 4 << 20, idle_ms_max: 1 });
+    let seeds = AtomicU64::new(first_seed << 32);
+    let done = AtomicBool::new(false);
+    let lane = |backing: Backing| {
+        for _ in 0..rounds {
+            let seed = seeds.fetch_add(1, Ordering::Relaxed);
+            Round::new(seed, backing).play(&pool, &budget);
+        }
+    };
+    std::thread::scope(|scope| {
+        let reserved = cfg!(target_os = "linux").then_some(Backing::Reserved);
+        let lanes: Vec<_> = (reserved.into_iter().chain([Backing::Segments, Backing::Auto]))
+            .map(|backing| {
+                let lane = &lane;
+                scope.spawn(move || lane(backing))
+            })
+            .collect();
+        // Somebody who wants more memory than there is, so that the pool must give way.
+        let hungry = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                drop(budget.try_bytes(BUDGET_BYTES - (1 << 20)));
+                pool.clear();
+                std::thread::yield_now();
+            }
+        });
+        let results: Vec<_> = lanes.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        hungry.join().unwrap();
+        assert!(results.iter().all(Result::is_ok), "the seed is named above");
+    });
+    pool.clear();
+    // The thread that looks for idle memory may be about to let go of the last of it.
+    let since = Instant::now();
+    while budget.held_bytes() > 0 && since.elapsed() < Duration::from_mins(1) {
+        std::thread::yield_now();
+    }
+    assert_eq!((pool.kept_bytes(), budget.held_bytes()), (0, 0));
+}
