@@ -273,7 +273,7 @@ impl Check {
         match &self.state {
             State::Fresh => position == 0,
             State::Running { sum, .. } => position == sum.len(),
-            State::Settled(_) => true,
+            State::Settled(_) => false,
         }
     }
 
@@ -304,10 +304,11 @@ impl Check {
         }
     }
 
-    /// What another process needs in order to go on; `None` where there is nothing to go on with.
-    pub(super) fn carry(&self) -> Option<Carried> {
+    /// What another process needs in order to go on at `position` of a blob of `len` bytes; `None`
+    /// where there is nothing to go on with.
+    pub(super) fn carry(&self, position: u64, len: Option<u64>) -> Option<Carried> {
         match &self.state {
-            State::Running { sum, expected } => {
+            State::Running { sum, expected } if sum.len() == position => {
                 let sum = match sum {
                     Sum::Crc(crc) => Some(crc.to_checksum()),
                     Sum::Other(..) => None,
@@ -315,11 +316,11 @@ impl Check {
                 Some(Carried { expected: expected.clone(), sum })
             }
             // Compared again when the end is reached again.
-            State::Settled(Verification::Verified(sum)) => Some(Carried {
+            State::Settled(Verification::Verified(sum)) if len == Some(position) => Some(Carried {
                 expected: sum.clone(),
                 sum: sum.algorithm().crc().is_some().then(|| sum.clone()),
             }),
-            State::Settled(_) | State::Fresh => None,
+            State::Running { .. } | State::Settled(_) | State::Fresh => None,
         }
     }
 }

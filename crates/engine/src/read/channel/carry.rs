@@ -37,10 +37,12 @@ impl ReadChannel {
             let message = "the server names no version of the blob to go on with";
             return Err(self.error(ErrorKind::Unsupported, message));
         }
-        let carried = self.check.carry().filter(|_| match (&self.mode, position) {
-            (Mode::Raw, At::Start(position)) => position > 0 && self.check.goes_on_at(position),
-            _ => false,
-        });
+        let carried = match (&self.mode, position) {
+            (Mode::Raw, At::Start(position)) if position > 0 => {
+                self.check.carry(position, self.len_bytes)
+            }
+            _ => None,
+        };
         Ok(ReadState {
             content: Content {
                 source: self.location.display().to_owned(),

@@ -196,4 +196,11 @@ async fn after_a_seek_nothing_is_carried_as_if_it_were_whole() {
     let mut channel = carried(&mut channel, &bed);
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert!(matches!(channel.verified(), Verification::Unverified(_)), "{:?}", channel.verified());
+    // Nor what was verified before the seek.
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_to_end(&mut Vec::new()).await.unwrap();
+    channel.seek(SeekFrom::Start(200)).await.unwrap();
+    let mut channel = carried(&mut channel, &bed);
+    channel.read_to_end(&mut Vec::new()).await.unwrap();
+    assert!(matches!(channel.verified(), Verification::Unverified(_)), "{:?}", channel.verified());
 }
