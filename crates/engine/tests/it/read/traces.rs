@@ -1,5 +1,6 @@
 //! Spans: one for the channel, and one for each request within it.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use tidegate::read::ReadChannel;
@@ -23,7 +24,7 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0 += &format!("{}={value:?} ", field.name());
+        write!(self.0, "{}={value:?} ", field.name()).unwrap();
     }
 }
 
