@@ -159,7 +159,15 @@ impl Round {
             match numbers.below(3) {
                 0 => assert_eq!(writer.put(&data), data.len()),
                 1 => writer.write_all(&data).unwrap(),
-                _ => writer.put_slice(&data),
+                _ => {
+                    let mut left = data.as_slice();
+                    while !left.is_empty() {
+                        let lent = writer.chunk_mut().len().min(left.len());
+                        assert!(lent > 0, "there is room, and none is lent");
+                        writer.put_slice(&left[..lent]);
+                        left = &left[lent..];
+                    }
+                }
             }
         }
         writer.rest()
