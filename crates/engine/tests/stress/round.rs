@@ -162,10 +162,10 @@ impl Round {
                 _ => {
                     let mut left = data.as_slice();
                     while !left.is_empty() {
-                        let lent = writer.chunk_mut().len().min(left.len());
-                        assert!(lent > 0, "there is room, and none is lent");
-                        writer.put_slice(&left[..lent]);
-                        left = &left[lent..];
+                        let room = writer.chunk_mut().len().min(left.len());
+                        assert!(room > 0, "there is room, and none is lent");
+                        writer.put_slice(&left[..room]);
+                        left = &left[room..];
                     }
                 }
             }
