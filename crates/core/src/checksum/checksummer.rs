@@ -12,11 +12,11 @@ use super::{Checksum, ChecksumAlgorithm, ChecksumError, Crc};
 /// An incremental computation of one checksum.
 #[derive(Clone)]
 pub struct Checksummer {
-    state: State,
+    pub(super) state: State,
 }
 
 #[derive(Clone)]
-enum State {
+pub(super) enum State {
     Crc(Crc),
     Md5(md5::Md5),
     Sha256(sha2::Sha256),

@@ -7,6 +7,7 @@
 //! | `crc` | [`Crc`]: CRCs, which can be combined without reading the bytes again |
 //! | `combine` | the polynomial arithmetic behind that |
 //! | `checksummer` | [`Checksummer`]: any computable algorithm, fed piece by piece |
+//! | `midstate` | one that is carried to another process |
 //! | [`headers`] | what servers say: `x-goog-hash`, `x-amz-checksum-*`, `Content-MD5`, `Repr-Digest` |
 //! | `etag` | [`ETag`]: a version's name, and never a checksum |
 
@@ -17,6 +18,7 @@ mod crc;
 mod error;
 mod etag;
 pub mod headers;
+mod midstate;
 mod value;
 
 pub use algorithm::ChecksumAlgorithm;

@@ -140,8 +140,7 @@ impl ReadState {
 
     pub(super) fn carried(&self) -> Option<Carried> {
         let sum = self.content.checksum.as_ref()?;
-        let so_far = sum.so_far.as_deref().and_then(parse_sum);
-        Some(Carried { expected: parse_sum(&sum.expected)?, sum: so_far })
+        Some(Carried { expected: parse_sum(&sum.expected)?, sum: sum.so_far.clone() })
     }
 
     /// What the text says must make sense as a whole.
@@ -151,11 +150,8 @@ impl ReadState {
             Compare::Against(text) => parse_sum(text).is_some(),
             _ => true,
         };
-        let sum = checksum.as_ref().is_none_or(|sum| {
-            let expected = parse_sum(&sum.expected).map(|sum| sum.algorithm());
-            let so_far = sum.so_far.as_deref().map(|text| parse_sum(text).map(|s| s.algorithm()));
-            expected.is_some() && so_far.is_none_or(|so_far| so_far == expected)
-        });
+        let carried = checksum.as_ref().map(|_| self.carried());
+        let sum = carried.is_none_or(|carried| carried.is_some_and(|carried| carried.is_sound()));
         against && sum
     }
 }
@@ -210,10 +206,7 @@ impl RetryNumbers {
 
 impl Sum {
     pub(super) fn of(carried: Carried) -> Self {
-        Self {
-            expected: carried.expected.to_string(),
-            so_far: carried.sum.map(|sum| sum.to_string()),
-        }
+        Self { expected: carried.expected.to_string(), so_far: carried.sum }
     }
 }
 

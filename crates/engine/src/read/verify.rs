@@ -114,6 +114,24 @@ impl Sum {
         }
     }
 
+    /// As text, to go on with in another process; `None` where that cannot be had.
+    fn to_text(&self) -> Option<String> {
+        match self {
+            Self::Crc(crc) => Some(crc.to_checksum().hex()),
+            Self::Other(summer, _) => summer.to_midstate(),
+        }
+    }
+
+    /// Goes on from text, which is of the first `len` bytes.
+    fn from_text(algorithm: ChecksumAlgorithm, text: &str, len: u64) -> Option<Self> {
+        if algorithm.crc().is_some() {
+            let sum = Checksum::from_hex(algorithm, text).ok()?;
+            return Crc::from_checksum(&sum, len).map(Self::Crc);
+        }
+        let summer = Checksummer::from_midstate(algorithm, text).ok()?;
+        Some(Self::Other(summer, len))
+    }
+
     fn value(&self) -> Checksum {
         match self {
             Self::Crc(crc) => crc.to_checksum(),
@@ -126,8 +144,17 @@ impl Sum {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) expected: Checksum,
-    /// Of the bytes before the position; `None` where the algorithm's state cannot be carried.
-    pub(super) sum: Option<Checksum>,
+    /// Of the bytes before the position, as text; `None` where the algorithm's state cannot be
+    /// carried.
+    pub(super) sum: Option<String>,
+}
+
+impl Carried {
+    /// Whether the text is one.
+    pub(super) fn is_sound(&self) -> bool {
+        let algorithm = self.expected.algorithm();
+        self.sum.as_ref().is_none_or(|text| Sum::from_text(algorithm, text, 0).is_some())
+    }
 }
 
 #[derive(Debug)]
@@ -163,8 +190,9 @@ impl Check {
             _ if len == 0 => State::Fresh,
             None => State::Settled(Verification::Unverified(Unverified::Partial)),
             Some(Carried { expected, sum }) => {
-                match sum.and_then(|sum| Crc::from_checksum(&sum, len)) {
-                    Some(crc) => State::Running { sum: Sum::Crc(crc), expected },
+                let algorithm = expected.algorithm();
+                match sum.and_then(|text| Sum::from_text(algorithm, &text, len)) {
+                    Some(sum) => State::Running { sum, expected },
                     None => State::Settled(Verification::Unverified(Unverified::NotCarried(
                         expected.algorithm(),
                     ))),
@@ -309,16 +337,12 @@ impl Check {
     pub(super) fn carry(&self, position: u64, len: Option<u64>) -> Option<Carried> {
         match &self.state {
             State::Running { sum, expected } if sum.len() == position => {
-                let sum = match sum {
-                    Sum::Crc(crc) => Some(crc.to_checksum()),
-                    Sum::Other(..) => None,
-                };
-                Some(Carried { expected: expected.clone(), sum })
+                Some(Carried { expected: expected.clone(), sum: sum.to_text() })
             }
             // Compared again when the end is reached again.
             State::Settled(Verification::Verified(sum)) if len == Some(position) => Some(Carried {
                 expected: sum.clone(),
-                sum: sum.algorithm().crc().is_some().then(|| sum.clone()),
+                sum: sum.algorithm().crc().is_some().then(|| sum.hex()),
             }),
             State::Running { .. } | State::Settled(_) | State::Fresh => None,
         }

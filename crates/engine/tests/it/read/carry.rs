@@ -3,13 +3,14 @@
 use std::io::SeekFrom;
 
 use tidegate::ErrorKind;
+use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
 use tidegate::read::{
     BlockingReadChannel, ReadChannel, ReadOptions, ReadState, Unverified, Verification, Verify,
 };
 use tidegate_testkit::{
-    Blob, Checksums, Fault, Flavour, HttpDigests, ServerOptions, pseudo_random,
+    Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };
 use tokio::io::AsyncReadExt as _;
 
@@ -172,19 +173,49 @@ async fn a_state_holds_no_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sum_that_cannot_be_carried_says_so() {
+async fn every_sum_that_has_a_state_is_carried_and_the_other_says_so() {
+    for algorithm in ChecksumAlgorithm::ALL.into_iter().filter(|one| one.is_computable()) {
+        let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
+        let sum = Checksummer::of(algorithm, &bed.bytes).unwrap();
+        let options = || ReadOptions { verify: Verify::Against(sum.clone()), ..options() };
+        for len in [1, 63, 64, 65, 1000, LEN] {
+            let mut channel = ReadChannel::open(bed.location(), options());
+            channel.read_exact(&mut vec![0; len]).await.unwrap();
+            let mut channel = carried(&mut channel, &bed);
+            channel.read_to_end(&mut Vec::new()).await.unwrap();
+            match channel.verified() {
+                Verification::Verified(verified) => assert_eq!(verified, sum),
+                Verification::Unverified(reason @ Unverified::NotCarried(_)) => {
+                    assert_eq!(algorithm, ChecksumAlgorithm::Blake3, "{reason}");
+                    assert!(reason.to_string().contains("blake3"), "{reason}");
+                }
+                other => panic!("{algorithm} {len}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_is_found_across_a_capture_whatever_the_sum() {
+    // Azure keeps MD5 only, this server SHA-256 only.
     let digests = HttpDigests { repr_digest: true, content_md5: false };
-    let bytes = pseudo_random(LEN, 7);
-    let blob = Blob::new(bytes.clone()).with_checksums(Checksums::Correct);
-    let bed = Bed::with(ServerOptions { digests, ..ServerOptions::default() }, bytes, blob).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
-    channel.read_exact(&mut [0; 100]).await.unwrap();
-    let mut channel = carried(&mut channel, &bed);
-    channel.read_to_end(&mut Vec::new()).await.unwrap();
-    let Verification::Unverified(reason @ Unverified::NotCarried(_)) = channel.verified() else {
-        panic!("{:?}", channel.verified());
-    };
-    assert!(reason.to_string().contains("sha256"), "{reason}");
+    for server in
+        [ServerOptions::of(Flavour::Azure), ServerOptions { digests, ..ServerOptions::default() }]
+    {
+        let bytes = pseudo_random(LEN, 7);
+        let blob = Blob::new(bytes.clone()).with_checksums(Checksums::Correct);
+        let bed = Bed::with(server, bytes, blob).await;
+        for flip in [10, 500] {
+            bed.server.script().clear();
+            bed.server.script().push(Rule::new(Fault::FlipBit(flip)).always());
+            let mut channel = ReadChannel::open(bed.location(), options());
+            channel.read_exact(&mut [0; 100]).await.unwrap();
+            let mut channel = carried(&mut channel, &bed);
+            let error = channel.read_to_end(&mut Vec::new()).await.unwrap_err();
+            let error = super::engine_error(error);
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{flip}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
