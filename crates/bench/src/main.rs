@@ -14,6 +14,8 @@ mod object;
 mod peers;
 mod progress;
 mod publish;
+mod read;
+mod scratch;
 mod size;
 
 use clap::{Parser, Subcommand};
@@ -32,11 +34,18 @@ enum Command {
     Fetch(fetch::FetchOptions),
     /// Fills an in-memory buffer from many threads, beside Kraken's and beside a plain copy.
     Buffer(buffer::BufferOptions),
+    /// Reads objects as one stream with each reader, plainly, with latency and through cuts.
+    Read(read::ReadBenchOptions),
+    /// Reads once and prints what it took: our reader, in a process of its own.
+    #[command(hide = true)]
+    ReadOnce(read::ReadOnceOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Fetch(options) => fetch::run(&options),
         Command::Buffer(options) => buffer::run(&options),
+        Command::Read(options) => read::run(&options),
+        Command::ReadOnce(options) => read::run_once(&options),
     }
 }

@@ -24,6 +24,7 @@ use crate::machine::Machine;
 use crate::measure::Usage;
 use crate::object::Object;
 use crate::progress::progress;
+use crate::scratch::disk_folder;
 use crate::size;
 use case::{Case, Sink};
 use report::{CaseReport, Report};
@@ -188,17 +189,6 @@ impl Scratch {
             .context("creating a folder in /dev/shm")?;
         Ok(Self { disk, tmpfs })
     }
-}
-
-/// A folder for temporary files that is not in memory.
-fn disk_folder() -> Result<PathBuf> {
-    // From linux/magic.h.
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
-    let on_disk = |folder: &PathBuf| {
-        rustix::fs::statfs(folder).is_ok_and(|system| system.f_type != TMPFS_MAGIC)
-    };
-    candidates.into_iter().find(on_disk).context("no folder on a disk was found; name one: --dir")
 }
 
 /// The installed ones of the programs behind `tools`. Without our own there is nothing to
