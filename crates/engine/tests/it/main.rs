@@ -12,6 +12,7 @@ mod follow;
 mod headers;
 mod ranges;
 mod read;
+mod read_model;
 mod resume;
 mod targets;
 mod trial;

@@ -1,0 +1,67 @@
+//! Random scripts of reads, seeks, limits, captures and faults, against a model of a few lines.
+//!
+//! The same scripts as the fuzz target `read_channel` plays, from seeds instead of from coverage.
+//! One that goes wrong is made smaller and printed: it says everything that is needed to play it
+//! again.
+
+mod drive;
+mod known;
+mod model;
+mod script;
+mod stage;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tidegate_testkit::SplitMix64;
+
+use self::script::Script;
+use self::stage::Stage;
+
+/// Some seconds of them.
+const SCRIPTS: u64 = 1000;
+
+/// No script takes a second: what is not done after this long goes round in circles.
+const HANG: Duration = Duration::from_mins(1);
+
+fn script(seed: u64) -> Script {
+    let mut random = SplitMix64::new(seed);
+    let count = 12 + random.below(120);
+    let bytes: Vec<u8> = (0..count).map(|_| random.draw().to_le_bytes()[0]).collect();
+    Script::of(&bytes)
+}
+
+#[test]
+fn any_script_goes_as_the_model_says() {
+    // `TIDEGATE_READ_MODEL_SEEDS=1000..9000` plays others.
+    let seeds = match std::env::var("TIDEGATE_READ_MODEL_SEEDS") {
+        Ok(seeds) => {
+            let (from, to) = seeds.split_once("..").unwrap();
+            from.parse().unwrap()..to.parse().unwrap()
+        }
+        Err(_) => 0..SCRIPTS,
+    };
+    let (progress, seen) = mpsc::channel();
+    let playing = std::thread::spawn(move || {
+        let mut stage = Stage::new();
+        for seed in seeds {
+            let script = script(seed);
+            progress.send((seed, script.clone())).unwrap();
+            if let Err(wrong) = stage.run(&script) {
+                let (small, wrong_then) = stage.shrink(&script, wrong.clone());
+                panic!("seed {seed}: {wrong}\nsmaller: {wrong_then}\n{small:#?}");
+            }
+        }
+    });
+    let mut last = None;
+    loop {
+        match seen.recv_timeout(HANG) {
+            Ok(script) => last = Some(script),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes round in circles: {last:#?}"),
+        }
+    }
+    if let Err(panic) = playing.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
