@@ -64,8 +64,8 @@ pub enum Backing {
 pub struct BufferStats {
     /// Memory that is set aside for bytes: written, reserved, or recycled.
     pub committed_bytes: u64,
-    /// How often somebody had to wait for the lock behind reservations and readers. Writing never
-    /// takes it.
+    /// How often a thread slept because another one was reserving, giving back or reading. Writing
+    /// never does: it takes no lock.
     pub lock_waits: u64,
     /// How the memory is had; never [`Backing::Auto`].
     pub backing: Backing,

@@ -14,7 +14,12 @@ use super::error::BufferError;
 use super::memory::{Fill, Memory, Slice};
 use super::slot::Slot;
 use super::state::State;
-use super::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock, try_lock};
+use super::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
+
+/// The lock is held for some hundred nanoseconds, so it is tried for about as long before the
+/// thread goes to sleep, as the standard library's own lock does. In the model one try is as good
+/// as many.
+const LOCK_TRIES: u32 = if cfg!(tidegate_loom) { 1 } else { 100 };
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -47,12 +52,20 @@ impl Shared {
         self.lock_waits.load(Ordering::Relaxed)
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        for _ in 0..LOCK_TRIES {
+            if let Some(state) = try_lock(&self.state) {
+                return state;
+            }
+            std::hint::spin_loop();
+        }
+        self.lock_waits.fetch_add(1, Ordering::Relaxed);
+        lock(&self.state)
+    }
+
     /// Looks at the table.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = try_lock(&self.state).unwrap_or_else(|| {
-            self.lock_waits.fetch_add(1, Ordering::Relaxed);
-            lock(&self.state)
-        });
+        let mut state = self.lock();
         let result = look(&mut state);
         drop(state);
         self.settle();
