@@ -31,9 +31,13 @@ fn script(seed: u64) -> Script {
     Script::of(&bytes)
 }
 
-#[test]
-fn any_script_goes_as_the_model_says() {
-    // `TIDEGATE_READ_MODEL_SEEDS=1000..9000` plays others.
+/// What is played: `TIDEGATE_READ_MODEL_SEEDS=1000..9000` plays others,
+/// `TIDEGATE_READ_MODEL_INPUT=path` the script of one input of the fuzzer.
+fn scripts() -> Box<dyn Iterator<Item = (String, Script)> + Send> {
+    if let Ok(path) = std::env::var("TIDEGATE_READ_MODEL_INPUT") {
+        let script = Script::of(&std::fs::read(&path).unwrap());
+        return Box::new(std::iter::once((path, script)));
+    }
     let seeds = match std::env::var("TIDEGATE_READ_MODEL_SEEDS") {
         Ok(seeds) => {
             let (from, to) = seeds.split_once("..").unwrap();
@@ -41,15 +45,19 @@ fn any_script_goes_as_the_model_says() {
         }
         Err(_) => 0..SCRIPTS,
     };
+    Box::new(seeds.map(|seed| (format!("seed {seed}"), script(seed))))
+}
+
+#[test]
+fn any_script_goes_as_the_model_says() {
     let (progress, seen) = mpsc::channel();
     let playing = std::thread::spawn(move || {
         let mut stage = Stage::new();
-        for seed in seeds {
-            let script = script(seed);
-            progress.send((seed, script.clone())).unwrap();
+        for (name, script) in scripts() {
+            progress.send((name.clone(), script.clone())).unwrap();
             if let Err(wrong) = stage.run(&script) {
                 let (small, wrong_then) = stage.shrink(&script, wrong.clone());
-                panic!("seed {seed}: {wrong}\nsmaller: {wrong_then}\n{small:#?}");
+                panic!("{name}: {wrong}\nsmaller: {wrong_then}\n{small:#?}");
             }
         }
     });

@@ -293,7 +293,11 @@ impl Input<'_> {
             20 => Fault::GarbageHead,
             21 => Fault::TruncatedHead,
             22 => Fault::LieAboutLength(i64::from(self.byte().cast_signed())),
-            _ => Fault::SlowDrip { bytes: 1 + self.position().min(70_000), interval_ms: 0 },
+            // A write takes a millisecond: only few.
+            _ => {
+                let least = 1 + self.len / 30;
+                Fault::SlowDrip { bytes: least + self.position().min(70_000), interval_ms: 0 }
+            }
         };
         Planned { nth, fault }
     }
