@@ -9,6 +9,7 @@ mod fetch;
 mod figures;
 mod machine;
 mod measure;
+mod memory;
 mod nginx;
 mod object;
 mod peers;
@@ -36,6 +37,11 @@ enum Command {
     Buffer(buffer::BufferOptions),
     /// Reads objects as one stream with each reader, plainly, with latency and through cuts.
     Read(read::ReadBenchOptions),
+    /// Brings whole objects into memory, beside what is done by hand and by `object_store`.
+    Memory(memory::MemoryBenchOptions),
+    /// Brings one and prints what it took: ours, in a process of its own.
+    #[command(hide = true)]
+    MemoryOnce(memory::MemoryOnceOptions),
     /// Reads once and prints what it took: our reader, in a process of its own.
     #[command(hide = true)]
     ReadOnce(read::ReadOnceOptions),
@@ -46,6 +52,8 @@ fn main() -> anyhow::Result<()> {
         Command::Fetch(options) => fetch::run(&options),
         Command::Buffer(options) => buffer::run(&options),
         Command::Read(options) => read::run(&options),
+        Command::Memory(options) => memory::run(&options),
+        Command::MemoryOnce(options) => memory::run_once(&options),
         Command::ReadOnce(options) => read::run_once(&options),
     }
 }

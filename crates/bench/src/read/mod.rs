@@ -9,11 +9,11 @@
 mod first_byte;
 mod goals;
 mod ours;
-mod programs;
+pub(crate) mod programs;
 mod reader;
 mod report;
 mod restarts;
-mod server;
+pub(crate) mod server;
 
 use std::path::PathBuf;
 

@@ -202,7 +202,7 @@ impl Programs {
 }
 
 /// A line such as `R label object it=0 bytes=1 sec=0.5 mibs=2 cpu=0.1`.
-fn parse_read(line: &str, rss_kib: u64) -> Result<Sample> {
+pub(crate) fn parse_read(line: &str, rss_kib: u64) -> Result<Sample> {
     let value = |name: &str| {
         let words = line.split_whitespace().filter_map(|word| word.split_once('='));
         let mut found = words.filter(|(key, _)| *key == name).map(|(_, value)| value);
@@ -292,7 +292,7 @@ fn build_go() -> Result<(PathBuf, String)> {
     Ok((binary, version.trim_start_matches("go version ").to_owned()))
 }
 
-fn build_object_store() -> Result<(PathBuf, String)> {
+pub(crate) fn build_object_store() -> Result<(PathBuf, String)> {
     let target = peers::build_folder("object-store")?;
     peers::build(
         peers::cargo()
