@@ -13,8 +13,6 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/engine/tests/it/read_model/drive.rs"]
 mod drive;
-#[path = "../../crates/engine/tests/it/read_model/known.rs"]
-mod known;
 #[path = "../../crates/engine/tests/it/read_model/model.rs"]
 mod model;
 #[path = "../../crates/engine/tests/it/read_model/script.rs"]

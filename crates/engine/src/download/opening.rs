@@ -341,5 +341,5 @@ async fn stat(
     let Some(_permit) = permit else {
         return read::stat(location, &policy, &options.budget, stats).await;
     };
-    read::stat::ask(location, &policy, stats).await
+    read::stat::ask(location, None, &policy, stats).await
 }

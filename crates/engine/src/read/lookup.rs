@@ -9,7 +9,7 @@ use tidegate_core::retry::RetryPolicy;
 use super::{RangeOptions, RangeStream, ReadStats, stat};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Location};
+use crate::remote::{BlobInfo, Location, Version};
 
 /// A stat is asked this often at most: the read waits for it, and can do without it.
 const STAT_ATTEMPTS_MAX: u32 = 4;
@@ -18,6 +18,8 @@ const STAT_ATTEMPTS_MAX: u32 = 4;
 #[derive(Clone)]
 pub(super) struct Lookup {
     pub(super) location: Arc<Location>,
+    /// The version that is read, where it is known.
+    pub(super) version: Option<Version>,
     pub(super) retry: RetryPolicy,
     pub(super) budget: Budget,
     pub(super) stats: Arc<ReadStats>,
@@ -103,6 +105,6 @@ impl Lookup {
     async fn ask(&self, _permit: RequestPermit) -> Result<BlobInfo> {
         let attempts_max = self.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
         let policy = RetryPolicy { attempts_max, ..self.retry.clone() };
-        stat::ask(&self.location, &policy, &self.stats).await
+        stat::ask(&self.location, self.version.as_ref(), &policy, &self.stats).await
     }
 }

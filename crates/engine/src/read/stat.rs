@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::ReadStats;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Location};
+use crate::remote::{BlobInfo, Location, Version};
 
 /// Facts about a blob: one request where nothing goes wrong. Cancel-safe.
 ///
@@ -24,13 +24,14 @@ pub async fn stat(
 ) -> Result<BlobInfo> {
     // One permit serves all attempts.
     let _permit = budget.request().await;
-    ask(location, policy, stats).await
+    ask(location, None, policy, stats).await
 }
 
-/// As [`stat`], by someone who holds a permit: whoever waited for another beside an open body
-/// could wait for ever.
+/// As [`stat`], of one version where one is given, by someone who holds a permit: whoever waited
+/// for another beside an open body could wait for ever.
 pub(crate) async fn ask(
     location: &Location,
+    version: Option<&Version>,
     policy: &RetryPolicy,
     stats: &ReadStats,
 ) -> Result<BlobInfo> {
@@ -42,7 +43,11 @@ pub(crate) async fn ask(
         stats.request();
         let limit = Duration::from_millis(policy.header_ms_max);
         let limit = retry.remaining(start.elapsed()).map_or(limit, |left| left.min(limit));
-        let asked = timeout(limit, location.remote.stat(&location.blob)).await;
+        let asked = match version {
+            Some(version) => location.remote.stat_version(&location.blob, version),
+            None => location.remote.stat(&location.blob),
+        };
+        let asked = timeout(limit, asked).await;
         let error = match asked {
             Ok(Ok(info)) => return Ok(info),
             Ok(Err(error)) => error,

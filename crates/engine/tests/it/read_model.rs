@@ -5,7 +5,6 @@
 //! again.
 
 mod drive;
-mod known;
 mod model;
 mod script;
 mod stage;

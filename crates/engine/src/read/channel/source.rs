@@ -95,7 +95,10 @@ impl ReadChannel {
                 _ if self.is_underway() => self.size(),
                 _ => {}
             }
-            ready!(self.poll_open(cx))?;
+            match ready!(self.poll_open(cx)) {
+                Err(error) if self.may_be_beyond_the_end(&error) => self.size(),
+                outcome => outcome?,
+            }
         }
     }
 
@@ -127,6 +130,26 @@ impl ReadChannel {
         self.source = Source::Sizing(Box::pin(self.lookup().size()));
     }
 
+    /// Facts that were asked for by themselves must be of the blob that is read.
+    fn agrees(&self, info: &BlobInfo) -> Result<()> {
+        let Some((was, is)) = self.len_bytes.zip(info.len_bytes).filter(|(was, is)| was != is)
+        else {
+            return Ok(());
+        };
+        // One version cannot have two lengths.
+        let same = self.pinned.is_some() && self.pinned == info.version;
+        let kind = if same { ErrorKind::Integrity } else { ErrorKind::Changed };
+        Err(self.error(kind, format!("its length was {was} bytes and is {is} now")))
+    }
+
+    /// What is not there any more, although its bytes have been read, has changed.
+    fn gone(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::NotFound if self.pinned.is_some() => error.into_kind(ErrorKind::Changed),
+            _ => error,
+        }
+    }
+
     fn no_length(&self) -> Error {
         self.error(ErrorKind::Unsupported, "the remote does not tell the blob's length")
     }
@@ -156,8 +179,9 @@ impl ReadChannel {
                     self.source = Source::Asked(Box::new(request));
                 }
                 Source::Sizing(sizing) => {
-                    let info = ready!(sizing.as_mut().poll(cx))?;
+                    let info = ready!(sizing.as_mut().poll(cx)).map_err(|error| self.gone(error))?;
                     self.close();
+                    self.agrees(&info)?;
                     self.adopt(info);
                     let Some(len) = self.len_bytes else {
                         return Poll::Ready(Err(self.no_length()));
@@ -281,6 +305,7 @@ impl ReadChannel {
     fn lookup(&mut self) -> Lookup {
         Lookup {
             location: Arc::clone(&self.location),
+            version: self.pinned.clone(),
             retry: self.policy(),
             budget: self.options.budget.clone(),
             stats: Arc::clone(&self.options.stats),

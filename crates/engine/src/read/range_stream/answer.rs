@@ -27,16 +27,25 @@ impl RangeStream {
                 self.error(ErrorKind::Changed, message)
             });
         }
+        let range = match &self.info {
+            None if !self.begun => Some(self.first_range(&opened)?),
+            _ => None,
+        };
+        let next = range.as_ref().map_or(self.next, |(start, _)| *start);
+        if opened.start > next {
+            // As where two answers tell two lengths, and bytes are counted from the end.
+            let message = format!("expected bytes from {next} on, got some from {}", opened.start);
+            return Err(self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now));
+        }
         self.len_bytes = self.len_bytes.or(opened.info.len_bytes);
         if self.info.is_some() {
             // The first answer may not have told where the blob ends.
             let end = self.end.unwrap_or(u64::MAX);
             self.end = opened.info.len_bytes.map(|len| len.min(end)).or(self.end);
         } else {
-            let range = self.first_range(&opened)?;
-            if !self.begun {
-                self.next = range.0;
-                self.end = range.1;
+            if let Some((start, end)) = range {
+                self.next = start;
+                self.end = end;
                 self.begun = true;
             }
             self.pinned = self.pinned.take().or_else(|| opened.info.version.clone());

@@ -243,7 +243,9 @@ impl RangeStream {
         }
     }
 
-    /// Cuts from a frame what was delivered before or lies beyond the end.
+    /// Cuts from a frame what was delivered before or lies beyond the end. Where something beyond
+    /// the end is cut off, the answer is let go of: the end may be moved, and what follows the
+    /// frame does not follow what was delivered.
     fn take(&mut self, mut frame: Bytes) -> Option<Bytes> {
         let Phase::Live(live) = &mut self.phase else { return None };
         let arrived = frame.len() as u64;
@@ -252,6 +254,9 @@ impl RangeStream {
         let stop = self.end.map_or(arrived, |end| end.saturating_sub(start).min(arrived));
         // Both are at most the frame's length, which is a usize.
         let (skip, stop) = (to_usize(skip), to_usize(stop).max(to_usize(skip)));
+        if (stop as u64) < arrived {
+            self.phase = Phase::Idle;
+        }
         frame.truncate(stop);
         let bytes = frame.split_off(skip);
         self.stats.wasted(arrived - bytes.len() as u64);
