@@ -56,7 +56,8 @@ impl ShardReader {
                 state.forget(id);
                 return Poll::Ready(Ok(None));
             }
-            let next = position..position.saturating_add(1);
+            // Never empty: at the very last position, it waits for the end.
+            let next = position.min(u64::MAX - 1)..position.saturating_add(1);
             match state.wait(id, &next, cx.waker()) {
                 None => Poll::Pending,
                 Some(Err(error)) => Poll::Ready(Err(error)),

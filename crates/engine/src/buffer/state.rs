@@ -19,6 +19,8 @@ pub(super) struct State {
     live: BTreeMap<u64, Arc<Slot>>,
     written: Extents,
     waiters: Vec<Waiter>,
+    // Some slot may hold a wish, if only of a task that waits no more.
+    wished: bool,
     next_id: u64,
     total: Option<u64>,
     frozen: bool,
@@ -224,6 +226,7 @@ impl State {
     ) -> Option<Result<(), BufferError>> {
         // The wish first, so that what is written after the look is told.
         self.want(range.start, range.end);
+        self.wished = true;
         let outcome = self.outcome(range);
         if outcome.is_some() {
             self.forget(id);
@@ -251,9 +254,10 @@ impl State {
 
     /// Takes out whoever need not wait any more, and renews the wishes of the others.
     pub(super) fn due(&mut self) -> Vec<Waker> {
-        if self.waiters.is_empty() {
+        if !self.wished {
             return Vec::new();
         }
+        // Also where nobody waits any more: a writer whose wish stays would come here each time.
         for slot in self.live.values() {
             slot.forget_wishes();
         }
@@ -267,6 +271,7 @@ impl State {
             }
             waits
         });
+        self.wished = !waiters.is_empty();
         self.waiters = waiters;
         due
     }

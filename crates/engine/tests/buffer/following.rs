@@ -253,3 +253,32 @@ fn a_reader_that_is_dropped_is_forgotten() {
         assert_eq!(wakes.count(), 0);
     });
 }
+
+#[test]
+fn a_reader_at_the_last_position_there_is_waits_for_the_end() {
+    each_backing(|backing| {
+        let buffer = buffer(backing);
+        let (mut reader, wakes) = (buffer.reader_at(u64::MAX), Wakes::new());
+        assert!(next(&mut reader, &wakes).is_pending());
+        buffer.set_total(10).unwrap();
+        assert_eq!(wakes.count(), 1);
+        assert!(is_end(&next(&mut reader, &wakes)));
+    });
+}
+
+#[test]
+fn a_failure_after_the_end_was_settled_is_told_to_those_who_have_not_been_given_it() {
+    each_backing(|backing| {
+        let buffer = buffer(backing);
+        fill(&buffer, 0..10);
+        let (mut reader, wakes) = (buffer.reader(), Wakes::new());
+        assert_eq!(given(&mut reader, &wakes), pattern(0..10));
+        buffer.set_total(10).unwrap();
+        buffer.fail(std::io::Error::other("the checksum is another"));
+        assert!(matches!(
+            next(&mut reader, &wakes),
+            Poll::Ready(Some(Err(BufferError::Failed { .. })))
+        ));
+        assert!(is_end(&next(&mut reader, &wakes)));
+    });
+}

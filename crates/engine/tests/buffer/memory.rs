@@ -243,3 +243,34 @@ fn readers_and_waits_keep_memory_and_charge_too() {
         assert_eq!(budget.held_bytes(), 0);
     });
 }
+
+#[test]
+fn what_was_granted_stays_the_blobs_when_a_writer_begins_again() {
+    each_backing(|backing| {
+        let budget = budget(4 * MIB);
+        let granted = Some(block_on(budget.bytes(4 * MIB)));
+        let len_hint = Some(4 * MIB);
+        let options =
+            ShardBufferOptions { len_hint, granted, backing, ..ShardBufferOptions::default() };
+        let buffer = ShardBuffer::new(options).unwrap();
+        drop(buffer.shard(0..4 * MIB).unwrap());
+        assert!(budget.try_bytes(1).is_none(), "nobody else is given it meanwhile");
+        fill(&buffer, 0..4 * MIB);
+        assert_eq!(budget.held_bytes(), 4 * MIB);
+    });
+}
+
+#[test]
+fn what_the_system_has_no_memory_for_is_not_charged() {
+    let budget = budget(4 * MIB);
+    let options = ShardBufferOptions {
+        limit_bytes: u64::MAX,
+        budget: Some(budget.clone()),
+        backing: Backing::Segments,
+        ..Default::default()
+    };
+    let buffer = ShardBuffer::new(options).unwrap();
+    let error = buffer.shard(1 << 62..(1 << 62) + 1).unwrap_err();
+    assert!(matches!(error, BufferError::OutOfMemory { .. }), "{error}");
+    assert_eq!((budget.held_bytes(), committed(&buffer)), (0, 0));
+}

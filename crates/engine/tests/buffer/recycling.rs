@@ -234,3 +234,37 @@ fn memory_for_a_small_limit_serves_one_with_a_larger_limit() {
         assert!(held >= committed(&buffer) && held <= 16 * MIB, "{held}");
     }
 }
+
+#[test]
+fn memory_that_nobody_pays_for_is_charged_to_whoever_takes_it() {
+    let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
+    let options = |budget| ShardBufferOptions {
+        len_hint: Some(4 * MIB),
+        budget,
+        pool: Some(pool.clone()),
+        ..ShardBufferOptions::default()
+    };
+    fill(&ShardBuffer::new(options(None)).unwrap(), 0..4 * MIB);
+    let buffer = ShardBuffer::new(options(Some(budget.clone()))).unwrap();
+    fill(&buffer, 0..4 * MIB);
+    assert_eq!((committed(&buffer), budget.held_bytes()), (4 * MIB, 4 * MIB));
+}
+
+#[test]
+fn a_blob_whose_bytes_were_granted_has_its_room_whatever_memory_it_is_given() {
+    let (pool, budget) = (pool(16 * MIB), budget(8 * MIB));
+    // What is kept lies elsewhere than where the next blob will be.
+    let sparse = recycled(&pool, &budget, 4 * MIB);
+    fill(&sparse, 10 * MIB..12 * MIB);
+    drop(sparse);
+    assert_eq!(budget.held_bytes(), 2 * MIB);
+    let options = ShardBufferOptions {
+        len_hint: Some(4 * MIB),
+        granted: Some(budget.try_bytes(4 * MIB).unwrap()),
+        pool: Some(pool.clone()),
+        ..ShardBufferOptions::default()
+    };
+    let buffer = ShardBuffer::new(options).unwrap();
+    let _others = budget.try_bytes(8 * MIB - budget.held_bytes());
+    fill(&buffer, 0..4 * MIB);
+}

@@ -250,3 +250,27 @@ fn threads_wait_for_threads_without_missing_a_wake() {
         assert_eq!(seen.load(Ordering::Relaxed) as u64, ROUNDS * SHARDS);
     });
 }
+
+#[test]
+fn a_wait_that_was_given_up_costs_its_writer_nothing() {
+    each_backing(|backing| {
+        let buffer = &buffer(backing);
+        let mut writer = buffer.shard(0..MIB).unwrap();
+        assert_eq!(writer.put(b"a"), 1);
+        drop(waiting(buffer.wait_for(0..2)));
+        // The first write that reaches it may look after it, and no other.
+        assert_eq!(writer.put(b"b"), 1);
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || {
+                while writer.put(b"x") == 1 {}
+                // Its end takes the lock, and has to wait until this thread asks no more.
+                writer
+            });
+            while !writing.is_finished() {
+                assert!(buffer.contiguous_len() <= MIB);
+            }
+            drop(writing.join().unwrap());
+        });
+        assert_eq!(buffer.stats().lock_waits, 0);
+    });
+}

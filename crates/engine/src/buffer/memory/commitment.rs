@@ -49,6 +49,8 @@ pub(super) struct Commitment {
 struct Ledger {
     granules: Extents,
     permits: Vec<BytesPermit>,
+    // Kept while the buffer lives, whatever is given back: somebody waited for all of it at once.
+    granted_bytes: u64,
     // The bytes were handed over to somebody who accounts for them otherwise.
     detached: bool,
 }
@@ -61,6 +63,18 @@ pub(in crate::buffer) struct Region {
     pub(in crate::buffer) huge_from: u64,
     pub(in crate::buffer) granules: Extents,
     pub(in crate::buffer) permits: Vec<BytesPermit>,
+}
+
+impl Ledger {
+    /// Gives back what pays for nothing any more, beyond what was granted beforehand.
+    fn give_back(&mut self) {
+        let mut keep = self.granules.total().max(self.granted_bytes);
+        self.permits.retain_mut(|permit| {
+            permit.shrink(keep);
+            keep = keep.saturating_sub(permit.bytes());
+            permit.bytes() > 0
+        });
+    }
 }
 
 impl Commitment {
@@ -76,8 +90,11 @@ impl Commitment {
             return Err(BufferError::Overflow { offset: 0, len: hint });
         }
         let budget = budget.or_else(|| granted.as_ref().map(|permit| permit.budget().clone()));
-        let mut ledger = Ledger { permits: granted.into_iter().collect(), ..Ledger::default() };
-        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool.as_ref(), &mut ledger)?;
+        let permits: Vec<_> = granted.into_iter().collect();
+        let granted_bytes = paid(&permits);
+        let mut ledger = Ledger { permits, granted_bytes, ..Ledger::default() };
+        let pool_if_paid = (pool.as_ref(), budget.is_some());
+        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool_if_paid, &mut ledger)?;
         let books = Self { ledger: Mutex::new(ledger), budget, pool, huge, limit_bytes };
         Ok((bytes, books))
     }
@@ -97,9 +114,10 @@ impl Commitment {
         self.pay(&mut ledger, needed)?;
         #[cfg(not(tidegate_loom))]
         if let Bytes::Segments(segments) = bytes {
-            segments
-                .commit(range.start, range.end)
-                .map_err(|bytes| BufferError::OutOfMemory { bytes })?;
+            segments.commit(range.start, range.end).map_err(|bytes| {
+                ledger.give_back();
+                BufferError::OutOfMemory { bytes }
+            })?;
         }
         #[cfg(tidegate_loom)]
         let _ = bytes;
@@ -142,12 +160,7 @@ impl Commitment {
             let mut ledger = lock(&self.ledger);
             mapping.decommit(free.start, free.end);
             ledger.granules.remove(free);
-            let mut keep = ledger.granules.total();
-            ledger.permits.retain_mut(|permit| {
-                permit.shrink(keep);
-                keep = keep.saturating_sub(permit.bytes());
-                permit.bytes() > 0
-            });
+            ledger.give_back();
         }
         // Segments stay allocated, and thus paid for.
         #[cfg(any(not(target_os = "linux"), miri, tidegate_loom))]
@@ -198,7 +211,7 @@ fn obtain(
     hint: u64,
     limit_bytes: u64,
     backing: Backing,
-    pool: Option<&BufferPool>,
+    (pool, is_charged): (Option<&BufferPool>, bool),
     ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     use super::mapping::Mapping;
@@ -208,11 +221,18 @@ fn obtain(
         return Ok(segments());
     }
     let from = if hint < HUGE_FROM_BYTES { HUGE_FROM_BYTES } else { 0 };
-    if let Some(region) = pool.and_then(|pool| pool.take(from, hint, limit_bytes)) {
+    let region = pool.and_then(|pool| pool.take(from, hint, limit_bytes));
+    // What a buffer without a budget left there nobody pays for.
+    let is_paid = |region: &Region| paid(&region.permits) >= region.granules.total();
+    if let Some(region) = region.filter(|region| !is_charged || is_paid(region)) {
         // What was granted for these bytes is not needed: their memory brings its own.
-        let paid = region.granules.total().min(committed_bytes(hint));
+        let expected = 0..committed_bytes(hint);
+        let missing = region.granules.gaps(expected.clone()).map(|gap| gap.end - gap.start);
+        let mut there = expected.end - missing.sum::<u64>();
         for permit in &mut ledger.permits {
-            permit.shrink(permit.bytes().saturating_sub(paid));
+            let before = permit.bytes();
+            permit.shrink(before.saturating_sub(there));
+            there -= before - permit.bytes();
         }
         ledger.permits.retain(|permit| permit.bytes() > 0);
         ledger.granules = region.granules;
@@ -221,15 +241,20 @@ fn obtain(
         }
         return Ok((Bytes::Reserved(region.mapping), from..u64::MAX));
     }
-    let (len, huge) = if pool.is_some() {
-        (limit_bytes.max(RECYCLABLE_BYTES_MIN), from..u64::MAX)
-    } else {
+    let recyclable = pool.and_then(|_| {
+        let huge = from..u64::MAX;
+        let mapping = Mapping::reserve(limit_bytes.max(RECYCLABLE_BYTES_MIN), &huge)?;
+        Some((mapping, huge))
+    });
+    // Also where address space is scarce.
+    let reserved = recyclable.or_else(|| {
         // A huge page that reaches beyond the limit would be committed for less than its half, on
         // average.
-        (limit_bytes, from..limit_bytes - limit_bytes % HUGE_FROM_BYTES)
-    };
-    match Mapping::reserve(len, &huge) {
-        Some(mapping) => Ok((Bytes::Reserved(mapping), huge)),
+        let huge = from..limit_bytes - limit_bytes % HUGE_FROM_BYTES;
+        Mapping::reserve(limit_bytes, &huge).map(|mapping| (mapping, huge))
+    });
+    match reserved {
+        Some((mapping, huge)) => Ok((Bytes::Reserved(mapping), huge)),
         None if backing == Backing::Reserved => {
             Err(BufferError::OutOfMemory { bytes: limit_bytes })
         }
@@ -245,7 +270,7 @@ fn obtain(
     hint: u64,
     limit_bytes: u64,
     backing: Backing,
-    _pool: Option<&BufferPool>,
+    _pool: (Option<&BufferPool>, bool),
     _ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     if backing == Backing::Reserved {
@@ -259,7 +284,7 @@ fn obtain(
     _hint: u64,
     limit_bytes: u64,
     _backing: Backing,
-    _pool: Option<&BufferPool>,
+    _pool: (Option<&BufferPool>, bool),
     _ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     Ok((Bytes::Model(super::model::Cells::new(limit_bytes)), SMALL_PAGES))

@@ -31,7 +31,10 @@ unsafe impl Sync for Segments {}
 
 impl Segments {
     pub(crate) fn new(len_hint: u64, limit_bytes: u64) -> Self {
-        let first_bytes = len_hint.max(FIRST_BYTES_MIN).min(limit_bytes.max(1));
+        // In whole granules, so that no granule lies in two segments: what is counted as committed
+        // is then allocated.
+        let first_bytes = len_hint.checked_next_multiple_of(FIRST_BYTES_MIN).unwrap_or(len_hint);
+        let first_bytes = first_bytes.max(FIRST_BYTES_MIN).min(limit_bytes.max(1));
         let table = std::iter::repeat_with(OnceLock::new).take(SEGMENTS_MAX).collect();
         Self { first_bytes, limit_bytes, table }
     }
