@@ -35,7 +35,9 @@ impl<'a> Cursor<'a> {
             let data = &data[..data.len().min(room(run.end))];
             self.buffer.overwrite(self.position, data)
         } else {
-            let data = &data[..data.len().min(room(run.start.max(self.position)))];
+            // Where nothing can be written, one byte is tried, for the error that says why.
+            let fits = room(self.buffer.free_until(self.position).max(self.position)).max(1);
+            let data = &data[..data.len().min(fits)];
             self.buffer.write_at(self.position, data)?;
             Ok(data.len())
         }

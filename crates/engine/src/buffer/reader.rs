@@ -50,15 +50,17 @@ impl ShardReader {
             return Poll::Ready(Some(Err(failure.clone())));
         }
         let (position, id) = (self.position, &mut self.id);
+        let mut waker = Some(cx.waker().clone());
+        let mut forgotten = None;
         let found = self.shared.look(|state| {
             let total = state.total();
             if total.is_some_and(|total| position >= total) && state.failure().is_none() {
-                state.forget(id);
+                forgotten = state.forget(id);
                 return Poll::Ready(Ok(None));
             }
             // Never empty: at the very last position, it waits for the end.
             let next = position.min(u64::MAX - 1)..position.saturating_add(1);
-            match state.wait(id, &next, cx.waker()) {
+            match state.wait(id, &next, &mut waker) {
                 None => Poll::Pending,
                 Some(Err(error)) => Poll::Ready(Err(error)),
                 Some(Ok(())) => {
@@ -67,6 +69,7 @@ impl ShardReader {
                 }
             }
         });
+        drop((waker, forgotten));
         let piece = match ready!(found) {
             Ok(None) => return Poll::Ready(None),
             Ok(Some(until)) => self.shared.slice(position..until),
@@ -125,7 +128,7 @@ impl AsyncRead for ShardReader {
 impl Drop for ShardReader {
     fn drop(&mut self) {
         if self.id.is_some() {
-            self.shared.look(|state| state.forget(&mut self.id));
+            drop(self.shared.look(|state| state.forget(&mut self.id)));
         }
     }
 }

@@ -11,6 +11,7 @@ use super::options::{BufferStats, ShardBufferOptions};
 use super::shared::Shared;
 use super::sync::Arc;
 use super::{Cursor, ShardReader, ShardWriter, WaitFor};
+use crate::budget::BytesPermit;
 
 /// A blob in memory that many writers fill at once. See the [module](super) for what it promises.
 #[derive(Debug)]
@@ -50,7 +51,9 @@ impl ShardBuffer {
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), BufferError> {
         let len = data.len() as u64;
         let end = offset.checked_add(len).ok_or(BufferError::Overflow { offset, len })?;
-        self.shard(offset..end)?.put(data);
+        if self.shard(offset..end)?.put(data) < data.len() {
+            return Err(BufferError::OutOfMemory { bytes: len });
+        }
         Ok(())
     }
 
@@ -59,7 +62,8 @@ impl ShardBuffer {
     ///
     /// # Errors
     ///
-    /// `Gap`, with the first run that has not been written, and `Overflow`.
+    /// `Gap`, with the first run that has not been written, `Overflow`, and the failure where
+    /// filling has failed.
     pub fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize, BufferError> {
         let len = target.len() as u64;
         let end = offset.checked_add(len).ok_or(BufferError::Overflow { offset, len })?;
@@ -75,7 +79,8 @@ impl ShardBuffer {
     ///
     /// # Errors
     ///
-    /// `Gap`, with the first run that has not been written; `Reversed`; `OutOfMemory`.
+    /// `Gap`, with the first run that has not been written; `Reversed`; the failure where filling
+    /// has failed; `OutOfMemory` and `OverBudget` where bytes have to be joined.
     pub fn slice(&self, range: Range<u64>) -> Result<Bytes, BufferError> {
         let len = range.end.checked_sub(range.start);
         let len = len.ok_or(BufferError::Reversed { start: range.start, end: range.end })?;
@@ -86,13 +91,13 @@ impl ShardBuffer {
         if slice.is_one_run() {
             return Ok(slice.into_bytes());
         }
+        let permit = self.shared.memory().pay_for_copy(len)?;
         let refused = BufferError::OutOfMemory { bytes: len };
         let len = usize::try_from(len).map_err(|_too_large| refused.clone())?;
-        let mut joined = Vec::new();
-        joined.try_reserve_exact(len).map_err(|_full| refused)?;
-        joined.resize(len, 0);
-        slice.copy_to(&mut joined);
-        Ok(joined.into())
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_full| refused)?;
+        slice.append_to(&mut bytes);
+        Ok(Bytes::from_owner(Joined { bytes, _permit: permit }))
     }
 
     /// The position after the furthest byte written.
@@ -218,6 +223,12 @@ impl ShardBuffer {
         }
     }
 
+    /// How far from a position on nothing is in the way of writing.
+    pub(super) fn free_until(&self, position: u64) -> u64 {
+        let limit = self.shared.memory().limit_bytes();
+        self.shared.look(|state| state.free_until(position, limit))
+    }
+
     /// The first run of written bytes at or after a position, and whether the position is in it.
     pub(super) fn run_at(&self, position: u64) -> Range<u64> {
         self.shared.look(|state| {
@@ -240,6 +251,19 @@ impl ShardBuffer {
         let shared = Arc::get_mut(&mut self.shared).ok_or(BufferError::Shared)?;
         let memory = shared.memory_mut().ok_or(BufferError::Shared)?;
         Ok(memory.overwrite(offset, data))
+    }
+}
+
+/// A copy of bytes that lay in several segments, and what pays for it.
+#[derive(Debug)]
+struct Joined {
+    bytes: Vec<u8>,
+    _permit: Option<BytesPermit>,
+}
+
+impl AsRef<[u8]> for Joined {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -136,10 +136,13 @@ impl Shared {
         });
     }
 
-    /// Bytes that have been written, from `start` on; `None` where those of `range` are not all
-    /// there.
+    /// Bytes that have been written; an error where not all of them are there, or filling has
+    /// failed.
     pub(super) fn slice(&self, range: Range<u64>) -> Result<Slice, BufferError> {
         self.look(|state| {
+            if let Some(failure) = state.failure() {
+                return Err(failure.clone());
+            }
             let until = state.written_until(range.start, range.end);
             if until >= range.end {
                 return Ok(());

@@ -217,39 +217,46 @@ impl State {
     }
 
     /// As [`Self::outcome`], but enters the task where it is to wait, and tells the writer that
-    /// stands in the way. `id` is the task's entry of an earlier call.
+    /// stands in the way. `id` is the task's entry of an earlier call. What is not needed of
+    /// wakers is left in `waker`, to be dropped outside the lock: dropping one may run anything.
     pub(super) fn wait(
         &mut self,
         id: &mut Option<u64>,
         range: &Range<u64>,
-        waker: &Waker,
+        waker: &mut Option<Waker>,
     ) -> Option<Result<(), BufferError>> {
         // The wish first, so that what is written after the look is told.
         self.want(range.start, range.end);
         self.wished = true;
         let outcome = self.outcome(range);
+        let known = id.and_then(|id| self.waiters.iter().position(|waiter| waiter.id == id));
         if outcome.is_some() {
-            self.forget(id);
+            *id = None;
+            if let (Some(known), Some(waker)) = (known, waker.as_mut()) {
+                // The task's own of now is a clone that it holds elsewhere, too: dropping it here
+                // runs nothing.
+                *waker = self.waiters.swap_remove(known).waker;
+            }
             return outcome;
         }
-        let known = id.and_then(|id| self.waiters.iter_mut().find(|waiter| waiter.id == id));
-        if let Some(waiter) = known {
-            waiter.waker.clone_from(waker);
+        if let Some(waiter) = known.and_then(|known| self.waiters.get_mut(known)) {
+            if let Some(waker) = waker {
+                std::mem::swap(&mut waiter.waker, waker);
+            }
             waiter.range = range.clone();
-        } else {
+        } else if let Some(waker) = waker.take() {
             self.next_id += 1;
             *id = Some(self.next_id);
-            let (range, waker) = (range.clone(), waker.clone());
-            self.waiters.push(Waiter { id: self.next_id, range, waker });
+            self.waiters.push(Waiter { id: self.next_id, range: range.clone(), waker });
         }
         None
     }
 
-    /// Takes a task's entry out.
-    pub(super) fn forget(&mut self, id: &mut Option<u64>) {
-        if let Some(id) = id.take() {
-            self.waiters.retain(|waiter| waiter.id != id);
-        }
+    /// Takes a task's entry out, and hands out its waker, to be dropped outside the lock.
+    pub(super) fn forget(&mut self, id: &mut Option<u64>) -> Option<Waker> {
+        let id = id.take()?;
+        let known = self.waiters.iter().position(|waiter| waiter.id == id)?;
+        Some(self.waiters.swap_remove(known).waker)
     }
 
     /// Takes out whoever need not wait any more, and renews the wishes of the others.
@@ -261,18 +268,23 @@ impl State {
         for slot in self.live.values() {
             slot.forget_wishes();
         }
-        let mut due = Vec::new();
-        let mut waiters = std::mem::take(&mut self.waiters);
-        waiters.retain(|waiter| {
+        let waiters = std::mem::take(&mut self.waiters);
+        let (due, waiting): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| {
             self.want(waiter.range.start, waiter.range.end);
-            let waits = self.outcome(&waiter.range).is_none();
-            if !waits {
-                due.push(waiter.waker.clone());
-            }
-            waits
+            self.outcome(&waiter.range).is_some()
         });
-        self.wished = !waiters.is_empty();
-        self.waiters = waiters;
-        due
+        self.wished = !waiting.is_empty();
+        self.waiters = waiting;
+        due.into_iter().map(|waiter| waiter.waker).collect()
+    }
+
+    /// How far from `at` on nothing is in the way of writing: no writer, nothing written, no
+    /// settled end.
+    pub(super) fn free_until(&self, at: u64, limit: u64) -> u64 {
+        let end = limit.min(self.total.unwrap_or(limit));
+        let range = at..end.max(at);
+        let held = self.held_within(&range).map_or(range.end, |held| held.start.max(at));
+        let written = self.written_within(&range).map_or(range.end, |run| run.start.max(at));
+        held.min(written)
     }
 }

@@ -38,7 +38,8 @@ impl Future for WaitFor {
         if end > limit_bytes {
             return Poll::Ready(Err(BufferError::BeyondLimit { end, limit_bytes }));
         }
-        let outcome = this.shared.look(|state| state.wait(&mut this.id, &this.range, cx.waker()));
+        let mut waker = Some(cx.waker().clone());
+        let outcome = this.shared.look(|state| state.wait(&mut this.id, &this.range, &mut waker));
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
@@ -46,7 +47,7 @@ impl Future for WaitFor {
 impl Drop for WaitFor {
     fn drop(&mut self) {
         if self.id.is_some() {
-            self.shared.look(|state| state.forget(&mut self.id));
+            drop(self.shared.look(|state| state.forget(&mut self.id)));
         }
     }
 }

@@ -401,3 +401,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_write_that_does_not_fit_writes_what_does() {
+    each_backing(|backing| {
+        let mut buffer = limited(backing, 10);
+        let mut cursor = buffer.cursor();
+        assert_eq!(cursor.write(&[7; 16]).unwrap(), 10);
+        let full = cursor.write(&[7; 16]).unwrap_err();
+        assert!(matches!(refused(&full), BufferError::BeyondLimit { limit_bytes: 10, .. }));
+
+        // Before a range that somebody else holds, too.
+        let mut buffer = limited(backing, 10);
+        let held = buffer.shard(4..6).unwrap();
+        let mut cursor = buffer.cursor();
+        assert_eq!(cursor.write(&[7; 8]).unwrap(), 4);
+        let busy = cursor.write(&[7; 8]).unwrap_err();
+        assert!(matches!(refused(&busy), BufferError::Reserved { held, .. } if *held == (4..6)));
+        drop(held);
+    });
+}

@@ -143,3 +143,16 @@ fn after_a_failure_nothing_begins_and_the_first_failure_stays() {
         }
     });
 }
+
+#[test]
+fn what_was_written_is_not_given_out_once_filling_has_failed() {
+    each_backing(|backing| {
+        let buffer = buffer(backing);
+        fill(&buffer, 0..100);
+        buffer.fail(std::io::Error::other("it is damaged"));
+        let outcomes = [buffer.slice(0..10).map(|_| 10), buffer.read_at(0, &mut [0; 10])];
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(BufferError::Failed { .. })), "{outcome:?}");
+        }
+    });
+}

@@ -274,3 +274,40 @@ fn what_the_system_has_no_memory_for_is_not_charged() {
     assert!(matches!(error, BufferError::OutOfMemory { .. }), "{error}");
     assert_eq!((budget.held_bytes(), committed(&buffer)), (0, 0));
 }
+
+#[test]
+fn a_wish_beyond_the_whole_budget_disturbs_nobody() {
+    each_backing(|backing| {
+        let budget = budget(4 * MIB);
+        let buffer = charged(backing, &budget, None);
+        let error = buffer.shard(0..64 * MIB).unwrap_err();
+        assert!(matches!(error, BufferError::OverBudget { .. }), "{error}");
+        assert_eq!((budget.held_bytes(), budget.held_bytes_peak()), (0, 0));
+    });
+}
+
+/// Only there are bytes ever copied to be joined.
+#[test]
+fn a_copy_that_joins_segments_is_paid_for() {
+    let budget = budget(16 * MIB);
+    let buffer = charged(Backing::Segments, &budget, Some(64 * KIB));
+    fill(&buffer, 0..4 * MIB);
+    let before = budget.held_bytes();
+    let blob = buffer.freeze(4 * MIB).unwrap();
+    assert_eq!(budget.held_bytes(), before + 4 * MIB);
+    assert_eq!(blob, pattern(0..4 * MIB));
+    drop(blob);
+    assert_eq!(budget.held_bytes(), before);
+}
+
+#[test]
+fn a_hint_of_many_tebibytes_costs_nothing() {
+    each_backing(|backing| {
+        let (len_hint, limit_bytes) = (Some(1 << 44), 1 << 44);
+        let options = ShardBufferOptions { len_hint, limit_bytes, backing, ..Default::default() };
+        let buffer = ShardBuffer::new(options).unwrap();
+        fill(&buffer, 0..1000);
+        assert_eq!(read(&buffer, 0..1000), pattern(0..1000));
+        assert!(committed(&buffer) <= HUGE_BYTES);
+    });
+}

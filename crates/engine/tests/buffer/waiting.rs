@@ -1,8 +1,10 @@
 //! Waiting for a range: woken once, not before it is over, and nobody who still has to wait.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate::buffer::{BufferError, WaitFor};
 
@@ -272,5 +274,40 @@ fn a_wait_that_was_given_up_costs_its_writer_nothing() {
             drop(writing.join().unwrap());
         });
         assert_eq!(buffer.stats().lock_waits, 0);
+    });
+}
+
+/// A waker that holds a wait of its own, which ends when the waker is dropped.
+struct Nested {
+    _wait: Mutex<WaitFor>,
+}
+
+impl Wake for Nested {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_may_do_anything_when_it_is_dropped() {
+    each_backing(|backing| {
+        let buffer = buffer(backing);
+        let nested = || {
+            let (wait, _) = waiting(buffer.wait_for(0..10));
+            Waker::from(Arc::new(Nested { _wait: wait.into() }))
+        };
+        let mut wait = buffer.wait_for(0..20);
+        let mut enter = |waker: &Waker| {
+            let polled = Pin::new(&mut wait).poll(&mut Context::from_waker(waker));
+            assert!(polled.is_pending());
+        };
+        // The second takes the first one's place, and the third goes when the wait is over.
+        enter(&nested());
+        enter(&nested());
+        enter(&nested());
+        fill(&buffer, 0..20);
+        assert!(poll(&mut wait, &Wakes::new()).is_ready());
+        // And one that goes with its wait.
+        let mut wait = buffer.wait_for(20..30);
+        assert!(Pin::new(&mut wait).poll(&mut Context::from_waker(&nested())).is_pending());
+        drop(wait);
     });
 }

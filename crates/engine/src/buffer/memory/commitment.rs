@@ -132,11 +132,13 @@ impl Commitment {
         if lacking == 0 {
             return Ok(());
         }
-        // A wish beyond the whole budget is granted in part only, which is not enough here.
-        let permit = budget.try_bytes(lacking).filter(|permit| permit.bytes() >= lacking);
-        let permit = permit.ok_or(BufferError::OverBudget { wanted_bytes: lacking })?;
-        add(&mut ledger.permits, permit);
+        add(&mut ledger.permits, take(budget, lacking)?);
         Ok(())
+    }
+
+    pub(super) fn pay_for_copy(&self, len: u64) -> Result<Option<BytesPermit>, BufferError> {
+        let detached = lock(&self.ledger).detached;
+        self.budget.as_ref().filter(|_| !detached).map(|budget| take(budget, len)).transpose()
     }
 
     pub(super) fn uncommit(
@@ -193,6 +195,12 @@ impl Commitment {
 pub(crate) fn committed_bytes(len: u64) -> u64 {
     let granule = if len < HUGE_FROM_BYTES { GRANULE_BYTES } else { HUGE_FROM_BYTES };
     len.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
+}
+
+/// All of `bytes`, or nothing: a wish beyond the whole budget would be granted in part.
+fn take(budget: &Budget, bytes: u64) -> Result<BytesPermit, BufferError> {
+    let permit = (bytes <= budget.limits().bytes).then(|| budget.try_bytes(bytes)).flatten();
+    permit.ok_or(BufferError::OverBudget { wanted_bytes: bytes })
 }
 
 fn paid(permits: &[BytesPermit]) -> u64 {

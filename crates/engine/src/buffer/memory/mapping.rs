@@ -57,6 +57,11 @@ impl Mapping {
         #[expect(unsafe_code, reason = "pointer arithmetic")]
         let base = unsafe { mapped.add(skip) };
         let mapping = Self { mapped, mapped_len, base, len };
+        if wanted_huge.start > 0 {
+            // Where the system uses them unasked, the first touch would commit more than is
+            // counted.
+            mapping.advise(0, wanted_huge.start.min(len as u64), Advice::LinuxNoHugepage);
+        }
         let end = wanted_huge.end.min(len as u64);
         if wanted_huge.start < end {
             mapping.advise(wanted_huge.start, end, Advice::LinuxHugepage);

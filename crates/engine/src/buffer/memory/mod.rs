@@ -35,6 +35,7 @@ use std::ops::Range;
 
 use super::error::BufferError;
 use super::options::{Backing, ShardBufferOptions};
+use crate::budget::BytesPermit;
 use commitment::Commitment;
 
 /// The bytes of one buffer.
@@ -96,6 +97,11 @@ impl Memory {
     /// any byte of a range is reserved or published.
     pub(super) fn uncommit(&self, range: &Range<u64>, in_use: impl Fn(Range<u64>) -> bool) {
         self.commitment.uncommit(range, &self.bytes, in_use);
+    }
+
+    /// Pays for a copy of `len` bytes, where there is a budget.
+    pub(super) fn pay_for_copy(&self, len: u64) -> Result<Option<BytesPermit>, BufferError> {
+        self.commitment.pay_for_copy(len)
     }
 
     /// Lets go of the budget: the bytes are somebody else's to account for from now on.

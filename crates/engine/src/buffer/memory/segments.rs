@@ -12,6 +12,10 @@ use std::sync::OnceLock;
 /// The least length of the first segment.
 const FIRST_BYTES_MIN: u64 = 64 << 10;
 
+/// A hint is believed up to here: where memory is taken when it is allocated and not when it is
+/// touched, a wrong one must not cost more.
+const FIRST_BYTES_MAX: u64 = 1 << 30;
+
 /// The first segment and its doublings to 2^64: no more can be needed.
 const SEGMENTS_MAX: usize = 64;
 
@@ -33,8 +37,8 @@ impl Segments {
     pub(crate) fn new(len_hint: u64, limit_bytes: u64) -> Self {
         // In whole granules, so that no granule lies in two segments: what is counted as committed
         // is then allocated.
-        let first_bytes = len_hint.checked_next_multiple_of(FIRST_BYTES_MIN).unwrap_or(len_hint);
-        let first_bytes = first_bytes.max(FIRST_BYTES_MIN).min(limit_bytes.max(1));
+        let believed = len_hint.clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX);
+        let first_bytes = believed.next_multiple_of(FIRST_BYTES_MIN).min(limit_bytes.max(1));
         let table = std::iter::repeat_with(OnceLock::new).take(SEGMENTS_MAX).collect();
         Self { first_bytes, limit_bytes, table }
     }

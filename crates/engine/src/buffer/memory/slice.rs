@@ -51,6 +51,15 @@ impl Slice {
         done
     }
 
+    /// Appends all of it to `target`.
+    pub(crate) fn append_to(mut self, target: &mut Vec<u8>) {
+        while !self.first().is_empty() {
+            let run = self.first();
+            target.extend_from_slice(run);
+            self.range.start += run.len() as u64;
+        }
+    }
+
     /// The first run of it as `Bytes` over the same memory: all of it, where the memory is in one
     /// piece.
     pub(crate) fn into_bytes(self) -> bytes::Bytes {
@@ -78,6 +87,10 @@ impl Slice {
         let count = bytes.len().min(target.len());
         target[..count].copy_from_slice(&bytes[..count]);
         count
+    }
+
+    pub(crate) fn append_to(self, target: &mut Vec<u8>) {
+        target.extend(self.memory.read(self.range.start, self.range.end));
     }
 
     pub(crate) fn into_bytes(self) -> bytes::Bytes {
