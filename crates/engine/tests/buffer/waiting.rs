@@ -291,7 +291,7 @@ fn a_waker_may_do_anything_when_it_is_dropped() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let nested = || {
-            let (wait, _) = waiting(buffer.wait_for(0..10));
+            let (wait, _) = waiting(buffer.wait_for(30..40));
             Waker::from(Arc::new(Nested { _wait: wait.into() }))
         };
         let mut wait = buffer.wait_for(0..20);
