@@ -179,7 +179,8 @@ impl ReadChannel {
                     self.source = Source::Asked(Box::new(request));
                 }
                 Source::Sizing(sizing) => {
-                    let info = ready!(sizing.as_mut().poll(cx)).map_err(|error| self.gone(error))?;
+                    let info =
+                        ready!(sizing.as_mut().poll(cx)).map_err(|error| self.gone(error))?;
                     self.close();
                     self.agrees(&info)?;
                     self.adopt(info);
