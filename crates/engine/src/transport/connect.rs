@@ -1,78 +1,87 @@
-//! How connections are made: TCP settings, and whom TLS trusts.
+//! How connections are made: TCP settings, and TLS on top where the address asks for it.
 
+use std::error::Error as StdError;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use http::Uri;
+use http::uri::Scheme;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tower_service::Service;
 
 use super::TransportOptions;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use super::prompt::Prompt;
+use super::trust::Trust;
+use crate::error::Result;
 
 /// A dead peer is noticed after this long without traffic, below the idle limits of common NATs.
 const KEEPALIVE_SECONDS: u64 = 60;
 
-pub(super) fn connector(options: &TransportOptions) -> Result<HttpsConnector<TcpConnector>> {
-    let mut tcp = TcpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(Duration::from_secs(KEEPALIVE_SECONDS)));
-    tcp.set_connect_timeout(Some(Duration::from_millis(options.connect_ms_max)));
-    tcp.set_recv_buffer_size(options.receive_buffer_bytes);
+type BoxError = Box<dyn StdError + Send + Sync>;
+type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
+type Stream = Prompt<<HttpConnector as Service<Uri>>::Response>;
 
-    Ok(hyper_rustls::HttpsConnectorBuilder::new()
-        .with_tls_config(tls_config(options)?)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp))
+/// Makes connections of both schemes; clones share what TLS trusts.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    tcp: Tcp,
+    trust: Arc<Trust>,
 }
 
-fn tls_config(options: &TransportOptions) -> Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| {
-            Error::new(ErrorKind::Unsupported, Operation::Connect, "TLS", "no usable protocol")
-                .caused_by(error)
-        })?
-        .with_root_certificates(roots(options)?)
-        .with_no_client_auth();
-    Ok(config)
-}
-
-/// The system's authorities (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured) and those given.
-fn roots(options: &TransportOptions) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    // A machine without certificates can still speak http://, so what is missing here shows up
-    // as an untrusted certificate when an https:// remote is asked.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    for path in &options.ca_certs {
-        let refuse = |message: &str| {
-            Error::new(
-                ErrorKind::Invalid,
-                Operation::Connect,
-                path.display().to_string(),
-                message.to_owned(),
-            )
-            .with_hint("give a PEM file that holds at least one certificate")
-        };
-        let mut count = 0;
-        for cert in CertificateDer::pem_file_iter(path)
-            .map_err(|error| refuse("the certificate file cannot be read").caused_by(error))?
-        {
-            let cert =
-                cert.map_err(|error| refuse("the file is not valid PEM").caused_by(error))?;
-            roots.add(cert).map_err(|error| {
-                refuse("the certificate cannot be an authority").caused_by(error)
-            })?;
-            count += 1;
-        }
-        if count == 0 {
-            return Err(refuse("the file holds no certificate"));
-        }
+impl Connector {
+    pub(super) fn new(options: &TransportOptions) -> Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(Duration::from_secs(KEEPALIVE_SECONDS)));
+        tcp.set_connect_timeout(Some(Duration::from_millis(options.connect_ms_max)));
+        tcp.set_recv_buffer_size(options.receive_buffer_bytes);
+        Ok(Self { tcp: Tcp(tcp), trust: Arc::new(Trust::new(&options.ca_certs)?) })
     }
-    Ok(roots)
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<Stream>;
+    type Error = BoxError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx)
+    }
+
+    fn call(&mut self, address: Uri) -> Self::Future {
+        if address.scheme() == Some(&Scheme::HTTP) {
+            let connecting = self.tcp.call(address);
+            return Box::pin(async move { connecting.await.map(MaybeHttpsStream::Http) });
+        }
+        let (tcp, trust) = (self.tcp.clone(), Arc::clone(&self.trust));
+        Box::pin(async move {
+            let mut tls = HttpsConnector::from((tcp, trust.config().await?));
+            poll_fn(|cx| tls.poll_ready(cx)).await?;
+            tls.call(address).await
+        })
+    }
+}
+
+/// Makes TCP connections whose answers begin promptly.
+#[derive(Clone, Debug)]
+struct Tcp(HttpConnector);
+
+impl Service<Uri> for Tcp {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, address: Uri) -> Self::Future {
+        let connecting = self.0.call(address);
+        Box::pin(async move { Ok(Prompt::new(connecting.await?)) })
+    }
 }

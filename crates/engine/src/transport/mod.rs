@@ -7,7 +7,7 @@
 //!
 //! Why large reads: hyper starts at 8 KiB and doubles up to a limit; each read becomes one
 //! [`bytes::Bytes`] that travels to the sink without another copy, so that its size decides how
-//! often everything downstream runs.
+//! often everything downstream runs. Only the first read of an answer is short; see `prompt`.
 //!
 //! The socket's receive buffer is left to the kernel by default: setting it switches Linux's
 //! autotuning off and is capped by `rmem_max` (some 200 KiB), which loses on long links.
@@ -19,6 +19,8 @@ mod added;
 mod connect;
 mod failure;
 mod probe;
+mod prompt;
+mod trust;
 
 pub(crate) use added::Added;
 #[cfg(feature = "http")]
@@ -32,9 +34,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -43,6 +43,7 @@ use object_store::client::{
 };
 
 use crate::error::Result;
+use connect::Connector;
 
 /// What the caller chooses of a [`Transport`].
 #[derive(Clone, Debug)]
@@ -79,13 +80,14 @@ const IDLE_CONNECTIONS_MAX: usize = 64;
 /// A pooled HTTP/1.1 client; clones share the pool.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    client: Client<HttpsConnector<TcpConnector>, HttpRequestBody>,
+    client: Client<Connector, HttpRequestBody>,
 }
 
 impl Transport {
-    /// A client with these options; reads the system's certificates.
+    /// A client with these options. Reads the certificates that they name; the system's are read
+    /// when the first TLS connection is made.
     pub fn new(options: &TransportOptions) -> Result<Self> {
-        let connector = connect::connector(options)?;
+        let connector = Connector::new(options)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))

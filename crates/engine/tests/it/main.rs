@@ -15,5 +15,6 @@ mod read;
 mod read_model;
 mod resume;
 mod targets;
+mod transport;
 mod trial;
 mod verify;

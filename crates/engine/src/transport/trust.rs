@@ -1,0 +1,169 @@
+//! Whom TLS trusts: the system's authorities and those that the caller names.
+//!
+//! The system's store is a few hundred kilobytes of PEM that take some milliseconds to parse; most
+//! processes that only speak `http://`, or end soon, need none of it. It is read when the first
+//! `https://` connection is made, on a thread that may block. What the caller names is read at
+//! once, so that a wrong path is an error of the option and not of some later connection.
+//!
+//! Invariant: connections that come while the store is being read wait for that reading; if the
+//! one that began it is cancelled, another begins it again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use tokio::sync::OnceCell;
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// How the system's certificates are read; another way in tests.
+type ReadSystem = fn() -> Vec<CertificateDer<'static>>;
+
+/// See the module docs.
+#[derive(Debug)]
+pub(super) struct Trust {
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    given: RootCertStore,
+    read_system: ReadSystem,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Trust {
+    /// Trusts the system's authorities (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured) and those
+    /// in these PEM files.
+    pub(super) fn new(ca_certs: &[PathBuf]) -> Result<Self> {
+        Self::with_system(ca_certs, read_system)
+    }
+
+    fn with_system(ca_certs: &[PathBuf], read_system: ReadSystem) -> Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| {
+                Error::new(ErrorKind::Unsupported, Operation::Connect, "TLS", "no usable protocol")
+                    .caused_by(error)
+            })?;
+        let mut given = RootCertStore::empty();
+        for path in ca_certs {
+            add_file(&mut given, path)?;
+        }
+        Ok(Self { builder, given, read_system, config: OnceCell::new() })
+    }
+
+    /// The settings of every TLS session, which share what makes a later one cheaper.
+    ///
+    /// Fails only where the runtime is being shut down.
+    pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, JoinError> {
+        // CANCEL: the cell stays empty, and the next one to ask reads again.
+        self.config.get_or_try_init(|| self.load()).await.cloned()
+    }
+
+    async fn load(&self) -> Result<Arc<ClientConfig>, JoinError> {
+        let (builder, mut roots) = (self.builder.clone(), self.given.clone());
+        let read_system = self.read_system;
+        spawn_blocking(move || {
+            roots.add_parsable_certificates(read_system());
+            Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+        })
+        .await
+    }
+}
+
+/// A store that is missing or damaged leaves authorities out, which shows up as a certificate that
+/// is not trusted.
+fn read_system() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<()> {
+    let refuse = |message: &str| {
+        let target = path.display().to_string();
+        Error::new(ErrorKind::Invalid, Operation::Connect, target, message.to_owned())
+            .with_hint("give a PEM file that holds at least one certificate")
+    };
+    let certs = CertificateDer::pem_file_iter(path)
+        .map_err(|error| refuse("the certificate file cannot be read").caused_by(error))?;
+    let mut count = 0;
+    for cert in certs {
+        let cert = cert.map_err(|error| refuse("the file is not valid PEM").caused_by(error))?;
+        roots
+            .add(cert)
+            .map_err(|error| refuse("the certificate cannot be an authority").caused_by(error))?;
+        count += 1;
+    }
+    if count == 0 {
+        return Err(refuse("the file holds no certificate"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, PoisonError};
+
+    use futures_util::future::{FutureExt as _, join_all};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_that_come_together_read_once_and_share_what_they_get() {
+        static READINGS: AtomicUsize = AtomicUsize::new(0);
+        let read = || {
+            READINGS.fetch_add(1, Ordering::Relaxed);
+            Vec::new()
+        };
+        let trust = Trust::with_system(&[], read).unwrap();
+        assert_eq!(READINGS.load(Ordering::Relaxed), 0, "not before it is needed");
+        let configs = join_all((0..32).map(|_| trust.config())).await;
+        assert_eq!(READINGS.load(Ordering::Relaxed), 1);
+        let first = configs[0].as_ref().unwrap();
+        assert!(configs.iter().all(|config| Arc::ptr_eq(config.as_ref().unwrap(), first)));
+        assert!(Arc::ptr_eq(&trust.config().await.unwrap(), first));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_cancelled_leaves_the_reading_to_the_next() {
+        static GATE: Mutex<()> = Mutex::new(());
+        static READINGS: AtomicUsize = AtomicUsize::new(0);
+        let read = || {
+            drop(GATE.lock().unwrap_or_else(PoisonError::into_inner));
+            READINGS.fetch_add(1, Ordering::Relaxed);
+            Vec::new()
+        };
+        let trust = Trust::with_system(&[], read).unwrap();
+        let mut second = Box::pin(trust.config());
+        {
+            let _closed = GATE.lock().unwrap();
+            let mut first = Box::pin(trust.config());
+            assert!((&mut first).now_or_never().is_none(), "it began the reading");
+            assert!((&mut second).now_or_never().is_none(), "it waits for the first");
+        }
+        second.await.unwrap();
+        assert!((1..=2).contains(&READINGS.load(Ordering::Relaxed)));
+    }
+
+    #[test]
+    fn what_the_caller_names_is_read_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |name: &str, text: Option<&str>| {
+            let path = folder.path().join(name);
+            if let Some(text) = text {
+                std::fs::write(&path, text).unwrap();
+            }
+            let error = Trust::with_system(&[path], Vec::new).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(name), "{error}");
+            error.to_string()
+        };
+        assert!(refused("missing.pem", None).contains("cannot be read"));
+        assert!(refused("empty.pem", Some("none")).contains("holds no certificate"));
+        let half = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
+        assert!(refused("half.pem", Some(half)).contains("not valid PEM"));
+        let other = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(refused("other.pem", Some(other)).contains("cannot be an authority"));
+    }
+}

@@ -1,0 +1,126 @@
+//! Connections: small and large bodies one after the other on one of them, plain and encrypted,
+//! and whom TLS trusts.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tidegate::ErrorKind;
+use tidegate::core::range::ByteRange;
+use tidegate::core::retry::RetryPolicy;
+use tidegate::read::{ReadChannel, ReadOptions};
+use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate_testkit::{Blob, Server, ServerOptions, Tls, pseudo_random};
+
+/// Lengths that are less than a first read, around it, around a full one, and bulk.
+const LENGTHS: [usize; 9] =
+    [1, 100, 16_000, 16 << 10, 17_000, 256 << 10, (256 << 10) + 1, 3 << 20, 5];
+
+async fn server(tls: Option<Tls>) -> Server {
+    let server = Server::start(ServerOptions { tls, ..ServerOptions::default() }).await.unwrap();
+    for len in LENGTHS {
+        server.put(&path(len), Blob::new(bytes(len)));
+    }
+    server
+}
+
+fn path(len: usize) -> String {
+    format!("/f/{len}")
+}
+
+fn bytes(len: usize) -> Bytes {
+    pseudo_random(len, 3)
+}
+
+/// Remotes that trust `server`'s authority, if it has one; the folder holds its file.
+fn trusting(server: &Server) -> (Remotes, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let files = server.ca_pem().map(|text| {
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, text).unwrap();
+        file
+    });
+    (remotes(files.into_iter().collect()), folder)
+}
+
+fn remotes(ca_certs: Vec<PathBuf>) -> Remotes {
+    Remotes::new(RemoteOptions { ca_certs, anonymous: true, ..RemoteOptions::default() })
+}
+
+async fn read(remotes: &Remotes, server: &Server, len: usize) -> tidegate::Result<Vec<u8>> {
+    let location = remotes.locate(&server.url(&path(len)))?;
+    let retry = RetryPolicy { attempts_max: 1, ..RetryPolicy::default() };
+    let options = ReadOptions { range: ByteRange::All, retry, ..ReadOptions::default() };
+    let mut channel = ReadChannel::open(location, options);
+    let mut taken = Vec::new();
+    while let Some(frame) = channel.next().await? {
+        taken.extend_from_slice(&frame);
+    }
+    Ok(taken)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_any_length_follow_each_other_on_a_connection() {
+    for tls in [None, Some(Tls::Trusted)] {
+        let server = server(tls).await;
+        let (remotes, _folder) = trusting(&server);
+        for len in LENGTHS.into_iter().chain(LENGTHS.into_iter().rev()) {
+            let taken = read(&remotes, &server, len).await.unwrap();
+            assert!(taken == bytes(len), "{len} bytes, {tls:?}");
+        }
+        // A connection that is not given back in time for the next request is not waited for.
+        let (made, asked) = (server.connections_accepted(), server.requests());
+        assert!(made < asked as u64, "{made} connections for {asked} requests, {tls:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_connections_that_are_made_together_all_succeed() {
+    let server = server(Some(Tls::Trusted)).await;
+    let (remotes, _folder) = trusting(&server);
+    let lens = LENGTHS.into_iter().chain(LENGTHS);
+    let all = join_all(lens.map(|len| {
+        let (remotes, server) = (&remotes, &server);
+        async move { (len, read(remotes, server, len).await) }
+    }));
+    for (len, taken) in all.await {
+        assert!(taken.unwrap() == bytes(len), "{len} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_connection_that_is_given_up_harms_no_other() {
+    let server = server(Some(Tls::Trusted)).await;
+    let (remotes, _folder) = trusting(&server);
+    for _ in 0..8 {
+        let mut given_up = Box::pin(read(&remotes, &server, 100));
+        // Far enough to have begun, whether or not it waits for the certificates by now.
+        let _ = futures_util::poll!(given_up.as_mut());
+    }
+    assert!(read(&remotes, &server, 100).await.unwrap() == bytes(100));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_trusted_is_refused_and_told_so() {
+    for tls in [Tls::Untrusted, Tls::OtherName, Tls::Expired] {
+        let server = server(Some(tls)).await;
+        let (remotes, _folder) = trusting(&server);
+        let error = read(&remotes, &server, 100).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transport, "{tls:?}: {error}");
+        assert!(error.to_string().contains("certificate is not trusted"), "{tls:?}: {error}");
+    }
+    let server = server(Some(Tls::Trusted)).await;
+    let error = read(&remotes(Vec::new()), &server, 100).await.unwrap_err();
+    assert!(error.to_string().contains("certificate is not trusted"), "{error}");
+    assert_eq!(server.requests(), 0, "nothing was asked of a stranger");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_file_that_is_missing_is_an_error_before_anything_is_asked() {
+    // Even where no connection would need it.
+    let server = server(None).await;
+    let error = read(&remotes(vec!["no/such/ca.pem".into()]), &server, 100).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("no/such/ca.pem"), "{error}");
+    assert_eq!(server.connections_accepted(), 0);
+}
