@@ -8,6 +8,14 @@
 //! takes at most [`FIRST_BYTES_MAX`]; those after it take what they are asked for, so that bulk is
 //! read as ever.
 //!
+//! It also opens the receive window earlier. Where that stays small while an answer arrives, a
+//! sender with Nagle's algorithm on (nginx is one at the end of an answer) may hold the last part
+//! back until a delayed acknowledgement comes, some 40 ms later; on loopback, with its segments of
+//! 64 KiB, that met up to every process in its third or fourth answer, and now meets one in a
+//! hundred. `TCP_QUICKACK` for each answer was measured and is left off: it changed little more,
+//! and acknowledging before the first bytes are handed on has this side's processor do the
+//! sender's work first.
+//!
 //! Invariants: bytes and errors are those of the stream beneath, in its order; a read of it gives
 //! nothing only where the one beneath did.
 
