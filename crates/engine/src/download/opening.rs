@@ -7,20 +7,15 @@ use std::sync::Arc;
 use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
-use tidegate_core::retry::RetryPolicy;
 
 use super::DownloadOptions;
 use super::target::{Prepared, blocking};
 use super::window::SHARE;
-use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{self, RangeOptions, RangeStream};
+use crate::read::{Lookup, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Journal};
-
-/// A stat is asked this often at most: the transfer waits for it, or can do without it.
-const STAT_ATTEMPTS_MAX: u32 = 4;
 
 /// What is known once the first answer is there.
 pub(super) struct Opening {
@@ -73,7 +68,7 @@ async fn begin(
 ) -> Result<Opening> {
     let wanted = options.range.clone().unwrap_or(ByteRange::All);
     if wanted.is_empty() {
-        let info = stat(location, options, None).await?;
+        let info = lookup(location, options).stat().await?;
         return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
     }
     let mut channel = channel(location, first(&wanted, options), (None, None), options);
@@ -206,7 +201,7 @@ async fn resume(
             let (info, lookup) = facts(&mut channel, location, options).await?;
             (Some(channel), info, lookup)
         }
-        None => (None, stat(location, options, None).await?, None),
+        None => (None, lookup(location, options).stat().await?, None),
     };
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     if info.version.as_ref() != Some(&identity.version)
@@ -292,54 +287,15 @@ async fn facts(
     if location.remote.open_gives_checksums() || options.range.is_some() {
         return Ok((channel.info().await?.clone(), None));
     }
-    let (info, stat) = if let Some((ours, theirs)) = options.budget.request_pair().await {
-        channel.lend(ours);
-        let (answer, stat) = tokio::join!(channel.info(), stat(location, options, Some(theirs)));
-        (answer?.clone(), stat)
-    } else {
-        let stat = stat(location, options, None).await;
-        (channel.info().await?.clone(), stat)
-    };
-    let mut info = info;
-    let same = |stat: &BlobInfo| stat.version == info.version && stat.len_bytes == info.len_bytes;
-    let stat = match stat {
-        // Which of the two came first is not known: the answer may be of the newer version.
-        Ok(other) if !same(&other) => {
-            channel.suspend();
-            let stat = self::stat(location, options, None).await?;
-            if !same(&stat) {
-                return Err(Error::new(
-                    ErrorKind::Changed,
-                    Operation::Read,
-                    location.display(),
-                    "it changed while its checksums were looked up",
-                ));
-            }
-            Ok(stat)
-        }
-        stat => stat,
-    };
-    match stat {
-        Ok(stat) => {
-            info.checksums = stat.checksums;
-            Ok((info, None))
-        }
-        Err(error) => Ok((info, Some(format!("its checksums could not be looked up: {error}")))),
-    }
+    lookup(location, options).facts(channel).await
 }
 
-/// Facts about the blob, beside or in place of a first answer. `permit` is one that the caller
-/// holds already: whoever waited for another beside an open body could wait for ever.
-async fn stat(
-    location: &Location,
-    options: &DownloadOptions,
-    permit: Option<RequestPermit>,
-) -> Result<BlobInfo> {
-    let attempts_max = options.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
-    let policy = RetryPolicy { attempts_max, ..options.retry.clone() };
-    let stats = options.progress.stats();
-    let Some(_permit) = permit else {
-        return read::stat(location, &policy, &options.budget, stats).await;
-    };
-    read::stat::ask(location, None, &policy, stats).await
+fn lookup(location: &Location, options: &DownloadOptions) -> Lookup {
+    Lookup {
+        location: Arc::new(location.clone()),
+        version: None,
+        retry: options.retry.clone(),
+        budget: options.budget.clone(),
+        stats: Arc::clone(options.progress.stats()),
+    }
 }

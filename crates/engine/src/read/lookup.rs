@@ -16,13 +16,13 @@ const STAT_ATTEMPTS_MAX: u32 = 4;
 
 /// What is needed to ask.
 #[derive(Clone)]
-pub(super) struct Lookup {
-    pub(super) location: Arc<Location>,
+pub(crate) struct Lookup {
+    pub(crate) location: Arc<Location>,
     /// The version that is read, where it is known.
-    pub(super) version: Option<Version>,
-    pub(super) retry: RetryPolicy,
-    pub(super) budget: Budget,
-    pub(super) stats: Arc<ReadStats>,
+    pub(crate) version: Option<Version>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) budget: Budget,
+    pub(crate) stats: Arc<ReadStats>,
 }
 
 /// The stream with its first answer, and that answer's facts; or why there are no checksums.
@@ -38,7 +38,12 @@ impl Lookup {
         })
     }
 
-    async fn facts(&self, stream: &mut RangeStream) -> Result<(BlobInfo, Option<String>)> {
+    /// The facts of the first answer, with the checksums that a stat beside it tells; or why there
+    /// are none.
+    pub(crate) async fn facts(
+        &self,
+        stream: &mut RangeStream,
+    ) -> Result<(BlobInfo, Option<String>)> {
         // Both permits at once: whoever waited for one beside an open body could wait for ever.
         let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
             stream.lend(ours);
@@ -97,7 +102,7 @@ impl Lookup {
     }
 
     /// Facts about the blob alone.
-    async fn stat(&self) -> Result<BlobInfo> {
+    pub(crate) async fn stat(&self) -> Result<BlobInfo> {
         let permit = self.budget.request().await;
         self.ask(permit).await
     }

@@ -33,6 +33,7 @@ mod verify;
 
 pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
+pub(crate) use lookup::Lookup;
 pub use options::ReadOptions;
 pub(crate) use range_stream::{RangeOptions, RangeStream};
 pub use stat::stat;
