@@ -274,3 +274,25 @@ async fn plan(bed: &Bed, seed: u64) {
         assert_eq!(channel.position(), Some(position), "{label}");
     }
 }
+
+/// The limit lies inside a frame, and is raised before the end was delivered: what the limit cut
+/// off must not be passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_inside_a_frame_can_be_raised_before_the_end() {
+    const AT: u64 = 20_500;
+    for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
+        let bed = Bed::new(ServerOptions::of(flavour), 600_000).await;
+        let mut channel = ReadChannel::open(bed.location(), options());
+        channel.info().await.unwrap();
+        channel.limit(AT);
+        let mut content = Vec::new();
+        while (content.len() as u64) < AT {
+            content.extend_from_slice(&channel.next().await.unwrap().unwrap());
+        }
+        channel.limit(u64::MAX);
+        while let Some(bytes) = channel.next().await.unwrap() {
+            content.extend_from_slice(&bytes);
+        }
+        assert!(content == bed.bytes, "{flavour:?}");
+    }
+}
