@@ -41,6 +41,7 @@
 //! ```
 
 pub mod checksum;
+pub mod chunking;
 pub mod digest;
 mod excerpt;
 pub mod extents;

@@ -20,6 +20,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`download`] | many shards of one blob into one target |
+//! | [`chunked`] | one blob as chunks, of which only those travel that the other side lacks |
 //! | [`read`] | one blob as a stream, through as many requests as it takes |
 //! | [`buffer`] | a blob in memory that many writers fill at once |
 //! | [`remote`] | places that hold blobs, behind features: `http`, `gcs`, `s3`, `azure`; local files always |
@@ -29,6 +30,7 @@
 
 pub mod budget;
 pub mod buffer;
+pub mod chunked;
 pub mod download;
 pub mod error;
 pub mod read;
