@@ -1,13 +1,16 @@
-//! What memory can do: the same calls as a plain copy into maps of the process's own, without a
+//! What memory can do: the same calls as a plain copy into one map of the process's own, without a
 //! buffer, offsets, extents or checks.
 //!
-//! Each thread has a map with its share of the blob, so that nothing is shared but the kernel.
-//! Fresh maps are made and given back within the operation, as a fresh buffer is.
+//! Each thread fills a share of its own that begins and ends at a huge page. As with a buffer, the
+//! map is one, made and given back by the calling thread within the operation where it is fresh:
+//! maps that each thread makes and gives back for itself find their pages in the caches of its own
+//! processor, which memory that is handed on never does.
 
 use std::mem;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memmap2::{Advice, MmapMut};
+use memmap2::{Advice, MmapMut, MmapRaw};
 
 use crate::case::{Case, Memory};
 use crate::crew::{Crew, Job};
@@ -15,65 +18,80 @@ use crate::crew::{Crew, Job};
 /// A huge page of x86-64, and of arm64 with 4 KiB pages. Shares begin and end at one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Maps that stay between operations, where the case is about touched memory.
+/// The map stays between operations where the case is about touched memory.
 pub(crate) struct Ceiling {
     case: Case,
     source: Arc<[u8]>,
-    kept: Arc<Mutex<Vec<MmapMut>>>,
+    kept: Mutex<Option<Arc<MmapRaw>>>,
 }
 
 impl Ceiling {
     pub(crate) fn new(case: Case, source: Arc<[u8]>) -> Self {
-        Self { case, source, kept: Arc::default() }
+        Self { case, source, kept: Mutex::default() }
     }
 
     /// One operation.
     pub(crate) fn run(&self, crew: &Crew) -> Result<(), String> {
         let kept = mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut kept = kept.into_iter();
-        let mut jobs: Vec<Job> = Vec::new();
-        for share in self.shares() {
-            let target = match kept.next() {
-                Some(map) => map,
-                None => self.map(share)?,
-            };
-            jobs.push(self.job(target, share));
+        let map = match kept {
+            Some(map) => map,
+            None => Arc::new(self.map()?),
+        };
+        let jobs = self.shares().map(|share| self.job(Arc::clone(&map), share)).collect();
+        crew.run(jobs)?;
+        if self.case.memory == Memory::CopyReused {
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(map);
         }
-        crew.run(jobs)
+        Ok(())
     }
 
     /// The blob in as many parts as there are threads, whole huge pages each.
-    fn shares(&self) -> Vec<usize> {
+    fn shares(&self) -> impl Iterator<Item = Range<usize>> {
         let blob = self.case.blob_bytes();
         let share = (blob / self.case.threads).next_multiple_of(HUGE_PAGE_BYTES);
-        let parts = (0..blob).step_by(share);
-        parts.map(|start| share.min(blob - start)).collect()
+        (0..blob).step_by(share).map(move |start| start..blob.min(start + share))
     }
 
-    fn map(&self, share: usize) -> Result<MmapMut, String> {
-        let say = |error| format!("mapping {share} bytes: {error}");
+    fn map(&self) -> Result<MmapRaw, String> {
+        let bytes = self.case.blob_bytes();
+        let say = |error| format!("mapping {bytes} bytes: {error}");
         // Room to begin at a huge page; what is before and behind is never touched.
-        let map = MmapMut::map_anon(share + HUGE_PAGE_BYTES).map_err(say)?;
+        let map = MmapMut::map_anon(bytes + HUGE_PAGE_BYTES).map_err(say)?;
         let advice = match self.case.memory {
             Memory::CopyFresh4k => Advice::NoHugePage,
             _ => Advice::HugePage,
         };
         map.advise(advice).map_err(say)?;
-        Ok(map)
+        Ok(map.into())
     }
 
-    fn job(&self, mut target: MmapMut, share: usize) -> Job {
+    fn job(&self, map: Arc<MmapRaw>, share: Range<usize>) -> Job {
         let source = Arc::clone(&self.source);
-        let keeper = (self.case.memory == Memory::CopyReused).then(|| Arc::clone(&self.kept));
         Box::new(move || {
-            let start = target.as_ptr().addr().wrapping_neg() % HUGE_PAGE_BYTES;
-            for piece in target[start..start + share].chunks_mut(source.len()) {
-                piece.copy_from_slice(&source[..piece.len()]);
-            }
-            if let Some(keeper) = keeper {
-                keeper.lock().unwrap_or_else(PoisonError::into_inner).push(target);
+            let skip = map.as_mut_ptr().addr().wrapping_neg() % HUGE_PAGE_BYTES;
+            for start in share.clone().step_by(source.len()) {
+                let count = source.len().min(share.end - start);
+                // SAFETY: the map is longer than the blob by a huge page, and less than one is
+                // skipped; shares do not overlap, so nobody else touches these bytes; and the
+                // source is elsewhere.
+                #[expect(unsafe_code, reason = "threads share one map without a reference to it")]
+                unsafe {
+                    copy(&source[..count], map.as_mut_ptr(), skip + start);
+                }
             }
             Ok(())
         })
     }
+}
+
+/// # Safety
+///
+/// `target` must be valid for writes from `at` on, for as many bytes as `source` has, which nobody
+/// else touches and which are not in `source`.
+#[expect(unsafe_code, reason = "as its one caller says")]
+unsafe fn copy(source: &[u8], target: *mut u8, at: usize) {
+    // SAFETY: the caller's contract.
+    let target = unsafe { target.add(at) };
+    // SAFETY: the caller's contract.
+    unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
 }

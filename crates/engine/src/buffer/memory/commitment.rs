@@ -48,6 +48,8 @@ pub(super) struct Commitment {
 #[derive(Debug, Default)]
 struct Ledger {
     granules: Extents,
+    // Of those, what is known to have been touched.
+    touched: Extents,
     permits: Vec<BytesPermit>,
     // Kept while the buffer lives, whatever is given back: somebody waited for all of it at once.
     granted_bytes: u64,
@@ -107,6 +109,7 @@ impl Commitment {
         let mut ledger = lock(&self.ledger);
         let whole = self.granules(range);
         if ledger.granules.contains(&whole) {
+            self.touch_ends(&mut ledger, range, bytes);
             return Ok(());
         }
         let new: u64 = ledger.granules.gaps(whole.clone()).map(|gap| gap.end - gap.start).sum();
@@ -119,10 +122,30 @@ impl Commitment {
                 BufferError::OutOfMemory { bytes }
             })?;
         }
-        #[cfg(tidegate_loom)]
-        let _ = bytes;
         ledger.granules.insert(whole);
+        self.touch_ends(&mut ledger, range, bytes);
         Ok(())
+    }
+
+    /// Touches the huge pages that a range covers only in part, for whoever writes to them.
+    ///
+    /// Two writers that are the first to touch one huge page would each have the system clear one,
+    /// of which one is thrown away: that costs more than all of their copying. Here, one waits for
+    /// the other, and the page would have been cleared as a whole by the first byte anyway.
+    fn touch_ends(&self, ledger: &mut Ledger, range: &Range<u64>, bytes: &Bytes) {
+        #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+        if let Bytes::Reserved(mapping) = bytes {
+            for at in [range.start, range.end.saturating_sub(1)] {
+                let page = self.granules(&(at..at.saturating_add(1)));
+                let is_whole = range.start <= page.start && page.end <= range.end;
+                if !is_whole && self.huge.contains(&at) && !ledger.touched.contains(&page) {
+                    mapping.populate(page.start, page.end);
+                    ledger.touched.insert(page);
+                }
+            }
+        }
+        #[cfg(any(not(target_os = "linux"), miri, tidegate_loom))]
+        let _ = (ledger, range, bytes);
     }
 
     /// Takes from the budget what `needed` bytes lack.
@@ -161,7 +184,8 @@ impl Commitment {
             }
             let mut ledger = lock(&self.ledger);
             mapping.decommit(free.start, free.end);
-            ledger.granules.remove(free);
+            ledger.granules.remove(free.clone());
+            ledger.touched.remove(free);
             ledger.give_back();
         }
         // Segments stay allocated, and thus paid for.
@@ -243,6 +267,7 @@ fn obtain(
             there -= before - permit.bytes();
         }
         ledger.permits.retain(|permit| permit.bytes() > 0);
+        ledger.touched = region.granules.clone();
         ledger.granules = region.granules;
         for permit in region.permits {
             add(&mut ledger.permits, permit);

@@ -90,12 +90,18 @@ impl Mapping {
         self.advise(start, end, Advice::LinuxDontNeed);
     }
 
+    /// Has the system commit the pages of a run now, rather than at their first touch. What is in
+    /// them stays.
+    pub(crate) fn populate(&self, start: u64, end: u64) {
+        self.advise(start, end, Advice::LinuxPopulateWrite);
+    }
+
     /// Advice that the system refuses changes how fast things are, not what they do; pages that it
     /// did not take back only stay committed.
     fn advise(&self, start: u64, end: u64, advice: Advice) {
         let run = self.run(start, end);
-        // SAFETY: the run lies within this mapping. Of the two kinds of advice given, one changes
-        // no content, and the other is for bytes that nobody has a use for (see `decommit`).
+        // SAFETY: the run lies within this mapping. Of the kinds of advice given, only one changes
+        // content, and that is for bytes that nobody has a use for (see `decommit`).
         #[expect(unsafe_code, reason = "the system call is unsafe in general")]
         let _ = unsafe { madvise(run.cast().as_ptr(), run.len(), advice) };
     }
