@@ -2,9 +2,10 @@
 //!
 //! Both readers fetch the same object again and again in one process, so that every time but the
 //! first finds a connection. curl's is its own `time_starttransfer`, from the beginning of that
-//! transfer until the first byte of the answer, which is one of its head; ours is from opening a
-//! channel until the first bytes of the body are in hand, which is a little later. The whole
-//! transfer is given too.
+//! transfer until the first byte of the answer, which is one of its head. Beside it stands ours
+//! from opening a channel until the head of the answer has been read, and, for the record, until
+//! the first bytes of the body are in hand, which curl does not tell. The whole transfer is given
+//! too.
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -26,27 +27,46 @@ pub(crate) struct FirstByte {
     pub(crate) curl: Option<Times>,
 }
 
+/// One transfer, in seconds.
+struct Transfer {
+    first_byte: f64,
+    body: Option<f64>,
+    total: f64,
+}
+
 /// One reader's.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Times {
+    /// Until the answer.
     pub(crate) first_byte_ms: Vec<f64>,
+    /// Until the first bytes of the body, where the reader tells.
+    pub(crate) body_ms: Vec<f64>,
     pub(crate) total_ms: Vec<f64>,
     /// Of the slowest transfer: what a stall would hide from a median.
     pub(crate) total_ms_max: Vec<f64>,
 }
 
 impl Times {
-    fn add(&mut self, transfers: &[(f64, f64)]) {
+    fn add(&mut self, transfers: &[Transfer]) {
         // The first one made the connection.
         let warm = || transfers.iter().skip(1);
-        self.first_byte_ms.push(median(warm().map(|(first, _)| first * 1e3)));
-        self.total_ms.push(median(warm().map(|(_, total)| total * 1e3)));
-        self.total_ms_max.push(warm().map(|(_, total)| total * 1e3).fold(0.0, f64::max));
+        self.first_byte_ms.push(median(warm().map(|transfer| transfer.first_byte * 1e3)));
+        if warm().all(|transfer| transfer.body.is_some()) {
+            self.body_ms.push(median(warm().filter_map(|transfer| transfer.body).map(|s| s * 1e3)));
+        }
+        self.total_ms.push(median(warm().map(|transfer| transfer.total * 1e3)));
+        let slowest_s = warm().map(|transfer| transfer.total).fold(0.0, f64::max);
+        self.total_ms_max.push(slowest_s * 1e3);
     }
 
     /// The median run's and the best run's time to the first byte.
     pub(crate) fn first_byte(&self) -> (f64, f64) {
         sum_up(&self.first_byte_ms)
+    }
+
+    /// The median run's time to the first bytes of the body.
+    pub(crate) fn body(&self) -> Option<f64> {
+        (!self.body_ms.is_empty()).then(|| sum_up(&self.body_ms).0)
     }
 
     /// The median run's and the best run's time for all of it.
@@ -82,27 +102,27 @@ pub(crate) fn measure(programs: &Programs, server: &Server, runs: u32) -> Result
     Ok(found)
 }
 
-fn ours(programs: &Programs, endpoint: &str) -> Result<Vec<(f64, f64)>> {
+fn ours(programs: &Programs, endpoint: &str) -> Result<Vec<Transfer>> {
     let mut command = programs.own(endpoint, &format!("gs://bench/{}", Blob::O256k.name()));
     command.arg("--times").arg((TRANSFERS + 1).to_string());
     let (output, _) = capture(&mut command)?;
     let reads = output.lines().map(|line| {
         let read: ReadOnce = serde_json::from_str(line).context("reading our own result")?;
         ensure!(read.bytes == Blob::O256k.len_bytes(), "read {} bytes", read.bytes);
-        Ok((read.first_byte_s, read.wall_s))
+        Ok(Transfer { first_byte: read.head_s, body: Some(read.first_byte_s), total: read.wall_s })
     });
     reads.collect()
 }
 
-fn curl(programs: &Programs, endpoint: &str) -> Result<Option<Vec<(f64, f64)>>> {
+fn curl(programs: &Programs, endpoint: &str) -> Result<Option<Vec<Transfer>>> {
     let Some(mut command) = programs.curl() else { return Ok(None) };
     command.args(["--write-out", "%{time_starttransfer} %{time_total}\n"]);
     // curl makes as many addresses of it; the server does not look at the query.
     let addresses = format!("{endpoint}/bench/{}?[0-{TRANSFERS}]", Blob::O256k.name());
     let (output, _) = capture(command.arg(addresses))?;
-    let read = |line: &str| -> Result<(f64, f64)> {
+    let read = |line: &str| -> Result<Transfer> {
         let (first, total) = line.split_once(' ').context("curl did not say what it took")?;
-        Ok((first.parse()?, total.parse()?))
+        Ok(Transfer { first_byte: first.parse()?, body: None, total: total.parse()? })
     };
     output.lines().map(read).collect::<Result<_>>().map(Some)
 }

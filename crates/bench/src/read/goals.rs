@@ -77,7 +77,7 @@ pub(crate) fn goals(report: &Report) -> Vec<Goal> {
             against(Reader::JavaCurrent, &largest, |row| row.rss_mib_max),
         ),
         Goal::at_most(
-            "first byte of 256 KiB, warm connection, over curl's, at most 1",
+            "first byte of the answer, 256 KiB, warm connection, over curl's, at most 1",
             1.0,
             first_byte.into_iter().collect(),
         ),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tidegate::core::range::ByteRange;
-use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions, Verify};
+use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions, ReadTotals, Verify};
 use tidegate::remote::{Location, RemoteOptions, Remotes};
 use tokio::io::AsyncReadExt as _;
 
@@ -56,6 +56,8 @@ pub(crate) struct ReadOnceOptions {
 pub(crate) struct ReadOnce {
     /// From opening the channel to its end.
     pub(crate) wall_s: f64,
+    /// From opening the channel to the head of the answer.
+    pub(crate) head_s: f64,
     /// From opening the channel to the first bytes of the body.
     pub(crate) first_byte_s: f64,
     pub(crate) bytes: u64,
@@ -113,6 +115,9 @@ impl ReadOnceOptions {
                 _ => take_buffers(&mut channel, buffer, &mut took, started).await?,
             }
             took.requests += channel.totals().requests;
+            if took.head_s == 0.0 {
+                took.head_s = took.first_byte_s - between_head_and_body_s(&channel.totals());
+            }
             took.verified = channel.verified().is_verified();
             let Some(len) = self.range_bytes else { break };
             offset += len;
@@ -137,10 +142,17 @@ impl ReadOnceOptions {
             took.count(count, started);
         }
         took.requests = channel.totals().requests;
+        took.head_s = took.first_byte_s - between_head_and_body_s(&channel.totals());
         took.verified = channel.verified().is_verified();
         took.wall_s = started.elapsed().as_secs_f64();
         Ok(took)
     }
+}
+
+/// What the channel counts from its first request on, from one to the other.
+fn between_head_and_body_s(totals: &ReadTotals) -> f64 {
+    let both = totals.first_byte.zip(totals.first_answer);
+    both.map_or(0.0, |(body, head)| body.saturating_sub(head).as_secs_f64())
 }
 
 async fn take_frames(
@@ -222,6 +234,7 @@ mod tests {
             let buffer = read(ReadOnceOptions { face: Face::Buffer, ..options(&server) }).await;
             for took in [alone, frames, buffer] {
                 assert_eq!((took.requests, took.bytes), (3, 3 * MIB), "{took:?}");
+                assert!(took.head_s > 0.0 && took.head_s <= took.first_byte_s, "{took:?}");
                 assert!(took.first_byte_s > 0.0 && took.first_byte_s < took.wall_s, "{took:?}");
             }
             assert!(frames.verified && buffer.verified && !alone.verified);

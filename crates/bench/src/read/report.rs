@@ -166,16 +166,17 @@ impl Report {
 fn write_first_byte(text: &mut String, found: &FirstByte) {
     text.push_str(
         "\n### First byte of 256 KiB, warm connection\n\n\
-         | reader | first byte ms, median (best) | all of it ms | slowest transfer ms |\n\
-         |---|---|---|---|\n",
+         | reader | first byte of the answer ms, median (best) | of its body ms | all of it ms | slowest transfer ms |\n\
+         |---|---|---|---|---|\n",
     );
     let readers = [("tidegate", Some(&found.ours)), ("curl", found.curl.as_ref())];
     for (name, times) in readers {
         let Some(times) = times else { continue };
         let ((first, first_best), (total, total_best)) = (times.first_byte(), times.total());
+        let body = times.body().map_or_else(String::new, |ms| format!("{ms:.3}"));
         let _ = writeln!(
             text,
-            "| {name} | {first:.3} ({first_best:.3}) | {total:.3} ({total_best:.3}) | {:.1} |",
+            "| {name} | {first:.3} ({first_best:.3}) | {body} | {total:.3} ({total_best:.3}) | {:.1} |",
             times.slowest()
         );
     }
@@ -225,11 +226,13 @@ mod tests {
                 transfers_per_run: 2,
                 ours: Times {
                     first_byte_ms: vec![0.1, 0.3, 0.2],
+                    body_ms: vec![0.4],
                     total_ms: vec![0.5],
                     total_ms_max: vec![9.0],
                 },
                 curl: Some(Times {
                     first_byte_ms: vec![0.2],
+                    body_ms: Vec::new(),
                     total_ms: vec![0.4],
                     total_ms_max: vec![1.0],
                 }),

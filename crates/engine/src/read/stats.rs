@@ -14,6 +14,7 @@ pub struct ReadStats {
     bytes_delivered: AtomicU64,
     bytes_wasted: AtomicU64,
     asked: OnceLock<Instant>,
+    first_answer: OnceLock<Duration>,
     first_byte: OnceLock<Duration>,
 }
 
@@ -31,6 +32,8 @@ pub struct ReadTotals {
     pub bytes_delivered: u64,
     /// Bytes that arrived but were already there, were passed over, or were not asked for.
     pub bytes_wasted: u64,
+    /// From the first request to the head of the first answer; `None` until then.
+    pub first_answer: Option<Duration>,
     /// From the first request to the first byte that was delivered; `None` until then.
     pub first_byte: Option<Duration>,
 }
@@ -52,6 +55,14 @@ impl ReadStats {
 
     pub(crate) fn hedge(&self) {
         self.hedges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn answered(&self) {
+        if self.first_answer.get().is_none()
+            && let Some(asked) = self.asked.get()
+        {
+            self.first_answer.get_or_init(|| asked.elapsed());
+        }
     }
 
     pub(crate) fn delivered(&self, bytes: u64) {
@@ -77,6 +88,7 @@ impl ReadStats {
             hedges: self.hedges.load(Ordering::Relaxed),
             bytes_delivered: self.bytes_delivered.load(Ordering::Relaxed),
             bytes_wasted: self.bytes_wasted.load(Ordering::Relaxed),
+            first_answer: self.first_answer.get().copied(),
             first_byte: self.first_byte.get().copied(),
         }
     }

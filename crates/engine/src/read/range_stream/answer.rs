@@ -53,6 +53,7 @@ impl RangeStream {
             self.info = Some(opened.info.clone());
         }
         self.waited = opened.waited;
+        self.stats.answered();
         self.stats.more_requests(opened.requests.saturating_sub(1));
         let endless = opened.end.is_none() && opened.info.len_bytes.is_none();
         self.phase = Phase::Live(Live::new(opened.body, opened.start, endless, permit, span));

@@ -123,7 +123,8 @@ async fn passes(
     assert_eq!(totals.requests, bed.server.requests() as u64, "{label}");
     assert_eq!(totals.bytes_wasted, 0, "{label}");
     assert_eq!(totals.bytes_delivered, outcome.content.len() as u64, "{label}");
-    assert!(totals.first_byte.is_some(), "{label}");
+    assert!(totals.first_answer.is_some(), "{label}");
+    assert!(totals.first_byte >= totals.first_answer, "{label}");
     let whole = range == ByteRange::All && flavour != Flavour::Http;
     assert_eq!(outcome.verified.is_verified(), whole, "{label}: {:?}", outcome.verified);
 }
