@@ -254,7 +254,7 @@ mod tests {
         for line in [
             "| tidegate, stream | 2048 (2048) | 2048 (2048) | 0.25 (0.25) | 9 |",
             "| curl | 1024 (1024) | 2048 (2048) | 0.20 (0.20) | 11 |",
-            "| tidegate | 0.200 (0.100) | 0.500 (0.500) | 9.0 |",
+            "| tidegate | 0.200 (0.100) | 0.400 | 0.500 (0.500) | 9.0 |",
             "| through a cut every MiB | 64 | 2.100 |",
             "Go client is left out: go is not installed",
         ] {
