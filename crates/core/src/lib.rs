@@ -14,6 +14,7 @@
 //! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
 //! | [`retry`] | whether and when an interrupted request is made again |
+//! | [`window`] | how many requests of one blob are in flight |
 //!
 //! # Invariants
 //!
@@ -49,6 +50,7 @@ pub mod parts;
 pub mod plan;
 pub mod range;
 pub mod retry;
+pub mod window;
 
 pub use checksum::{
     Checksum, ChecksumAlgorithm, ChecksumError, Checksummer, Coverage, Crc, CrcAlgorithm, ETag,
@@ -60,3 +62,4 @@ pub use parts::{CrcParts, PartsError};
 pub use plan::{PlanOptions, ShardPlan, Shards, split_point};
 pub use range::{ByteRange, ContentRange, RangeError};
 pub use retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+pub use window::{Outcome, Ticket, Window, WindowOptions};
