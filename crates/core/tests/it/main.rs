@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod chunking;
+
 use std::ops::Range;
 use std::time::Duration;
 
