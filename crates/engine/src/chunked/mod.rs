@@ -7,7 +7,13 @@
 //! |---|---|
 //! | `store` | what is asked of a store of chunks |
 //! | `manifest` | the ordered list of chunks that make up a blob, validated |
+//! | `attempt` | one call of a store, made as often as it takes |
+//! | `chunk` | a chunk's bytes, verified |
+//! | `inflight` | what several transfers want at once is done once |
 
+mod attempt;
+mod chunk;
+mod inflight;
 mod manifest;
 mod store;
 

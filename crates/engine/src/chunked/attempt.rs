@@ -1,0 +1,281 @@
+//! [`Calls`]: one call of a store, made as often as it takes.
+//!
+//! A store makes one attempt for each call. Here is what makes it several: the permit of the
+//! budget that each attempt needs, the bound on how long one may take, the pause after a failure
+//! that passes, the error that says how often it was tried, and the token that ends all of it.
+//!
+//! Invariants: a permit is held while an attempt is under way and at no other time, in particular
+//! not while resting; nothing is under way once the token was cancelled and the future returned.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::budget::{Budget, RequestPermit};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::ReadStats;
+
+/// A call that brings or takes bytes may take a second more for so many of them: slower than any
+/// link that chunks are worth moving over.
+const PATIENCE_BYTES_PER_S: u64 = 64 << 10;
+
+/// How the calls of one transfer are made.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub(crate) policy: RetryPolicy,
+    pub(crate) budget: Budget,
+    pub(crate) cancel: CancellationToken,
+    /// What the transfer does, and to what: for errors.
+    pub(crate) operation: Operation,
+    pub(crate) target: Arc<str>,
+    pub(crate) stats: Arc<ReadStats>,
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls")
+            .field("operation", &self.operation)
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Calls {
+    /// The same calls, ended by another token.
+    pub(crate) fn ended_by(&self, cancel: CancellationToken) -> Self {
+        Self { cancel, ..self.clone() }
+    }
+
+    /// How long a call may take that moves `bytes`.
+    pub(crate) fn patience(&self, bytes: u64) -> Duration {
+        let base = self.policy.header_ms_max.max(self.policy.stall_ms_max);
+        let more_ms = bytes.saturating_mul(1000) / PATIENCE_BYTES_PER_S;
+        Duration::from_millis(base.saturating_add(more_ms))
+    }
+
+    /// Makes one call, again and again where that can help; each attempt may take `limit`. `call`
+    /// is given the number of the attempt, from 0.
+    ///
+    /// Fails with the call's own error where no further attempt can help, with `Exhausted` around
+    /// the last one where they were used up, and with `Cancelled`. Cancel-safe as the call is.
+    pub(crate) async fn attempt<T, F, Fut>(&self, limit: Duration, mut call: F) -> Result<T>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let mut attempts = self.begin();
+        loop {
+            let permit = attempts.permit().await?;
+            let outcome = attempts.within(limit, call(attempts.made - 1)).await;
+            drop(permit);
+            match outcome {
+                Ok(value) => return Ok(value),
+                Err(error) => attempts.interrupted(error).await?,
+            }
+        }
+    }
+
+    /// For a call that does more than fail or succeed: the attempts, one by one.
+    pub(crate) fn begin(&self) -> Attempts<'_> {
+        Attempts {
+            calls: self,
+            retry: Retry::new(&self.policy, Duration::ZERO),
+            epoch: Instant::now(),
+            made: 0,
+        }
+    }
+
+    /// The error of a transfer that was cancelled.
+    pub(crate) fn cancelled(&self) -> Error {
+        self.error(ErrorKind::Cancelled, "it was cancelled")
+    }
+
+    /// An error of this transfer.
+    pub(crate) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error::new(kind, self.operation, &*self.target, message)
+    }
+}
+
+/// The attempts at one call.
+#[derive(Debug)]
+pub(crate) struct Attempts<'a> {
+    calls: &'a Calls,
+    retry: Retry,
+    epoch: Instant,
+    made: u32,
+}
+
+impl Attempts<'_> {
+    /// Waits for the right to make the next attempt, and counts it. The permit must live as long
+    /// as the attempt, and no longer.
+    pub(crate) async fn permit(&mut self) -> Result<RequestPermit> {
+        let permit = tokio::select! {
+            biased;
+            () = self.calls.cancel.cancelled() => return Err(self.calls.cancelled()),
+            permit = self.calls.budget.request() => permit,
+        };
+        self.calls.stats.request();
+        if self.made > 0 {
+            self.calls.stats.restart();
+        }
+        self.made = self.made.saturating_add(1);
+        Ok(permit)
+    }
+
+    /// Waits for `step`, a part of the attempt under way, for at most `limit`.
+    pub(crate) async fn within<T>(
+        &self,
+        limit: Duration,
+        step: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let left = self.retry.remaining(self.epoch.elapsed());
+        let limit = left.map_or(limit, |left| left.min(limit));
+        tokio::select! {
+            biased;
+            () = self.calls.cancel.cancelled() => Err(self.calls.cancelled()),
+            outcome = tokio::time::timeout(limit, step) => outcome.unwrap_or_else(|_elapsed| {
+                let message = format!("no answer for {} s", limit.as_secs_f64());
+                Err(self.calls.error(ErrorKind::Timeout, message).retryable(RetryClass::Now))
+            }),
+        }
+    }
+
+    /// The attempt under way brought `bytes`, so that failing later is not failing at once.
+    pub(crate) fn on_bytes(&mut self, bytes: u64) {
+        self.retry.on_bytes(bytes);
+    }
+
+    /// Whether this is not the first attempt.
+    pub(crate) fn is_retry(&self) -> bool {
+        self.made > 1
+    }
+
+    /// The attempt under way failed with `error`: rests until the next, or says why there is none.
+    pub(crate) async fn interrupted(&mut self, error: Error) -> Result<()> {
+        if self.calls.cancel.is_cancelled() {
+            return Err(self.calls.cancelled());
+        }
+        let delay = match self.retry.on_interruption(*error.retry(), self.epoch.elapsed()) {
+            RetryDecision::After(delay) => delay,
+            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
+            RetryDecision::GiveUp(reason) => {
+                let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
+                return Err(gave_up.after_attempts(self.made).caused_by(error));
+            }
+        };
+        tracing::debug!(
+            target = &*self.calls.target,
+            delay_ms = delay.as_millis(),
+            error = error.chain(),
+            "another attempt"
+        );
+        tokio::select! {
+            biased;
+            () = self.calls.cancel.cancelled() => Err(self.calls.cancelled()),
+            () = tokio::time::sleep(delay) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::budget::BudgetOptions;
+
+    fn calls() -> Calls {
+        Calls {
+            policy: RetryPolicy { attempts_max: 3, seed: Some(1), ..RetryPolicy::default() },
+            budget: Budget::new(BudgetOptions { requests: 1, bytes: 1 }),
+            cancel: CancellationToken::new(),
+            operation: Operation::Download,
+            target: "store".into(),
+            stats: Arc::default(),
+        }
+    }
+
+    fn broken() -> Error {
+        Error::new(ErrorKind::Transport, Operation::Read, "x", "it broke")
+            .retryable(RetryClass::Now)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_passes_is_tried_again_and_counted() {
+        let calls = calls();
+        let seen = Cell::new(0);
+        let value = calls
+            .attempt(Duration::from_secs(1), |attempt| {
+                seen.set(attempt);
+                async move { if attempt < 2 { Err(broken()) } else { Ok(7) } }
+            })
+            .await;
+        assert_eq!((value.unwrap(), seen.get()), (7, 2));
+        assert_eq!((calls.stats.totals().requests, calls.stats.totals().restarts), (3, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_are_used_up_and_the_last_error_is_kept() {
+        let calls = calls();
+        let outcome: Result<()> =
+            calls.attempt(Duration::from_secs(1), |_| async { Err(broken()) }).await;
+        let error = outcome.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Exhausted, 3));
+        assert!(error.chain().contains("it broke"), "{}", error.chain());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_pass_is_not_tried_again() {
+        let calls = calls();
+        let refused = || Error::new(ErrorKind::NoAccess, Operation::Read, "x", "no");
+        let outcome: Result<()> =
+            calls.attempt(Duration::from_secs(1), |_| async { Err(refused()) }).await;
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoAccess);
+        assert_eq!(calls.stats.totals().requests, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_without_an_answer_is_given_up_in_time() {
+        let calls = calls();
+        let outcome: Result<()> =
+            calls.attempt(Duration::from_secs(1), |_| std::future::pending()).await;
+        let error = outcome.unwrap_err();
+        assert!(error.chain().contains("no answer for 1 s"), "{}", error.chain());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_permit_is_held_while_resting() {
+        let calls = calls();
+        let budget = calls.budget.clone();
+        let mut other = Box::pin(async move {
+            let mut attempts = calls.begin();
+            let permit = attempts.permit().await;
+            drop(permit);
+            attempts.interrupted(broken()).await
+        });
+        assert!(futures_util::poll!(&mut other).is_pending());
+        let mut permit = Box::pin(budget.request());
+        assert!(futures_util::poll!(&mut permit).is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cancelling_ends_a_call_a_rest_and_a_wait() {
+        let calls = calls();
+        let held = calls.budget.request().await;
+        let waiting = calls.attempt(Duration::from_secs(9), |_| async { Ok(()) });
+        let stop = async { calls.cancel.cancel() };
+        let (outcome, ()) = tokio::join!(waiting, stop);
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+        drop(held);
+        let calls = calls.ended_by(CancellationToken::new());
+        let hanging =
+            calls.attempt(Duration::from_secs(9), |_| std::future::pending::<Result<()>>());
+        let (outcome, ()) = tokio::join!(hanging, async { calls.cancel.cancel() });
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Chunk`]: a chunk's bytes, verified against its digest; one that exists is right.
+//!
+//! The bytes stay in the frames that they came in: a clone shares them, and nothing is copied but
+//! frames so short that they would hold a multiple of their length.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tidegate_core::checksum::{Checksummer, Crc, CrcAlgorithm};
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// The CRC of a chunk's bytes, and of the journal's marks.
+pub(crate) const CRC: CrcAlgorithm = CrcAlgorithm::Crc32c;
+
+/// Frames below this are copied together: a frame is a slice of what the transport read into, and
+/// keeps all of it alive.
+const COPIED_BELOW_BYTES: usize = 32 << 10;
+
+/// The bytes of one chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    frames: Arc<[Bytes]>,
+    crc: Crc,
+}
+
+impl Chunk {
+    /// Bytes that are all there, if they are those that `digest` names.
+    pub(crate) fn verified(digest: &Digest, bytes: Bytes) -> Result<Self> {
+        let mut gathering = Gathering::new(*digest)?;
+        gathering.take(bytes)?;
+        gathering.finish()
+    }
+
+    /// The bytes, in order.
+    pub(crate) fn frames(&self) -> &[Bytes] {
+        &self.frames
+    }
+
+    /// Their CRC, by [`CRC`]; it knows their number, too.
+    pub(crate) fn crc(&self) -> Crc {
+        self.crc
+    }
+}
+
+/// A chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    proving: Proving,
+    frames: Vec<Bytes>,
+    // Short frames, copied together; they follow those in `frames`.
+    short: BytesMut,
+}
+
+impl Gathering {
+    /// Nothing yet of the chunk that `digest` names.
+    pub(crate) fn new(digest: Digest) -> Result<Self> {
+        let proving = Proving::new(digest)?;
+        Ok(Self { proving, frames: Vec::new(), short: BytesMut::new() })
+    }
+
+    /// The bytes that follow those taken before. Fails where they are too many.
+    pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
+        if frame.len() >= COPIED_BELOW_BYTES {
+            return self.take(frame);
+        }
+        self.proving.update(&frame)?;
+        self.short.extend_from_slice(&frame);
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Bytes) -> Result<()> {
+        self.proving.update(&frame)?;
+        self.join_short();
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn join_short(&mut self) {
+        if !self.short.is_empty() {
+            self.frames.push(self.short.split().freeze());
+        }
+    }
+
+    /// The chunk, if its bytes are those that its digest names.
+    pub(crate) fn finish(mut self) -> Result<Chunk> {
+        self.join_short();
+        let crc = self.proving.finish()?;
+        Ok(Chunk { frames: self.frames.into(), crc })
+    }
+}
+
+/// Computes what bytes come to as they pass, and compares it with a digest.
+#[derive(Debug)]
+pub(crate) struct Proving {
+    digest: Digest,
+    hasher: Checksummer,
+    crc: Crc,
+}
+
+impl Proving {
+    /// Before the first byte.
+    pub(crate) fn new(digest: Digest) -> Result<Self> {
+        Ok(Self { digest, hasher: hasher(&digest)?, crc: Crc::empty(CRC) })
+    }
+
+    /// Bytes that follow those seen before. Fails where they are too many.
+    pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.crc.len().saturating_add(bytes.len() as u64) > self.digest.len {
+            return Err(flaw(&self.digest, "it is longer than its digest says".to_owned()));
+        }
+        self.hasher.update(bytes);
+        self.crc.update(bytes);
+        Ok(())
+    }
+
+    /// The CRC of all of them, if they are those that the digest names.
+    pub(crate) fn finish(self) -> Result<Crc> {
+        if self.crc.len() != self.digest.len {
+            let (expected, actual) = (self.digest.len, self.crc.len());
+            return Err(flaw(&self.digest, format!("expected {expected} bytes, got {actual}")));
+        }
+        let (expected, actual) = (self.digest.checksum(), self.hasher.finish());
+        if expected != actual {
+            return Err(flaw(&self.digest, format!("expected {expected}, got {actual}")));
+        }
+        Ok(self.crc)
+    }
+}
+
+/// Computes the hash of `digest`'s function.
+pub(crate) fn hasher(digest: &Digest) -> Result<Checksummer> {
+    Checksummer::new(digest.function.algorithm()).map_err(|error| {
+        let message = "this hash function cannot be computed";
+        Error::new(ErrorKind::Unsupported, Operation::Verify, digest.to_string(), message)
+            .caused_by(error)
+    })
+}
+
+/// Bytes are not those that `digest` names. They may be damaged on the way only.
+fn flaw(digest: &Digest, message: String) -> Error {
+    Error::new(ErrorKind::Integrity, Operation::Verify, digest.to_string(), message)
+        .retryable(RetryClass::Now)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::digest::DigestFunction;
+
+    use super::*;
+
+    fn digest(bytes: &[u8]) -> Digest {
+        Digest::of(DigestFunction::Blake3, bytes)
+    }
+
+    #[test]
+    fn frames_of_any_length_make_the_chunk() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        let mut gathering = Gathering::new(digest(&bytes)).unwrap();
+        let mut rest = Bytes::from(bytes.clone());
+        for len in [1, 5, 100_000, 7, 40_000, 30, 0] {
+            gathering.push(rest.split_to(len)).unwrap();
+        }
+        gathering.push(rest).unwrap();
+        let chunk = gathering.finish().unwrap();
+        assert_eq!(chunk.frames().concat(), bytes);
+        assert_eq!(chunk.crc(), Crc::of(CRC, &bytes));
+        assert!(chunk.frames().len() <= 6, "short frames are joined");
+    }
+
+    #[test]
+    fn wrong_short_and_long_are_no_chunk() {
+        let digest = digest(b"abc");
+        for bytes in [&b"abd"[..], b"ab", b"abcd", b""] {
+            let error = Chunk::verified(&digest, Bytes::copy_from_slice(bytes)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Integrity);
+        }
+        assert!(Chunk::verified(&digest, Bytes::from_static(b"abc")).is_ok());
+    }
+}
