@@ -1,5 +1,7 @@
 //! Servers that misbehave on purpose, for Tidegate's tests, its measurements and its demo.
 //!
+//! [`reapi::ReapiServer`] is a cache that speaks the Remote Execution API; see its module.
+//!
 //! [`Server`] is an HTTP/1.1 origin written straight on TCP streams, because a server library
 //! would refuse to do what is needed here: to promise a range and send one byte of it, to reset in
 //! the middle, to send half a head. It speaks plain HTTP and enough of the read side of GCS, S3 and
@@ -49,6 +51,7 @@ mod options;
 mod origin;
 mod random;
 mod range;
+pub mod reapi;
 mod request;
 mod respond;
 mod script;

@@ -46,7 +46,7 @@ impl Server {
         let addr = listener.local_addr()?;
         let (acceptor, ca_pem) = match options.tls {
             Some(tls) => {
-                let identity = tls.identity()?;
+                let identity = tls.identity(&[b"http/1.1"], false)?;
                 (Some(identity.acceptor), Some(identity.ca_pem))
             }
             None => (None, None),

@@ -5,10 +5,14 @@
 use std::{io, sync::Arc};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
 };
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 use tokio_rustls::TlsAcceptor;
 
 /// What kind of certificate a server shows.
@@ -32,10 +36,14 @@ pub(crate) struct Identity {
     pub(crate) acceptor: TlsAcceptor,
     /// The CA certificate to trust.
     pub(crate) ca_pem: String,
+    /// A client's certificate and key, where one is demanded.
+    pub(crate) client_pem: Option<(String, String)>,
 }
 
 impl Tls {
-    pub(crate) fn identity(self) -> io::Result<Identity> {
+    /// Makes all that a server of these protocols needs; `mutual` demands a certificate of clients,
+    /// signed by the same CA.
+    pub(crate) fn identity(self, protocols: &[&[u8]], mutual: bool) -> io::Result<Identity> {
         let issuer = Authority::new("Tidegate testkit CA")?;
         let ca_pem = match self {
             Self::Untrusted => Authority::new("Another testkit CA")?.pem,
@@ -45,14 +53,20 @@ impl Tls {
         let leaf = self.leaf()?.signed_by(&key, &issuer.issuer).map_err(io::Error::other)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client_pem = mutual.then(|| issuer.client()).transpose()?;
+        let verifier = if mutual {
+            issuer.verifier(&provider)?
+        } else {
+            WebPkiClientVerifier::no_client_auth()
+        };
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![leaf.der().clone()], key)
             .map_err(io::Error::other)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Identity { acceptor: TlsAcceptor::from(Arc::new(config)), ca_pem })
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(Identity { acceptor: TlsAcceptor::from(Arc::new(config)), ca_pem, client_pem })
     }
 
     fn leaf(self) -> io::Result<CertificateParams> {
@@ -74,6 +88,7 @@ impl Tls {
 /// A CA of our own making.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
     pem: String,
 }
 
@@ -84,7 +99,30 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name.push(DnType::CommonName, name);
-        let pem = params.self_signed(&key).map_err(io::Error::other)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), pem })
+        let certificate = params.self_signed(&key).map_err(io::Error::other)?;
+        let (der, pem) = (certificate.der().clone(), certificate.pem());
+        Ok(Self { issuer: Issuer::new(params, key), certificate: der, pem })
+    }
+
+    /// A certificate for a client, and its key.
+    fn client(&self) -> io::Result<(String, String)> {
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
+        params.distinguished_name.push(DnType::CommonName, "Tidegate testkit client");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).map_err(io::Error::other)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
+    fn verifier(
+        &self,
+        provider: &Arc<rustls::crypto::CryptoProvider>,
+    ) -> io::Result<Arc<dyn ClientCertVerifier>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).map_err(io::Error::other)?;
+        let provider = Arc::clone(provider);
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(io::Error::other)
     }
 }

@@ -1,0 +1,226 @@
+//! One call, from its arrival to its end.
+//!
+//! The order is always the same: the request is read; the script decides; then come the delay, the
+//! gate, what is evicted before; then the work, what is evicted after, and the answer. A call ends
+//! at once when its client resets it, wherever it is.
+
+use std::{sync::Arc, time::Duration};
+
+use h2::{RecvStream, server::SendResponse};
+use http::{HeaderMap, Request, header};
+use prost::Message;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{
+    answer::{Answer, Data, Gone},
+    batches, capabilities,
+    counts::InFlight,
+    find_missing, manifests,
+    messages::{Broken, Messages},
+    plan::{Plan, Verdict},
+    read,
+    rpc::Rpc,
+    shared::Shared,
+    status::{Code, GrpcStatus},
+    write,
+};
+
+/// What a call can do to its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// End it as it is.
+    Close,
+    /// Answer what is in flight and take nothing more.
+    GoAway,
+}
+
+/// Why a call ends other than well.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Gone,
+    Status(GrpcStatus),
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<GrpcStatus> for Stop {
+    fn from(status: GrpcStatus) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<Broken> for Stop {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Gone => Self::Gone,
+            Broken::Refused(status) => Self::Status(status),
+        }
+    }
+}
+
+/// A call that is being answered.
+pub(crate) struct Call {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) rpc: Rpc,
+    pub(crate) messages: Messages,
+    pub(crate) answer: Answer,
+    flight: InFlight,
+    commands: UnboundedSender<Command>,
+}
+
+/// Answers a call.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    connection: u64,
+    commands: UnboundedSender<Command>,
+    request: Request<RecvStream>,
+    respond: SendResponse<Data>,
+) {
+    let mut answer = Answer::new(Arc::clone(&shared), respond);
+    let (head, body) = request.into_parts();
+    let Some(rpc) = Rpc::of_path(head.uri.path()) else {
+        let message = format!("there is no {}", head.uri.path());
+        let _ = answer.end(&GrpcStatus::new(Code::Unimplemented, message));
+        return;
+    };
+    let refusal = refusal(&shared, &head.headers);
+    let flight = InFlight::begin(&shared.ledger, rpc, connection, head.headers);
+    let messages = Messages::new(body, shared.options.message_bytes_max);
+    let mut call = Call { shared, rpc, messages, answer, flight, commands };
+    let done = match refusal {
+        Some(status) => Err(Stop::Status(status)),
+        None => call.run().await,
+    };
+    let status = match done {
+        Ok(()) => GrpcStatus::ok(),
+        Err(Stop::Status(status)) => status,
+        Err(Stop::Gone) => return,
+    };
+    let Call { mut answer, flight, .. } = call;
+    flight.edit(|call| call.code = Some(status.code));
+    // It counts as answered before the client can know.
+    drop(flight);
+    // Nobody is left to be told if this fails.
+    let _ = answer.end(&status);
+}
+
+fn refusal(shared: &Shared, headers: &HeaderMap) -> Option<GrpcStatus> {
+    let expected = format!("Bearer {}", shared.options.token.as_ref()?);
+    let given = headers.get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let message = "expected another token";
+    (given != Some(expected.as_bytes())).then(|| GrpcStatus::new(Code::Unauthenticated, message))
+}
+
+impl Call {
+    async fn run(&mut self) -> Result<(), Stop> {
+        match self.rpc {
+            Rpc::Capabilities => capabilities::serve(self).await,
+            Rpc::FindMissing => find_missing::serve(self).await,
+            Rpc::BatchUpdate => batches::update(self).await,
+            Rpc::BatchRead => batches::read(self).await,
+            Rpc::Split => manifests::split(self).await,
+            Rpc::Splice => manifests::splice(self).await,
+            Rpc::Read => read::serve(self).await,
+            Rpc::Write => write::serve(self).await,
+            Rpc::QueryWriteStatus => write::status(self).await,
+            Rpc::GetTree => {
+                let message = "trees are not kept here";
+                Err(GrpcStatus::new(Code::Unimplemented, message).into())
+            }
+        }
+    }
+
+    /// The next message, decoded; `None` after the last.
+    pub(crate) async fn next<T: Message + Default>(&mut self) -> Result<Option<T>, Stop> {
+        let Some(body) = self.answer.or_gone(self.messages.next()).await?? else {
+            return Ok(None);
+        };
+        decode(body).map(Some)
+    }
+
+    /// The only message, decoded.
+    pub(crate) async fn request<T: Message + Default>(&mut self) -> Result<T, Stop> {
+        decode(self.answer.or_gone(self.messages.only()).await??)
+    }
+
+    pub(crate) fn check_instance(&self, instance: &str) -> Result<(), Stop> {
+        let expected = &self.shared.options.instance;
+        if instance == expected {
+            return Ok(());
+        }
+        let message = format!("expected the instance {expected:?}, got {instance:?}");
+        Err(GrpcStatus::invalid(message).into())
+    }
+
+    /// Lets the script decide, and everything happen that comes before the work.
+    pub(crate) async fn admit(&mut self, hashes: Vec<String>, offset: i64) -> Result<Plan, Stop> {
+        let mut plan = Plan::of(self.shared.decide(self.rpc, &hashes));
+        self.flight.edit(|call| {
+            call.hashes = hashes;
+            call.offset = offset;
+        });
+        let delay = self.shared.delay() + Duration::from_millis(plan.delay_ms);
+        if !delay.is_zero() {
+            self.answer.or_gone(tokio::time::sleep(delay)).await?;
+        }
+        for gate in &plan.holds {
+            self.answer.or_gone(gate.pass()).await?;
+        }
+        for hash in &plan.evict_before {
+            self.shared.cas.evict(hash);
+        }
+        for hash in &plan.haunt_before {
+            self.shared.cas.haunt(hash);
+        }
+        if plan.go_away {
+            self.command(Command::GoAway);
+        }
+        if let Some(verdict) = plan.before.take() {
+            return Err(self.condemn(verdict).await);
+        }
+        Ok(plan)
+    }
+
+    /// The answer of a call that has one message for an answer.
+    pub(crate) async fn give(&mut self, plan: Plan, answer: &impl Message) -> Result<(), Stop> {
+        self.evict_after(&plan);
+        if let Some(verdict) = plan.after {
+            return Err(self.condemn(verdict).await);
+        }
+        Ok(self.answer.message(answer).await?)
+    }
+
+    pub(crate) fn evict_after(&self, plan: &Plan) {
+        for hash in &plan.evict_after {
+            self.shared.cas.evict(hash);
+        }
+    }
+
+    pub(crate) async fn condemn(&mut self, verdict: Verdict) -> Stop {
+        match verdict {
+            Verdict::Fail(status) => Stop::Status(status),
+            Verdict::Lost => self.answer.until_gone().await.into(),
+            Verdict::Reset(code) => self.answer.abandon(code).await.into(),
+            Verdict::Close => {
+                self.answer.overtaken().await;
+                self.command(Command::Close);
+                self.answer.until_gone().await.into()
+            }
+        }
+    }
+
+    fn command(&self, command: Command) {
+        // It cannot be received only if the connection is gone already.
+        let _ = self.commands.send(command);
+    }
+}
+
+fn decode<T: Message + Default>(body: bytes::Bytes) -> Result<T, Stop> {
+    T::decode(body).map_err(|error| {
+        GrpcStatus::new(Code::Internal, format!("no such message: {error}")).into()
+    })
+}

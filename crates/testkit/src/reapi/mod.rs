@@ -1,0 +1,75 @@
+//! A cache that speaks the Remote Execution API, and misbehaves on purpose.
+//!
+//! It keeps everything in memory. Without a rule in its [`ReapiScript`] it does what the protocol
+//! says and no more: what arrives is verified, an evicted chunk makes a blob that is known by its
+//! manifest missing, limits are kept to the byte. It has its own chunking and its own gRPC, so that
+//! it shares no mistake with the client under test; of the protocol it takes the messages only.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `server`, `connection`, `call` | who owns which task; the life of a call |
+//! | `messages`, `answer`, `status` | gRPC over `h2` |
+//! | `capabilities`, `find_missing`, `batches`, `manifests`, `read`, `write` | the calls |
+//! | `cas`, `blob_name`, `resource`, `chunk_function`, `compression` | blobs, names, chunks |
+//! | `options`, `script`, `fault`, `plan`, `split_lie` | what a test chooses, and what goes wrong |
+//! | `link`, `shared`, `counts` | the link's rate; what all share; what a test asserts on |
+//!
+//! Invariants:
+//! * What goes wrong is decided by rules or by a seed, never by the clock.
+//! * A call ends as soon as its client resets it, so what is in flight here is what the client has
+//!   in flight.
+//! * Every task belongs to the [`ReapiServer`] and ends with it.
+//!
+//! ```
+//! use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let server = ReapiServer::start(ReapiOptions::default()).await?;
+//! let blob = server.put(&b"data"[..]);
+//! // The second read of the blob is never answered.
+//! server.script().push(ReapiRule::new(ReapiFault::Lost).rpc(Rpc::Read).hash(&blob.hash).nth(2));
+//! // ... transfer to and from server.url(), and assert on ...
+//! server.idle().await;
+//! assert_eq!(server.counts().calls(Rpc::Read), server.counts().total.arrived);
+//! # Ok(())
+//! # }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.unwrap().block_on(example()).unwrap();
+//! ```
+
+mod answer;
+mod batches;
+mod blob_name;
+mod call;
+mod capabilities;
+mod cas;
+mod chunk_function;
+mod compression;
+mod connection;
+mod counts;
+mod fault;
+mod find_missing;
+mod link;
+mod manifests;
+mod messages;
+mod options;
+mod plan;
+mod read;
+mod resource;
+mod rpc;
+mod script;
+mod server;
+mod shared;
+mod split_lie;
+mod status;
+mod write;
+
+pub use blob_name::{BlobName, HashFunction};
+pub use chunk_function::ChunkFunction;
+pub use counts::{BatchSize, CallCounts, ReapiCall, ReapiCounts};
+pub use fault::{BatchLie, Cut, FindMissingLie, ReapiFault, SplitLie};
+pub use options::{Congestion, ReapiOptions, RpcLatency, SplicedAgain};
+pub use rpc::Rpc;
+pub use script::{ReapiRule, ReapiScript};
+pub use server::ReapiServer;
+pub use status::{Code, GrpcStatus};

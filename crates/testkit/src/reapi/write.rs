@@ -1,0 +1,149 @@
+//! `ByteStream.Write` and `QueryWriteStatus`.
+//!
+//! What has come is kept as it comes, so an interrupted upload is resumed at its last byte. Whoever
+//! asks for its state or opens it again owns it from then on: bytes that an earlier attempt still
+//! has on the way are not added. Compressed uploads are not resumed, as no offset within them is
+//! defined; they begin again at 0.
+
+use bytes::Bytes;
+use tidegate_reapi::bytestream::{
+    QueryWriteStatusRequest, QueryWriteStatusResponse, WriteRequest, WriteResponse,
+};
+
+use super::{
+    batches::take,
+    blob_name::{len, signed},
+    call::{Call, Stop},
+    compression::decompress,
+    plan::Plan,
+    read::end_early,
+    resource::Resource,
+    status::{Code, GrpcStatus},
+};
+
+pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
+    let Some(first) = call.next::<WriteRequest>().await? else {
+        return Err(GrpcStatus::invalid("nothing was written").into());
+    };
+    let resource = Resource::to_write(&first.resource_name)?;
+    let mut plan = call.admit(vec![resource.blob.hash.clone()], first.write_offset).await?;
+    call.check_instance(&resource.instance)?;
+    if resource.zstd && !call.shared.options.zstd {
+        return Err(GrpcStatus::invalid("zstd is not spoken here").into());
+    }
+    let max = call.shared.options.blob_bytes_max;
+    if max > 0 && resource.blob.len_bytes > max {
+        let actual = resource.blob.len_bytes;
+        let message = format!("expected a blob of at most {max} bytes, got {actual}");
+        return Err(GrpcStatus::invalid(message).into());
+    }
+    if call.shared.cas.contains(&resource.blob) {
+        return committed(call, plan, &resource, None).await;
+    }
+    match receive(call, &mut plan, &resource, first).await? {
+        Received::Part(bytes) => committed(call, plan, &resource, Some(bytes)).await,
+        Received::Whole(pieces) => {
+            let travelled = pieces.iter().map(|piece| len(piece)).sum();
+            let pieces = if resource.zstd {
+                vec![decompress(pieces, resource.blob.len_bytes)?]
+            } else {
+                pieces
+            };
+            take(call, &plan, &resource.blob, pieces).await?;
+            committed(call, plan, &resource, Some(travelled)).await
+        }
+        Received::Cut => Ok(()),
+    }
+}
+
+/// What a stream of requests has brought.
+enum Received {
+    Whole(Vec<Bytes>),
+    Part(u64),
+    /// The stream was ended early, as if well.
+    Cut,
+}
+
+async fn receive(
+    call: &mut Call,
+    plan: &mut Plan,
+    resource: &Resource,
+    first: WriteRequest,
+) -> Result<Received, Stop> {
+    let key = first.resource_name.clone();
+    if resource.zstd {
+        call.shared.cas.take_upload(&key);
+    }
+    let upload = call.shared.cas.open_upload(&key);
+    let mut offset = upload.bytes;
+    let mut room = plan.cut.as_ref().map(|(bytes, _)| *bytes);
+    let mut next = Some(first);
+    while let Some(request) = next {
+        if !request.resource_name.is_empty() && request.resource_name != key {
+            return Err(GrpcStatus::invalid("one stream writes one resource").into());
+        }
+        if request.write_offset != signed(offset) {
+            let message = format!("expected offset {offset}, got {}", request.write_offset);
+            return Err(GrpcStatus::invalid(message).into());
+        }
+        let mut data = request.data;
+        if let Some(room) = &mut room {
+            data.truncate(usize::try_from(*room).unwrap_or(usize::MAX));
+            *room -= len(&data);
+        }
+        call.shared.link.admit(data.len()).await;
+        call.shared.ledger.came(data.len());
+        offset += len(&data);
+        if !call.shared.cas.add_to_upload(&key, upload.turn, data) {
+            let message = "this upload goes on elsewhere";
+            return Err(GrpcStatus::new(Code::Aborted, message).into());
+        }
+        if let (Some(0), Some((_, cut))) = (room, plan.cut.take_if(|_| room == Some(0))) {
+            return end_early(call, cut).await.map(|()| Received::Cut);
+        }
+        if offset > resource.blob.len_bytes && !resource.zstd {
+            call.shared.cas.take_upload(&key);
+            let expected = resource.blob.len_bytes;
+            let message = format!("expected {expected} bytes, got {offset} and more");
+            return Err(GrpcStatus::invalid(message).into());
+        }
+        if request.finish_write {
+            return Ok(Received::Whole(call.shared.cas.take_upload(&key)));
+        }
+        next = call.next().await?;
+    }
+    Ok(Received::Part(offset))
+}
+
+/// Answers a `Write`. `None` says that the blob was there already.
+async fn committed(
+    call: &mut Call,
+    plan: Plan,
+    resource: &Resource,
+    bytes: Option<u64>,
+) -> Result<(), Stop> {
+    let already = if resource.zstd { -1 } else { signed(resource.blob.len_bytes) };
+    let honest = bytes.map_or(already, signed);
+    let committed_size = plan.committed.unwrap_or(honest);
+    call.give(plan, &WriteResponse { committed_size }).await
+}
+
+pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
+    let request: QueryWriteStatusRequest = call.request().await?;
+    let resource = Resource::to_write(&request.resource_name)?;
+    let plan = call.admit(vec![resource.blob.hash.clone()], 0).await?;
+    call.check_instance(&resource.instance)?;
+    let cas = &call.shared.cas;
+    let (committed_size, complete) = if cas.contains(&resource.blob) {
+        (signed(resource.blob.len_bytes), true)
+    } else if resource.zstd {
+        (0, false)
+    } else {
+        let bytes = cas.upload_bytes(&request.resource_name).ok_or_else(|| {
+            GrpcStatus::not_found(format!("{} was never written", request.resource_name))
+        })?;
+        (signed(bytes), false)
+    };
+    let committed_size = plan.committed.unwrap_or(committed_size);
+    call.give(plan, &QueryWriteStatusResponse { committed_size, complete }).await
+}
