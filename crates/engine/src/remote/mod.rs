@@ -112,6 +112,12 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// An answer to one request, whose body begins at offset `start` of the blob. It says no end
+    /// and no time; both may be filled in.
+    pub fn new(info: BlobInfo, start: u64, body: Body) -> Self {
+        Self { info, start, end: None, whole: false, waited: Duration::ZERO, requests: 1, body }
+    }
+
     /// Counts a request that led to this answer.
     #[cfg(feature = "_transport")]
     fn after_one_more(mut self) -> Self {

@@ -19,6 +19,7 @@
 //! | 404 and 412 after the first byte are `Changed` | `restart::what_is_gone_after_the_first_byte_has_changed` |
 //! | no version: no restart once bytes were delivered | `restart::without_a_version_nothing_is_bridged` |
 //! | a new version is never mixed in | `restart::a_new_version_is_never_mixed_in` |
+//! | a remote that contradicts itself is not believed | `contradiction::*` |
 //! | after an error the next read tries again | `restart::after_an_error_the_channel_goes_on` |
 //! | a stall is an interruption, a pause of the caller is none | `matrix::*`, `restart::a_caller_may_pause` |
 //! | the deadline bounds the whole | `restart::the_deadline_bounds_all_requests` |
@@ -44,6 +45,7 @@
 
 mod carry;
 mod check;
+mod contradiction;
 mod faces;
 mod gzip;
 mod hedge;

@@ -1,0 +1,99 @@
+//! Remotes that contradict themselves: nothing of what they say twice is mixed.
+
+use std::collections::VecDeque;
+use std::io::SeekFrom;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidegate::read::{ReadChannel, ReadOptions};
+use tidegate::remote::{BlobInfo, Location, OpenRequest, Opened, Remote, Version};
+use tidegate::{ErrorKind, Result};
+
+use super::options;
+use crate::trial::within;
+
+/// Bytes that tell where they are from.
+fn content() -> Bytes {
+    (0..=u8::MAX).collect()
+}
+
+/// Answers each request with what comes next, whatever it asks for, and stats with one and the
+/// same.
+#[derive(Debug)]
+struct Liar {
+    answers: Mutex<VecDeque<Answer>>,
+    stat: BlobInfo,
+}
+
+#[derive(Debug)]
+struct Answer {
+    info: BlobInfo,
+    start: u64,
+    end: u64,
+}
+
+fn facts(len_bytes: Option<u64>, generation: &str) -> BlobInfo {
+    let mut info = BlobInfo::default();
+    info.len_bytes = len_bytes;
+    info.version = Some(Version::Generation(generation.to_owned()));
+    info
+}
+
+#[async_trait]
+impl Remote for Liar {
+    async fn stat(&self, _blob: &str) -> Result<BlobInfo> {
+        Ok(self.stat.clone())
+    }
+
+    async fn open(&self, _blob: &str, _request: &OpenRequest) -> Result<Opened> {
+        let answer = self.answers.lock().unwrap().pop_front().unwrap();
+        let body = content().slice(answer.start as usize..answer.end as usize);
+        let body = Box::pin(futures_util::stream::iter([Ok(body)]));
+        let mut opened = Opened::new(answer.info, answer.start, body);
+        opened.end = Some(answer.end);
+        Ok(opened)
+    }
+}
+
+fn location(answers: impl IntoIterator<Item = Answer>, stat: BlobInfo) -> Location {
+    let answers = Mutex::new(answers.into_iter().collect());
+    Location::new(Arc::new(Liar { answers, stat }), "blob", "test://blob")
+}
+
+#[tokio::test]
+async fn bytes_from_further_on_are_not_taken_for_those_asked_for() {
+    let blob = facts(Some(256), "1");
+    let answer = |start| Answer { info: blob.clone(), start, end: 256 };
+    let answers = [answer(10), answer(11), answer(12), answer(0)];
+    let mut channel = ReadChannel::open(location(answers, blob.clone()), options());
+    let mut read = Vec::new();
+    while let Some(frame) = within(channel.next()).await.unwrap() {
+        read.extend_from_slice(&frame);
+    }
+    assert_eq!(read, content());
+    assert_eq!(channel.totals().requests, 4);
+}
+
+#[tokio::test]
+async fn the_length_of_another_version_is_not_that_of_this_one() {
+    let answer = Answer { info: facts(None, "1"), start: 0, end: 100 };
+    let mut channel =
+        ReadChannel::open(location([answer], facts(Some(90), "2")), ReadOptions { ..options() });
+    within(channel.next()).await.unwrap().unwrap();
+    let error = within(channel.seek(SeekFrom::End(0))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed, "{error:?}");
+    assert_eq!(channel.len_bytes(), None);
+}
+
+#[tokio::test]
+async fn one_version_has_one_length() {
+    let answer = Answer { info: facts(Some(256), "1"), start: 0, end: 256 };
+    let blob = location([answer], facts(Some(200), "1"));
+    let mut channel = ReadChannel::open(blob.clone(), options());
+    while within(channel.next()).await.unwrap().is_some() {}
+    let state = channel.capture().unwrap();
+    let mut channel = ReadChannel::restore(blob, &state, options()).unwrap();
+    let error = within(channel.info()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
+}
