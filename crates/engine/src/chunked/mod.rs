@@ -6,6 +6,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `store` | what is asked of a store of chunks |
+//! | `cut` | a file's chunks with their digests, on all cores |
 //! | `manifest` | the ordered list of chunks that make up a blob, validated |
 //! | `attempt` | one call of a store, made as often as it takes |
 //! | `chunk` | a chunk's bytes, verified |
@@ -13,9 +14,11 @@
 
 mod attempt;
 mod chunk;
+mod cut;
 mod inflight;
 mod manifest;
 mod store;
 
+pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub use manifest::{Manifest, ManifestError};
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};

@@ -1,0 +1,180 @@
+//! One of the threads: takes what is most urgent from the board, until nothing is left.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZero;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::thread;
+
+use tidegate_core::checksum::Checksummer;
+use tidegate_core::digest::{Digest, DigestFunction};
+
+use super::CutOptions;
+use super::board::{Board, Cutting, Job, Task, Whole};
+use super::room::Room;
+use super::stream::CutChunk;
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// What is done in order is done so far at once; then it is asked again what is most urgent.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// With less for each, a thread would take longer to begin than to end.
+const THREAD_BYTES_MIN: u64 = 1 << 20;
+
+#[derive(Debug)]
+struct Worker {
+    file: Arc<File>,
+    board: Arc<Board>,
+    digest_function: DigestFunction,
+    name: String,
+    budget: Budget,
+}
+
+/// Starts the threads.
+pub(super) fn begin(file: Arc<File>, options: CutOptions) -> Arc<Board> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let wanted = usize::try_from(options.len / THREAD_BYTES_MIN).unwrap_or(usize::MAX);
+    let threads = wanted.clamp(1, cores);
+    let board = Arc::new(Board::new(&options, threads));
+    let worker = Arc::new(Worker {
+        file,
+        board: Arc::clone(&board),
+        digest_function: options.digest_function,
+        name: options.name,
+        budget: options.budget,
+    });
+    for index in 0..threads {
+        let started = {
+            let worker = Arc::clone(&worker);
+            thread::Builder::new().name("tidegate-cut".to_owned()).spawn(move || worker.run())
+        };
+        match started {
+            Ok(_) => {}
+            Err(error) if index == 0 => {
+                board.fail(worker.storage_error("the system gives no thread", error));
+            }
+            // With fewer threads than cores it takes longer, and that is all.
+            Err(_) => break,
+        }
+    }
+    board
+}
+
+impl Worker {
+    fn run(&self) {
+        let mut room = None;
+        while let Some(task) = self.board.claim(&mut room) {
+            if room.is_none() {
+                room = Room::wait(&self.budget, self.board.stopped());
+            }
+            // None where the work was stopped, and the task does not matter any more.
+            let Some(room) = room.as_mut() else { return };
+            let done = match task {
+                Task::Cut(cutting) => self.cut(cutting, room),
+                Task::Whole(whole) => self.whole(whole, room),
+                Task::Digest(job) => self.digest(&job, room),
+            };
+            if let Err(error) = done {
+                self.board.fail(error);
+            }
+        }
+    }
+
+    fn cut(&self, mut cutting: Cutting, room: &mut Room) -> Result<()> {
+        let end = self.board.len().min(cutting.at + STEP_BYTES);
+        let Cutting { cutter, at, lengths } = &mut cutting;
+        self.read(*at..end, room, |bytes| lengths.extend(cutter.feed(bytes)))?;
+        *at = end;
+        let is_cut = end == self.board.len();
+        if is_cut {
+            lengths.extend(cutter.finish());
+        }
+        self.board.put_cutting(cutting, is_cut);
+        Ok(())
+    }
+
+    fn whole(&self, mut whole: Whole, room: &mut Room) -> Result<()> {
+        let end = self.board.len().min(whole.at + STEP_BYTES);
+        let hasher = &mut whole.hasher;
+        self.read(whole.at..end, room, |bytes| hasher.update(bytes))?;
+        whole.at = end;
+        if end == self.board.len() {
+            self.board.whole_done(self.named(whole.hasher, end));
+        } else {
+            self.board.put_whole(whole);
+        }
+        Ok(())
+    }
+
+    fn digest(&self, job: &Job, room: &mut Room) -> Result<()> {
+        let mut chunks = Vec::with_capacity(job.lengths.len());
+        let mut offset = job.offset;
+        for len in &job.lengths {
+            let mut hasher = hasher(self.digest_function)?;
+            self.read(offset..offset + len, room, |bytes| hasher.update(bytes))?;
+            chunks.push(CutChunk { offset, digest: self.named(hasher, *len) });
+            offset += len;
+        }
+        self.board.job_done(job, chunks);
+        Ok(())
+    }
+
+    fn named(&self, hasher: Checksummer, len: u64) -> Digest {
+        // Both functions give 32 bytes.
+        let hash = hasher.finish().as_bytes().try_into().unwrap_or_default();
+        Digest { function: self.digest_function, hash, len }
+    }
+
+    /// Reads a range of the file through the buffer, all of it or it fails.
+    fn read(&self, range: Range<u64>, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            if self.board.stopped().is_cancelled() {
+                let stopped = "it was cancelled";
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    Operation::Read,
+                    &*self.name,
+                    stopped,
+                ));
+            }
+            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let count = left.min(room.buffer.len());
+            let buffer = &mut room.buffer[..count];
+            self.file.read_exact_at(buffer, at).map_err(|error| self.unread(at, error))?;
+            each(buffer);
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    fn unread(&self, at: u64, error: io::Error) -> Error {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            let len = self.board.len();
+            let message = format!("expected {len} bytes, but it ends soon after {at}");
+            return Error::new(ErrorKind::Changed, Operation::Read, &*self.name, message)
+                .with_hint("something shortens the file; run the same command again after that");
+        }
+        self.storage_error("it cannot be read", error).at(at..self.board.len())
+    }
+
+    fn storage_error(&self, message: &str, error: io::Error) -> Error {
+        Error::new(ErrorKind::Storage, Operation::Read, &*self.name, message).caused_by(error)
+    }
+}
+
+/// Both functions can be computed, so the error is never seen.
+pub(super) fn hasher(function: DigestFunction) -> Result<Checksummer> {
+    Checksummer::new(function.algorithm()).map_err(|error| {
+        Error::new(
+            ErrorKind::Unsupported,
+            Operation::Read,
+            function.name(),
+            "it cannot be computed",
+        )
+        .caused_by(error)
+    })
+}
