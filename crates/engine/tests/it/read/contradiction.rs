@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidegate::read::{ReadChannel, ReadOptions};
+use tidegate::read::ReadChannel;
 use tidegate::remote::{BlobInfo, Location, OpenRequest, Opened, Remote, Version};
 use tidegate::{ErrorKind, Result};
 
@@ -29,8 +29,8 @@ struct Liar {
 #[derive(Debug)]
 struct Answer {
     info: BlobInfo,
-    start: u64,
-    end: u64,
+    start: usize,
+    end: usize,
 }
 
 fn facts(len_bytes: Option<u64>, generation: &str) -> BlobInfo {
@@ -48,10 +48,10 @@ impl Remote for Liar {
 
     async fn open(&self, _blob: &str, _request: &OpenRequest) -> Result<Opened> {
         let answer = self.answers.lock().unwrap().pop_front().unwrap();
-        let body = content().slice(answer.start as usize..answer.end as usize);
+        let body = content().slice(answer.start..answer.end);
         let body = Box::pin(futures_util::stream::iter([Ok(body)]));
-        let mut opened = Opened::new(answer.info, answer.start, body);
-        opened.end = Some(answer.end);
+        let mut opened = Opened::new(answer.info, answer.start as u64, body);
+        opened.end = Some(answer.end as u64);
         Ok(opened)
     }
 }
@@ -78,8 +78,7 @@ async fn bytes_from_further_on_are_not_taken_for_those_asked_for() {
 #[tokio::test]
 async fn the_length_of_another_version_is_not_that_of_this_one() {
     let answer = Answer { info: facts(None, "1"), start: 0, end: 100 };
-    let mut channel =
-        ReadChannel::open(location([answer], facts(Some(90), "2")), ReadOptions { ..options() });
+    let mut channel = ReadChannel::open(location([answer], facts(Some(90), "2")), options());
     within(channel.next()).await.unwrap().unwrap();
     let error = within(channel.seek(SeekFrom::End(0))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed, "{error:?}");
