@@ -34,10 +34,11 @@
 //!    step down; kept if nothing is lost. Steps are a quarter, and grow while they succeed. When
 //!    neither helps, rest for some rounds, and for longer each time.
 //!
-//! Throughput of a round is requests in flight over how long one takes for its size (see `round`
-//! and `size_cost`), times the part that succeeded: requests lost under load count against it.
-//! A round is as many requests as it needs to be worth comparing, not a time, so it works alike
-//! at 1 ms and at 1 s of latency.
+//! Throughput of a round is requests in flight over how long one takes, weighed by what its size
+//! costs (see `round` and `size_cost`), times the part that succeeded: requests lost under load
+//! count against it. A round is as many requests as it needs to be worth comparing, not a time, so
+//! it works alike at 1 ms and at 1 s of latency; one that is too close to call goes on for as long
+//! again. When the content changes so much that rounds cannot be compared, doubling begins anew.
 //!
 //! # Invariants
 //!
@@ -50,76 +51,41 @@
 //!
 //! Not its business: fairness between blobs and the limit of the process, which are the budget's.
 
+mod options;
 mod round;
 mod size_cost;
 
 use std::time::Duration;
 
+pub use options::{Outcome, WindowOptions};
 use round::{Round, Sample};
 use size_cost::SizeCost;
 
-/// The part of the ideal growth that makes a larger window worth its memory: of a doubling, 1.3
-/// times the throughput; of a quarter more, 1.08 times.
-const WORTH: f64 = 0.3;
+/// The part of the ideal growth that makes a larger window worth its memory: of a doubling, 1.2
+/// times the throughput; of a quarter more, 1.05 times. Where throughput bends softly, windows that
+/// gain less by growing have four fifths of all that is to be had.
+const WORTH: f64 = 0.2;
 
 /// Throughput that a smaller window may lose, against the one that the descent began from.
-const LOSS_MAX: f64 = 0.06;
+const LOSS_MAX: f64 = 0.03;
 
 /// The first step up or down when cruising. Smaller ones drown in jitter.
 const STEP_MIN: f64 = 1.25;
 /// The largest.
 const STEP_MAX: f64 = 2.0;
 
-/// Samples of a cruising round, at least: jitter of a quarter of the latency leaves 4%.
-const CRUISE_SAMPLES_MIN: u32 = 48;
+/// Samples of a cruising round, at least: jitter of a quarter of the latency leaves 3%.
+const CRUISE_SAMPLES_MIN: u32 = 64;
 
 /// Rounds to rest after neither direction helped: doubles from the first to the last.
 const REST_ROUNDS_MIN: u32 = 1;
 const REST_ROUNDS_MAX: u32 = 16;
 
+/// When the mean size of requests changes by this factor, windows are not compared but sought anew.
+const SHIFT: f64 = 2.5;
+
 /// What being throttled leaves of the window.
 const BACKOFF: f64 = 0.7;
-
-/// Bounds of a [`Window`].
-///
-/// The defaults assume chunks of some 512 KiB from a cache in the same region: 16 in flight are
-/// safe anywhere, and 256 fill 10 Gbit/s at 100 ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowOptions {
-    /// Requests in flight at first. Default 16, what Bazel keeps in flight all the time.
-    pub start: u32,
-    /// Never fewer; 0 counts as 1. Default 1.
-    pub min: u32,
-    /// Never more; at least `min`. Default 256.
-    pub max: u32,
-}
-
-impl Default for WindowOptions {
-    fn default() -> Self {
-        Self { start: 16, min: 1, max: 256 }
-    }
-}
-
-impl WindowOptions {
-    /// A window that stays as it is; 0 counts as 1.
-    pub const fn fixed(requests: u32) -> Self {
-        Self { start: requests, min: requests, max: requests }
-    }
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It brought what it was to bring.
-    Ok,
-    /// The server asked for less (429, `RESOURCE_EXHAUSTED`, `UNAVAILABLE` with a delay).
-    Throttled,
-    /// It took its time and brought nothing that counts.
-    Failed,
-    /// The caller ended it: it says nothing about the network.
-    Cancelled,
-}
 
 /// One request in flight. Hand it back to [`Window::on_done`] whatever becomes of the request.
 #[derive(Debug)]
@@ -223,6 +189,9 @@ impl Window {
         self.round.pass(now, self.in_flight);
         self.in_flight = self.in_flight.saturating_sub(1);
         let is_of_round = ticket.round == self.round_id;
+        if outcome == Outcome::Ok {
+            self.round.arrive(now, mib(bytes));
+        }
         match outcome {
             Outcome::Ok if is_of_round => {
                 let latency_s = now.saturating_sub(ticket.started).as_secs_f64();
@@ -256,13 +225,13 @@ impl Window {
             let limit = scaled(round.limit, 1.0 / STEP_MAX);
             return self.base(limit, Direction::Up, REST_ROUNDS_MIN);
         }
-        self.cost.learn(round.samples());
+        self.cost.learn(round.samples(), round.stretches());
         if self.options.min == self.options.max {
             return self.base(self.limit, Direction::Up, 0);
         }
         let phase = std::mem::replace(&mut self.phase, Phase::Start(None));
         match phase {
-            Phase::Start(before) => self.decide_start(before, round),
+            Phase::Start(before) => self.decide_start(before.as_ref(), round),
             Phase::Base { next, rest } => self.decide_base(next, rest, round),
             Phase::Trial { direction, base, back } => {
                 self.decide_trial(direction, base, back, &round);
@@ -270,16 +239,16 @@ impl Window {
         }
     }
 
-    fn decide_start(&mut self, before: Option<Round>, round: Round) {
+    fn decide_start(&mut self, before: Option<&Round>, round: Round) {
         if !round.is_filled() {
             // Nothing is learnt; what was doubled in vain is taken back.
-            let limit = before.as_ref().map_or(round.limit, |before| before.limit);
+            let limit = before.map_or(round.limit, |before| before.limit);
             return match before {
                 Some(_) => self.base(limit, Direction::Up, REST_ROUNDS_MIN),
                 None => self.start(limit, None),
             };
         }
-        if let Some(before) = &before {
+        if let Some(before) = before {
             let growth = self.growth(before, &round);
             if growth < worth(before.limit, round.limit) {
                 let knee = scaled(before.limit, growth.clamp(1.0 / STEP_MAX, STEP_MAX));
@@ -304,12 +273,21 @@ impl Window {
     }
 
     fn decide_trial(&mut self, direction: Direction, base: Round, back: u32, round: &Round) {
+        if base.size_mib().max(round.size_mib()) > SHIFT * base.size_mib().min(round.size_mib()) {
+            // Other content: what was found before may be far off.
+            return self.start(back, None);
+        }
         let growth = self.growth(&base, round);
-        let helps = round.is_filled()
-            && match direction {
-                Direction::Up => growth >= worth(base.limit, round.limit),
-                Direction::Down => growth >= 1.0 - LOSS_MAX,
-            };
+        let bound = match direction {
+            Direction::Up => worth(base.limit, round.limit),
+            Direction::Down => 1.0 - LOSS_MAX,
+        };
+        let doubt = growth * base.doubt(&self.cost).hypot(round.doubt(&self.cost));
+        if round.is_filled() && (growth - bound).abs() < doubt && self.round.extend() {
+            self.phase = Phase::Trial { direction, base, back };
+            return;
+        }
+        let helps = round.is_filled() && growth >= bound;
         if !helps {
             *self.step_size(direction) = STEP_MIN;
             return self.missed(back, direction);

@@ -18,6 +18,9 @@ const SAMPLES_MAX: usize = 512;
 /// thousand times as long as the others says nothing about how many there should be.
 const SLOWEST_ONE_IN: usize = 10;
 
+/// A straggler adds at most this much to what makes throughput doubtful.
+const OUTLIER: f64 = 16.0;
+
 /// With less than this part of the limit in flight, on average, a round says nothing about the
 /// limit: the caller had nothing to send, or waited for something else.
 const FILLED: f64 = 0.75;
@@ -29,6 +32,18 @@ pub(super) struct Sample {
     pub(super) size_mib: f64,
 }
 
+/// Arrivals of one stretch.
+const STRETCH: f64 = 4.0;
+
+/// A few arrivals in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    pub(super) elapsed_s: f64,
+    /// Of all of them together.
+    pub(super) size_mib: f64,
+    pub(super) count: f64,
+}
+
 /// What is seen under one limit.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
@@ -36,6 +51,10 @@ pub(super) struct Round {
     /// Samples after which it is over.
     need: usize,
     samples: Vec<Sample>,
+    stretches: Vec<Stretch>,
+    /// The stretch under way, and when it began.
+    stretch: Stretch,
+    stretch_began: Duration,
     /// Requests that took time and brought nothing.
     failures: u32,
     /// When its first request began; before that, nothing is counted.
@@ -48,8 +67,18 @@ pub(super) struct Round {
 impl Round {
     pub(super) fn new(limit: u32, need: usize) -> Self {
         let need = need.clamp(1, SAMPLES_MAX);
-        let (opened, last) = (None, Duration::ZERO);
-        Self { limit, need, samples: Vec::new(), failures: 0, opened, last, busy: 0.0 }
+        Self {
+            limit,
+            need,
+            samples: Vec::new(),
+            stretches: Vec::new(),
+            stretch: Stretch::default(),
+            stretch_began: Duration::ZERO,
+            failures: 0,
+            opened: None,
+            last: Duration::ZERO,
+            busy: 0.0,
+        }
     }
 
     /// Time passes with so many in flight.
@@ -65,6 +94,22 @@ impl Round {
         if self.opened.is_none() {
             self.opened = Some(now);
             self.last = now;
+            self.stretch_began = now;
+        }
+    }
+
+    /// A request has brought its bytes, whenever it began.
+    pub(super) fn arrive(&mut self, now: Duration, size_mib: f64) {
+        if self.opened.is_none() || self.stretches.len() >= SAMPLES_MAX {
+            return;
+        }
+        self.stretch.size_mib += size_mib;
+        self.stretch.count += 1.0;
+        if self.stretch.count >= STRETCH {
+            let elapsed_s = now.saturating_sub(self.stretch_began).as_secs_f64();
+            self.stretches.push(Stretch { elapsed_s, ..self.stretch });
+            self.stretch = Stretch::default();
+            self.stretch_began = now;
         }
     }
 
@@ -96,6 +141,10 @@ impl Round {
         &self.samples
     }
 
+    pub(super) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
     /// On average, since it was opened.
     fn in_flight(&self) -> f64 {
         let elapsed = self.last.saturating_sub(self.opened.unwrap_or(self.last)).as_secs_f64();
@@ -103,25 +152,56 @@ impl Round {
         if elapsed > 0.0 { self.busy / elapsed } else { f64::from(self.limit) }
     }
 
-    /// Throughput, in requests that would be in flight if each took what its size costs: work done
-    /// per second of work. Of use only beside that of another round under the same `cost`.
+    /// Throughput, in what requests of no bytes cost, a second. Of use only beside that of another
+    /// round under the same `cost`.
     pub(super) fn throughput(&self, cost: &SizeCost) -> f64 {
-        let mut slowness: Vec<f64> = (self.samples.iter())
-            .map(|sample| sample.latency_s / cost.seconds(sample.size_mib))
-            .collect();
-        slowness.sort_by(f64::total_cmp);
-        let mean = winsorised_mean(&slowness);
+        let work: f64 = self.samples.iter().map(|sample| cost.of(sample.size_mib)).sum();
+        let mut latencies: Vec<f64> = self.samples.iter().map(|sample| sample.latency_s).collect();
+        latencies.sort_by(f64::total_cmp);
+        let spent = winsorised_sum(&latencies);
         let done = count(self.samples.len());
         let tried = done + f64::from(self.failures);
-        if mean > 0.0 && tried > 0.0 { self.in_flight() * (done / tried) / mean } else { 0.0 }
+        if spent > 0.0 && tried > 0.0 {
+            self.in_flight() * (done / tried) * work / spent
+        } else {
+            0.0
+        }
+    }
+
+    /// By how much of itself the throughput may be off: its standard error.
+    pub(super) fn doubt(&self, cost: &SizeCost) -> f64 {
+        let done = count(self.samples.len());
+        let work: f64 = self.samples.iter().map(|sample| cost.of(sample.size_mib)).sum();
+        let spent: f64 = self.samples.iter().map(|sample| sample.latency_s).sum();
+        if done < 2.0 || spent <= 0.0 {
+            return 0.0;
+        }
+        let off =
+            |sample: &Sample| (cost.of(sample.size_mib) / work - sample.latency_s / spent) * done;
+        let squares: f64 = self.samples.iter().map(|sample| off(sample).powi(2).min(OUTLIER)).sum();
+        (squares / (done - 1.0) / done).sqrt()
+    }
+
+    /// Mean size of its requests.
+    pub(super) fn size_mib(&self) -> f64 {
+        let sum: f64 = self.samples.iter().map(|sample| sample.size_mib).sum();
+        sum / count(self.samples.len()).max(1.0)
+    }
+
+    /// Goes on for as long again. `false` where it has gone on for long enough.
+    pub(super) fn extend(&mut self) -> bool {
+        let need = (self.need * 2).min(SAMPLES_MAX);
+        let extends = need > self.need;
+        self.need = need;
+        extends
     }
 }
 
-/// The mean of what is sorted, the slowest part counted as the slowest of the others; 0 of nothing.
-fn winsorised_mean(sorted: &[f64]) -> f64 {
+/// The sum of what is sorted, the slowest part counted as the slowest of the others.
+fn winsorised_sum(sorted: &[f64]) -> f64 {
     let others = sorted.len() - sorted.len().div_ceil(SLOWEST_ONE_IN);
     let Some(bound) = sorted.get(others.saturating_sub(1)) else { return 0.0 };
-    sorted.iter().map(|value| value.min(*bound)).sum::<f64>() / count(sorted.len())
+    sorted.iter().map(|value| value.min(*bound)).sum()
 }
 
 /// Counts are bounded by [`SAMPLES_MAX`].
@@ -131,14 +211,14 @@ fn count(len: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::winsorised_mean;
+    use super::winsorised_sum;
 
     #[test]
     fn one_straggler_counts_as_the_second_slowest() {
         let ordinary = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1000.0];
-        assert!((winsorised_mean(&ordinary) - 1.2).abs() < 1e-9);
-        assert!((winsorised_mean(&[3.0]) - 3.0).abs() < 1e-9);
-        assert!((winsorised_mean(&[3.0, 1000.0]) - 3.0).abs() < 1e-9);
-        assert!(winsorised_mean(&[]).abs() < 1e-9);
+        assert!((winsorised_sum(&ordinary) - 12.0).abs() < 1e-9);
+        assert!((winsorised_sum(&[3.0]) - 3.0).abs() < 1e-9);
+        assert!((winsorised_sum(&[3.0, 1000.0]) - 6.0).abs() < 1e-9);
+        assert!(winsorised_sum(&[]).abs() < 1e-9);
     }
 }

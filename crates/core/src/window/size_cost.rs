@@ -1,118 +1,155 @@
-//! [`SizeCost`]: how long a request of so many bytes takes here, so that requests of unequal sizes
-//! can be compared.
+//! [`SizeCost`]: how much more a large request costs than a small one here, so that rounds of
+//! unequal requests can be compared.
 //!
-//! Latency as a straight line over size, `base + bytes / rate`, fitted by least squares to what was
-//! seen lately. Without it a round of large chunks would look slower than one of small ones, and
-//! the window would follow the blob's content instead of the network. It only has to be right about
-//! the *proportion* of small to large: whatever both rounds of a comparison share cancels out.
+//! Where requests just wait for an answer, each costs the same, whatever its size; where the link
+//! is full, each costs its bytes. In between it is `1 + slope * size`, and the slope is what is
+//! learnt. Counting bytes alone, or requests alone, would make the window follow the blob's
+//! content instead of the network.
+//!
+//! The slope is looked for in two places, by least squares, and the steeper one is taken:
+//!
+//! - in single requests, latency over size: where answers share the link evenly, a large one takes
+//!   longer itself;
+//! - in stretches of a few arrivals, time over bytes: where answers queue for the link, a large
+//!   one takes hardly longer itself, but makes all that follow wait.
 
-use super::round::Sample;
+use super::round::{Sample, Stretch};
 
-/// Latency counts at most this many times the mean, so that one straggler does not tilt the line.
+/// A value counts at most this many times the mean, so that one straggler does not tilt a line.
 const OUTLIER: f64 = 4.0;
 
-/// How much older samples count when newer ones are added.
-const MEMORY: f64 = 0.5;
+/// How much older values count when newer ones are added.
+const MEMORY: f64 = 0.7;
 
-/// The part of a mean request's time that does not depend on its size, at least: a line through
-/// noise may not say that a request of no bytes takes no time.
-const BASE_MIN: f64 = 0.1;
+/// Of fewer values no slope is taken.
+const VALUES_MIN: f64 = 6.0;
 
-/// Sums over samples, in seconds and MiB.
+/// Of the cost of a mean request, the part that does not depend on its size, at least: a line
+/// through noise may not say that a request of no bytes is free.
+const BASE_MIN: f64 = 0.05;
+
+/// What large and small requests cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SizeCost {
-    count: f64,
-    latency: f64,
-    size: f64,
-    size_squared: f64,
-    size_latency: f64,
+    single: Line,
+    together: Line,
 }
 
 impl SizeCost {
     /// Takes in what one round saw.
-    pub(super) fn learn(&mut self, samples: &[Sample]) {
-        let Some(mean) = mean(samples.iter().map(|sample| sample.latency_s)) else { return };
-        for sum in [
-            &mut self.count,
-            &mut self.latency,
-            &mut self.size,
-            &mut self.size_squared,
-            &mut self.size_latency,
-        ] {
-            *sum *= MEMORY;
-        }
-        for sample in samples {
-            let latency = sample.latency_s.min(OUTLIER * mean);
-            self.count += 1.0;
-            self.latency += latency;
-            self.size += sample.size_mib;
-            self.size_squared += sample.size_mib * sample.size_mib;
-            self.size_latency += sample.size_mib * latency;
-        }
+    pub(super) fn learn(&mut self, samples: &[Sample], stretches: &[Stretch]) {
+        self.single.learn(samples.iter().map(|sample| (sample.size_mib, sample.latency_s)));
+        let mean = |stretch: &Stretch| (stretch.size_mib / stretch.count, stretch.elapsed_s);
+        self.together.learn(stretches.iter().map(mean));
     }
 
-    /// What a request of this size takes, in seconds; above 0.
-    pub(super) fn seconds(&self, size_mib: f64) -> f64 {
-        let (base, slope) = self.line();
-        (base + slope * size_mib).max(f64::MIN_POSITIVE)
-    }
-
-    /// Seconds of no bytes, and seconds per MiB.
-    fn line(&self) -> (f64, f64) {
-        if self.count <= 0.0 {
-            return (1.0, 0.0);
-        }
-        let (latency, size) = (self.latency / self.count, self.size / self.count);
-        let variance = self.size_squared / self.count - size * size;
-        let covariance = self.size_latency / self.count - size * latency;
-        // All of one size: there is nothing to tell apart.
-        if size <= 0.0 || variance <= 1e-9 * size * size {
-            return (latency, 0.0);
-        }
-        let steepest = (1.0 - BASE_MIN) * latency / size;
-        let slope = (covariance / variance).clamp(0.0, steepest);
-        (latency - slope * size, slope)
+    /// What a request of this size costs, beside one of no bytes, which costs 1.
+    pub(super) fn of(&self, size_mib: f64) -> f64 {
+        1.0 + self.single.slope().max(self.together.slope()) * size_mib
     }
 }
 
-/// `None` of nothing.
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    (count > 0.0).then(|| sum / count)
+/// A straight line through values that are relative to their round's mean, so that rounds under
+/// different limits can be put together.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    count: f64,
+    size: f64,
+    size_squared: f64,
+    value: f64,
+    size_value: f64,
+}
+
+impl Line {
+    fn learn(&mut self, values: impl Iterator<Item = (f64, f64)> + Clone) {
+        let (sum, count) = values.clone().fold((0.0, 0.0), |(sum, n), (_, v)| (sum + v, n + 1.0));
+        if sum <= 0.0 {
+            return;
+        }
+        let sums = [
+            &mut self.count,
+            &mut self.size,
+            &mut self.size_squared,
+            &mut self.value,
+            &mut self.size_value,
+        ];
+        for sum in sums {
+            *sum *= MEMORY;
+        }
+        for (size, value) in values {
+            let value = (value * count / sum).min(OUTLIER);
+            self.count += 1.0;
+            self.size += size;
+            self.size_squared += size * size;
+            self.value += value;
+            self.size_value += size * value;
+        }
+    }
+
+    /// By how much the value grows with each MiB, relative to that of no bytes.
+    fn slope(&self) -> f64 {
+        if self.count < VALUES_MIN {
+            return 0.0;
+        }
+        let (size, value) = (self.size / self.count, self.value / self.count);
+        let variance = self.size_squared / self.count - size * size;
+        let covariance = self.size_value / self.count - size * value;
+        // All of one size: there is nothing to tell apart.
+        if value <= 0.0 || variance <= 1e-9 * size * size {
+            return 0.0;
+        }
+        let steepest = (1.0 - BASE_MIN) * value / size;
+        let slope = (covariance / variance).clamp(0.0, steepest);
+        slope / (value - slope * size)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, SizeCost};
+    use super::{Sample, SizeCost, Stretch};
 
-    fn sample(latency_s: f64, size_mib: f64) -> Sample {
-        Sample { latency_s, size_mib }
+    fn samples(latency: impl Fn(f64) -> f64) -> Vec<Sample> {
+        let sizes = [0.1, 4.0, 0.5, 1.0, 2.0, 0.2, 3.0, 0.1];
+        sizes.map(|size_mib| Sample { latency_s: latency(size_mib), size_mib }).to_vec()
+    }
+
+    fn ratio(cost: &SizeCost) -> f64 {
+        cost.of(4.0) / cost.of(0.0)
     }
 
     #[test]
-    fn a_line_is_found_again() {
+    fn where_a_large_request_takes_longer_it_costs_more() {
         let mut cost = SizeCost::default();
-        let sizes = [0.1, 0.5, 1.0, 2.0, 4.0];
-        cost.learn(&sizes.map(|size| sample(0.025 + 0.01 * size, size)));
-        assert!((cost.seconds(0.0) - 0.025).abs() < 1e-9);
-        assert!((cost.seconds(10.0) - 0.125).abs() < 1e-9);
+        cost.learn(&samples(|size| 0.025 + 0.01 * size), &[]);
+        assert!((ratio(&cost) - 65.0 / 25.0).abs() < 1e-6, "{cost:?}");
+    }
+
+    #[test]
+    fn where_a_large_request_holds_up_the_others_it_costs_more() {
+        let mut cost = SizeCost::default();
+        let stretches = samples(|size| 0.001 + 0.01 * size).into_iter().map(|sample| Stretch {
+            elapsed_s: sample.latency_s,
+            size_mib: 4.0 * sample.size_mib,
+            count: 4.0,
+        });
+        cost.learn(&samples(|_| 0.1), &stretches.collect::<Vec<_>>());
+        assert!(ratio(&cost) > 10.0, "{cost:?}");
     }
 
     #[test]
     fn sizes_that_do_not_matter_or_do_not_differ_are_left_out() {
-        let mut latency_alone = SizeCost::default();
-        latency_alone.learn(&[sample(0.03, 0.1), sample(0.02, 2.0), sample(0.03, 0.2)]);
-        assert!((latency_alone.seconds(0.1) - latency_alone.seconds(2.0)).abs() < 1e-9);
-        let mut one_size = SizeCost::default();
-        one_size.learn(&[sample(0.02, 1.0), sample(0.04, 1.0)]);
-        assert!((one_size.seconds(5.0) - 0.03).abs() < 1e-9);
-    }
-
-    #[test]
-    fn nothing_seen_and_no_time_taken_give_a_time() {
         let mut cost = SizeCost::default();
-        assert!(cost.seconds(1.0) > 0.0);
-        cost.learn(&[sample(0.0, 0.0), sample(0.0, 1.0)]);
-        assert!(cost.seconds(1.0) > 0.0);
+        assert!((ratio(&cost) - 1.0).abs() < 1e-9, "nothing seen");
+        cost.learn(&samples(|_| 0.025), &[]);
+        assert!((ratio(&cost) - 1.0).abs() < 1e-9);
+        let mut cost = SizeCost::default();
+        cost.learn(
+            &[0.02, 0.03, 0.04, 0.02, 0.03, 0.02]
+                .map(|latency_s| Sample { latency_s, size_mib: 1.0 }),
+            &[],
+        );
+        assert!((ratio(&cost) - 1.0).abs() < 1e-9);
+        cost.learn(&samples(|_| 0.0), &[]);
+        assert!((ratio(&cost) - 1.0).abs() < 1e-9, "no time taken");
     }
 }
