@@ -10,4 +10,5 @@ mod keys;
 mod lifecycle;
 mod manners;
 mod random;
+mod reapi;
 mod tls;
