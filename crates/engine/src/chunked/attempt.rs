@@ -90,6 +90,15 @@ impl Calls {
         }
     }
 
+    /// Waits for something outside the store, unless the transfer is cancelled.
+    pub(crate) async fn unless_cancelled<T>(&self, other: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(self.cancelled()),
+            value = other => Ok(value),
+        }
+    }
+
     /// The error of a transfer that was cancelled.
     pub(crate) fn cancelled(&self) -> Error {
         self.error(ErrorKind::Cancelled, "it was cancelled")
@@ -148,11 +157,6 @@ impl Attempts<'_> {
     /// The attempt under way brought `bytes`, so that failing later is not failing at once.
     pub(crate) fn on_bytes(&mut self, bytes: u64) {
         self.retry.on_bytes(bytes);
-    }
-
-    /// Whether this is not the first attempt.
-    pub(crate) fn is_retry(&self) -> bool {
-        self.made > 1
     }
 
     /// The attempt under way failed with `error`: rests until the next, or says why there is none.

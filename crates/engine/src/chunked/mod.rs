@@ -11,14 +11,19 @@
 //! | `attempt` | one call of a store, made as often as it takes |
 //! | `chunk` | a chunk's bytes, verified |
 //! | `inflight` | what several transfers want at once is done once |
+//! | `seed` | files at hand that share chunks with a blob |
+//! | `download` | a blob from a store, chunk by chunk |
 
 mod attempt;
 mod chunk;
 mod cut;
+mod download;
 mod inflight;
 mod manifest;
+mod seed;
 mod store;
 
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
+pub use download::{ChunkedDownloadOptions, ChunkedReport, download};
 pub use manifest::{Manifest, ManifestError};
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};

@@ -37,6 +37,7 @@ mod tests;
 pub use options::{DownloadOptions, Target};
 pub use progress::{Progress, Snapshot};
 pub use report::Report;
+pub(crate) use target::{Prepared, blocking};
 
 use std::time::{Duration, Instant};
 
@@ -81,7 +82,7 @@ pub async fn download(
 
 async fn run(location: &Location, target: Target, options: &DownloadOptions) -> Result<Report> {
     let start = Instant::now();
-    let mut target = target::Prepared::new(target, location, options).await?;
+    let mut target = Prepared::new(target, location, options).await?;
     let opened = tokio::select! {
         biased;
         () = options.cancel.cancelled() => Err(cancelled(location)),

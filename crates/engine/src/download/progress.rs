@@ -56,27 +56,32 @@ impl Progress {
         &self.stats
     }
 
-    pub(super) fn expect(&self, len: Option<u64>) {
+    pub(crate) fn expect(&self, len: Option<u64>) {
         match len {
             Some(len) => self.len_bytes.fetch_add(len, Ordering::Relaxed),
             None => self.len_bytes.swap(UNKNOWN, Ordering::Relaxed),
         };
     }
 
-    pub(super) fn resumed(&self, bytes: u64) {
+    pub(crate) fn resumed(&self, bytes: u64) {
         self.resumed_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.done(bytes);
     }
 
-    pub(super) fn done(&self, bytes: u64) {
+    pub(crate) fn done(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn started(&self) {
+    /// Bytes that were done have to be brought again.
+    pub(crate) fn undone(&self, bytes: u64) {
+        self.done_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn started(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

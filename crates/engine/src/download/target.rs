@@ -14,7 +14,7 @@ use crate::sink::file::journal::Found;
 use crate::sink::file::{FileTarget, PartFile};
 
 /// Where the bytes will go.
-pub(super) enum Prepared {
+pub(crate) enum Prepared {
     File { part: PartFile, found: Option<Found> },
     Writer { writer: Box<dyn Write + Send>, name: String },
     Discard,
@@ -28,13 +28,15 @@ impl Prepared {
         location: &Location,
         options: &DownloadOptions,
     ) -> Result<Self> {
+        // A part of a blob must not be taken for the start of the whole.
+        let resume = options.resume && options.range.is_none();
+        Self::of(target, resume.then(|| location.display().to_owned())).await
+    }
+
+    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`.
+    pub(crate) async fn of(target: Target, source: Option<String>) -> Result<Self> {
         match target {
-            Target::File(path) => {
-                let source = location.display().to_owned();
-                // A part of a blob must not be taken for the start of the whole.
-                let resume = options.resume && options.range.is_none();
-                blocking(move || Self::file(&path, &source, resume)).await
-            }
+            Target::File(path) => blocking(move || Self::file(&path, source.as_deref())).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -42,12 +44,12 @@ impl Prepared {
         }
     }
 
-    fn file(path: &Path, source: &str, resume: bool) -> Result<Self> {
+    fn file(path: &Path, source: Option<&str>) -> Result<Self> {
         if let Some(special) = Self::special(path)? {
             return Ok(special);
         }
         let part = PartFile::open(FileTarget::new(path)?)?;
-        let found = resume.then(|| part.found(source)).flatten();
+        let found = source.and_then(|source| part.found(source));
         Ok(Self::File { part, found })
     }
 
@@ -78,7 +80,7 @@ impl Prepared {
 
     /// Nothing was fetched, because of `error`: a part file that holds nothing is removed, one that
     /// does stays.
-    pub(super) async fn abandon(self, error: &Error) {
+    pub(crate) async fn abandon(self, error: &Error) {
         if let Self::Buffer(sink) = self {
             sink.fail(error);
         } else if let Self::File { part, .. } = self {
@@ -95,7 +97,7 @@ impl Prepared {
 }
 
 /// Runs `work` where it may block.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {

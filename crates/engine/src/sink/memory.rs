@@ -34,6 +34,11 @@ impl MemorySink {
         Ok(())
     }
 
+    /// The buffer that is filled.
+    pub(crate) fn buffer(&self) -> &Arc<ShardBuffer> {
+        &self.buffer
+    }
+
     /// The blob's `len` bytes, over the same memory.
     pub(crate) fn bytes(&self, len: u64) -> Result<Bytes> {
         Ok(self.buffer.slice(0..len)?)

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use tidegate_core::checksum::Crc;
 
+use super::super::Mark;
 use super::FileTarget;
 use super::journal::{Found, Identity, Journal};
 use super::target::storage_error;
@@ -83,6 +84,21 @@ impl PartFile {
         self.file.set_len(0).map_err(failed)?;
         self.reserve(len)?;
         identity.map(|identity| Journal::create(&self.file, identity)).transpose().map_err(failed)
+    }
+
+    /// Keeps the bytes of `marks`, which were read back and found right, and begins a new journal
+    /// that names them. A crash in between leaves a file without a journal.
+    pub(crate) fn begin_over(&self, identity: &Identity, marks: &[Mark]) -> Result<Journal> {
+        let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
+        let len = identity.len_bytes;
+        // Cuts the old journal off, which may stand anywhere.
+        self.file.set_len(len).map_err(failed)?;
+        self.reserve(len)?;
+        let mut journal = Journal::create(&self.file, identity).map_err(failed)?;
+        for mark in marks {
+            journal.append(&self.file, *mark).map_err(failed)?;
+        }
+        Ok(journal)
     }
 
     /// Reserves room, so that a full disk shows before the first byte is fetched.

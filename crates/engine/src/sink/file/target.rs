@@ -9,9 +9,8 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// Part files are called `.NAME` and this.
 const SUFFIX: &str = ".tidegate-part";
 
-/// Names are cut here, in bytes, so that the part file's name stays within the 255 that Linux
-/// file systems allow.
-const NAME_BYTES_MAX: usize = 255 - SUFFIX.len() - 1 - 9;
+/// File names are at most so long on Linux's file systems, in bytes.
+const FILE_NAME_BYTES_MAX: usize = 255;
 
 /// A target file and the part file beside it.
 #[derive(Clone, Debug)]
@@ -66,7 +65,7 @@ impl FileTarget {
             Err(error) => return Err(refuse("its folder cannot be seen").caused_by(error)),
         }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let part = folder.join(part_name(&name.unwrap_or_default()));
+        let part = folder.join(hidden_name(&name.unwrap_or_default(), SUFFIX));
         Ok(Self { path, part, permissions: existing.map(|found| found.permissions()) })
     }
 
@@ -91,17 +90,21 @@ fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-fn part_name(name: &str) -> String {
-    if name.len() <= NAME_BYTES_MAX {
-        return format!(".{name}{SUFFIX}");
+/// The name of the hidden file that stands beside `name`: `.NAME` and the suffix. A name too long
+/// for that is cut, and gets a checksum of the whole.
+pub(crate) fn hidden_name(name: &str, suffix: &str) -> String {
+    // A dot before, and a checksum of nine bytes behind.
+    let name_bytes_max = FILE_NAME_BYTES_MAX - suffix.len() - 1 - 9;
+    if name.len() <= name_bytes_max {
+        return format!(".{name}{suffix}");
     }
-    // Two long names that begin alike must not share a part file.
+    // Two long names that begin alike must not share a file.
     let crc = tidegate_core::checksum::Crc::of(
         tidegate_core::checksum::CrcAlgorithm::Crc32c,
         name.as_bytes(),
     );
-    let cut = name.floor_char_boundary(NAME_BYTES_MAX);
-    format!(".{}-{:08x}{SUFFIX}", &name[..cut], crc.value())
+    let cut = name.floor_char_boundary(name_bytes_max);
+    format!(".{}-{:08x}{suffix}", &name[..cut], crc.value())
 }
 
 /// What an error of the file system means for the user.
@@ -158,7 +161,7 @@ mod tests {
     #[test]
     fn long_names_stay_within_the_limit_and_apart() {
         let (one, two) = ("ä".repeat(127), "ä".repeat(126) + "ö");
-        assert!(part_name(&one).len() <= 255);
-        assert_ne!(part_name(&one), part_name(&two));
+        assert!(hidden_name(&one, SUFFIX).len() <= 255);
+        assert_ne!(hidden_name(&one, SUFFIX), hidden_name(&two, SUFFIX));
     }
 }

@@ -3,7 +3,8 @@
 //! Invariants: a shard has at most one batch in the queue (its turn travels with the batch), so that
 //! what waits is part of what the budget granted to the shards; a mark is written to the journal
 //! only after the bytes that it stands for; the first failure ends the writing and is what every
-//! later call returns.
+//! later call returns. Bytes that are written provisionally may be written again, and count as
+//! written only with the mark that settles them.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -29,9 +30,17 @@ const PIECES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct FileSink {
-    queue: mpsc::Sender<Batch>,
+    queue: mpsc::Sender<Queued>,
     shared: Arc<Shared>,
     thread: std::thread::JoinHandle<PartFile>,
+}
+
+/// What waits to be written.
+#[derive(Debug)]
+struct Queued {
+    batch: Batch,
+    // Only its mark counts as written.
+    provisional: bool,
 }
 
 #[derive(Debug)]
@@ -78,7 +87,17 @@ impl FileSink {
 
     /// Queues a batch; waits while the queue is full. Cancel-safe: a batch is queued or not.
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
-        self.queue.send(batch).await.map_err(|_closed| self.shared.failure())
+        self.send(Queued { batch, provisional: false }).await
+    }
+
+    /// As [`Self::write`], but the bytes may be written again: they count only once a batch brings
+    /// a mark of them.
+    pub(crate) async fn write_provisionally(&self, batch: Batch) -> Result<()> {
+        self.send(Queued { batch, provisional: true }).await
+    }
+
+    async fn send(&self, queued: Queued) -> Result<()> {
+        self.queue.send(queued).await.map_err(|_closed| self.shared.failure())
     }
 
     /// Waits until everything queued is written; gives the part file back, together with the
@@ -108,9 +127,9 @@ impl Shared {
     }
 }
 
-fn run(part: PartFile, mut queue: mpsc::Receiver<Batch>, shared: &Shared) -> PartFile {
-    while let Some(batch) = queue.blocking_recv() {
-        if let Err(error) = write(&part, &batch, shared) {
+fn run(part: PartFile, mut queue: mpsc::Receiver<Queued>, shared: &Shared) -> PartFile {
+    while let Some(queued) = queue.blocking_recv() {
+        if let Err(error) = write(&part, &queued, shared) {
             // Set once: the loop ends here, and dropping the receiver refuses what is queued.
             let _ = shared.failure.set((error.kind(), error.to_string()));
             break;
@@ -122,7 +141,8 @@ fn run(part: PartFile, mut queue: mpsc::Receiver<Batch>, shared: &Shared) -> Par
     part
 }
 
-fn write(part: &PartFile, batch: &Batch, shared: &Shared) -> io::Result<()> {
+fn write(part: &PartFile, queued: &Queued, shared: &Shared) -> io::Result<()> {
+    let batch = &queued.batch;
     write_all(&part.file, &batch.frames, batch.offset)?;
     if shared.synced {
         writeback::start(&part.file, batch.offset..batch.offset + batch.len());
@@ -134,7 +154,13 @@ fn write(part: &PartFile, batch: &Batch, shared: &Shared) -> io::Result<()> {
         journal.append(&part.file, mark)?;
     }
     if let Some(progress) = &shared.progress {
-        progress.written(batch.offset..batch.offset + batch.len());
+        match batch.mark {
+            Some(mark) if queued.provisional => {
+                progress.written(mark.start..mark.start + mark.crc.len());
+            }
+            _ if queued.provisional => {}
+            _ => progress.written(batch.offset..batch.offset + batch.len()),
+        }
     }
     Ok(())
 }

@@ -1,0 +1,128 @@
+//! [`ResumingBody`]: the bytes of one blob of a store, through as many requests as it takes.
+//!
+//! Invariants: bytes come in order, each once; a request after an interruption asks for exactly
+//! what has not been delivered; never more than the digest's length is delivered. What is
+//! delivered has not been verified: whoever reads does that, and rewinds where it is wrong.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+
+use super::fetch::{Fetcher, Trouble};
+use super::gate::Sent;
+use crate::budget::RequestPermit;
+use crate::chunked::attempt::Attempts;
+use crate::error::{Error, ErrorKind};
+use crate::remote::Body;
+
+/// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
+/// error.
+pub(super) const FLAWS_MAX: u32 = 2;
+
+pub(super) struct ResumingBody<'a> {
+    fetcher: &'a Fetcher,
+    digest: Digest,
+    position: u64,
+    attempts: Attempts<'a>,
+    live: Option<Live>,
+    flaws: u32,
+}
+
+/// An answer under way.
+struct Live {
+    body: Body,
+    sent: Sent,
+    bytes: u64,
+    _permit: RequestPermit,
+}
+
+impl<'a> ResumingBody<'a> {
+    /// The bytes from `position` on. Nothing is asked for yet.
+    pub(super) fn new(fetcher: &'a Fetcher, digest: Digest, position: u64) -> Self {
+        let attempts = fetcher.calls.begin();
+        Self { fetcher, digest, position, attempts, live: None, flaws: 0 }
+    }
+
+    /// Offset of the first byte not yet delivered.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next bytes; `None` once all have been delivered. Not to be dropped half-way.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+        loop {
+            if self.position >= self.digest.len {
+                if let Some(live) = self.live.take() {
+                    live.sent.brought(live.bytes);
+                }
+                return Ok(None);
+            }
+            match self.step().await {
+                Ok(frame) if frame.is_empty() => {}
+                Ok(frame) => return Ok(Some(frame)),
+                Err(error) => self.interrupted(error).await?,
+            }
+        }
+    }
+
+    /// What was delivered is wrong, as `error` says: begins again at `position`, once.
+    pub(super) async fn rewind(&mut self, position: u64, error: Error) -> Result<(), Trouble> {
+        self.flaws += 1;
+        self.position = position;
+        if self.flaws >= FLAWS_MAX {
+            self.live = None;
+            return Err(Trouble::Failed(error.retryable(RetryClass::Never)));
+        }
+        self.interrupted(error).await
+    }
+
+    async fn step(&mut self) -> Result<Bytes, Error> {
+        if self.live.is_none() {
+            let permit = self.attempts.permit().await?;
+            let sent = self.fetcher.gate.send();
+            let limit = self.fetcher.calls.patience(0);
+            let asked = self.fetcher.store.get(&self.digest, self.position);
+            match self.attempts.within(limit, asked).await {
+                Ok(body) => self.live = Some(Live { body, sent, bytes: 0, _permit: permit }),
+                Err(error) => {
+                    sent.failed(&error);
+                    return Err(error);
+                }
+            }
+        }
+        let Some(live) = self.live.as_mut() else { return Ok(Bytes::new()) };
+        let limit = self.fetcher.calls.patience(0);
+        let next = async { live.body.next().await.transpose() };
+        let Some(mut frame) = self.attempts.within(limit, next).await? else {
+            let (position, len) = (self.position, self.digest.len);
+            return Err(self
+                .fetcher
+                .calls
+                .error(
+                    ErrorKind::Transport,
+                    format!("the body of {} ended before its {len} bytes did", self.digest),
+                )
+                .at(position..len)
+                .retryable(RetryClass::Now));
+        };
+        let left = self.digest.len - self.position;
+        frame.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        let count = frame.len() as u64;
+        self.position += count;
+        live.bytes += count;
+        self.attempts.on_bytes(count);
+        Ok(frame)
+    }
+
+    /// Ends the answer under way, and rests until the next may be asked for.
+    async fn interrupted(&mut self, error: Error) -> Result<(), Trouble> {
+        if let Some(live) = self.live.take() {
+            live.sent.failed(&error);
+        }
+        if error.kind() == ErrorKind::NotFound {
+            return Err(Trouble::Missing(error));
+        }
+        Ok(self.attempts.interrupted(error).await?)
+    }
+}

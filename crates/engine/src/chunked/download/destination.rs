@@ -1,0 +1,372 @@
+//! The sink of one chunked download from its making to its end, and the hash of the whole beside
+//! it: what goes in is hashed in order while more arrives, not afterwards.
+//!
+//! | target | hashed by |
+//! |---|---|
+//! | file | a thread that follows what has been written, from the page cache |
+//! | buffer | a task that follows what has been written, in place |
+//! | ordered, discard | the thread that delivers |
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::checksum::{Checksum, Checksummer};
+use tidegate_core::digest::Digest;
+use tokio::task::JoinSet;
+
+use super::options::ChunkedDownloadOptions;
+use crate::budget::{Budget, BudgetOptions};
+use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
+use crate::chunked::attempt::Calls;
+use crate::chunked::chunk::hasher;
+use crate::download::{Prepared, blocking};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::Version;
+use crate::sink::file::follow::{self, Progress};
+use crate::sink::file::journal::{CrcName, Identity, Journal};
+use crate::sink::file::part_file::PartFile;
+use crate::sink::file::target::storage_error;
+use crate::sink::{FileSink, Mark, MemorySink, OrderedSink, Sink};
+
+/// A blob in memory that is larger than this is written past the caches, as in `download`.
+const BYPASS_CACHES_FROM_BYTES: u64 = 128 << 20;
+
+/// What chunks on their way into memory may hold, besides the blob.
+const MEMORY_SLACK_BYTES: u64 = 32 << 20;
+
+/// What one stream for a whole blob may hold on its way into an ordered sink.
+const STREAM_BYTES: u64 = 8 << 20;
+
+/// An ordered target takes at most this part of the budget, which leaves room for other blobs.
+pub(super) const SHARE: u64 = 4;
+
+/// Hashed at once in a buffer: a millisecond at most.
+const FOLLOW_BYTES: u64 = 1 << 20;
+
+/// How the blob arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// In pieces, each with what it holds granted beforehand.
+    Chunks,
+    /// As one stream.
+    Whole,
+}
+
+/// What goes with a sink.
+pub(super) struct Destination {
+    blob: Digest,
+    hashing: Hashing,
+    /// What pays for chunks on their way.
+    pub(super) bytes: Budget,
+}
+
+enum Hashing {
+    File(follow::Hashing),
+    Memory(JoinSet<Result<Checksum>>),
+    /// The sink does it.
+    Ordered,
+}
+
+/// A part file names its blob by what pins it: the digest, from whatever store.
+fn identity(blob: &Digest) -> Identity {
+    Identity {
+        source: source(blob),
+        version: Version::ETag(format!("\"{blob}\"")),
+        len_bytes: blob.len,
+        crc: CrcName::Crc32c,
+    }
+}
+
+/// What a part file's journal calls the blob.
+pub(super) fn source(blob: &Digest) -> String {
+    format!("digest:{blob}")
+}
+
+impl Destination {
+    /// Makes the sink. `kept` is what of a part file is right.
+    pub(super) async fn open(
+        prepared: Prepared,
+        blob: Digest,
+        kept: Vec<Mark>,
+        arrival: Arrival,
+        options: &ChunkedDownloadOptions,
+        calls: &Calls,
+    ) -> Result<(Sink, Self)> {
+        let budget = calls.budget.clone();
+        match prepared {
+            Prepared::File { part, .. } => {
+                let (part, journal) = begin(part, blob, kept.clone()).await?;
+                Self::file(part, journal, blob, &kept, options, budget)
+            }
+            Prepared::Writer { writer, name } => {
+                Self::ordered(writer, name, blob, arrival, budget, calls).await
+            }
+            Prepared::Discard => {
+                // The hash of the whole needs the bytes in order even if nobody else does.
+                let (writer, name) = (Box::new(io::sink()), "/dev/null".to_owned());
+                Self::ordered(writer, name, blob, arrival, budget, calls).await
+            }
+            Prepared::Buffer(sink) => Self::memory(sink, blob, budget),
+            Prepared::Memory => {
+                let (sink, bytes) = set_aside(blob.len, options, calls).await?;
+                Self::memory(sink, blob, bytes)
+            }
+        }
+    }
+
+    fn file(
+        part: PartFile,
+        journal: Journal,
+        blob: Digest,
+        kept: &[Mark],
+        options: &ChunkedDownloadOptions,
+        bytes: Budget,
+    ) -> Result<(Sink, Self)> {
+        let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
+        let progress = Arc::new(Progress::default());
+        for mark in kept {
+            progress.written(mark.start..mark.start + mark.crc.len());
+        }
+        let file = part.file.try_clone().map_err(failed)?;
+        let following = follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]);
+        let hashing = Hashing::File(following.map_err(failed)?);
+        // Whatever ends the sink closes `progress`, and so ends the hashing.
+        let sink = FileSink::new(part, Some(journal), Some(progress), options.durability)?;
+        Ok((Sink::File(sink), Self { blob, hashing, bytes }))
+    }
+
+    async fn ordered(
+        writer: Box<dyn Write + Send>,
+        name: String,
+        blob: Digest,
+        arrival: Arrival,
+        bytes: Budget,
+        calls: &Calls,
+    ) -> Result<(Sink, Self)> {
+        let (granted, reserved_end) = match arrival {
+            Arrival::Chunks => (0, 0),
+            Arrival::Whole => (STREAM_BYTES.min(bytes.limits().bytes / SHARE), u64::MAX),
+        };
+        let permit = calls.unless_cancelled(bytes.bytes(granted)).await?;
+        let hashers = vec![hasher(&blob)?];
+        let sink = OrderedSink::new(0, permit, reserved_end, writer, hashers, name)?;
+        Ok((Sink::Ordered(sink), Self { blob, hashing: Hashing::Ordered, bytes }))
+    }
+
+    fn memory(sink: MemorySink, blob: Digest, bytes: Budget) -> Result<(Sink, Self)> {
+        let mut hashing = JoinSet::new();
+        hashing.spawn(follow_buffer(Arc::clone(sink.buffer()), blob.len, hasher(&blob)?));
+        Ok((Sink::Memory(sink), Self { blob, hashing: Hashing::Memory(hashing), bytes }))
+    }
+
+    /// Begins again where that can be done: a part file is emptied; what other sinks have been
+    /// given stays. Says whether the sink is empty.
+    pub(super) async fn restart(
+        self,
+        sink: Sink,
+        options: &ChunkedDownloadOptions,
+    ) -> Result<(Sink, Self, bool)> {
+        let Sink::File(sink) = sink else { return Ok((sink, self, false)) };
+        let (part, written) = sink.finish().await;
+        let _ = self.hashing.file(0).await;
+        written?;
+        let Some(part) = part else { return Err(ended(&self.blob)) };
+        let (part, journal) = begin(part, self.blob, Vec::new()).await?;
+        let (sink, fresh) = Self::file(part, journal, self.blob, &[], options, self.bytes)?;
+        Ok((sink, fresh, true))
+    }
+
+    /// All bytes are there: proves them, and gives a file its name.
+    pub(super) async fn commit(
+        self,
+        sink: Sink,
+        options: &ChunkedDownloadOptions,
+        calls: &Calls,
+    ) -> Result<Option<Bytes>> {
+        let blob = self.blob;
+        match sink {
+            Sink::Ordered(sink) => {
+                // Flushing waits for whoever reads the output, which a cancelled download does not.
+                let sums = calls.unless_cancelled(sink.finish()).await??;
+                prove(&blob, sums.first()).map(|()| None)
+            }
+            Sink::Memory(sink) => match self.hashing.memory(&blob).await {
+                Ok(()) => {
+                    if sink.covers_shards {
+                        sink.detach();
+                    }
+                    Ok(Some(sink.finish(blob.len)?))
+                }
+                Err(error) => {
+                    sink.fail(&error);
+                    Err(error)
+                }
+            },
+            Sink::File(sink) => {
+                let (part, written) = sink.finish().await;
+                let hashed = self.hashing.file(blob.len).await;
+                written?;
+                let Some(part) = part else { return Err(ended(&blob)) };
+                match hashed.and_then(|sum| prove(&blob, sum.as_ref())) {
+                    Ok(()) => {
+                        let durability = options.durability;
+                        blocking(move || part.commit(blob.len, durability)).await?;
+                        Ok(None)
+                    }
+                    Err(error) => {
+                        discard(part, error.kind() != ErrorKind::Integrity).await;
+                        Err(error)
+                    }
+                }
+            }
+            Sink::Discard => Err(ended(&blob)),
+        }
+    }
+
+    /// The download failed with `error`: keeps what a later attempt can use.
+    pub(super) async fn abandon(self, sink: Sink, error: &Error) {
+        match sink {
+            Sink::Memory(sink) => sink.fail(error),
+            Sink::File(sink) => {
+                let (part, _) = sink.finish().await;
+                let _ = self.hashing.file(0).await;
+                if let Some(part) = part {
+                    // Wrong bytes have not been written, but where one stream brought the whole.
+                    discard(part, error.kind() != ErrorKind::Changed).await;
+                }
+            }
+            Sink::Ordered(sink) => sink.abort(),
+            Sink::Discard => {}
+        }
+    }
+}
+
+impl Hashing {
+    /// What the thread made of a file of `len` bytes; `None` where not all of it was there.
+    async fn file(self, len: u64) -> Result<Option<Checksum>> {
+        let Self::File(thread) = self else { return Ok(None) };
+        let failed =
+            |message: &str| Error::new(ErrorKind::Storage, Operation::Verify, "file", message);
+        blocking(move || match thread.join() {
+            Ok(Ok((hashed, sums))) if hashed == len => Ok(sums.into_iter().next()),
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) => Err(failed("it cannot be read back").caused_by(error)),
+            Err(_panic) => Err(failed("the hashing thread ended")),
+        })
+        .await
+    }
+
+    async fn memory(self, blob: &Digest) -> Result<()> {
+        let Self::Memory(mut task) = self else { return Err(ended(blob)) };
+        match task.join_next().await {
+            Some(Ok(sum)) => prove(blob, Some(&sum?)),
+            _ => Err(ended(blob)),
+        }
+    }
+}
+
+/// Gives a part file its room and journal, over what is to be kept of it.
+async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<(PartFile, Journal)> {
+    blocking(move || {
+        let identity = identity(&blob);
+        let journal = if kept.is_empty() {
+            part.begin(blob.len, Some(&identity))
+                .and_then(|journal| journal.ok_or_else(|| ended(&blob)))
+        } else {
+            part.begin_over(&identity, &kept)
+        };
+        match journal {
+            Ok(journal) => Ok((part, journal)),
+            Err(error) => {
+                if kept.is_empty() {
+                    part.remove();
+                }
+                Err(error)
+            }
+        }
+    })
+    .await
+}
+
+/// Removes a part file, unless it is worth keeping and holds something.
+async fn discard(part: PartFile, worth_keeping: bool) {
+    let _ = blocking(move || {
+        let found = Journal::find(&part.file).ok().flatten();
+        if !worth_keeping || found.is_none_or(|found| found.marks.is_empty()) {
+            part.remove();
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// Memory for a blob of `len` bytes, and what pays for chunks on their way into it: everything is
+/// taken from the budget at once.
+async fn set_aside(
+    len: u64,
+    options: &ChunkedDownloadOptions,
+    calls: &Calls,
+) -> Result<(MemorySink, Budget)> {
+    let limits = calls.budget.limits();
+    if len > limits.bytes {
+        let message = format!("its {len} bytes do not fit the memory budget of {}", limits.bytes);
+        let error = calls.error(ErrorKind::Invalid, message);
+        return Err(error.with_hint("raise the budget, or fetch it into a file"));
+    }
+    let committed = committed_bytes(len);
+    let pool = (committed <= limits.bytes).then(|| options.pool.clone());
+    let blob = if pool.is_some() { committed } else { len };
+    let slack = MEMORY_SLACK_BYTES.min(len).min(limits.bytes / SHARE);
+    let needed = blob.saturating_add(slack).min(limits.bytes);
+    let permit = calls.unless_cancelled(calls.budget.bytes(needed)).await?;
+    let buffer = ShardBuffer::new(ShardBufferOptions {
+        len_hint: Some(len),
+        limit_bytes: len,
+        granted: Some(permit),
+        pool,
+        bypass_caches: len >= BYPASS_CACHES_FROM_BYTES,
+        ..ShardBufferOptions::default()
+    })?;
+    let slack = Budget::new(BudgetOptions { bytes: slack, ..limits });
+    Ok((MemorySink::new(Arc::new(buffer), true), slack))
+}
+
+/// Hashes a buffer in order as it fills.
+async fn follow_buffer(
+    buffer: Arc<ShardBuffer>,
+    len: u64,
+    mut hasher: Checksummer,
+) -> Result<Checksum> {
+    let mut hashed = 0;
+    while hashed < len {
+        let end = hashed.saturating_add(FOLLOW_BYTES).min(len);
+        buffer.wait_for(hashed..end).await?;
+        let bytes = buffer.slice(hashed..end)?;
+        hasher = blocking(move || {
+            hasher.update(&bytes);
+            Ok(hasher)
+        })
+        .await?;
+        hashed = end;
+    }
+    Ok(hasher.finish())
+}
+
+fn prove(blob: &Digest, actual: Option<&Checksum>) -> Result<()> {
+    let expected = blob.checksum();
+    match actual {
+        Some(actual) if *actual == expected => Ok(()),
+        actual => {
+            let got = actual.map_or("not all of it".to_owned(), ToString::to_string);
+            let message = format!("expected {expected}, got {got}");
+            Err(Error::new(ErrorKind::Integrity, Operation::Verify, blob.to_string(), message))
+        }
+    }
+}
+
+/// Only where a thread or a task of ours is gone.
+fn ended(blob: &Digest) -> Error {
+    let message = "what writes or hashes it ended early";
+    Error::new(ErrorKind::Storage, Operation::Download, blob.to_string(), message)
+}

@@ -1,0 +1,247 @@
+//! The window: which units are in flight, and when the next may start. One task drives it; each
+//! unit is a task that it owns.
+//!
+//! It does not stall behind a slow head. What arrives is written where it belongs, in whatever
+//! order; only a target that takes bytes in order has chunks wait, as far as the budget grants it.
+//! A unit gives its place in the window up as soon as its bytes have arrived, before they are
+//! written, so that the disk's latency costs no request.
+//!
+//! Deadlock: a unit takes its bytes before it starts, then its request, and lets go of its request
+//! before it waits for its sink; an ordered sink's units take their bytes in the order of the blob
+//! (see [`crate::sink`]). A chunk beyond what may be held is poured with its request held, but its
+//! bytes lie within reach of what has been delivered: either they were granted in full, or nothing
+//! before them is missing. A unit that waits for a chunk that another transfer is fetching holds
+//! its own bytes and no request, and leads nothing meanwhile (see `inflight`); whoever leads has
+//! its bytes, too, and waits for a request only.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::destination::SHARE;
+use super::fetch::{Fetcher, Trouble};
+use super::place::Placing;
+use super::pour::{POUR_BYTES, Pour};
+use super::queue::{Batching, Queue, Unit, UnitKind};
+use crate::budget::{Budget, BytesPermit};
+use crate::chunked::chunk::Chunk;
+use crate::download::blocking;
+use crate::error::{Error, ErrorKind};
+use crate::sink::{Batch, Sink};
+
+/// A chunk is held whole in memory up to this, so that it is verified before it is written and
+/// shared with whoever else wants it: the longest that the Remote Execution API's parameters allow
+/// for `FastCDC` 2020.
+const HELD_BYTES_MAX: u64 = 4 << 20;
+
+/// ... but no more than this part of the budget.
+const HELD_SHARE: u64 = 8;
+
+/// The longest chunk that is held whole, where the budget is this large.
+pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
+    HELD_BYTES_MAX.min(budget.limits().bytes / HELD_SHARE)
+}
+
+/// What the units of one download share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) fetcher: Fetcher,
+    pub(super) placing: Placing,
+    pub(super) batching: Batching,
+    /// What pays for chunks on their way.
+    pub(super) bytes: Budget,
+    pub(super) copied_chunks: AtomicU64,
+    pub(super) copied_bytes: AtomicU64,
+}
+
+/// Places that units hold: those that fetch in the window, those that copy among the cores.
+#[derive(Debug, Default)]
+struct Slots {
+    fetching: AtomicUsize,
+    copying: AtomicUsize,
+    freed: Notify,
+}
+
+/// A place; given up when dropped.
+struct Slot(Arc<Slots>, UnitKind);
+
+impl Slots {
+    fn of(&self, kind: UnitKind) -> &AtomicUsize {
+        match kind {
+            UnitKind::Fetch => &self.fetching,
+            UnitKind::Copy => &self.copying,
+        }
+    }
+
+    fn used(&self, kind: UnitKind) -> usize {
+        self.of(kind).load(Ordering::Acquire)
+    }
+
+    fn take(self: &Arc<Self>, kind: UnitKind) -> Slot {
+        self.of(kind).fetch_add(1, Ordering::AcqRel);
+        Slot(Arc::clone(self), kind)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.of(self.1).fetch_sub(1, Ordering::AcqRel);
+        self.0.freed.notify_one();
+    }
+}
+
+type Reserving = Pin<Box<dyn Future<Output = (Unit, Option<BytesPermit>)> + Send>>;
+
+/// Brings everything in `queue`. Returns once every unit has ended; the first failure ends the
+/// others.
+pub(super) async fn drive(
+    shared: &Arc<Shared>,
+    queue: Queue,
+    cancel: &CancellationToken,
+) -> Result<(), Trouble> {
+    let slots = Arc::new(Slots::default());
+    let mut tasks = JoinSet::new();
+    let outcome = begin_all(shared, queue, cancel, &slots, &mut tasks).await;
+    // One has failed, or all have ended; either way none is left to run.
+    shared.placing.stop.cancel();
+    while tasks.join_next().await.is_some() {}
+    outcome
+}
+
+async fn begin_all(
+    shared: &Arc<Shared>,
+    mut queue: Queue,
+    cancel: &CancellationToken,
+    slots: &Arc<Slots>,
+    tasks: &mut JoinSet<Result<(), Trouble>>,
+) -> Result<(), Trouble> {
+    let copies_max = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reserving: Option<Reserving> = None;
+    loop {
+        if reserving.is_none() {
+            let window = shared.fetcher.gate.limit();
+            let may_fetch = slots.used(UnitKind::Fetch) < window;
+            let may_copy = slots.used(UnitKind::Copy) < copies_max;
+            reserving = queue.next(window, may_fetch, may_copy).map(|unit| reserve(shared, unit));
+        }
+        if reserving.is_none() && queue.is_empty() && tasks.is_empty() {
+            return Ok(());
+        }
+        let granted = async {
+            match reserving.as_mut() {
+                Some(reserving) => reserving.await,
+                None => std::future::pending().await,
+            }
+        };
+        // CANCEL: a reservation that is not ready stays in `reserving`; the rest is cancel-safe.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(shared.fetcher.calls.cancelled().into()),
+            Some(ended) = tasks.join_next() => ended.unwrap_or_else(|error| {
+                let ended = "a unit's task ended early";
+                Err(shared.fetcher.calls.error(ErrorKind::Cancelled, ended).caused_by(error).into())
+            })?,
+            () = shared.placing.sink.failed() => return Err(sink_failure(shared).await.into()),
+            () = slots.freed.notified() => {}
+            (unit, permit) = granted => {
+                reserving = None;
+                let (shared, slot) = (Arc::clone(shared), slots.take(unit.kind));
+                tasks.spawn(async move { shared.bring(unit, permit, slot).await });
+            }
+        }
+    }
+}
+
+/// Waits for the right to hold what a unit holds.
+fn reserve(shared: &Arc<Shared>, unit: Unit) -> Reserving {
+    let shared = Arc::clone(shared);
+    Box::pin(async move {
+        let bytes = unit.bytes();
+        if let Sink::Ordered(sink) = &shared.placing.sink {
+            let held_bytes_max = shared.bytes.limits().bytes / SHARE;
+            sink.reserve(&shared.bytes, bytes, held_bytes_max).await;
+            return (unit, None);
+        }
+        let held = if bytes > held_bytes_max(&shared.bytes) && unit.wants.len() == 1 {
+            POUR_BYTES.min(bytes)
+        } else {
+            bytes
+        };
+        let permit = shared.bytes.bytes(held).await;
+        (unit, Some(permit))
+    })
+}
+
+async fn sink_failure(shared: &Shared) -> Error {
+    let nothing = Batch { offset: 0, frames: Vec::new(), mark: None, turn: None };
+    match shared.placing.sink.write(nothing).await {
+        Err(error) => error,
+        Ok(()) => shared.fetcher.calls.cancelled(),
+    }
+}
+
+impl Shared {
+    /// One unit's way from where it is to the sink.
+    async fn bring(
+        &self,
+        unit: Unit,
+        permit: Option<BytesPermit>,
+        slot: Slot,
+    ) -> Result<(), Trouble> {
+        self.placing.progress.started();
+        let outcome = self.bring_unit(&unit, slot).await;
+        self.placing.progress.ended();
+        // What it paid for is held until here.
+        drop(permit);
+        outcome
+    }
+
+    async fn bring_unit(&self, unit: &Unit, slot: Slot) -> Result<(), Trouble> {
+        if let [want] = unit.wants.as_slice()
+            && want.digest.len > held_bytes_max(&self.bytes)
+        {
+            return Pour { fetcher: &self.fetcher, placing: &self.placing }.chunk(want).await;
+        }
+        let chunks = match unit.kind {
+            UnitKind::Copy => self.copy(unit).await?,
+            UnitKind::Fetch => {
+                let digests: Vec<_> = unit.wants.iter().map(|want| want.digest).collect();
+                let batched = digests.iter().all(|digest| self.batching.takes(digest.len));
+                self.fetcher.fetch(&digests, batched).await?
+            }
+        };
+        drop(slot);
+        self.placing.place(&unit.wants, &chunks, &self.fetcher.calls).await?;
+        if let Some(keep) = &self.fetcher.keep {
+            unit.wants.iter().for_each(|want| keep.placed(&want.digest));
+        }
+        Ok(())
+    }
+
+    /// From seeds; what is not there any more is fetched.
+    async fn copy(&self, unit: &Unit) -> Result<Vec<Chunk>, Trouble> {
+        let wants = unit.wants.clone();
+        let read = blocking(move || {
+            let read = wants.iter().map(|want| want.seed.as_ref()?.read(&want.digest));
+            Ok(read.collect::<Vec<Option<Chunk>>>())
+        })
+        .await?;
+        let mut chunks = Vec::with_capacity(read.len());
+        for (want, chunk) in unit.wants.iter().zip(read) {
+            if let Some(chunk) = chunk {
+                self.copied_chunks.fetch_add(1, Ordering::Relaxed);
+                self.copied_bytes.fetch_add(want.digest.len, Ordering::Relaxed);
+                chunks.push(chunk);
+                continue;
+            }
+            let batched = self.batching.takes(want.digest.len);
+            chunks.extend(self.fetcher.fetch(&[want.digest], batched).await?);
+        }
+        Ok(chunks)
+    }
+}

@@ -1,0 +1,270 @@
+//! [`Fetcher`]: chunks from a store, verified, each fetched once however many in this process want
+//! it at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+
+use super::body::{FLAWS_MAX, ResumingBody};
+use super::gate::Gate;
+use super::keep::Keep;
+use crate::chunked::ChunkStore;
+use crate::chunked::attempt::Calls;
+use crate::chunked::chunk::{Chunk, Gathering};
+use crate::chunked::inflight::{Follow, Joined, Key, Lead, fetches};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Why a chunk cannot be had.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The store has it no more: the blob may still be had as a whole.
+    Missing(Error),
+    /// Anything else.
+    Failed(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Trouble {
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Self::Missing(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+/// What was brought, and how.
+#[derive(Debug, Default)]
+pub(super) struct FetchCounts {
+    pub(super) fetched_chunks: AtomicU64,
+    pub(super) fetched_bytes: AtomicU64,
+    pub(super) shared_chunks: AtomicU64,
+    pub(super) shared_bytes: AtomicU64,
+}
+
+/// Fetches chunks of one blob.
+#[derive(Clone, Debug)]
+pub(super) struct Fetcher {
+    pub(super) store: Arc<dyn ChunkStore>,
+    pub(super) identity: Arc<str>,
+    pub(super) calls: Calls,
+    pub(super) gate: Arc<Gate>,
+    pub(super) counts: Arc<FetchCounts>,
+    /// Chunks that recur further on, where the target takes bytes in order.
+    pub(super) keep: Option<Arc<Keep>>,
+}
+
+/// A chunk that this fetcher has to bring: its place among those asked for, and the duty.
+type Duty = (usize, Digest, Lead<Key, Chunk>);
+
+impl Fetcher {
+    /// Brings all `digests`, in their order; `batched` where they fit one batch.
+    ///
+    /// What others are bringing is waited for, after what is ours to bring has been brought, so
+    /// that two never wait for each other. Where they fail, it is ours.
+    pub(super) async fn fetch(
+        &self,
+        digests: &[Digest],
+        batched: bool,
+    ) -> Result<Vec<Chunk>, Trouble> {
+        let mut chunks: Vec<Option<Chunk>> = vec![None; digests.len()];
+        loop {
+            let (duties, follows) = self.join(digests, &mut chunks);
+            if batched {
+                self.bring_batch(duties, &mut chunks).await?;
+            } else {
+                for duty in duties {
+                    self.bring_one(duty, &mut chunks).await?;
+                }
+            }
+            for (index, follow) in follows {
+                // CANCEL: nothing is lost by leaving; whoever leads goes on.
+                let outcome = tokio::select! {
+                    biased;
+                    () = self.calls.cancel.cancelled() => return Err(self.calls.cancelled().into()),
+                    outcome = follow.outcome() => outcome,
+                };
+                if let (Some(chunk), Some(place)) = (outcome, chunks.get_mut(index)) {
+                    self.counts.shared_chunks.fetch_add(1, Ordering::Relaxed);
+                    self.counts.shared_bytes.fetch_add(chunk.crc().len(), Ordering::Relaxed);
+                    *place = Some(chunk);
+                }
+            }
+            if chunks.iter().all(Option::is_some) {
+                return Ok(chunks.into_iter().flatten().collect());
+            }
+        }
+    }
+
+    /// What of the `digests` that have not been brought is ours to bring, and what is others'.
+    fn join(
+        &self,
+        digests: &[Digest],
+        chunks: &mut [Option<Chunk>],
+    ) -> (Vec<Duty>, Vec<(usize, Follow<Chunk>)>) {
+        let (mut duties, mut follows) = (Vec::new(), Vec::new());
+        for (index, (digest, chunk)) in digests.iter().zip(chunks).enumerate() {
+            if chunk.is_some() {
+                continue;
+            }
+            match fetches().join(&Key { store: Arc::clone(&self.identity), digest: *digest }) {
+                // Looked for only now: whoever kept it did so before letting go of its lead.
+                Joined::Lead(lead) => match self.kept(digest) {
+                    Some(kept) => {
+                        *chunk = Some(kept.clone());
+                        lead.succeed(kept);
+                    }
+                    None => duties.push((index, *digest, lead)),
+                },
+                Joined::Follow(follow) => follows.push((index, follow)),
+            }
+        }
+        (duties, follows)
+    }
+
+    fn kept(&self, digest: &Digest) -> Option<Chunk> {
+        self.keep.as_ref()?.take(digest)
+    }
+
+    /// In one request; those that fail alone are asked for again, together.
+    async fn bring_batch(
+        &self,
+        mut duties: Vec<Duty>,
+        chunks: &mut [Option<Chunk>],
+    ) -> Result<(), Trouble> {
+        let mut attempts = self.calls.begin();
+        let mut flaws = 0;
+        while !duties.is_empty() {
+            let digests: Vec<Digest> = duties.iter().map(|(_, digest, _)| *digest).collect();
+            let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
+            let permit = attempts.permit().await?;
+            let sent = self.gate.send();
+            let answer = attempts.within(limit, self.store.get_batch(&digests)).await;
+            drop(permit);
+            let failure = match answer {
+                Ok(answers) => {
+                    let arrived = answers.iter().filter_map(|one| one.as_ref().ok()?.as_ref());
+                    let bytes = arrived.map(|bytes| bytes.len() as u64).sum();
+                    sent.brought(bytes);
+                    attempts.on_bytes(bytes);
+                    check_count(answers.len(), digests.len(), &self.calls)?;
+                    let (rest, failure) = self.sort(duties, answers, chunks).await?;
+                    duties = rest;
+                    failure
+                }
+                Err(error) => {
+                    sent.failed(&error);
+                    Some(error)
+                }
+            };
+            if let Some(error) = failure {
+                flaws += u32::from(error.kind() == ErrorKind::Integrity);
+                if flaws >= FLAWS_MAX {
+                    return Err(error.retryable(RetryClass::Never).into());
+                }
+                attempts.interrupted(error).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what arrived; gives back those to be asked for again, and why.
+    async fn sort(
+        &self,
+        duties: Vec<Duty>,
+        answers: Vec<Result<Option<Bytes>>>,
+        chunks: &mut [Option<Chunk>],
+    ) -> Result<(Vec<Duty>, Option<Error>), Trouble> {
+        let mut rest = Vec::new();
+        let (mut missing, mut failure): (Option<Error>, Option<Error>) = (None, None);
+        for (duty, answer) in duties.into_iter().zip(answers) {
+            let chunk = answer.and_then(|bytes| match bytes {
+                Some(bytes) => Chunk::verified(&duty.1, bytes),
+                None => Err(absent(&duty.1)),
+            });
+            match chunk {
+                Ok(chunk) => self.brought(duty, chunk, chunks),
+                Err(error) if error.kind() == ErrorKind::NotFound => missing = Some(error),
+                Err(error) => {
+                    // What no attempt can mend outweighs what one can.
+                    let is_final = *error.retry() == RetryClass::Never;
+                    if failure.is_none() || is_final {
+                        failure = Some(error);
+                    }
+                    rest.push(duty);
+                }
+            }
+            // Verifying takes a millisecond a megabyte: others may want the thread meanwhile.
+            tokio::task::yield_now().await;
+        }
+        match missing {
+            Some(error) => Err(Trouble::Missing(error)),
+            None => Ok((rest, failure)),
+        }
+    }
+
+    /// By itself, going on where it was interrupted.
+    async fn bring_one(&self, duty: Duty, chunks: &mut [Option<Chunk>]) -> Result<(), Trouble> {
+        let digest = duty.1;
+        let mut body = ResumingBody::new(self, digest, 0);
+        let mut gathering = Gathering::new(digest)?;
+        let chunk = loop {
+            if let Some(frame) = body.next().await? {
+                gathering.push(frame)?;
+                continue;
+            }
+            match gathering.finish() {
+                Ok(chunk) => break chunk,
+                Err(error) => {
+                    body.rewind(0, error).await?;
+                    gathering = Gathering::new(digest)?;
+                }
+            }
+        };
+        self.brought(duty, chunk, chunks);
+        Ok(())
+    }
+
+    /// A chunk went straight into the sink.
+    pub(super) fn poured(&self, digest: &Digest) {
+        self.counts.fetched_chunks.fetch_add(1, Ordering::Relaxed);
+        self.poured_bytes(digest.len);
+    }
+
+    /// Bytes went straight into the sink.
+    pub(super) fn poured_bytes(&self, bytes: u64) {
+        self.counts.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn brought(&self, (index, digest, lead): Duty, chunk: Chunk, chunks: &mut [Option<Chunk>]) {
+        self.counts.fetched_chunks.fetch_add(1, Ordering::Relaxed);
+        self.counts.fetched_bytes.fetch_add(digest.len, Ordering::Relaxed);
+        if let Some(keep) = &self.keep {
+            keep.offer(&digest, &chunk);
+        }
+        lead.succeed(chunk.clone());
+        if let Some(place) = chunks.get_mut(index) {
+            *place = Some(chunk);
+        }
+    }
+}
+
+fn check_count(actual: usize, expected: usize, calls: &Calls) -> Result<()> {
+    if actual == expected {
+        return Ok(());
+    }
+    let message = format!("expected {expected} answers to a batch, got {actual}");
+    Err(calls.error(ErrorKind::Integrity, message))
+}
+
+fn absent(digest: &Digest) -> Error {
+    let message = "the store has it no more";
+    Error::new(ErrorKind::NotFound, Operation::Read, digest.to_string(), message)
+}

@@ -1,0 +1,157 @@
+//! [`Keep`]: chunks that recur further on in a target that takes bytes in order.
+//!
+//! They are kept only with bytes that nobody else wants: they pay from the budget by trying, and
+//! all are let go of as soon as a wish for bytes cannot be granted at once, so that no blob waits
+//! for bytes that it keeps itself. A chunk that was let go of is fetched once more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tidegate_core::digest::Digest;
+
+use crate::budget::{Budget, BytesPermit, Reclaim};
+use crate::chunked::Manifest;
+use crate::chunked::chunk::Chunk;
+
+/// At most this part of the budget is kept by one blob.
+const SHARE: u64 = 8;
+
+/// The chunks of one blob that recur.
+#[derive(Debug)]
+pub(super) struct Keep(Arc<Store>);
+
+#[derive(Debug)]
+struct Store {
+    budget: Budget,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How often each chunk that recurs is still to be placed.
+    uses: HashMap<Digest, usize>,
+    kept: HashMap<Digest, (Chunk, BytesPermit)>,
+    bytes: u64,
+}
+
+impl Keep {
+    /// Nothing yet; knows what recurs.
+    pub(super) fn new(manifest: &Manifest, budget: Budget) -> Self {
+        let mut uses: HashMap<Digest, usize> = HashMap::new();
+        for chunk in manifest.chunks() {
+            *uses.entry(*chunk).or_default() += 1;
+        }
+        uses.retain(|_, count| *count > 1);
+        let state = Mutex::new(State { uses, ..State::default() });
+        let store = Arc::new(Store { budget, state });
+        let weak: Weak<Store> = Arc::downgrade(&store);
+        let weak: Weak<dyn Reclaim> = weak;
+        store.budget.call_on(&weak);
+        Self(store)
+    }
+
+    /// A chunk that is kept, for one of its places.
+    pub(super) fn take(&self, digest: &Digest) -> Option<Chunk> {
+        self.0.lock().kept.get(digest).map(|(chunk, _)| chunk.clone())
+    }
+
+    /// A chunk has arrived: keeps it where it recurs and can be kept.
+    pub(super) fn offer(&self, digest: &Digest, chunk: &Chunk) {
+        let mut state = self.0.lock();
+        let bytes = state.bytes.saturating_add(digest.len);
+        if state.uses.get(digest).is_none_or(|uses| *uses < 2)
+            || state.kept.contains_key(digest)
+            || bytes > self.0.budget.limits().bytes / SHARE
+        {
+            return;
+        }
+        let Some(permit) = self.0.budget.try_free_bytes(digest.len) else { return };
+        // Whoever waits already will not call on us; whoever is about to takes this lock first.
+        if self.0.budget.is_wanted() {
+            drop(state);
+            drop(permit);
+        } else {
+            state.bytes = bytes;
+            state.kept.insert(*digest, (chunk.clone(), permit));
+        }
+    }
+
+    /// A chunk was placed once: lets go of it after its last place.
+    pub(super) fn placed(&self, digest: &Digest) {
+        let mut state = self.0.lock();
+        let Some(uses) = state.uses.get_mut(digest) else { return };
+        *uses = uses.saturating_sub(1);
+        if *uses > 0 {
+            return;
+        }
+        state.uses.remove(digest);
+        let dropped = state.kept.remove(digest);
+        state.bytes = state.bytes.saturating_sub(dropped.as_ref().map_or(0, |_| digest.len));
+        drop(state);
+        drop(dropped);
+    }
+}
+
+impl Store {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reclaim for Store {
+    fn reclaim(&self) {
+        let kept = {
+            let mut state = self.lock();
+            state.bytes = 0;
+            std::mem::take(&mut state.kept)
+        };
+        drop(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidegate_core::digest::DigestFunction;
+
+    use super::*;
+    use crate::budget::BudgetOptions;
+
+    fn digest(text: &'static str) -> Digest {
+        Digest::of(DigestFunction::Sha256, text.as_bytes())
+    }
+
+    fn chunk(text: &'static str) -> Chunk {
+        Chunk::verified(&digest(text), Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    fn keep(budget: &Budget, texts: &[&'static str]) -> Keep {
+        let chunks = texts.iter().copied().map(digest).collect();
+        let blob = Digest::of(DigestFunction::Sha256, texts.concat().as_bytes());
+        Keep::new(&Manifest::new(blob, chunks, None).unwrap(), budget.clone())
+    }
+
+    #[test]
+    fn only_what_recurs_is_kept_and_only_until_its_last_place() {
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
+        let keep = keep(&budget, &["a", "b", "a"]);
+        keep.offer(&digest("a"), &chunk("a"));
+        keep.offer(&digest("b"), &chunk("b"));
+        assert!(keep.take(&digest("a")).is_some() && keep.take(&digest("b")).is_none());
+        keep.placed(&digest("a"));
+        assert!(keep.take(&digest("a")).is_some());
+        keep.placed(&digest("a"));
+        assert!(keep.take(&digest("a")).is_none());
+        assert_eq!(budget.held_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn whoever_wants_the_bytes_gets_them() {
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 64 << 10 });
+        let keep = keep(&budget, &["a", "b", "a"]);
+        keep.offer(&digest("a"), &chunk("a"));
+        assert!(budget.held_bytes() > 0);
+        assert_eq!(budget.bytes(64 << 10).await.bytes(), 64 << 10);
+        assert!(keep.take(&digest("a")).is_none());
+    }
+}

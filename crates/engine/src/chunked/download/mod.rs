@@ -1,0 +1,88 @@
+//! A blob from a store of chunks: [`download`].
+//!
+//! The store is asked for the blob's manifest; each distinct chunk that is not at hand is fetched
+//! once, small ones together, verified, and written at all its places as it arrives. Where there is
+//! no manifest the blob comes as a whole, by one stream that goes on where it broke. Either way
+//! the whole is hashed in order while it arrives, and a file gets its name only when that agrees.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options`, `report` | what the caller chooses, and is told |
+//! | `plan` | what has to be brought |
+//! | `queue` | what goes next, and how much of it together |
+//! | `drive` | how many are in flight |
+//! | `gate` | the window's controller, with its clock |
+//! | `fetch` | chunks from the store, each once |
+//! | `body` | the bytes of one blob, through as many requests as it takes |
+//! | `keep` | chunks that recur in a target that takes bytes in order |
+//! | `place` | verified chunks into the sink |
+//! | `pour` | what is too long to be held, straight into the sink |
+//! | `destination` | the sink from its making to its end |
+
+mod body;
+mod destination;
+mod drive;
+mod fetch;
+mod gate;
+mod keep;
+mod options;
+mod place;
+mod plan;
+mod pour;
+mod queue;
+mod report;
+mod run;
+
+pub use options::ChunkedDownloadOptions;
+pub use report::ChunkedReport;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::digest::Digest;
+
+use super::ChunkStore;
+use crate::download::Target;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Fetches the blob that `digest` names from `store` into `target`.
+///
+/// A file target gets its name only when every byte has been written and the whole has the digest;
+/// until then what was there before stays. On failure the part file stays for the next call to use,
+/// unless nothing in it is worth keeping. Nothing is in flight once this returns.
+///
+/// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
+/// later resume too, cancel through [`ChunkedDownloadOptions::cancel`] and await the result.
+///
+/// # Errors
+///
+/// Everything in [`ErrorKind`]; the first failure ends the others and is the one reported.
+/// `Integrity` means that nothing was delivered under the target's name. An ordered target may
+/// have received a prefix, verified chunk by chunk where there are chunks.
+pub async fn download(
+    store: &Arc<dyn ChunkStore>,
+    digest: &Digest,
+    target: Target,
+    options: &ChunkedDownloadOptions,
+) -> Result<ChunkedReport> {
+    let Some(deadline_ms) = options.retry.deadline_ms else {
+        return Box::pin(run::run(store, digest, target, options)).await;
+    };
+    let bounded =
+        ChunkedDownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
+    let mut run = Box::pin(run::run(store, digest, target, &bounded));
+    tokio::select! {
+        biased;
+        outcome = &mut run => return outcome,
+        () = tokio::time::sleep(Duration::from_millis(deadline_ms)) => {}
+    }
+    // Ended as by hand, so that what has arrived is kept.
+    bounded.cancel.cancel();
+    run.await.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled if !options.cancel.is_cancelled() => {
+            let message = format!("the deadline of {deadline_ms} ms has passed");
+            Error::new(ErrorKind::Exhausted, Operation::Download, digest.to_string(), message)
+        }
+        _ => error,
+    })
+}

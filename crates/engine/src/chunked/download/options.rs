@@ -1,0 +1,66 @@
+//! What the caller of a chunked download chooses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
+use tokio_util::sync::CancellationToken;
+
+use crate::budget::Budget;
+use crate::buffer::BufferPool;
+use crate::download::Progress;
+use crate::sink::file::Durability;
+
+/// How a chunked download is done. The defaults assume a cache some 25 ms away and chunks of some
+/// 512 KiB.
+#[derive(Clone, Debug)]
+pub struct ChunkedDownloadOptions {
+    /// Requests in flight for this blob: 16 at first, then as many as are worth having.
+    pub window: WindowOptions,
+    /// Files that may share chunks with the blob, such as older versions of it, the likeliest
+    /// first. What is found in them is copied, not fetched.
+    pub seeds: Vec<PathBuf>,
+    /// The file that has the target's name already is a seed, too. On by default.
+    pub seed_target: bool,
+    /// Keep an index of each seed's chunks beside it (`.NAME.tidegate-chunks`), and use the one
+    /// that is there. On by default.
+    pub seed_indexes: bool,
+    /// Fetch the blob as a whole, from its beginning, where chunks of it cannot be had: one is
+    /// missing, or the store's list of them cannot be right. On by default; without it, that is an
+    /// error.
+    pub whole_fallback: bool,
+    /// What must be on the disk at the end.
+    pub durability: Durability,
+    /// Go on with what an earlier attempt left in its part file.
+    pub resume: bool,
+    /// How to go on after an interruption.
+    pub retry: RetryPolicy,
+    /// The process-wide limits.
+    pub budget: Budget,
+    /// Where memory for [`crate::download::Target::Memory`] comes from and goes to.
+    pub pool: BufferPool,
+    /// Filled while the download runs.
+    pub progress: Arc<Progress>,
+    /// Ends the download; what has been written stays for a resume.
+    pub cancel: CancellationToken,
+}
+
+impl Default for ChunkedDownloadOptions {
+    fn default() -> Self {
+        Self {
+            window: WindowOptions::default(),
+            seeds: Vec::new(),
+            seed_target: true,
+            seed_indexes: true,
+            whole_fallback: true,
+            durability: Durability::default(),
+            resume: true,
+            retry: RetryPolicy::default(),
+            budget: Budget::default(),
+            pool: BufferPool::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! [`Placing`]: verified chunks on their way into the sink, each at all its places.
+//!
+//! Chunks that are neighbours in the blob are written, and marked in a file's journal, as one run.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tidegate_core::checksum::Crc;
+use tidegate_core::extents::Extents;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::plan::Want;
+use crate::chunked::attempt::Calls;
+use crate::chunked::chunk::{CRC, Chunk};
+use crate::download::Progress;
+use crate::error::Result;
+use crate::sink::{Batch, Mark, Sink};
+
+/// A run is written once it is so long: more gains nothing, and waits.
+const RUN_BYTES_MAX: u64 = 1 << 20;
+
+/// What all that write into one sink share.
+#[derive(Debug)]
+pub(super) struct Placing {
+    pub(super) sink: Sink,
+    pub(super) progress: Arc<Progress>,
+    /// Ends every wait.
+    pub(super) stop: CancellationToken,
+    /// What the sink has been given.
+    done: Mutex<Extents>,
+}
+
+/// Counts what waits in a file's queue, so that whoever holds the bytes knows when they are
+/// written.
+pub(super) struct Turns {
+    semaphore: Arc<Semaphore>,
+    count: u32,
+}
+
+impl Placing {
+    /// Nothing but `done` is there.
+    pub(super) fn new(
+        sink: Sink,
+        progress: Arc<Progress>,
+        stop: CancellationToken,
+        done: Extents,
+    ) -> Self {
+        Self { sink, progress, stop, done: Mutex::new(done) }
+    }
+
+    /// The sink, and what it has been given, once nobody writes any more.
+    pub(super) fn into_parts(self) -> (Sink, Extents) {
+        (self.sink, self.done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the sink has been given.
+    pub(super) fn done(&self) -> MutexGuard<'_, Extents> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes each chunk at all its places. Returns once the sink does not hold the bytes any
+    /// more, but where it is one that delivers in order.
+    pub(super) async fn place(
+        &self,
+        wants: &[Want],
+        chunks: &[Chunk],
+        calls: &Calls,
+    ) -> Result<()> {
+        let mut places: Vec<(u64, &Chunk)> = wants
+            .iter()
+            .zip(chunks)
+            .flat_map(|(want, chunk)| want.places.as_slice().iter().map(move |at| (*at, chunk)))
+            .collect();
+        places.sort_unstable_by_key(|(at, _)| *at);
+        let mut turns = Turns::new();
+        let mut run = Run::default();
+        for (at, chunk) in places {
+            if at != run.end() || run.len() >= RUN_BYTES_MAX {
+                self.write_run(std::mem::take(&mut run), &mut turns, calls).await?;
+            }
+            run.push(at, chunk);
+        }
+        self.write_run(run, &mut turns, calls).await?;
+        turns.all_back(&self.stop).await;
+        Ok(())
+    }
+
+    async fn write_run(&self, run: Run, turns: &mut Turns, calls: &Calls) -> Result<()> {
+        let Some(crc) = run.crc else { return Ok(()) };
+        let mark = Some(Mark { start: run.start, crc });
+        self.write(run.start, run.frames, mark, turns, calls).await
+    }
+
+    /// Writes bytes that will not be written again.
+    pub(super) async fn write(
+        &self,
+        offset: u64,
+        frames: Vec<Bytes>,
+        mark: Option<Mark>,
+        turns: &mut Turns,
+        calls: &Calls,
+    ) -> Result<()> {
+        let turn = turns.take().await;
+        let batch = Batch { offset, frames, mark, turn };
+        let range = offset..offset + batch.len();
+        // CANCEL: a batch is queued or not.
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(calls.cancelled()),
+            written = self.sink.write(batch) => written?,
+        }
+        self.progress.done(self.done().insert(range));
+        Ok(())
+    }
+
+    /// Writes bytes into a file that may be written again, until [`Self::settle`].
+    pub(super) async fn write_provisionally(
+        &self,
+        offset: u64,
+        frames: Vec<Bytes>,
+        turns: &mut Turns,
+        calls: &Calls,
+    ) -> Result<()> {
+        let Sink::File(file) = &self.sink else { return Ok(()) };
+        let turn = turns.take().await;
+        let batch = Batch { offset, frames, mark: None, turn };
+        // CANCEL: a batch is queued or not.
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(calls.cancelled()),
+            written = file.write_provisionally(batch) => written,
+        }
+    }
+
+    /// Bytes that were written provisionally are right, all those of `mark`.
+    pub(super) async fn settle(&self, mark: Mark, turns: &mut Turns, calls: &Calls) -> Result<()> {
+        let Sink::File(file) = &self.sink else { return Ok(()) };
+        let turn = turns.take().await;
+        let batch = Batch { offset: mark.start, frames: Vec::new(), mark: Some(mark), turn };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(calls.cancelled()),
+            written = file.write_provisionally(batch) => written?,
+        }
+        let range = mark.start..mark.start + mark.crc.len();
+        self.progress.done(self.done().insert(range));
+        Ok(())
+    }
+}
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(0)), count: 0 }
+    }
+
+    /// One more batch that may wait.
+    async fn take(&mut self) -> Option<OwnedSemaphorePermit> {
+        self.count += 1;
+        self.semaphore.add_permits(1);
+        Arc::clone(&self.semaphore).acquire_owned().await.ok()
+    }
+
+    /// Waits until at most `count` batches wait.
+    pub(super) async fn at_most(&self, count: u32, stop: &CancellationToken) {
+        let back = self.count.saturating_sub(count);
+        // CANCEL: whoever stops does not care for what is written.
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = self.semaphore.acquire_many(back) => {}
+        }
+    }
+
+    /// Waits until none waits.
+    pub(super) async fn all_back(&self, stop: &CancellationToken) {
+        self.at_most(0, stop).await;
+    }
+}
+
+/// Chunks that are neighbours.
+#[derive(Default)]
+struct Run {
+    start: u64,
+    frames: Vec<Bytes>,
+    crc: Option<Crc>,
+}
+
+impl Run {
+    fn len(&self) -> u64 {
+        self.crc.map_or(0, |crc| crc.len())
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.len()
+    }
+
+    fn push(&mut self, at: u64, chunk: &Chunk) {
+        if self.crc.is_none() {
+            self.start = at;
+        }
+        self.crc = Some(match self.crc {
+            // Both are of one algorithm; where the lengths are absurd, it is computed again.
+            Some(crc) => crc.combine(&chunk.crc()).unwrap_or_else(|_| {
+                let mut crc = crc;
+                chunk.frames().iter().for_each(|frame| crc.update(frame));
+                crc
+            }),
+            None => chunk.crc(),
+        });
+        debug_assert_eq!(CRC, chunk.crc().algorithm());
+        self.frames.extend(chunk.frames().iter().cloned());
+    }
+}

@@ -1,0 +1,293 @@
+//! What is brought next: wants put together into units, each one request, or one run of copies.
+//!
+//! How many chunks travel in one batch is decided when there is room for it to go, never before:
+//! whatever is left is spread evenly over the window, but a batch is never so small that the
+//! request costs more than its bytes, nor so large that it would be faster as two. Chunks that are
+//! large by themselves go alone. What lies first in the blob goes first.
+
+use std::collections::VecDeque;
+
+use super::plan::Want;
+use crate::chunked::BatchLimits;
+
+/// Chunks up to this travel in batches; longer ones alone, where an interruption costs only what
+/// has not arrived.
+const SMALL_BYTES_MAX: u64 = 256 << 10;
+
+/// A batch is filled up to this even where the window has room for more of them: at 10 Gbit/s it
+/// is 50 microseconds, less than any request's latency.
+const BATCH_BYTES_MIN: u64 = 64 << 10;
+
+/// Beyond this a batch gains nothing: with 25 ms of latency, 16 of them are 5 Gbit/s, and the
+/// window grows where there is more.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+
+/// One run of copies.
+const COPY_BYTES_MAX: u64 = 2 << 20;
+
+/// Wants that are brought together.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) wants: Vec<Want>,
+    pub(super) kind: UnitKind,
+}
+
+/// How a unit is brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnitKind {
+    /// By one request.
+    Fetch,
+    /// From seeds.
+    Copy,
+}
+
+impl Unit {
+    /// Bytes that it holds in memory once all of it has arrived.
+    pub(super) fn bytes(&self) -> u64 {
+        self.wants.iter().map(|want| want.digest.len).sum()
+    }
+}
+
+/// Wants that have not been begun.
+#[derive(Debug)]
+pub(super) enum Queue {
+    /// For targets that take bytes in any order.
+    Free(FreeQueue),
+    /// For those that take them in order.
+    Ordered {
+        /// All wants.
+        wants: VecDeque<Want>,
+        /// What a batch may hold.
+        batching: Batching,
+    },
+}
+
+/// Wants by how they are brought.
+#[derive(Debug)]
+pub(super) struct FreeQueue {
+    small: VecDeque<Want>,
+    small_bytes: u64,
+    large: VecDeque<Want>,
+    copies: VecDeque<Want>,
+    batching: Batching,
+}
+
+/// How chunks may be put together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batching {
+    limits: Option<BatchLimits>,
+}
+
+impl Batching {
+    pub(super) fn new(limits: Option<BatchLimits>) -> Self {
+        Self { limits: limits.filter(|limits| limits.count_max > 0) }
+    }
+
+    /// Whether a chunk of `len` bytes can travel in a batch.
+    pub(super) fn takes(&self, len: u64) -> bool {
+        self.limits.is_some_and(|limits| {
+            len <= SMALL_BYTES_MAX && len.saturating_add(limits.overhead_bytes) <= limits.bytes_max
+        })
+    }
+
+    /// The wants from the front of `queue` that make one batch of about `target_bytes`.
+    fn batch(&self, queue: &mut VecDeque<Want>, target_bytes: u64) -> Vec<Want> {
+        let Some(limits) = self.limits else { return queue.pop_front().into_iter().collect() };
+        let (mut bytes, mut loaded) = (0_u64, 0_u64);
+        let mut wants = Vec::new();
+        while let Some(want) = queue.front() {
+            let len = want.digest.len;
+            let load = len.saturating_add(limits.overhead_bytes);
+            let full = wants.len() >= limits.count_max
+                || loaded.saturating_add(load) > limits.bytes_max
+                // Rather too much by one than less than half of what was sought.
+                || (bytes.saturating_add(len) > target_bytes && bytes >= target_bytes / 2)
+                || !self.takes(len)
+                || want.seed.is_some();
+            if full && !wants.is_empty() {
+                break;
+            }
+            bytes += len;
+            loaded += load;
+            wants.extend(queue.pop_front());
+        }
+        wants
+    }
+}
+
+/// How much a batch should hold where `left_bytes` are to be spread over `slots`.
+fn batch_target(left_bytes: u64, slots: usize) -> u64 {
+    left_bytes.div_ceil(slots.max(1) as u64).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
+}
+
+impl Queue {
+    /// Wants in any order.
+    pub(super) fn free(wants: Vec<Want>, batching: Batching) -> Self {
+        let mut queue = FreeQueue {
+            small: VecDeque::new(),
+            small_bytes: 0,
+            large: VecDeque::new(),
+            copies: VecDeque::new(),
+            batching,
+        };
+        for want in wants {
+            if want.seed.is_some() {
+                queue.copies.push_back(want);
+            } else if batching.takes(want.digest.len) {
+                queue.small_bytes += want.digest.len;
+                queue.small.push_back(want);
+            } else {
+                queue.large.push_back(want);
+            }
+        }
+        Self::Free(queue)
+    }
+
+    /// Wants in the order of the blob.
+    pub(super) fn ordered(wants: Vec<Want>, batching: Batching) -> Self {
+        Self::Ordered { wants: wants.into(), batching }
+    }
+
+    /// Whether nothing is left to begin.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Free(queue) => {
+                queue.small.is_empty() && queue.large.is_empty() && queue.copies.is_empty()
+            }
+            Self::Ordered { wants, .. } => wants.is_empty(),
+        }
+    }
+
+    /// What goes next, where `window` requests may be in flight and there is room for a fetch, or
+    /// for a copy, or for both.
+    pub(super) fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
+        match self {
+            Self::Free(queue) => queue.next(window, fetch, copy),
+            Self::Ordered { wants, batching } => {
+                let copies = wants.front()?.seed.is_some();
+                if copies && copy {
+                    return Some(Unit { wants: run_of_copies(wants), kind: UnitKind::Copy });
+                }
+                if copies || !fetch {
+                    return None;
+                }
+                // Looks no further than one full window, so that it costs no more than it brings.
+                let near = wants.iter().take(window.saturating_mul(64)).map(|want| want.digest.len);
+                let target = batch_target(near.sum(), window);
+                Some(Unit { wants: batching.batch(wants, target), kind: UnitKind::Fetch })
+            }
+        }
+    }
+}
+
+impl FreeQueue {
+    fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
+        if copy && !self.copies.is_empty() {
+            return Some(Unit { wants: run_of_copies(&mut self.copies), kind: UnitKind::Copy });
+        }
+        if !fetch {
+            return None;
+        }
+        let small_first = match (self.small.front(), self.large.front()) {
+            (Some(small), Some(large)) => small.first() < large.first(),
+            (small, _) => small.is_some(),
+        };
+        let wants = if small_first {
+            let target = batch_target(self.small_bytes, window);
+            let wants = self.batching.batch(&mut self.small, target);
+            self.small_bytes -= wants.iter().map(|want| want.digest.len).sum::<u64>();
+            wants
+        } else {
+            vec![self.large.pop_front()?]
+        };
+        Some(Unit { wants, kind: UnitKind::Fetch })
+    }
+}
+
+fn run_of_copies(queue: &mut VecDeque<Want>) -> Vec<Want> {
+    let mut bytes = 0_u64;
+    let mut wants = Vec::new();
+    while let Some(want) = queue.front() {
+        bytes = bytes.saturating_add(want.digest.len);
+        if !wants.is_empty() && (bytes > COPY_BYTES_MAX || want.seed.is_none()) {
+            break;
+        }
+        wants.extend(queue.pop_front());
+    }
+    wants
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::digest::{Digest, DigestFunction};
+
+    use super::super::plan::Places;
+    use super::*;
+
+    const LIMITS: BatchLimits =
+        BatchLimits { bytes_max: 4 << 20, count_max: 1000, overhead_bytes: 100 };
+
+    fn wants(lens: &[u64]) -> Vec<Want> {
+        let mut offset = 0;
+        let mut wants = Vec::new();
+        for (index, len) in lens.iter().enumerate() {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&(index as u64).to_le_bytes());
+            let digest = Digest { function: DigestFunction::Sha256, hash, len: *len };
+            wants.push(Want { digest, places: Places::One(offset), seed: None });
+            offset += len;
+        }
+        wants
+    }
+
+    fn drain(mut queue: Queue, window: usize) -> Vec<Vec<u64>> {
+        let mut units = Vec::new();
+        while let Some(unit) = queue.next(window, true, true) {
+            units.push(unit.wants.iter().map(|want| want.digest.len).collect());
+        }
+        assert!(queue.is_empty());
+        units
+    }
+
+    #[test]
+    fn few_small_chunks_are_one_request() {
+        let units = drain(Queue::free(wants(&[1024; 32]), Batching::new(Some(LIMITS))), 16);
+        assert_eq!(units.len(), 1);
+    }
+
+    #[test]
+    fn many_are_spread_over_the_window() {
+        let batching = Batching::new(Some(LIMITS));
+        let units = drain(Queue::free(wants(&[4096; 1024]), batching), 16);
+        assert!((16..=40).contains(&units.len()), "{}", units.len());
+        let units = drain(Queue::ordered(wants(&[4096; 1024]), batching), 16);
+        assert!((16..=40).contains(&units.len()), "{}", units.len());
+    }
+
+    #[test]
+    fn large_ones_go_alone_and_what_is_first_goes_first() {
+        let lens = [1000, 2 << 20, 1000, 2 << 20];
+        let units = drain(Queue::free(wants(&lens), Batching::new(Some(LIMITS))), 16);
+        assert_eq!(units, [vec![1000, 1000], vec![2 << 20], vec![2 << 20]]);
+        let units = drain(Queue::ordered(wants(&lens), Batching::new(Some(LIMITS))), 16);
+        assert_eq!(units, [vec![1000], vec![2 << 20], vec![1000], vec![2 << 20]]);
+    }
+
+    #[test]
+    fn no_batch_passes_what_the_store_takes() {
+        let limits = BatchLimits { bytes_max: 10_000, count_max: 3, overhead_bytes: 1000 };
+        let units = drain(Queue::free(wants(&[2000; 10]), Batching::new(Some(limits))), 1);
+        assert_eq!(units.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3, 1]);
+        let limits = BatchLimits { count_max: 100, ..limits };
+        for unit in drain(Queue::free(wants(&[4000; 10]), Batching::new(Some(limits))), 1) {
+            assert!(unit.iter().map(|len| len + 1000).sum::<u64>() <= 10_000);
+        }
+    }
+
+    #[test]
+    fn a_store_without_batches_is_asked_one_by_one() {
+        let units = drain(Queue::free(wants(&[10; 5]), Batching::new(None)), 16);
+        assert_eq!(units.len(), 5);
+        assert_eq!(drain(Queue::ordered(wants(&[10; 5]), Batching::new(None)), 16).len(), 5);
+    }
+}

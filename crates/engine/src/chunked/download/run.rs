@@ -1,0 +1,377 @@
+//! One download from the first question to the report.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::Digest;
+use tidegate_core::extents::Extents;
+
+use super::destination::{self, Arrival, Destination};
+use super::drive::{self, Shared};
+use super::fetch::{FetchCounts, Fetcher, Trouble};
+use super::gate::Gate;
+use super::keep::Keep;
+use super::options::ChunkedDownloadOptions;
+use super::place::Placing;
+use super::plan;
+use super::pour::{POUR_BYTES, Pour};
+use super::queue::{Batching, Queue};
+use super::report::ChunkedReport;
+use crate::chunked::attempt::Calls;
+use crate::chunked::seed::{SeedOptions, Seeds, part};
+use crate::chunked::{ChunkStore, Manifest, StoreProfile};
+use crate::download::{Prepared, Target, blocking};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::sink::file::target::storage_error;
+use crate::sink::{Mark, Sink};
+
+/// What is known of one download all along.
+struct Job<'a> {
+    fetcher: Fetcher,
+    blob: Digest,
+    options: &'a ChunkedDownloadOptions,
+    outcome: Outcome,
+}
+
+/// What the report tells.
+#[derive(Default)]
+struct Outcome {
+    chunks: u64,
+    copied_chunks: u64,
+    copied_bytes: u64,
+    resumed_bytes: u64,
+    whole: bool,
+    notes: Vec<String>,
+    memory: Option<Bytes>,
+}
+
+/// What a part file that is there already is good for.
+#[derive(Default)]
+struct Resumed {
+    kept: Vec<Mark>,
+    seeds: Seeds,
+}
+
+pub(super) async fn run(
+    store: &Arc<dyn ChunkStore>,
+    digest: &Digest,
+    target: Target,
+    options: &ChunkedDownloadOptions,
+) -> Result<ChunkedReport> {
+    let start = Instant::now();
+    let target_path = match &target {
+        Target::File(path) if options.seed_target => Some(path.clone()),
+        _ => None,
+    };
+    let prepared =
+        Prepared::of(target, options.resume.then(|| destination::source(digest))).await?;
+    let calls = Calls {
+        policy: options.retry.clone(),
+        // Blobs share the budget fairly.
+        budget: options.budget.share(),
+        cancel: options.cancel.child_token(),
+        operation: Operation::Download,
+        target: digest.to_string().into(),
+        stats: Arc::clone(options.progress.stats()),
+    };
+    let fetcher = Fetcher {
+        store: Arc::clone(store),
+        identity: store.identity().into(),
+        calls,
+        gate: Arc::new(Gate::new(options.window)),
+        counts: Arc::new(FetchCounts::default()),
+        keep: None,
+    };
+    let mut job = Job { fetcher, blob: *digest, options, outcome: Outcome::default() };
+    options.progress.expect(Some(digest.len));
+    match job.ask().await {
+        Ok((profile, Some(manifest))) => {
+            job.chunked(prepared, &profile, manifest, target_path).await?;
+        }
+        Ok((_, None)) => job.whole(prepared).await?,
+        Err(error) => {
+            prepared.abandon(&error).await;
+            return Err(error);
+        }
+    }
+    Ok(job.report(start.elapsed()))
+}
+
+impl Job<'_> {
+    /// What the store can do, and the blob's manifest where there is one to be had.
+    async fn ask(&mut self) -> Result<(Arc<StoreProfile>, Option<Manifest>)> {
+        let Self { fetcher, blob, options, outcome } = self;
+        let (store, calls) = (&fetcher.store, &fetcher.calls);
+        let patience = calls.patience(0);
+        let profile = calls.attempt(patience, |_| store.profile()).await?;
+        if !profile.digest_functions.contains(&blob.function) {
+            let message = format!("the store does not name blobs by {}", blob.function);
+            return Err(calls.error(ErrorKind::Unsupported, message));
+        }
+        // What is not longer than the longest chunk would be one, and is not kept as chunks.
+        let chunking = profile.chunkings.first();
+        let threshold = profile.chunkings.iter().map(Chunking::chunk_bytes_max).min().unwrap_or(0);
+        if blob.len <= threshold || !profile.can_split {
+            return Ok((profile, None));
+        }
+        let asked = calls.attempt(patience, |_| store.manifest(blob, chunking)).await;
+        let manifest = match asked {
+            Err(error) if error.kind() == ErrorKind::Integrity && options.whole_fallback => {
+                outcome.notes.push(format!("fetched as a whole: {}", error.chain()));
+                None
+            }
+            other => other?.filter(|manifest| manifest.chunks().len() > 1),
+        };
+        Ok((profile, manifest))
+    }
+
+    /// By its chunks.
+    async fn chunked(
+        &mut self,
+        prepared: Prepared,
+        profile: &StoreProfile,
+        manifest: Manifest,
+        target_path: Option<PathBuf>,
+    ) -> Result<()> {
+        self.outcome.chunks = manifest.chunks().len() as u64;
+        let manifest = Arc::new(manifest);
+        let (prepared, resumed) = self.resume(prepared, &manifest).await?;
+        let Resumed { kept, mut seeds } = resumed;
+        if let Err(error) = self.gather(&mut seeds, profile, &manifest, target_path).await {
+            prepared.abandon(&error).await;
+            return Err(error);
+        }
+        let mut done = Extents::new();
+        for mark in &kept {
+            done.insert(mark.start..mark.start + mark.crc.len());
+        }
+        self.told_resumed(done.total());
+        let (sink, destination) = self.open(prepared, kept, Arrival::Chunks).await?;
+        let batching = Batching::new(profile.batch);
+        let queue = if matches!(sink, Sink::Ordered(_)) {
+            let keep = Keep::new(&manifest, destination.bytes.clone());
+            self.fetcher.keep = Some(Arc::new(keep));
+            Queue::ordered(plan::in_order(&manifest, &seeds), batching)
+        } else {
+            Queue::free(plan::distinct(&manifest, &done, &seeds), batching)
+        };
+        drop(seeds);
+        let stop = self.fetcher.calls.cancel.child_token();
+        let shared = Arc::new(Shared {
+            fetcher: Fetcher {
+                calls: self.fetcher.calls.ended_by(stop.clone()),
+                ..self.fetcher.clone()
+            },
+            placing: Placing::new(sink, Arc::clone(&self.options.progress), stop, done),
+            batching,
+            bytes: destination.bytes.clone(),
+            copied_chunks: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+        });
+        let driven = drive::drive(&shared, queue, &self.options.cancel).await;
+        self.fetcher.keep = None;
+        // Every unit has been joined: nobody else holds what they shared.
+        let Some(shared) = Arc::into_inner(shared) else {
+            return Err(self
+                .fetcher
+                .calls
+                .error(ErrorKind::Cancelled, "a unit outlived its download"));
+        };
+        self.outcome.copied_chunks = shared.copied_chunks.load(Ordering::Relaxed);
+        self.outcome.copied_bytes = shared.copied_bytes.load(Ordering::Relaxed);
+        let (sink, done) = shared.placing.into_parts();
+        match driven {
+            Ok(()) => self.commit(destination, sink).await,
+            Err(Trouble::Missing(error)) if self.options.whole_fallback => {
+                self.fall_back(destination, sink, done, &error).await
+            }
+            Err(trouble) => {
+                let error = trouble.into_error();
+                destination.abandon(sink, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What of the part file can be kept.
+    async fn resume(
+        &self,
+        prepared: Prepared,
+        manifest: &Arc<Manifest>,
+    ) -> Result<(Prepared, Resumed)> {
+        let Prepared::File { part, .. } = prepared else {
+            return Ok((prepared, Resumed::default()));
+        };
+        if !self.options.resume {
+            return Ok((Prepared::File { part, found: None }, Resumed::default()));
+        }
+        let (manifest, cancel) = (Arc::clone(manifest), self.fetcher.calls.cancel.clone());
+        blocking(move || {
+            let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
+            let chunks = part::chunks(&part.file, &manifest, &cancel).map_err(failed)?;
+            let mut resumed = Resumed::default();
+            let file = Arc::new(part.file.try_clone().map_err(failed)?);
+            for (digest, mark) in chunks {
+                // Where it recurs, it is at hand.
+                resumed.seeds.add(digest, &file, mark.start);
+                resumed.kept.push(mark);
+            }
+            Ok((Prepared::File { part, found: None }, resumed))
+        })
+        .await
+    }
+
+    /// Looks at the seeds.
+    async fn gather(
+        &mut self,
+        seeds: &mut Seeds,
+        profile: &StoreProfile,
+        manifest: &Manifest,
+        target_path: Option<PathBuf>,
+    ) -> Result<()> {
+        let mut paths = self.options.seeds.clone();
+        paths.extend(target_path.filter(|path| path.is_file()));
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let Some(chunking) = manifest.chunking().or(profile.chunkings.first()) else {
+            let note = "seeds were not used: the store does not say how the blob was cut";
+            self.outcome.notes.push(note.to_owned());
+            return Ok(());
+        };
+        let calls = &self.fetcher.calls;
+        let options = SeedOptions {
+            chunking: *chunking,
+            indexed: self.options.seed_indexes,
+            chunk_bytes_max: drive::held_bytes_max(&calls.budget),
+            budget: calls.budget.clone(),
+            cancel: calls.cancel.clone(),
+        };
+        let notes = seeds.gather(&paths, manifest, &options).await?;
+        self.outcome.notes.extend(notes);
+        Ok(())
+    }
+
+    /// As one stream.
+    async fn whole(&mut self, prepared: Prepared) -> Result<()> {
+        let (prepared, kept) = match prepared {
+            Prepared::File { part, found: Some(found) } if self.options.resume => {
+                blocking(move || {
+                    let kept = part::marks(&part.file, &found);
+                    Ok((Prepared::File { part, found: None }, kept))
+                })
+                .await?
+            }
+            other => (other, Vec::new()),
+        };
+        let mut done = Extents::new();
+        for mark in &kept {
+            done.insert(mark.start..mark.start + mark.crc.len());
+        }
+        self.told_resumed(done.total());
+        let (sink, destination) = self.open(prepared, kept, Arrival::Whole).await?;
+        self.pour(destination, sink, done).await
+    }
+
+    /// A chunk is missing: as one stream, after all.
+    async fn fall_back(
+        &mut self,
+        destination: Destination,
+        sink: Sink,
+        mut done: Extents,
+        missing: &Error,
+    ) -> Result<()> {
+        self.outcome.notes.push(format!("fetched as a whole: {}", missing.chain()));
+        let (sink, destination, is_empty) = destination.restart(sink, self.options).await?;
+        if is_empty {
+            self.options.progress.undone(done.total());
+            done = Extents::new();
+            self.outcome.resumed_bytes = 0;
+        }
+        self.pour(destination, sink, done).await
+    }
+
+    async fn pour(&mut self, destination: Destination, sink: Sink, done: Extents) -> Result<()> {
+        self.outcome.whole = true;
+        let stop = self.fetcher.calls.cancel.clone();
+        let placing = Placing::new(sink, Arc::clone(&self.options.progress), stop, done);
+        let poured = self.pour_into(&placing, &destination).await;
+        let (sink, _) = placing.into_parts();
+        match poured {
+            Ok(()) => self.commit(destination, sink).await,
+            Err(error) => {
+                destination.abandon(sink, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn pour_into(&self, placing: &Placing, destination: &Destination) -> Result<()> {
+        let calls = &self.fetcher.calls;
+        // Bytes before requests; an ordered sink has been granted its own.
+        let held = if matches!(placing.sink, Sink::Ordered(_)) { 0 } else { POUR_BYTES };
+        let _permit =
+            calls.unless_cancelled(destination.bytes.bytes(held.min(self.blob.len))).await?;
+        let pour = Pour { fetcher: &self.fetcher, placing };
+        tokio::select! {
+            biased;
+            () = placing.sink.failed() => {
+                let nothing = crate::sink::Batch {
+                    offset: 0,
+                    frames: Vec::new(),
+                    mark: None,
+                    turn: None,
+                };
+                placing.sink.write(nothing).await
+            }
+            poured = pour.whole(&self.blob) => poured.map_err(Trouble::into_error),
+        }
+    }
+
+    async fn open(
+        &self,
+        prepared: Prepared,
+        kept: Vec<Mark>,
+        arrival: Arrival,
+    ) -> Result<(Sink, Destination)> {
+        let calls = &self.fetcher.calls;
+        Destination::open(prepared, self.blob, kept, arrival, self.options, calls).await
+    }
+
+    async fn commit(&mut self, destination: Destination, sink: Sink) -> Result<()> {
+        self.outcome.memory = destination.commit(sink, self.options, &self.fetcher.calls).await?;
+        Ok(())
+    }
+
+    fn told_resumed(&mut self, bytes: u64) {
+        self.outcome.resumed_bytes = bytes;
+        self.options.progress.resumed(bytes);
+    }
+
+    fn report(self, elapsed: std::time::Duration) -> ChunkedReport {
+        let Self { fetcher, blob, options, outcome } = self;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ChunkedReport {
+            digest: blob,
+            chunks: outcome.chunks,
+            fetched_chunks: count(&fetcher.counts.fetched_chunks),
+            fetched_bytes: count(&fetcher.counts.fetched_bytes),
+            shared_chunks: count(&fetcher.counts.shared_chunks),
+            shared_bytes: count(&fetcher.counts.shared_bytes),
+            copied_chunks: outcome.copied_chunks,
+            copied_bytes: outcome.copied_bytes,
+            resumed_bytes: outcome.resumed_bytes,
+            whole: outcome.whole,
+            window: u32::try_from(fetcher.gate.limit()).unwrap_or(u32::MAX),
+            elapsed,
+            totals: options.progress.stats().totals(),
+            held_bytes_peak: options.budget.held_bytes_peak(),
+            notes: outcome.notes,
+            memory: outcome.memory,
+        }
+    }
+}

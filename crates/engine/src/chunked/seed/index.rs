@@ -1,0 +1,334 @@
+//! The index beside a seed: the chunks that it was cut into, so that it is not cut again.
+//!
+//! `.NAME.tidegate-chunks`; the format is described for others in `docs/formats.md`:
+//!
+//! ```text
+//! 0    "TGCHNK01"
+//! 8    length of the header, 4 bytes, little-endian
+//! 12   header: JSON, what the index was made of and how
+//!      number of chunks, 8 bytes, little-endian
+//!      each chunk: 32 bytes of hash, 8 of length
+//!      BLAKE3 of everything before
+//! ```
+//!
+//! The header names the file's length, modification time and inode, the chunking and the hash
+//! function: an index whose header is not, byte for byte, the one that would be written now is
+//! stale. One that is stale or damaged is as good as none, and is replaced.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use serde::Serialize;
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::{Digest, DigestFunction};
+
+use crate::sink::file::target::hidden_name;
+
+const SUFFIX: &str = ".tidegate-chunks";
+const MAGIC: [u8; 8] = *b"TGCHNK01";
+
+/// A header is some numbers; beyond this it is not one of ours.
+const HEADER_BYTES_MAX: usize = 4096;
+
+const RECORD_BYTES: usize = 40;
+const SEAL_BYTES: usize = 32;
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Stamp {
+    pub(super) len_bytes: u64,
+    modified_s: i64,
+    modified_ns: i64,
+    device: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self {
+            len_bytes: found.len(),
+            modified_s: found.mtime(),
+            modified_ns: found.mtime_nsec(),
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    file: &'a Stamp,
+    function: &'static str,
+    #[serde(flatten)]
+    chunking: ChunkingHeader,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ChunkingHeader {
+    FastCdc2020 { min: u64, avg: u64, max: u64, normalization: u32, seed: u32 },
+    RepMaxCdc { min: u64, horizon: u64 },
+}
+
+/// The header of an index of a file in this state, cut and digested like this; empty where there
+/// is none, and nothing is indexed.
+pub(super) fn header(stamp: &Stamp, chunking: &Chunking, function: DigestFunction) -> Vec<u8> {
+    let chunking = match chunking {
+        Chunking::FastCdc2020(params) => ChunkingHeader::FastCdc2020 {
+            min: params.min_bytes(),
+            avg: params.avg_bytes(),
+            max: params.max_bytes(),
+            normalization: params.normalization(),
+            seed: params.seed(),
+        },
+        Chunking::RepMaxCdc(params) => {
+            ChunkingHeader::RepMaxCdc { min: params.min_bytes(), horizon: params.horizon_bytes() }
+        }
+        // A function that comes later is not indexed.
+        _ => return Vec::new(),
+    };
+    serde_json::to_vec(&Header { file: stamp, function: function.name(), chunking })
+        .unwrap_or_default()
+}
+
+fn path_of(seed: &Path) -> Option<PathBuf> {
+    let name = seed.file_name()?.to_string_lossy();
+    Some(seed.with_file_name(hidden_name(&name, SUFFIX)))
+}
+
+/// Those of the `wanted` chunks that the index beside `seed` names, each with its offset; `None`
+/// where there is no index with this header, or it is damaged.
+pub(super) fn load(
+    seed: &Path,
+    header: &[u8],
+    function: DigestFunction,
+    seed_bytes: u64,
+    wanted: &HashSet<Digest>,
+) -> Option<Vec<(u64, Digest)>> {
+    let path = path_of(seed)?;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
+    match read(file, header, function, seed_bytes, wanted) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::debug!(%error, index = %path.display(), "the index cannot be read");
+            None
+        }
+    }
+}
+
+fn read(
+    file: File,
+    header: &[u8],
+    function: DigestFunction,
+    seed_bytes: u64,
+    wanted: &HashSet<Digest>,
+) -> io::Result<Option<Vec<(u64, Digest)>>> {
+    let Ok(hasher) = Checksummer::new(ChecksumAlgorithm::Blake3) else { return Ok(None) };
+    let mut input = Sealed { input: BufReader::with_capacity(256 << 10, file), hasher };
+    let mut start = [0; 12];
+    input.fill(&mut start)?;
+    let header_bytes = le(&start[8..]);
+    if start[..8] != MAGIC
+        || header.is_empty()
+        || header_bytes > HEADER_BYTES_MAX as u64
+        || header_bytes != header.len() as u64
+    {
+        return Ok(None);
+    }
+    let mut theirs = vec![0; header.len()];
+    input.fill(&mut theirs)?;
+    if theirs != header {
+        return Ok(None);
+    }
+    let mut count = [0; 8];
+    input.fill(&mut count)?;
+    let (mut found, mut offset) = (Vec::new(), 0_u64);
+    // Each has a byte at least, so that no count leads beyond the seed.
+    for _ in 0..le(&count).min(seed_bytes) {
+        let mut record = [0; RECORD_BYTES];
+        input.fill(&mut record)?;
+        let mut hash = [0; 32];
+        hash.copy_from_slice(&record[..32]);
+        let digest = Digest { function, hash, len: le(&record[32..]) };
+        if wanted.contains(&digest) {
+            found.push((offset, digest));
+        }
+        match offset.checked_add(digest.len) {
+            Some(end) if end <= seed_bytes => offset = end,
+            _ => return Ok(None),
+        }
+    }
+    let whole = offset == seed_bytes && input.ends()?;
+    Ok(whole.then_some(found))
+}
+
+/// Hashes what is read, up to the seal.
+struct Sealed {
+    input: BufReader<File>,
+    hasher: Checksummer,
+}
+
+impl Sealed {
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.input.read_exact(bytes)?;
+        self.hasher.update(bytes);
+        Ok(())
+    }
+
+    /// Whether the right seal comes next, and nothing after it.
+    fn ends(mut self) -> io::Result<bool> {
+        let mut seal = [0; SEAL_BYTES];
+        self.input.read_exact(&mut seal)?;
+        let right = self.hasher.finish().as_bytes() == seal;
+        Ok(right && self.input.read(&mut [0])? == 0)
+    }
+}
+
+fn le(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Writes the index beside `seed`, where that can be done.
+pub(super) fn save(seed: &Path, header: &[u8], chunks: &[Digest]) {
+    if header.is_empty() {
+        return;
+    }
+    let Some(path) = path_of(seed) else { return };
+    if let Err(error) = replace(&path, header, chunks) {
+        tracing::debug!(%error, index = %path.display(), "no index can be kept");
+    }
+}
+
+fn replace(path: &Path, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let unique = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!("-{}-{unique}", std::process::id()));
+    let new = PathBuf::from(name);
+    let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+    let written = write(file, header, chunks).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // Nothing else can be done about what is left.
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+fn write(mut file: File, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(64 + header.len() + chunks.len() * RECORD_BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    let header_bytes = u32::try_from(header.len()).map_err(io::Error::other)?;
+    bytes.extend_from_slice(&header_bytes.to_le_bytes());
+    bytes.extend_from_slice(header);
+    bytes.extend_from_slice(&(chunks.len() as u64).to_le_bytes());
+    for chunk in chunks {
+        bytes.extend_from_slice(&chunk.hash);
+        bytes.extend_from_slice(&chunk.len.to_le_bytes());
+    }
+    let seal = Checksummer::of(ChecksumAlgorithm::Blake3, &bytes).map_err(io::Error::other)?;
+    bytes.extend_from_slice(seal.as_bytes());
+    file.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use tidegate_core::chunking::RepMaxCdcParams;
+
+    use super::*;
+
+    const FUNCTION: DigestFunction = DigestFunction::Blake3;
+
+    struct Bed {
+        folder: tempfile::TempDir,
+        chunks: Vec<Digest>,
+        header: Vec<u8>,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("seed"), b"aabbbc").unwrap();
+            let chunks = [&b"aa"[..], b"bbb", b"c"].map(|one| Digest::of(FUNCTION, one)).to_vec();
+            let bed = Self { folder, chunks, header: Vec::new() };
+            let header = bed.header_now();
+            let bed = Self { header, ..bed };
+            save(&bed.seed(), &bed.header, &bed.chunks);
+            bed
+        }
+
+        fn seed(&self) -> PathBuf {
+            self.folder.path().join("seed")
+        }
+
+        fn index(&self) -> PathBuf {
+            self.folder.path().join(".seed.tidegate-chunks")
+        }
+
+        fn header_now(&self) -> Vec<u8> {
+            let stamp = Stamp::of(&File::open(self.seed()).unwrap()).unwrap();
+            let chunking = Chunking::RepMaxCdc(RepMaxCdcParams::new(64, 0).unwrap());
+            header(&stamp, &chunking, FUNCTION)
+        }
+
+        fn load(&self, header: &[u8]) -> Option<Vec<(u64, Digest)>> {
+            let wanted = [self.chunks[1], self.chunks[2]].into_iter().collect();
+            load(&self.seed(), header, FUNCTION, 6, &wanted)
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_found() {
+        let bed = Bed::new();
+        let found = bed.load(&bed.header).unwrap();
+        assert_eq!(found, [(2, bed.chunks[1]), (5, bed.chunks[2])]);
+        assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    #[test]
+    fn an_index_of_another_state_is_stale() {
+        let bed = Bed::new();
+        fs::write(bed.seed(), b"aabbbd").unwrap();
+        let file = OpenOptions::new().write(true).open(bed.seed()).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(bed.load(&bed.header_now()).is_none());
+    }
+
+    #[test]
+    fn every_damage_is_noticed() {
+        let bed = Bed::new();
+        let whole = fs::read(bed.index()).unwrap();
+        let file = OpenOptions::new().write(true).open(bed.index()).unwrap();
+        for (at, byte) in (0..).zip(&whole) {
+            file.write_all_at(&[byte ^ 0x10], at).unwrap();
+            assert!(bed.load(&bed.header).is_none(), "byte {at}");
+            file.write_all_at(&[*byte], at).unwrap();
+        }
+        assert!(bed.load(&bed.header).is_some());
+        for len in 0..whole.len() {
+            fs::write(bed.index(), &whole[..len]).unwrap();
+            assert!(bed.load(&bed.header).is_none(), "{len} bytes");
+        }
+        fs::write(bed.index(), [&whole[..], b"x"].concat()).unwrap();
+        assert!(bed.load(&bed.header).is_none(), "longer");
+    }
+
+    #[test]
+    fn where_no_index_can_be_kept_there_is_none() {
+        let bed = Bed::new();
+        fs::remove_file(bed.index()).unwrap();
+        fs::create_dir(bed.index()).unwrap();
+        save(&bed.seed(), &bed.header, &bed.chunks);
+        assert!(bed.load(&bed.header).is_none());
+        assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
+    }
+}

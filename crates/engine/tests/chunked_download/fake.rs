@@ -1,0 +1,351 @@
+//! A store of chunks in memory that does as a script says, and remembers what it was asked.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate::chunked::{BatchLimits, ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
+use tidegate::core::chunking::Chunking;
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::core::retry::RetryClass;
+use tidegate::remote::Body;
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+/// The frames that streams bring.
+const FRAME_BYTES: usize = 10_000;
+
+/// What was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Profile,
+    Manifest,
+    Get { digest: Digest, offset: u64 },
+    Batch { digests: Vec<Digest> },
+}
+
+impl Call {
+    /// The chunks that it asks for.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        match self {
+            Self::Get { digest, .. } => vec![*digest],
+            Self::Batch { digests } => digests.clone(),
+            Self::Profile | Self::Manifest => Vec::new(),
+        }
+    }
+}
+
+/// What becomes of one call, or of one chunk of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// Fails at once; an attempt later may do better.
+    Broken,
+    /// Fails at once, for good.
+    Refused,
+    /// There is no such blob.
+    Missing,
+    /// One bit of the answer is wrong.
+    Flipped,
+    /// The stream breaks after so many bytes.
+    CutAfter(usize),
+    /// The stream ends after so many bytes, as if that were all.
+    EndAfter(usize),
+    /// No answer ever.
+    Hang,
+}
+
+/// How one call is treated.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Act {
+    pub(crate) delay: Duration,
+    pub(crate) fault: Fault,
+}
+
+impl Act {
+    pub(crate) fn after_ms(ms: u64) -> Self {
+        Self { delay: Duration::from_millis(ms), fault: Fault::None }
+    }
+
+    pub(crate) fn fault(fault: Fault) -> Self {
+        Self { delay: Duration::ZERO, fault }
+    }
+}
+
+/// Says how a call is treated that asks for a chunk for the n-th time (from 0).
+type Script = Box<dyn Fn(&Call, Option<&Digest>, usize) -> Act + Send + Sync>;
+
+pub(crate) struct FakeStore {
+    identity: String,
+    profile: StoreProfile,
+    blobs: Mutex<HashMap<Digest, Bytes>>,
+    manifests: Mutex<HashMap<Digest, Result<Manifest, ErrorKind>>>,
+    script: Mutex<Script>,
+    asked: Mutex<HashMap<Digest, usize>>,
+    log: Mutex<Vec<Call>>,
+    finished: Mutex<Vec<Call>>,
+    in_flight: Arc<AtomicUsize>,
+    in_flight_peak: AtomicUsize,
+}
+
+impl fmt::Debug for FakeStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeStore").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// Counts what is under way until it is over, however it ends.
+struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl FakeStore {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mut profile = StoreProfile::new(DigestFunction::Sha256);
+        profile.digest_functions = vec![DigestFunction::Sha256, DigestFunction::Blake3];
+        profile.can_split = true;
+        profile.batch =
+            Some(BatchLimits { bytes_max: 4 << 20, count_max: 4096, overhead_bytes: 100 });
+        Self {
+            identity: format!("fake-{}", COUNT.fetch_add(1, Ordering::SeqCst)),
+            profile,
+            blobs: Mutex::default(),
+            manifests: Mutex::default(),
+            script: Mutex::new(Box::new(|_, _, _| Act::default())),
+            asked: Mutex::default(),
+            log: Mutex::default(),
+            finished: Mutex::default(),
+            in_flight: Arc::default(),
+            in_flight_peak: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn with_profile(mut self, change: impl FnOnce(&mut StoreProfile)) -> Self {
+        change(&mut self.profile);
+        self
+    }
+
+    /// Holds a blob as these chunks.
+    pub(crate) fn hold(&self, blob: &Digest, chunks: &[Bytes], chunking: Option<Chunking>) {
+        let digests: Vec<Digest> =
+            chunks.iter().map(|chunk| Digest::of(blob.function, chunk)).collect();
+        let mut blobs = self.blobs.lock().unwrap();
+        for (digest, chunk) in digests.iter().zip(chunks) {
+            blobs.insert(*digest, chunk.clone());
+        }
+        blobs.insert(*blob, Bytes::from(chunks.concat()));
+        let manifest = Manifest::new(*blob, digests, chunking).unwrap();
+        self.manifests.lock().unwrap().insert(*blob, Ok(manifest));
+    }
+
+    /// Holds bytes under a name, right or wrong, without a manifest.
+    pub(crate) fn hold_bytes(&self, digest: Digest, bytes: impl Into<Bytes>) {
+        self.blobs.lock().unwrap().insert(digest, bytes.into());
+    }
+
+    /// Answers with another manifest than the right one, or with a failure.
+    pub(crate) fn answer_manifest(&self, blob: &Digest, answer: Result<Manifest, ErrorKind>) {
+        self.manifests.lock().unwrap().insert(*blob, answer);
+    }
+
+    pub(crate) fn evict(&self, digest: &Digest) {
+        self.blobs.lock().unwrap().remove(digest);
+    }
+
+    pub(crate) fn script(
+        &self,
+        script: impl Fn(&Call, Option<&Digest>, usize) -> Act + Send + Sync + 'static,
+    ) {
+        *self.script.lock().unwrap() = Box::new(script);
+    }
+
+    /// Everything that was asked, in order.
+    pub(crate) fn log(&self) -> Vec<Call> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Forgets what was asked so far.
+    pub(crate) fn forget(&self) {
+        self.log.lock().unwrap().clear();
+        self.finished.lock().unwrap().clear();
+    }
+
+    /// What was asked and has been answered to its end, in the order of the ends.
+    pub(crate) fn finished(&self) -> Vec<Call> {
+        self.finished.lock().unwrap().clone()
+    }
+
+    /// How often each chunk was asked for.
+    pub(crate) fn asked_for(&self) -> HashMap<Digest, usize> {
+        let mut counts = HashMap::new();
+        for digest in self.log().iter().flat_map(Call::digests) {
+            *counts.entry(digest).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Requests for bytes.
+    pub(crate) fn fetches(&self) -> Vec<Call> {
+        self.log().into_iter().filter(|call| !call.digests().is_empty()).collect()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn in_flight_peak(&self) -> usize {
+        self.in_flight_peak.load(Ordering::SeqCst)
+    }
+
+    fn begin(&self, call: &Call) -> (InFlight, Act) {
+        self.log.lock().unwrap().push(call.clone());
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.in_flight_peak.fetch_max(now, Ordering::SeqCst);
+        let digest = match call {
+            Call::Get { digest, .. } => Some(*digest),
+            _ => None,
+        };
+        let act = (self.script.lock().unwrap())(call, digest.as_ref(), self.nth(digest.as_ref()));
+        (InFlight(Arc::clone(&self.in_flight)), act)
+    }
+
+    fn nth(&self, digest: Option<&Digest>) -> usize {
+        let Some(digest) = digest else { return 0 };
+        let mut asked = self.asked.lock().unwrap();
+        let count = asked.entry(*digest).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    fn bytes(&self, digest: &Digest) -> Option<Bytes> {
+        self.blobs.lock().unwrap().get(digest).cloned()
+    }
+}
+
+async fn act(act: &Act) -> Result<()> {
+    if !act.delay.is_zero() {
+        tokio::time::sleep(act.delay).await;
+    }
+    match act.fault {
+        Fault::Broken => Err(error(ErrorKind::Transport, RetryClass::Now)),
+        Fault::Refused => Err(error(ErrorKind::NoAccess, RetryClass::Never)),
+        Fault::Missing => Err(error(ErrorKind::NotFound, RetryClass::Never)),
+        Fault::Hang => std::future::pending().await,
+        _ => Ok(()),
+    }
+}
+
+fn error(kind: ErrorKind, class: RetryClass) -> Error {
+    Error::new(kind, Operation::Read, "fake", "as the script says").retryable(class)
+}
+
+fn flipped(bytes: &Bytes) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    if let Some(byte) = bytes.last_mut() {
+        *byte ^= 1;
+    }
+    bytes.into()
+}
+
+#[async_trait]
+impl ChunkStore for FakeStore {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        let (_in_flight, how) = self.begin(&Call::Profile);
+        act(&how).await?;
+        Ok(Arc::new(self.profile.clone()))
+    }
+
+    async fn missing(&self, _: &[Digest]) -> Result<Vec<Digest>> {
+        Err(error(ErrorKind::Unsupported, RetryClass::Never))
+    }
+
+    async fn get(&self, digest: &Digest, offset: u64) -> Result<Body> {
+        let call = Call::Get { digest: *digest, offset };
+        let (in_flight, how) = self.begin(&call);
+        act(&how).await?;
+        let Some(mut bytes) = self.bytes(digest) else {
+            return Err(error(ErrorKind::NotFound, RetryClass::Never));
+        };
+        if how.fault == Fault::Flipped {
+            bytes = flipped(&bytes);
+        }
+        bytes = bytes.slice(usize::try_from(offset).unwrap()..);
+        let (end, breaks) = match how.fault {
+            Fault::CutAfter(count) => (count, true),
+            Fault::EndAfter(count) => (count, false),
+            _ => (usize::MAX, false),
+        };
+        bytes.truncate(end);
+        self.finished.lock().unwrap().push(call);
+        let frames =
+            stream::unfold((bytes, breaks, in_flight), |(mut rest, breaks, guard)| async move {
+                if rest.is_empty() {
+                    let broken = || Err(error(ErrorKind::Transport, RetryClass::Now));
+                    return breaks.then(|| (broken(), (rest, false, guard)));
+                }
+                let frame = rest.split_to(rest.len().min(FRAME_BYTES));
+                tokio::task::yield_now().await;
+                Some((Ok(frame), (rest, breaks, guard)))
+            });
+        Ok(Box::pin(frames))
+    }
+
+    async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {
+        let call = Call::Batch { digests: digests.to_vec() };
+        let (_in_flight, how) = self.begin(&call);
+        let limits = self.profile.batch.unwrap();
+        let loads = digests.iter().map(|digest| digest.len + limits.overhead_bytes);
+        assert!(loads.sum::<u64>() <= limits.bytes_max && digests.len() <= limits.count_max);
+        act(&how).await?;
+        let mut answers = Vec::new();
+        for digest in digests {
+            let nth = self.nth(Some(digest));
+            let one = (self.script.lock().unwrap())(&call, Some(digest), nth);
+            answers.push(match one.fault {
+                Fault::Missing => Ok(None),
+                Fault::Broken => Err(error(ErrorKind::Remote, RetryClass::Now)),
+                Fault::Refused => Err(error(ErrorKind::NoAccess, RetryClass::Never)),
+                Fault::Flipped => Ok(self.bytes(digest).as_ref().map(flipped)),
+                _ => Ok(self.bytes(digest)),
+            });
+        }
+        self.finished.lock().unwrap().push(call);
+        Ok(answers)
+    }
+
+    async fn put(&self, _: &PutRequest) -> Result<()> {
+        Err(error(ErrorKind::Unsupported, RetryClass::Never))
+    }
+
+    async fn put_batch(&self, _: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+        Err(error(ErrorKind::Unsupported, RetryClass::Never))
+    }
+
+    async fn manifest(&self, digest: &Digest, _: Option<&Chunking>) -> Result<Option<Manifest>> {
+        let (_in_flight, how) = self.begin(&Call::Manifest);
+        act(&how).await?;
+        match self.manifests.lock().unwrap().get(digest) {
+            None => Ok(None),
+            Some(Ok(manifest)) => Ok(Some(manifest.clone())),
+            Some(Err(kind)) => Err(error(*kind, RetryClass::Never)),
+        }
+    }
+
+    async fn register(&self, _: &Manifest) -> Result<Registered> {
+        Err(error(ErrorKind::Unsupported, RetryClass::Never))
+    }
+}

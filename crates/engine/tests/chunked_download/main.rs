@@ -1,0 +1,8 @@
+//! `tidegate::chunked::download` as its users meet it: over a store in memory that does as a script
+//! says, in paused time where time matters.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod fake;
+mod targets;
