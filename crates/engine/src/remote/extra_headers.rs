@@ -128,8 +128,8 @@ impl ExtraHeaders {
         Ok(self.0.clone())
     }
 
-    /// The fields for a plain HTTP server.
-    #[cfg(feature = "http")]
+    /// The fields for a server that has no credentials of its own to set.
+    #[cfg(any(feature = "http", feature = "reapi"))]
     pub(super) fn as_map(&self) -> &HeaderMap {
         &self.0
     }

@@ -13,6 +13,8 @@ use super::CustomerKey;
 use super::ExtraHeaders;
 use super::file::FileRemote;
 use super::pinned::Pinned;
+#[cfg(feature = "reapi")]
+use super::reapi::{CacheUrl, ReapiCache, ReapiOptions};
 use super::{Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 #[cfg(feature = "_transport")]
@@ -41,6 +43,9 @@ pub struct RemoteOptions {
     /// The key that the blobs in Google Cloud Storage, S3 or Azure are encrypted with.
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     pub customer_key: Option<CustomerKey>,
+    /// How caches of the Remote Execution API are spoken to.
+    #[cfg(feature = "reapi")]
+    pub reapi: ReapiOptions,
     /// Settings of the HTTP client.
     #[cfg(feature = "_transport")]
     pub transport: TransportOptions,
@@ -120,7 +125,8 @@ impl Remotes {
     }
 
     /// Finds the blob that `text` names: `gs://bucket/key`, `s3://bucket/key`,
-    /// `az://container/key`, `http(s)://…`, `file:///path`, or a path. No request is sent.
+    /// `az://container/key`, `http(s)://…`, `grpc(s)://host/instance/sha256/HASH/SIZE`,
+    /// `file:///path`, or a path. No request is sent.
     ///
     /// Fails with `Invalid` for text that names no blob, `Unsupported` for a scheme that this
     /// build does not speak, and `NoAccess` or `Invalid` for credentials that cannot be used.
@@ -140,6 +146,14 @@ impl Remotes {
         return self.network.locate(&scheme, text);
         #[cfg(not(feature = "_transport"))]
         Err(unsupported(&scheme))
+    }
+
+    /// Finds the cache that `text` names, with or without a blob in it: `grpc(s)://host/instance`.
+    /// No request is sent.
+    #[cfg(feature = "reapi")]
+    pub fn cache(&self, text: &str) -> Result<(ReapiCache, CacheUrl)> {
+        let url = CacheUrl::parse(text)?;
+        Ok((self.network.cache(&url)?, url))
     }
 
     fn file(path: &str) -> Location {
@@ -182,7 +196,7 @@ pub(super) fn unsupported(scheme: &str) -> Error {
         format!("{scheme}://"),
         "the scheme is not known here",
     )
-    .with_hint("use gs://, s3://, az://, http://, https://, file:// or a path")
+    .with_hint("use gs://, s3://, az://, http://, https://, grpc://, grpcs://, file:// or a path")
 }
 
 pub(super) fn last_segment(name: &str) -> Option<String> {

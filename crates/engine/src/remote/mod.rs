@@ -34,6 +34,8 @@ mod http;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
+#[cfg(feature = "reapi")]
+pub mod reapi;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod refusal;
 #[cfg(feature = "_transport")]

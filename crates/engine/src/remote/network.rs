@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure", feature = "reapi"))]
 use super::locate::invalid;
 use super::locate::unsupported;
+#[cfg(feature = "reapi")]
+use super::reapi::{CacheUrl, ReapiCache};
 use super::{Location, Remote, RemoteOptions};
 use crate::error::Result;
-use crate::transport::Transport;
+use crate::transport::{Transport, TransportOptions};
 
 /// What a URL names.
 pub(super) struct Named {
@@ -25,15 +27,27 @@ pub(super) struct Named {
 pub(super) struct Network {
     options: RemoteOptions,
     made: Mutex<HashMap<String, Arc<dyn Remote>>>,
+    #[cfg(feature = "reapi")]
+    caches: Mutex<HashMap<String, ReapiCache>>,
     transport: Mutex<Option<Transport>>,
 }
 
 impl Network {
     pub(super) fn new(options: RemoteOptions) -> Self {
-        Self { options, made: Mutex::default(), transport: Mutex::default() }
+        Self {
+            options,
+            made: Mutex::default(),
+            #[cfg(feature = "reapi")]
+            caches: Mutex::default(),
+            transport: Mutex::default(),
+        }
     }
 
     pub(super) fn locate(&self, scheme: &str, text: &str) -> Result<Location> {
+        #[cfg(feature = "reapi")]
+        if matches!(scheme, "grpc" | "grpcs") {
+            return self.blob_in_cache(text);
+        }
         let Named { remote, blob, display, file_name } = match scheme {
             #[cfg(feature = "http")]
             "http" | "https" => super::http::name(text)?,
@@ -72,14 +86,46 @@ impl Network {
         Ok(remote)
     }
 
+    /// One for each instance of a cache, so that its blobs share connections.
+    #[cfg(feature = "reapi")]
+    pub(super) fn cache(&self, url: &CacheUrl) -> Result<ReapiCache> {
+        let key = url.with_digest(None).to_string();
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cache) = caches.get(&key) {
+            return Ok(cache.clone());
+        }
+        let RemoteOptions { reapi, headers, .. } = &self.options;
+        let cache = ReapiCache::new(url, reapi, headers, &self.transport_options())?;
+        caches.insert(key, cache.clone());
+        Ok(cache)
+    }
+
+    #[cfg(feature = "reapi")]
+    fn blob_in_cache(&self, text: &str) -> Result<Location> {
+        let url = CacheUrl::parse(text)?;
+        let display = url.to_string();
+        let Some(digest) = url.digest() else {
+            return Err(invalid(&display, "the URL names a cache, but no blob in it")
+                .with_hint("write grpc://HOST:PORT/INSTANCE/sha256/HASH/SIZE"));
+        };
+        let remote: Arc<dyn Remote> = Arc::new(self.cache(&url)?);
+        // What is copied into a folder is called by its hash there.
+        let file_name = Some(digest.checksum().hex());
+        Ok(Location { remote, blob: digest.to_string(), display, file_name })
+    }
+
+    fn transport_options(&self) -> TransportOptions {
+        let mut options = self.options.transport.clone();
+        options.ca_certs.extend(self.options.ca_certs.iter().cloned());
+        options
+    }
+
     fn transport(&self) -> Result<Transport> {
         let mut made = self.transport.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(transport) = made.as_ref() {
             return Ok(transport.clone());
         }
-        let mut options = self.options.transport.clone();
-        options.ca_certs.extend(self.options.ca_certs.iter().cloned());
-        let transport = Transport::new(&options)?;
+        let transport = Transport::new(&self.transport_options())?;
         *made = Some(transport.clone());
         Ok(transport)
     }

@@ -105,7 +105,7 @@ fn version_like(head: &ResponseHead, asked: &Version) -> Option<Version> {
             text("x-amz-version-id").or_else(|| text("x-ms-version-id")).map(Version::VersionId)
         }
         Version::LastModified(_) => text("last-modified").map(Version::LastModified),
-        Version::FileStamp(_) => None,
+        Version::FileStamp(_) | Version::Digest(_) => None,
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Version {
     LastModified(String),
     /// A local file: device, inode, length and modification time in nanoseconds.
     FileStamp(String),
+    /// The content's own digest, such as `sha256/HASH/SIZE`, where it is what blobs are named by.
+    Digest(String),
 }
 
 impl Version {
@@ -46,7 +48,8 @@ impl Version {
             | Self::ETag(text)
             | Self::VersionId(text)
             | Self::LastModified(text)
-            | Self::FileStamp(text) => text,
+            | Self::FileStamp(text)
+            | Self::Digest(text) => text,
         }
     }
 
@@ -94,6 +97,7 @@ impl Version {
             Self::VersionId(_) => "version id",
             Self::LastModified(_) => "modification date",
             Self::FileStamp(_) => "file stamp",
+            Self::Digest(_) => "digest",
         }
     }
 }
@@ -106,6 +110,7 @@ impl fmt::Display for Version {
             Self::VersionId(text) => write!(f, "version id {text}"),
             Self::LastModified(text) => write!(f, "last modified {text}"),
             Self::FileStamp(text) => write!(f, "file {text}"),
+            Self::Digest(text) => write!(f, "digest {text}"),
         }
     }
 }

@@ -34,14 +34,19 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(options: &TransportOptions) -> Result<Self> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(Duration::from_secs(KEEPALIVE_SECONDS)));
-        tcp.set_connect_timeout(Some(Duration::from_millis(options.connect_ms_max)));
-        tcp.set_recv_buffer_size(options.receive_buffer_bytes);
-        Ok(Self { tcp: Tcp(tcp), trust: Arc::new(Trust::new(&options.ca_certs)?) })
+        Ok(Self { tcp: Tcp(tcp(options)), trust: Arc::new(Trust::new(options)?) })
     }
+}
+
+/// What makes TCP connections, for TLS or without.
+pub(super) fn tcp(options: &TransportOptions) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(Duration::from_secs(KEEPALIVE_SECONDS)));
+    tcp.set_connect_timeout(Some(Duration::from_millis(options.connect_ms_max)));
+    tcp.set_recv_buffer_size(options.receive_buffer_bytes);
+    tcp
 }
 
 impl Service<Uri> for Connector {

@@ -1,7 +1,8 @@
-//! The HTTP client that every network remote shares: pooled HTTP/1.1 connections over hyper and
-//! rustls, tuned for bulk.
+//! The HTTP client that every remote over HTTP shares: pooled HTTP/1.1 connections over hyper and
+//! rustls, tuned for bulk. The Remote Execution API's caches, which speak gRPC, take their
+//! connections from `http2`.
 //!
-//! Why HTTP/1.1 only: a shard is one long response, and a connection each lets the kernel's own
+//! Why HTTP/1.1 elsewhere: a shard is one long response, and a connection each lets the kernel's own
 //! flow control work for every shard, where HTTP/2 would put them all behind one window and one
 //! socket. TLS therefore offers `http/1.1` alone.
 //!
@@ -18,14 +19,18 @@
 mod added;
 mod connect;
 mod failure;
+#[cfg(feature = "reapi")]
+mod http2;
 mod probe;
 mod prompt;
 mod trust;
 
 pub(crate) use added::Added;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "reapi"))]
 pub(crate) use added::replace;
 pub(crate) use failure::classify;
+#[cfg(feature = "reapi")]
+pub(crate) use http2::Http2Connector;
 pub(crate) use probe::{Probe, ResponseHead};
 
 use std::path::PathBuf;
@@ -57,6 +62,18 @@ pub struct TransportOptions {
     pub receive_buffer_bytes: Option<usize>,
     /// PEM files with certificate authorities to trust besides the system's.
     pub ca_certs: Vec<PathBuf>,
+    /// What is shown to servers that ask who we are in TLS.
+    pub client_identity: Option<ClientIdentity>,
+}
+
+/// A certificate of ours and its key, for servers that let in those whose certificate they know
+/// (mutual TLS). Read when the transport is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// A PEM file with the certificate, and after it those that it is signed with.
+    pub certificates: PathBuf,
+    /// A PEM file with its private key.
+    pub key: PathBuf,
 }
 
 impl Default for TransportOptions {
@@ -66,6 +83,7 @@ impl Default for TransportOptions {
             read_bytes_max: 256 << 10,
             receive_buffer_bytes: None,
             ca_certs: Vec::new(),
+            client_identity: None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Whom TLS trusts: the system's authorities and those that the caller names.
+//! Whom TLS trusts: the system's authorities and those that the caller names; and who we are to
+//! servers that ask for a certificate of ours.
 //!
 //! The system's store is a few hundred kilobytes of PEM that take some milliseconds to parse; most
 //! processes that only speak `http://`, or end soon, need none of it. It is read when the first
@@ -11,12 +12,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::sync::OnceCell;
 use tokio::task::{JoinError, spawn_blocking};
 
+use super::{ClientIdentity, TransportOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// How the system's certificates are read; another way in tests.
@@ -27,19 +31,25 @@ type ReadSystem = fn() -> Vec<CertificateDer<'static>>;
 pub(super) struct Trust {
     builder: ConfigBuilder<ClientConfig, WantsVerifier>,
     given: RootCertStore,
+    identity: Option<Arc<SingleCertAndKey>>,
     read_system: ReadSystem,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
 impl Trust {
     /// Trusts the system's authorities (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured) and those
-    /// in these PEM files.
-    pub(super) fn new(ca_certs: &[PathBuf]) -> Result<Self> {
-        Self::with_system(ca_certs, read_system)
+    /// that the options name.
+    pub(super) fn new(options: &TransportOptions) -> Result<Self> {
+        Self::with_system(&options.ca_certs, options.client_identity.as_ref(), read_system)
     }
 
-    fn with_system(ca_certs: &[PathBuf], read_system: ReadSystem) -> Result<Self> {
+    fn with_system(
+        ca_certs: &[PathBuf],
+        identity: Option<&ClientIdentity>,
+        read_system: ReadSystem,
+    ) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let identity = identity.map(|identity| certified(identity, &provider)).transpose()?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| {
@@ -50,7 +60,7 @@ impl Trust {
         for path in ca_certs {
             add_file(&mut given, path)?;
         }
-        Ok(Self { builder, given, read_system, config: OnceCell::new() })
+        Ok(Self { builder, given, identity, read_system, config: OnceCell::new() })
     }
 
     /// The settings of every TLS session, which share what makes a later one cheaper.
@@ -63,10 +73,14 @@ impl Trust {
 
     async fn load(&self) -> Result<Arc<ClientConfig>, JoinError> {
         let (builder, mut roots) = (self.builder.clone(), self.given.clone());
-        let read_system = self.read_system;
+        let (read_system, identity) = (self.read_system, self.identity.clone());
         spawn_blocking(move || {
             roots.add_parsable_certificates(read_system());
-            Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+            let builder = builder.with_root_certificates(roots);
+            Arc::new(match identity {
+                Some(identity) => builder.with_client_cert_resolver(identity),
+                None => builder.with_no_client_auth(),
+            })
         })
         .await
     }
@@ -100,6 +114,34 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Reads what we show to servers that ask who we are.
+fn certified(
+    identity: &ClientIdentity,
+    provider: &CryptoProvider,
+) -> Result<Arc<SingleCertAndKey>> {
+    let refuse = |path: &Path, message: &str, hint: &str| {
+        let target = path.display().to_string();
+        Error::new(ErrorKind::Invalid, Operation::Connect, target, message.to_owned())
+            .with_hint(hint)
+    };
+    let (certs, key) = (&identity.certificates, &identity.key);
+    let one = "give a PEM file with our certificate, and after it those that it is signed with";
+    let chain = CertificateDer::pem_file_iter(certs)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| refuse(certs, "the certificates cannot be read", one).caused_by(error))?;
+    if chain.is_empty() {
+        return Err(refuse(certs, "the file holds no certificate", one));
+    }
+    // The cause may quote the file, so it is not shown.
+    let other = "give a PEM file with the private key of our certificate, without a password";
+    let private = PrivateKeyDer::from_pem_file(key)
+        .ok()
+        .ok_or_else(|| refuse(key, "no private key can be read from it", other))?;
+    let certified = CertifiedKey::from_der(chain, private, provider)
+        .map_err(|error| refuse(key, "it is not the certificate's key", other).caused_by(error))?;
+    Ok(Arc::new(SingleCertAndKey::from(certified)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +158,7 @@ mod tests {
             READINGS.fetch_add(1, Ordering::Relaxed);
             Vec::new()
         };
-        let trust = Trust::with_system(&[], read).unwrap();
+        let trust = Trust::with_system(&[], None, read).unwrap();
         assert_eq!(READINGS.load(Ordering::Relaxed), 0, "not before it is needed");
         let configs = join_all((0..32).map(|_| trust.config())).await;
         assert_eq!(READINGS.load(Ordering::Relaxed), 1);
@@ -134,7 +176,7 @@ mod tests {
             READINGS.fetch_add(1, Ordering::Relaxed);
             Vec::new()
         };
-        let trust = Trust::with_system(&[], read).unwrap();
+        let trust = Trust::with_system(&[], None, read).unwrap();
         let mut second = Box::pin(trust.config());
         {
             let _closed = GATE.lock().unwrap();
@@ -154,7 +196,7 @@ mod tests {
             if let Some(text) = text {
                 std::fs::write(&path, text).unwrap();
             }
-            let error = Trust::with_system(&[path], Vec::new).unwrap_err();
+            let error = Trust::with_system(&[path], None, Vec::new).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid);
             assert!(error.to_string().contains(name), "{error}");
             error.to_string()

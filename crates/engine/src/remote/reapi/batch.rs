@@ -1,0 +1,138 @@
+//! Small blobs, many in one request: `BatchReadBlobs` and `BatchUpdateBlobs`.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+use tidegate_reapi::{rpc, v2};
+use tonic::Code;
+use v2::batch_read_blobs_response::Response as ReadOne;
+use v2::batch_update_blobs_request::Request as WriteOne;
+
+use super::digest::{from_proto, function, to_proto};
+use super::{Compression, ReapiCache, failure, zstd};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// What an answer may have for each blob besides its bytes: its digest, and a status with a message
+/// of some length.
+const OVERHEAD_BYTES_MAX: u64 = 1 << 10;
+
+const ZSTD: i32 = v2::compressor::Value::Zstd as i32;
+const IDENTITY: i32 = v2::compressor::Value::Identity as i32;
+
+impl ReapiCache {
+    /// The bytes of each, in order; as `ChunkStore::get_batch`.
+    pub(super) async fn read_batch(
+        &self,
+        digests: &[Digest],
+    ) -> Result<Vec<Result<Option<Bytes>>>> {
+        let Some(first) = digests.first() else { return Ok(Vec::new()) };
+        // What the cache can unpack of batches that are put, it can pack.
+        let zstd =
+            self.compression() != Compression::Never && self.capabilities().await?.zstd_batches;
+        let request = v2::BatchReadBlobsRequest {
+            instance_name: self.instance().to_owned(),
+            digests: digests.iter().map(to_proto).collect(),
+            acceptable_compressors: if zstd { vec![ZSTD] } else { Vec::new() },
+            digest_function: function(first.function),
+        };
+        let bytes = digests.iter().map(|digest| digest.len + OVERHEAD_BYTES_MAX).sum::<u64>();
+        let mut storage = self.storage(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let answer = storage.batch_read_blobs(request).await;
+        let answer = answer.map_err(|status| self.failed(&status, Operation::Read, None))?;
+        let mut came = HashMap::new();
+        for response in answer.into_inner().responses {
+            let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
+            // One that was not asked for, or is none, is left aside: what was asked for and did
+            // not come is told below.
+            if let Some(Ok(digest)) = named {
+                came.insert(digest, response);
+            }
+        }
+        Ok(digests.iter().map(|digest| self.one_read(digest, came.get(digest))).collect())
+    }
+
+    fn one_read(&self, digest: &Digest, response: Option<&ReadOne>) -> Result<Option<Bytes>> {
+        let Some(response) = response else {
+            return Err(self.silent(Operation::Read, digest));
+        };
+        if let Some(error) = self.refused(response.status.as_ref(), Operation::Read, digest) {
+            return if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
+        }
+        let data = match response.compressor {
+            IDENTITY => response.data.clone(),
+            ZSTD => zstd::unpack(&response.data, digest.len)
+                .map_err(|error| self.wrong(Operation::Read, Some(digest), error))?,
+            other => {
+                let message =
+                    format!("expected bytes as they are or as zstd, got compressor {other}");
+                return Err(self.wrong(Operation::Read, Some(digest), message));
+            }
+        };
+        if data.len() as u64 != digest.len {
+            let message = format!("expected {} bytes, got {}", digest.len, data.len());
+            return Err(self.wrong(Operation::Read, Some(digest), message));
+        }
+        Ok(Some(data))
+    }
+
+    /// Puts each; as `ChunkStore::put_batch`.
+    pub(super) async fn write_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+        let Some((first, _)) = chunks.first() else { return Ok(Vec::new()) };
+        let zstd =
+            self.compression() != Compression::Never && self.capabilities().await?.zstd_batches;
+        let request = v2::BatchUpdateBlobsRequest {
+            instance_name: self.instance().to_owned(),
+            requests: chunks.iter().map(|(digest, data)| one_write(digest, data, zstd)).collect(),
+            digest_function: function(first.function),
+        };
+        let answer_bytes = (chunks.len() as u64 + 1) * OVERHEAD_BYTES_MAX;
+        let mut storage = self.storage(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
+        let answer = storage.batch_update_blobs(request).await;
+        let answer = answer.map_err(|status| self.failed(&status, Operation::Write, None))?;
+        let mut came: HashMap<Digest, Option<rpc::Status>> = HashMap::new();
+        for response in answer.into_inner().responses {
+            let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
+            if let Some(Ok(digest)) = named {
+                came.insert(digest, response.status);
+            }
+        }
+        Ok(chunks
+            .iter()
+            .map(|(digest, _)| match came.get(digest) {
+                None => Err(self.silent(Operation::Write, digest)),
+                Some(status) => {
+                    self.refused(status.as_ref(), Operation::Write, digest).map_or(Ok(()), Err)
+                }
+            })
+            .collect())
+    }
+
+    /// The failure that a status means. That something is there already is none.
+    fn refused(
+        &self,
+        status: Option<&rpc::Status>,
+        operation: Operation,
+        digest: &Digest,
+    ) -> Option<Error> {
+        let status = status?;
+        match Code::from_i32(status.code) {
+            Code::Ok | Code::AlreadyExists => None,
+            _ => Some(failure::failed_in_batch(status, operation, &self.target(Some(digest)))),
+        }
+    }
+
+    fn silent(&self, operation: Operation, digest: &Digest) -> Error {
+        let message = "the server's answer says nothing of it";
+        Error::new(ErrorKind::Remote, operation, self.target(Some(digest)), message)
+            .retryable(RetryClass::Now)
+    }
+}
+
+fn one_write(digest: &Digest, data: &Bytes, zstd: bool) -> WriteOne {
+    let packed = if zstd { zstd::pack_if_worth_it(data) } else { None };
+    let compressor = if packed.is_some() { ZSTD } else { IDENTITY };
+    let data = packed.unwrap_or_else(|| data.clone());
+    WriteOne { digest: Some(to_proto(digest)), data, compressor }
+}

@@ -1,0 +1,82 @@
+//! Whole blobs: a cache as a [`Remote`], so that they are downloaded like any other.
+//!
+//! A blob's name here is its digest, which is also its version and its checksum: what is read
+//! twice is the same, and what is downloaded is verified.
+
+use async_trait::async_trait;
+use tidegate_core::checksum::{Coverage, StoredChecksum};
+use tidegate_core::digest::Digest;
+
+use super::super::locate::invalid;
+use super::super::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use super::ReapiCache;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+impl ReapiCache {
+    /// The blob that a name means.
+    fn named(&self, blob: &str) -> Result<Digest> {
+        Digest::parse(blob).map_err(|error| {
+            invalid(&self.target(None), "its blobs are named by their digests").caused_by(error)
+        })
+    }
+}
+
+#[async_trait]
+impl Remote for ReapiCache {
+    async fn stat(&self, blob: &str) -> Result<BlobInfo> {
+        let digest = self.named(blob)?;
+        if self.find_missing(&[digest], Operation::Stat).await?.is_empty() {
+            return Ok(info(&digest));
+        }
+        let target = self.target(Some(&digest));
+        Err(Error::new(ErrorKind::NotFound, Operation::Stat, target, "it is not there")
+            .with_hint("check the digest and the instance's name"))
+    }
+
+    fn check_version(&self, version: &Version) -> Result<()> {
+        let takes = matches!(version, Version::Digest(_));
+        match version.flaw("a cache of the Remote Execution API", takes) {
+            None => Ok(()),
+            Some(flaw) => Err(invalid(&version.to_string(), &flaw)),
+        }
+    }
+
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        let digest = self.named(blob)?;
+        if let Some(version) = &request.version {
+            self.check_version(version)?;
+            if Version::Digest(digest.to_string()) != *version {
+                let message = format!("expected {version}, got {digest}");
+                let target = self.target(Some(&digest));
+                return Err(Error::new(ErrorKind::Changed, Operation::Read, target, message));
+            }
+        }
+        let range = request.range.resolve(digest.len).map_err(|error| {
+            let target = self.target(Some(&digest));
+            Error::new(ErrorKind::OutOfRange, Operation::Read, target, "the range does not fit")
+                .caused_by(error)
+        })?;
+        let reading = self.read(&digest, range.clone()).await?;
+        Ok(Opened {
+            info: info(&digest),
+            start: range.start,
+            end: Some(range.end),
+            whole: false,
+            waited: reading.waited,
+            requests: reading.requests,
+            body: reading.body,
+        })
+    }
+}
+
+fn info(digest: &Digest) -> BlobInfo {
+    BlobInfo {
+        len_bytes: Some(digest.len),
+        version: Some(Version::Digest(digest.to_string())),
+        checksums: vec![StoredChecksum {
+            checksum: digest.checksum(),
+            coverage: Coverage::FullObject,
+        }],
+        ..BlobInfo::default()
+    }
+}

@@ -1,0 +1,200 @@
+//! [`ReapiCache`]: one instance of a cache, and what is shared by all calls to it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::Uri;
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::Digest;
+use tidegate_reapi::v2;
+use tokio::sync::OnceCell;
+use tonic::{Code, Status};
+use v2::capabilities_client::CapabilitiesClient;
+use v2::content_addressable_storage_client::ContentAddressableStorageClient;
+
+use super::super::locate::invalid;
+use super::super::{Body, ExtraHeaders};
+use super::capabilities::Capabilities;
+use super::channel::Channel;
+use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
+use crate::chunked::{ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
+use crate::error::{Error, Operation, Result};
+use crate::transport::{Http2Connector, TransportOptions};
+
+/// One instance of a cache that speaks the Remote Execution API; clones share its connections and
+/// what it said it can do.
+#[derive(Clone)]
+pub struct ReapiCache(Arc<Inner>);
+
+struct Inner {
+    url: CacheUrl,
+    identity: String,
+    compression: Compression,
+    channel: Channel,
+    capabilities: OnceCell<(Capabilities, Arc<StoreProfile>)>,
+}
+
+impl fmt::Debug for ReapiCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReapiCache").field(&self.0.identity).finish()
+    }
+}
+
+impl ReapiCache {
+    /// The cache that `url` names; a blob in the URL counts for nothing. Reads the certificates
+    /// that the options name; connects when the first call is made.
+    pub fn new(
+        url: &CacheUrl,
+        options: &ReapiOptions,
+        headers: &ExtraHeaders,
+        transport: &TransportOptions,
+    ) -> Result<Self> {
+        let url = url.with_digest(None);
+        let scheme = if url.is_tls() { "https" } else { "http" };
+        let origin = Uri::builder().scheme(scheme).authority(url.authority()).path_and_query("/");
+        let origin = origin
+            .build()
+            .map_err(|error| invalid(&url.to_string(), "it makes no address").caused_by(error))?;
+        let keep_alive = options.keep_alive_ms.map(Duration::from_millis);
+        let connector = Http2Connector::new(transport, keep_alive)?;
+        let headers = metadata::headers(options, headers)?;
+        let channel = Channel::new(connector, origin, headers, options.connections_max);
+        Ok(Self(Arc::new(Inner {
+            identity: url.to_string(),
+            url,
+            compression: options.compression,
+            channel,
+            capabilities: OnceCell::new(),
+        })))
+    }
+
+    /// The cache's URL.
+    pub fn url(&self) -> &CacheUrl {
+        &self.0.url
+    }
+
+    pub(super) fn instance(&self) -> &str {
+        self.0.url.instance()
+    }
+
+    pub(super) fn channel(&self) -> &Channel {
+        &self.0.channel
+    }
+
+    pub(super) fn compression(&self) -> Compression {
+        self.0.compression
+    }
+
+    /// What the cache can do; asked once.
+    pub(super) async fn capabilities(&self) -> Result<&Capabilities> {
+        // CANCEL: the cell stays empty, and the next to come asks again.
+        let known = self.0.capabilities.get_or_try_init(|| self.ask()).await?;
+        Ok(&known.0)
+    }
+
+    async fn ask(&self) -> Result<(Capabilities, Arc<StoreProfile>)> {
+        let mut client = CapabilitiesClient::with_origin(
+            self.channel().clone(),
+            self.channel().origin().clone(),
+        );
+        let request = v2::GetCapabilitiesRequest { instance_name: self.instance().to_owned() };
+        let capabilities = match client.get_capabilities(request).await {
+            Ok(answer) => Capabilities::new(answer.get_ref(), &self.0.identity)?,
+            Err(status) if answers(&status, Code::Unimplemented) => Capabilities::least(),
+            Err(status) => return Err(self.failed(&status, Operation::Connect, None)),
+        };
+        let profile = Arc::new(capabilities.profile.clone());
+        Ok((capabilities, profile))
+    }
+
+    /// A client of the store whose answers may have so many bytes.
+    pub(super) fn storage(
+        &self,
+        answer_bytes_max: usize,
+    ) -> ContentAddressableStorageClient<Channel> {
+        let channel = self.channel();
+        ContentAddressableStorageClient::with_origin(channel.clone(), channel.origin().clone())
+            .max_decoding_message_size(answer_bytes_max)
+    }
+
+    /// What errors call a blob, or without one the cache.
+    pub(super) fn target(&self, digest: Option<&Digest>) -> String {
+        match digest {
+            Some(digest) => self.0.url.with_digest(Some(*digest)).to_string(),
+            None => self.0.identity.clone(),
+        }
+    }
+
+    pub(super) fn failed(
+        &self,
+        status: &Status,
+        operation: Operation,
+        digest: Option<&Digest>,
+    ) -> Error {
+        failure::failed(status, operation, &self.target(digest))
+    }
+
+    /// An answer that cannot be right.
+    pub(super) fn wrong(
+        &self,
+        operation: Operation,
+        digest: Option<&Digest>,
+        message: impl fmt::Display,
+    ) -> Error {
+        failure::wrong(&self.target(digest), operation, message)
+    }
+}
+
+/// Whether it is the server that says so, and not this side of a connection that broke.
+pub(super) fn answers(status: &Status, code: Code) -> bool {
+    status.code() == code && std::error::Error::source(status).is_none()
+}
+
+#[async_trait]
+impl ChunkStore for ReapiCache {
+    fn identity(&self) -> &str {
+        &self.0.identity
+    }
+
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        // CANCEL: as `capabilities`.
+        let known = self.0.capabilities.get_or_try_init(|| self.ask()).await?;
+        Ok(Arc::clone(&known.1))
+    }
+
+    async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
+        self.find_missing(digests, Operation::Stat).await
+    }
+
+    async fn get(&self, digest: &Digest, offset: u64) -> Result<Body> {
+        let start = offset.min(digest.len);
+        Ok(self.read(digest, start..digest.len).await?.body)
+    }
+
+    async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {
+        self.read_batch(digests).await
+    }
+
+    async fn put(&self, request: &PutRequest) -> Result<()> {
+        self.write(request).await
+    }
+
+    async fn put_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+        self.write_batch(chunks).await
+    }
+
+    async fn manifest(
+        &self,
+        digest: &Digest,
+        chunking: Option<&Chunking>,
+    ) -> Result<Option<Manifest>> {
+        self.split(digest, chunking).await
+    }
+
+    async fn register(&self, manifest: &Manifest) -> Result<Registered> {
+        self.splice(manifest).await
+    }
+}

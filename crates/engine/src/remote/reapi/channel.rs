@@ -1,0 +1,163 @@
+//! [`Channel`]: the connections to one cache, made as they are needed and shared by all its
+//! requests.
+//!
+//! One HTTP/2 connection is driven by one task and one socket, which is what limits it: a core's
+//! worth of framing, and one congestion window. A few streams share a connection; beyond that the
+//! next one is opened, up to a limit, and then streams go where there are fewest.
+//!
+//! A connection that the server is closing (GOAWAY) finishes what it carries, and takes nothing
+//! new: a request that it refused unsent is sent over another, without counting as an attempt,
+//! because the server never saw it.
+//!
+//! Windows: a stream's holds what arrives before it is read, and the connection's is so large that
+//! it never decides. Otherwise streams that nobody reads at the moment, because an ordered target
+//! waits for another, could fill it and keep that other one waiting for ever.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, Uri};
+use hyper::client::conn::http2::SendRequest;
+use tokio::sync::Mutex;
+use tonic::body::Body;
+use tower_service::Service;
+
+use super::answer::Answer;
+use crate::transport::{self, Http2Connector};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Answering =
+    Pin<Box<dyn Future<Output = Result<http::Response<Answer>, BoxError>> + Send + 'static>>;
+
+/// Streams on every open connection before another is opened: small requests one after the other
+/// need one connection only, and bulk is spread at once.
+const STREAMS_BEFORE_ANOTHER: usize = 4;
+
+/// Sends requests to one cache; clones share its connections.
+#[derive(Clone, Debug)]
+pub(super) struct Channel(Arc<Connections>);
+
+struct Connections {
+    connector: Http2Connector,
+    origin: Uri,
+    headers: HeaderMap,
+    slots: Vec<Arc<Slot>>,
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The headers may hold tokens.
+        f.debug_struct("Connections").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// A place for one connection.
+#[derive(Debug, Default)]
+struct Slot {
+    streams: AtomicUsize,
+    // Held while connecting, so that one connection is made for all who come meanwhile.
+    connection: Mutex<Option<SendRequest<Body>>>,
+}
+
+/// One stream's place on a connection.
+#[derive(Debug)]
+pub(super) struct Lease(Arc<Slot>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Channel {
+    /// For the cache at `origin`; `headers` go with every request. Nothing is connected yet.
+    pub(super) fn new(
+        connector: Http2Connector,
+        origin: Uri,
+        headers: HeaderMap,
+        connections_max: usize,
+    ) -> Self {
+        let slots = (0..connections_max.max(1)).map(|_| Arc::default()).collect();
+        Self(Arc::new(Connections { connector, origin, headers, slots }))
+    }
+
+    /// Scheme and authority, for the requests' addresses.
+    pub(super) fn origin(&self) -> &Uri {
+        &self.0.origin
+    }
+
+    async fn send(
+        self,
+        mut request: http::Request<Body>,
+    ) -> Result<http::Response<Answer>, BoxError> {
+        transport::replace(request.headers_mut(), &self.0.headers);
+        let lease = self.0.lease();
+        // CANCEL: dropping the future resets the stream and gives the lease back.
+        let mut connection = self.0.connection(&lease.0).await?;
+        let refused = match connection.try_send_request(request).await {
+            Ok(response) => return Ok(Answer::wrap(response, lease)),
+            Err(refused) => refused,
+        };
+        let mut refused = refused;
+        let Some(unsent) = refused.take_message() else {
+            return Err(refused.into_error().into());
+        };
+        self.0.forget(&lease.0).await;
+        let mut connection = self.0.connection(&lease.0).await?;
+        match connection.try_send_request(unsent).await {
+            Ok(response) => Ok(Answer::wrap(response, lease)),
+            Err(refused) => Err(refused.into_error().into()),
+        }
+    }
+}
+
+impl Connections {
+    /// Chooses the connection for one more stream.
+    fn lease(&self) -> Lease {
+        let streams = |slot: &&Arc<Slot>| slot.streams.load(Ordering::Relaxed);
+        let roomy = self.slots.iter().find(|slot| streams(slot) < STREAMS_BEFORE_ANOTHER);
+        let chosen = roomy.or_else(|| self.slots.iter().min_by_key(streams));
+        // There is always at least one.
+        let slot = chosen.map_or_else(Arc::default, Arc::clone);
+        slot.streams.fetch_add(1, Ordering::Relaxed);
+        Lease(slot)
+    }
+
+    /// The connection of a slot, made anew where there is none or it takes no requests any more.
+    async fn connection(&self, slot: &Slot) -> Result<SendRequest<Body>, BoxError> {
+        let mut place = slot.connection.lock().await;
+        if let Some(open) = place.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(open.clone());
+        }
+        // CANCEL: the lock is let go, and the next to come connects.
+        let made = self.connector.connect(&self.origin).await?;
+        *place = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Lets go of a connection that refused a request; what it still carries goes on.
+    async fn forget(&self, slot: &Slot) {
+        let mut place = slot.connection.lock().await;
+        // Another may have connected meanwhile.
+        if place.as_ref().is_some_and(SendRequest::is_closed) {
+            *place = None;
+        }
+    }
+}
+
+impl Service<http::Request<Body>> for Channel {
+    type Response = http::Response<Answer>;
+    type Error = BoxError;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Answering {
+        Box::pin(self.clone().send(request))
+    }
+}

@@ -1,0 +1,83 @@
+//! What goes with every request: the caller's headers, who asks, and for the server's logs what the
+//! requests belong to (`RequestMetadata` in `remote_execution.proto`).
+
+use std::hash::{BuildHasher, RandomState};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use prost::Message as _;
+use tidegate_reapi::v2;
+
+use super::super::ExtraHeaders;
+use super::super::locate::invalid;
+use super::ReapiOptions;
+use crate::error::Result;
+use crate::transport;
+
+/// The name that the API gives it; what ends in `-bin` is base64.
+const REQUEST_METADATA: HeaderName =
+    HeaderName::from_static("build.bazel.remote.execution.v2.requestmetadata-bin");
+
+/// The headers of every request to one cache. The caller's take the place of ours.
+pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<HeaderMap> {
+    let correlated = options.correlated_invocations_id.clone();
+    let metadata = v2::RequestMetadata {
+        tool_details: Some(v2::ToolDetails {
+            tool_name: "tidegate".to_owned(),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }),
+        tool_invocation_id: invocation(),
+        correlated_invocations_id: correlated.unwrap_or_default(),
+        ..v2::RequestMetadata::default()
+    };
+    let encoded = STANDARD_NO_PAD.encode(metadata.encode_to_vec());
+    let value = HeaderValue::try_from(encoded)
+        .map_err(|error| invalid("the invocation's id", "it makes no header").caused_by(error))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(REQUEST_METADATA, value);
+    let agent = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+    headers.insert(header::USER_AGENT, agent);
+    transport::replace(&mut headers, extra.as_map());
+    Ok(headers)
+}
+
+/// One for each run, in the form of a UUID, so that logs can tell runs apart.
+fn invocation() -> String {
+    // The keys of a new hasher are random, and different for each.
+    let half = || RandomState::new().hash_one(std::process::id());
+    let (high, low) = (half(), half());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        low >> 52,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_told_who_asks_and_the_callers_headers_win() {
+        let options = ReapiOptions {
+            correlated_invocations_id: Some("build-7".to_owned()),
+            ..ReapiOptions::default()
+        };
+        let mut extra = ExtraHeaders::new();
+        extra.add_line("User-Agent: mine").unwrap();
+        extra.add_line("Authorization: Bearer x").unwrap();
+        let headers = headers(&options, &extra).unwrap();
+        assert_eq!(headers[header::USER_AGENT], "mine");
+        assert_eq!(headers[header::AUTHORIZATION], "Bearer x");
+        let bytes = STANDARD_NO_PAD.decode(headers[REQUEST_METADATA].as_bytes()).unwrap();
+        let metadata = v2::RequestMetadata::decode(bytes.as_slice()).unwrap();
+        assert_eq!(metadata.tool_details.unwrap().tool_name, "tidegate");
+        assert_eq!(metadata.correlated_invocations_id, "build-7");
+        assert_eq!(metadata.tool_invocation_id.len(), 36);
+        assert_ne!(invocation(), invocation());
+    }
+}

@@ -1,0 +1,69 @@
+//! Which blobs a cache lacks: `FindMissingBlobs`.
+
+use std::collections::HashSet;
+
+use tidegate_core::digest::Digest;
+use tidegate_reapi::v2;
+
+use super::ReapiCache;
+use super::digest::{from_proto, function, to_proto};
+use crate::error::{Operation, Result};
+
+/// Digests in one request. With 66 bytes of hash, up to 11 of length and 4 around them, this is
+/// 1.6 MiB, in the request and, where all are missing, in the answer; gRPC's libraries take 4 MiB.
+const DIGESTS_MAX: usize = 20_000;
+
+/// A digest in an answer, and what is around it, at most.
+const DIGEST_BYTES_MAX: usize = 128;
+
+impl ReapiCache {
+    /// Those of `digests` that are not there. One request after the other where one cannot hold
+    /// them all.
+    pub(super) async fn find_missing(
+        &self,
+        digests: &[Digest],
+        operation: Operation,
+    ) -> Result<Vec<Digest>> {
+        let mut missing = Vec::new();
+        for some in digests.chunks(DIGESTS_MAX) {
+            // The empty blob is always there, and some servers do not know it.
+            let asked: HashSet<Digest> = some.iter().filter(|one| one.len > 0).copied().collect();
+            if !asked.is_empty() {
+                missing.extend(self.find_missing_of(asked, operation).await?);
+            }
+        }
+        Ok(missing)
+    }
+
+    async fn find_missing_of(
+        &self,
+        mut asked: HashSet<Digest>,
+        operation: Operation,
+    ) -> Result<Vec<Digest>> {
+        let Some(of) = asked.iter().next().map(|digest| digest.function) else {
+            return Ok(Vec::new());
+        };
+        let request = v2::FindMissingBlobsRequest {
+            instance_name: self.instance().to_owned(),
+            blob_digests: asked.iter().map(to_proto).collect(),
+            digest_function: function(of),
+        };
+        let mut storage = self.storage((asked.len() + 8) * DIGEST_BYTES_MAX);
+        let only = asked.iter().next().copied().filter(|_| asked.len() == 1);
+        let answer = storage.find_missing_blobs(request).await;
+        let answer = answer.map_err(|status| self.failed(&status, operation, only.as_ref()))?;
+        let mut missing = Vec::new();
+        for digest in &answer.get_ref().missing_blob_digests {
+            let digest = from_proto(digest, of)
+                .map_err(|error| self.wrong(operation, only.as_ref(), error))?;
+            // Taken out, so that one which is named twice comes once.
+            if asked.remove(&digest) {
+                missing.push(digest);
+            } else if !missing.contains(&digest) {
+                let message = format!("{digest} is said to be missing, but was not asked for");
+                return Err(self.wrong(operation, only.as_ref(), message));
+            }
+        }
+        Ok(missing)
+    }
+}

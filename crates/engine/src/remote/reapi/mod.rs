@@ -1,0 +1,47 @@
+//! Caches that speak the Remote Execution API over gRPC: whole blobs as a
+//! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::chunked::ChunkStore).
+//!
+//! Like every remote it makes one attempt for each call and says in the error whether another can
+//! help. What a server says of itself is asked once and obeyed; what it says of blobs and chunks is
+//! checked before anything is allocated or done by it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `url` | what a `grpc://` URL names |
+//! | `options` | what the caller chooses |
+//! | `cache` | one instance of a cache; the calls of `ChunkStore` |
+//! | `blob` | the calls of `Remote` |
+//! | `capabilities` | what the server says it can do |
+//! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
+//! | `resource`, `digest` | names in the API's form |
+//! | `deframe` | the data of a stream as it arrives |
+//! | `zstd` | packed bytes |
+//! | `channel`, `answer` | connections, and answers that end with a status |
+//! | `metadata` | the headers of every request |
+//! | `failure` | what a status means |
+//!
+//! Sources: `remote_execution.proto` and `bytestream.proto`, which `crates/reapi` holds; "gRPC over
+//! HTTP/2" of the gRPC project.
+
+mod answer;
+mod batch;
+mod blob;
+mod cache;
+mod capabilities;
+mod channel;
+mod deframe;
+mod digest;
+mod failure;
+mod metadata;
+mod missing;
+mod options;
+mod read;
+mod resource;
+mod split;
+mod url;
+mod write;
+mod zstd;
+
+pub use cache::ReapiCache;
+pub use options::{Compression, ReapiOptions};
+pub use url::CacheUrl;

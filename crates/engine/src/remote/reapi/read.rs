@@ -1,0 +1,232 @@
+//! A range of a blob as a stream: `google.bytestream.ByteStream.Read`.
+//!
+//! The call is made by hand rather than by the generated client, so that bytes are handed on as
+//! they arrive; see `deframe`. An answer is an answer when its first bytes have come: servers say
+//! that a blob is not there at any time before.
+//!
+//! Invariants: what a body gives is the range asked for, not more; one that ends without error gave
+//! all of it.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use http_body_util::{BodyExt as _, Full};
+use prost::Message as _;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+use tidegate_reapi::bytestream::ReadRequest;
+use tonic::{Code, Status};
+use tower_service::Service as _;
+
+use super::super::Body;
+use super::answer::Answer;
+use super::deframe::Deframer;
+use super::zstd::Inflater;
+use super::{Compression, ReapiCache, failure, resource};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+const PATH: &str = "/google.bytestream.ByteStream/Read";
+
+/// An answer whose bytes are on their way.
+pub(super) struct Reading {
+    /// From asking until the first bytes.
+    pub(super) waited: Duration,
+    /// 0 where there was nothing to ask for.
+    pub(super) requests: u32,
+    pub(super) body: Body,
+}
+
+impl ReapiCache {
+    /// Asks for a range of a blob that lies within it.
+    pub(super) async fn read(&self, digest: &Digest, range: Range<u64>) -> Result<Reading> {
+        if range.is_empty() {
+            let body = Box::pin(stream::empty());
+            return Ok(Reading { waited: Duration::ZERO, requests: 0, body });
+        }
+        // A limit cannot be set on what is packed.
+        let zstd = range.end == digest.len
+            && self.compression() != Compression::Never
+            && self.capabilities().await?.zstd;
+        let target = self.target(Some(digest));
+        let start = Instant::now();
+        let answer = self.ask_for(digest, &range, zstd, &target).await?;
+        let inflater = zstd.then(Inflater::new).transpose().map_err(|error| {
+            let message = "the decompressor cannot be made";
+            Error::new(ErrorKind::Unsupported, Operation::Read, &target, message).caused_by(error)
+        })?;
+        let mut bytes = Arriving {
+            answer,
+            deframer: Deframer::new(),
+            frame: Bytes::new(),
+            inflater,
+            packed: Bytes::new(),
+            left: range.end - range.start,
+            target,
+        };
+        let first = Box::pin(bytes.next()).await?;
+        let waited = start.elapsed();
+        let body = stream::try_unfold((first, bytes), |(first, mut bytes)| async move {
+            let piece = match first {
+                Some(piece) => Some(piece),
+                None => bytes.next().await?,
+            };
+            Ok(piece.map(|piece| (piece, (None, bytes))))
+        });
+        Ok(Reading { waited, requests: 1, body: Box::pin(body) })
+    }
+
+    /// Sends the request; returns when the head of the answer has come and is no failure.
+    async fn ask_for(
+        &self,
+        digest: &Digest,
+        range: &Range<u64>,
+        zstd: bool,
+        target: &str,
+    ) -> Result<http::Response<Answer>> {
+        let limit = if zstd || range.end == digest.len { 0 } else { range.end - range.start };
+        let message = ReadRequest {
+            resource_name: resource::read(self.instance(), digest, zstd.then_some("zstd")),
+            read_offset: i64::try_from(range.start).unwrap_or(i64::MAX),
+            read_limit: i64::try_from(limit).unwrap_or(i64::MAX),
+        };
+        let request = self.request(&message).map_err(|error| {
+            let text = "it makes no valid request";
+            Error::new(ErrorKind::Invalid, Operation::Read, target, text).caused_by(error)
+        })?;
+        // CANCEL: dropping the future resets the stream.
+        let answer = self.channel().clone().call(request).await.map_err(|error| {
+            failure::failed(&Status::from_error(error), Operation::Read, target)
+        })?;
+        if let Some(status) = status_of(answer.status(), answer.headers()) {
+            return Err(failure::failed(&status, Operation::Read, target));
+        }
+        let kind = answer.headers().get(header::CONTENT_TYPE);
+        if kind.is_none_or(|kind| !kind.as_bytes().starts_with(b"application/grpc")) {
+            let message = "what answers there is no gRPC server";
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, target, message));
+        }
+        Ok(answer)
+    }
+
+    fn request(
+        &self,
+        message: &ReadRequest,
+    ) -> Result<http::Request<tonic::body::Body>, http::Error> {
+        let address = Uri::builder()
+            .scheme(self.channel().origin().scheme_str().unwrap_or("http"))
+            .authority(self.url().authority())
+            .path_and_query(PATH)
+            .build()?;
+        let encoded = message.encode_to_vec();
+        let mut framed = BytesMut::with_capacity(5 + encoded.len());
+        framed.put_u8(0);
+        // Names are a few hundred bytes.
+        framed.put_u32(u32::try_from(encoded.len()).unwrap_or(u32::MAX));
+        framed.put_slice(&encoded);
+        let mut request = http::Request::new(tonic::body::Body::new(Full::new(framed.freeze())));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = address;
+        *request.version_mut() = Version::HTTP_2;
+        let headers = request.headers_mut();
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        Ok(request)
+    }
+}
+
+/// The failure that the head of an answer tells of; `None` where its body will tell.
+fn status_of(status: StatusCode, headers: &HeaderMap) -> Option<Status> {
+    if let Some(status) = Status::from_header_map(headers) {
+        return (status.code() != Code::Ok).then_some(status);
+    }
+    // gRPC, "HTTP to gRPC Status Code Mapping", for proxies that do not speak it.
+    let code = match status {
+        StatusCode::OK => return None,
+        StatusCode::BAD_REQUEST => Code::Internal,
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::NOT_FOUND => Code::Unimplemented,
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Code::Unavailable,
+        _ => Code::Unknown,
+    };
+    Some(Status::new(code, format!("the answer has HTTP status {}", status.as_u16())))
+}
+
+/// The bytes of an answer, as they arrive.
+struct Arriving {
+    answer: http::Response<Answer>,
+    deframer: Deframer,
+    /// What of the frame that came last is not used yet.
+    frame: Bytes,
+    inflater: Option<Inflater>,
+    packed: Bytes,
+    /// Bytes that are still to come.
+    left: u64,
+    target: String,
+}
+
+impl Arriving {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            if let Some(piece) = self.at_hand()? {
+                let len = piece.len() as u64;
+                self.left = self
+                    .left
+                    .checked_sub(len)
+                    .ok_or_else(|| self.wrong("expected no more bytes than were asked for"))?;
+                return Ok(Some(piece));
+            }
+            let Some(frame) = self.answer.body_mut().frame().await else {
+                return self.end();
+            };
+            let frame = frame.map_err(|error| {
+                failure::failed(&Status::from_error(error), Operation::Read, &self.target)
+            })?;
+            match frame.into_data() {
+                Ok(data) => self.frame = data,
+                Err(frame) => {
+                    let status = frame.trailers_ref().and_then(Status::from_header_map);
+                    if let Some(status) = status.filter(|status| status.code() != Code::Ok) {
+                        return Err(failure::failed(&status, Operation::Read, &self.target));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What can be given without waiting.
+    fn at_hand(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            if let Some(inflater) = &mut self.inflater {
+                let unpacked = inflater.next(&mut self.packed, self.left);
+                if let Some(piece) = unpacked.map_err(|error| self.wrong(error))? {
+                    return Ok(Some(piece));
+                }
+            }
+            let data = self.deframer.next(&mut self.frame);
+            match data.map_err(|error| self.wrong(error))? {
+                Some(data) if self.inflater.is_some() => self.packed = data,
+                data => return Ok(data),
+            }
+        }
+    }
+
+    fn end(&self) -> Result<Option<Bytes>> {
+        if self.left == 0 && self.deframer.is_between_messages() {
+            return Ok(None);
+        }
+        let message = format!("the answer ended {} bytes early", self.left);
+        Err(Error::new(ErrorKind::Transport, Operation::Read, &self.target, message)
+            .retryable(RetryClass::Now))
+    }
+
+    fn wrong(&self, message: impl std::fmt::Display) -> Error {
+        failure::wrong(&self.target, Operation::Read, message)
+    }
+}

@@ -1,0 +1,261 @@
+//! One blob as a stream: `google.bytestream.ByteStream.Write`.
+//!
+//! An attempt that goes on after another asks the server how much it kept (`QueryWriteStatus`) and
+//! sends the rest. What is packed is sent anew: the API counts the offset of a packed stream partly
+//! in packed bytes, and servers differ in what they keep of one.
+//!
+//! The server may answer before everything is sent, because the blob is there already: then sending
+//! stops. Memory: one piece being sent and one in the connection's own buffer.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::future::{Either, select};
+use futures_util::stream;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+use tidegate_reapi::bytestream::byte_stream_client::ByteStreamClient;
+use tidegate_reapi::bytestream::{QueryWriteStatusRequest, WriteRequest};
+use tokio::sync::oneshot;
+use tonic::Code;
+
+use super::cache::answers;
+use super::channel::Channel;
+use super::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
+use super::{Compression, ReapiCache, resource};
+use crate::chunked::{PutRequest, PutSource};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Bytes in one message: enough that what surrounds them does not show, and a sixteenth of what
+/// gRPC's libraries take in one.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A packed upload that found the blob there is answered so (`remote_execution.proto`).
+const THERE_ALREADY: i64 = -1;
+
+impl ReapiCache {
+    /// Puts one blob; as `ChunkStore::put`.
+    pub(super) async fn write(&self, request: &PutRequest) -> Result<()> {
+        let digest = &request.digest;
+        if digest.len == 0 {
+            // It is always there.
+            return Ok(());
+        }
+        let capabilities = self.capabilities().await?;
+        if let Some(max) = capabilities.profile.blob_bytes_max.filter(|max| digest.len > *max) {
+            let message = format!("expected at most {max} bytes, got {}", digest.len);
+            let target = self.target(Some(digest));
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Write, target, message));
+        }
+        let deflater = if capabilities.zstd { self.deflater(request).await? } else { None };
+        let compressor = deflater.is_some().then_some("zstd");
+        let name = resource::write(self.instance(), &request.upload_id, digest, compressor);
+        let kept = match &deflater {
+            None if request.resume => self.kept(&name, digest).await?,
+            _ => 0,
+        };
+        if kept == digest.len {
+            return Ok(());
+        }
+        let packed = deflater.is_some();
+        let committed = self.send(request, Pieces::new(request, name, kept, deflater)).await?;
+        if committed == i64::try_from(digest.len).unwrap_or(i64::MAX) {
+            return Ok(());
+        }
+        // Servers tell a packed upload's length in either way; that it arrived whole they checked.
+        if packed && (committed == THERE_ALREADY || committed > 0) {
+            return Ok(());
+        }
+        let message = format!("expected the server to keep {} bytes, got {committed}", digest.len);
+        Err(Error::new(ErrorKind::Transport, Operation::Write, self.target(Some(digest)), message)
+            .retryable(RetryClass::Now))
+    }
+
+    /// What packs the blob, where that is wished for.
+    async fn deflater(&self, request: &PutRequest) -> Result<Option<Deflater>> {
+        let wished = match self.compression() {
+            Compression::Never => false,
+            Compression::Always => true,
+            Compression::Auto => {
+                let sample = request.source.read(0, SAMPLE_BYTES).await?;
+                pack_if_worth_it(&sample).is_some()
+            }
+        };
+        let deflater = wished.then(|| Deflater::new(request.digest.len)).transpose();
+        deflater.map_err(|error| {
+            let target = self.target(Some(&request.digest));
+            let message = "the compressor cannot be made";
+            Error::new(ErrorKind::Unsupported, Operation::Write, target, message).caused_by(error)
+        })
+    }
+
+    /// How many bytes the server has of an earlier attempt.
+    async fn kept(&self, name: &str, digest: &Digest) -> Result<u64> {
+        let request = QueryWriteStatusRequest { resource_name: name.to_owned() };
+        match self.stream().query_write_status(request).await {
+            Ok(answer) if answer.get_ref().complete => Ok(digest.len),
+            // Not all of it can be kept without being complete.
+            Ok(answer) => Ok(u64::try_from(answer.get_ref().committed_size)
+                .ok()
+                .filter(|kept| *kept < digest.len)
+                .unwrap_or(0)),
+            Err(status)
+                if answers(&status, Code::NotFound) || answers(&status, Code::Unimplemented) =>
+            {
+                Ok(0)
+            }
+            Err(status) => Err(self.failed(&status, Operation::Write, Some(digest))),
+        }
+    }
+
+    /// Sends the pieces; returns what the server says that it has.
+    async fn send(&self, request: &PutRequest, mut pieces: Pieces) -> Result<i64> {
+        let (failed, failure) = oneshot::channel();
+        pieces.failed = Some(failed);
+        // However this ends, nothing more is read and sent.
+        let _stop = Stop(Arc::clone(&pieces.stopped));
+        let mut client = self.stream();
+        // CANCEL: dropping the future resets the stream.
+        let call = pin!(client.write(pieces.into_stream()));
+        let failure = pin!(failure);
+        let answer = match select(call, failure).await {
+            Either::Left((answer, mut failure)) => {
+                // The server's complaint of what is missing says less than why it is.
+                if let Ok(error) = failure.try_recv() {
+                    return Err(error);
+                }
+                answer
+            }
+            Either::Right((Ok(error), _)) => return Err(error),
+            // All was read, and only the answer is missing.
+            Either::Right((Err(_), call)) => call.await,
+        };
+        match answer {
+            Ok(answer) => Ok(answer.get_ref().committed_size),
+            // Some servers say so in this way.
+            Err(status) if answers(&status, Code::AlreadyExists) => {
+                Ok(i64::try_from(request.digest.len).unwrap_or(i64::MAX))
+            }
+            Err(status) => Err(self.failed(&status, Operation::Write, Some(&request.digest))),
+        }
+    }
+
+    fn stream(&self) -> ByteStreamClient<Channel> {
+        let channel = self.channel();
+        ByteStreamClient::with_origin(channel.clone(), channel.origin().clone())
+    }
+}
+
+/// Stops the reading when it is dropped.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The messages of one upload.
+struct Pieces {
+    source: Arc<dyn PutSource>,
+    /// Only the first message has it.
+    name: String,
+    len: u64,
+    /// The next byte to read.
+    next: u64,
+    /// Where the next message's bytes stand, as the API counts.
+    offset: u64,
+    deflater: Option<Deflater>,
+    finished: bool,
+    stopped: Arc<AtomicBool>,
+    /// Takes the failure to read.
+    failed: Option<oneshot::Sender<Error>>,
+    target: Digest,
+}
+
+impl Pieces {
+    fn new(request: &PutRequest, name: String, kept: u64, deflater: Option<Deflater>) -> Self {
+        Self {
+            source: Arc::clone(&request.source),
+            name,
+            len: request.digest.len,
+            next: kept,
+            offset: kept,
+            deflater,
+            finished: false,
+            stopped: Arc::default(),
+            failed: None,
+            target: request.digest,
+        }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = WriteRequest> + Send + 'static {
+        stream::unfold(self, |mut pieces| async move {
+            if pieces.finished || pieces.stopped.load(Ordering::Relaxed) {
+                return None;
+            }
+            match pieces.message().await {
+                Ok(message) => Some((message, pieces)),
+                Err(error) => {
+                    if let Some(failed) = pieces.failed.take() {
+                        // Nobody listens where the upload was given up.
+                        let _ = failed.send(error);
+                    }
+                    // The stream must not end like a whole one while that is being acted on.
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+
+    async fn message(&mut self) -> Result<WriteRequest> {
+        let data = if self.deflater.is_some() { self.pack().await? } else { self.piece().await? };
+        self.finished = self.next == self.len;
+        let message = WriteRequest {
+            resource_name: std::mem::take(&mut self.name),
+            write_offset: i64::try_from(self.offset).unwrap_or(i64::MAX),
+            finish_write: self.finished,
+            data,
+        };
+        self.offset += message.data.len() as u64;
+        Ok(message)
+    }
+
+    async fn piece(&mut self) -> Result<Bytes> {
+        let left = usize::try_from(self.len - self.next).unwrap_or(usize::MAX);
+        let wanted = left.min(PIECE_BYTES);
+        let piece = self.source.read(self.next, wanted).await?;
+        if piece.is_empty() || piece.len() > wanted {
+            let message = format!("expected {} bytes, got an end at {}", self.len, self.next);
+            return Err(self.error(ErrorKind::Changed, &message));
+        }
+        self.next += piece.len() as u64;
+        Ok(piece)
+    }
+
+    /// Packs until there is a message's worth, or all is packed.
+    async fn pack(&mut self) -> Result<Bytes> {
+        let mut packed = Vec::new();
+        while self.next < self.len && packed.len() < PIECE_BYTES {
+            let piece = self.piece().await?;
+            let pushed = self.deflater.as_mut().map(|deflater| deflater.push(&piece, &mut packed));
+            pushed.transpose().map_err(|error| self.unpackable(error))?;
+        }
+        if self.next == self.len {
+            let ended = self.deflater.as_mut().map(|deflater| deflater.finish(&mut packed));
+            ended.transpose().map_err(|error| self.unpackable(error))?;
+        }
+        Ok(packed.into())
+    }
+
+    fn unpackable(&self, error: std::io::Error) -> Error {
+        self.error(ErrorKind::Unsupported, "it cannot be compressed").caused_by(error)
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, Operation::Write, self.target.to_string(), message)
+    }
+}

@@ -1,0 +1,185 @@
+//! Bytes as Zstandard (RFC 8878) and back, in memory that is bounded by what is expected and not by
+//! what the bytes claim.
+
+use std::io;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use zstd::bulk;
+use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Operation, OutBuffer};
+
+/// The fastest of the ordinary levels: more makes the sender slower than most links.
+const LEVEL: i32 = 1;
+
+/// The longest reach back that is decoded, as a power of two: 32 MiB, which is what the Go library
+/// that many servers use has at its highest level. It is allocated only when a frame needs it.
+const WINDOW_LOG_MAX: u32 = 25;
+
+/// What one step gives, at most.
+const STEP_BYTES: usize = 256 << 10;
+
+/// A blob's first bytes, from which it is told whether packing pays.
+pub(super) const SAMPLE_BYTES: usize = 64 << 10;
+
+/// Unpacks a stream.
+pub(super) struct Inflater {
+    decoder: Decoder<'static>,
+    /// The last step filled its room, so there may be more without input.
+    full: bool,
+}
+
+impl Inflater {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut decoder = Decoder::new()?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
+        Ok(Self { decoder, full: false })
+    }
+
+    /// The next bytes, never empty, of `packed`, of which what is used is taken; `None` when it is
+    /// used up. `left` is how many bytes may still come; one more than that is given at most, so
+    /// that the caller sees an excess.
+    pub(super) fn next(&mut self, packed: &mut Bytes, left: u64) -> io::Result<Option<Bytes>> {
+        let room = usize::try_from(left.saturating_add(1)).unwrap_or(usize::MAX).min(STEP_BYTES);
+        while self.full || packed.has_remaining() {
+            let mut piece = BytesMut::zeroed(room);
+            let step = self.decoder.run_on_buffers(packed, &mut piece)?;
+            packed.advance(step.bytes_read);
+            self.full = step.bytes_written == room;
+            if step.bytes_written > 0 {
+                piece.truncate(step.bytes_written);
+                // A short piece must not keep long memory alive.
+                let short = piece.len() < room / 4;
+                return Ok(Some(if short {
+                    Bytes::copy_from_slice(&piece)
+                } else {
+                    piece.freeze()
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Packs a stream.
+pub(super) struct Deflater {
+    encoder: Encoder<'static>,
+}
+
+impl Deflater {
+    /// For a blob of this length, which the frame's header then tells.
+    pub(super) fn new(len: u64) -> io::Result<Self> {
+        let mut encoder = Encoder::new(LEVEL)?;
+        encoder.set_pledged_src_size(Some(len))?;
+        encoder.set_parameter(CParameter::ContentSizeFlag(true))?;
+        Ok(Self { encoder })
+    }
+
+    /// Packs all of `bytes`; what is ready is appended to `packed`.
+    pub(super) fn push(&mut self, bytes: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
+        let mut input = InBuffer::around(bytes);
+        while input.pos() < bytes.len() {
+            let start = packed.len();
+            packed.resize(start + STEP_BYTES, 0);
+            let mut output = OutBuffer::around_pos(packed, start);
+            self.encoder.run(&mut input, &mut output)?;
+            let end = output.pos();
+            packed.truncate(end);
+        }
+        Ok(())
+    }
+
+    /// Appends what is left.
+    pub(super) fn finish(&mut self, packed: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            let start = packed.len();
+            packed.resize(start + STEP_BYTES, 0);
+            let mut output = OutBuffer::around_pos(packed, start);
+            let left = self.encoder.finish(&mut output, true)?;
+            let end = output.pos();
+            packed.truncate(end);
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Unpacks what must have `len` bytes.
+pub(super) fn unpack(packed: &[u8], len: u64) -> io::Result<Bytes> {
+    let len = usize::try_from(len).map_err(io::Error::other)?;
+    Ok(bulk::decompress(packed, len)?.into())
+}
+
+/// The bytes packed, where they shrink by an eighth.
+pub(super) fn pack_if_worth_it(bytes: &[u8]) -> Option<Bytes> {
+    let packed = bulk::compress(bytes, LEVEL).ok()?;
+    (packed.len() <= bytes.len() - bytes.len() / 8).then(|| packed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Bytes {
+        let mut deflater = Deflater::new(bytes.len() as u64).unwrap();
+        let mut packed = Vec::new();
+        for piece in bytes.chunks(70_000) {
+            deflater.push(piece, &mut packed).unwrap();
+        }
+        deflater.finish(&mut packed).unwrap();
+        packed.into()
+    }
+
+    fn sample(len: usize) -> Vec<u8> {
+        (0..len).map(|i| u8::try_from((i / 7 * 31 + i / 1000) % 251).unwrap()).collect()
+    }
+
+    #[test]
+    fn bytes_come_back_however_the_stream_is_cut() {
+        for len in [1, 1000, STEP_BYTES, 3 * STEP_BYTES + 17] {
+            let bytes = sample(len);
+            let whole = packed(&bytes);
+            for cut in [1, 13, 4096, whole.len()] {
+                let mut inflater = Inflater::new().unwrap();
+                let mut back = Vec::new();
+                for piece in whole.chunks(cut) {
+                    let mut piece = Bytes::copy_from_slice(piece);
+                    loop {
+                        let left = (len - back.len()) as u64;
+                        let Some(bytes) = inflater.next(&mut piece, left).unwrap() else { break };
+                        back.extend_from_slice(&bytes);
+                    }
+                }
+                assert!(back == bytes, "{len} bytes cut by {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_gives_no_more_than_one_byte_too_many() {
+        let mut bomb = packed(&vec![0; 64 << 20]);
+        assert!(bomb.len() < 64 << 10);
+        let first = Inflater::new().unwrap().next(&mut bomb, 10).unwrap().unwrap();
+        assert_eq!(first.len(), 11);
+        assert!(unpack(&packed(&vec![0; 100_000]), 10).is_err());
+    }
+
+    #[test]
+    fn what_is_no_zstd_is_an_error() {
+        let mut noise = Bytes::from_static(b"this is no frame at all");
+        assert!(Inflater::new().unwrap().next(&mut noise, 10).is_err());
+        assert!(unpack(b"", 10).unwrap_or_default().is_empty());
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_left_alone() {
+        let mut state = 1_u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(10_000)
+        .collect();
+        assert!(pack_if_worth_it(&noise).is_none());
+        assert!(pack_if_worth_it(&sample(10_000)).is_some());
+    }
+}

@@ -1,0 +1,119 @@
+//! Connections that speak HTTP/2 from their first byte, for gRPC.
+//!
+//! They are made by the same rules as those for HTTP/1.1 (TCP settings, whom TLS trusts), but
+//! without the short first read: on a connection that many answers share there is no first.
+//!
+//! TLS offers `h2` alone. Whether the server says that it chose it is not asked: some that speak
+//! nothing else do not say so, and one that speaks something else fails at the first frame.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::rt::{Read, Write};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tower_service::Service;
+
+use super::TransportOptions;
+use super::connect::tcp;
+use super::trust::Trust;
+use crate::error::Result;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What of an answer may wait to be read: as much as a large chunk, and at 100 ms there and back
+/// 20 MiB/s a stream, of which there are many.
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+
+/// So large that streams never wait for each other; see `remote::reapi`'s `channel`.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
+
+/// The largest frame that a server may send us: the protocol's default of 16 KiB makes a gigabyte
+/// 65,536 frames.
+const FRAME_BYTES_MAX: u32 = 256 << 10;
+
+/// What of a request may wait to be sent, in each stream.
+const SEND_BYTES_MAX: usize = 512 << 10;
+
+/// How long a server may take to say that it lives.
+const KEEP_ALIVE_SECONDS_MAX: u64 = 20;
+
+/// Makes connections; clones share what TLS trusts.
+#[derive(Clone, Debug)]
+pub(crate) struct Http2Connector {
+    tcp: HttpConnector,
+    trust: Arc<Trust>,
+    made_within: Duration,
+    keep_alive: Option<Duration>,
+}
+
+impl Http2Connector {
+    /// With these options, asking after connections that are silent for `keep_alive`. Reads the
+    /// certificates that the options name.
+    pub(crate) fn new(options: &TransportOptions, keep_alive: Option<Duration>) -> Result<Self> {
+        Ok(Self {
+            tcp: tcp(options),
+            trust: Arc::new(Trust::new(options)?),
+            made_within: Duration::from_millis(options.connect_ms_max),
+            keep_alive,
+        })
+    }
+
+    /// Connects to scheme and authority of `origin`. A task drives the connection until the last
+    /// handle and the last answer are dropped. Cancel-safe.
+    pub(crate) async fn connect<B>(&self, origin: &Uri) -> Result<SendRequest<B>, BoxError>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        let made = tokio::time::timeout(self.made_within, self.make(origin)).await;
+        made.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    }
+
+    async fn make<B>(&self, origin: &Uri) -> Result<SendRequest<B>, BoxError>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        let mut tcp = self.tcp.clone();
+        if origin.scheme() == Some(&Scheme::HTTP) {
+            poll_fn(|cx| tcp.poll_ready(cx)).await?;
+            return self.begin(tcp.call(origin.clone()).await?).await;
+        }
+        let mut config = (*self.trust.config().await?).clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut tls = HttpsConnector::from((tcp, config));
+        poll_fn(|cx| tls.poll_ready(cx)).await?;
+        self.begin(tls.call(origin.clone()).await?).await
+    }
+
+    async fn begin<B, S>(&self, stream: S) -> Result<SendRequest<B>, BoxError>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+        S: Read + Write + Send + Unpin + 'static,
+    {
+        let (sender, connection) = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES_MAX)
+            .max_send_buf_size(SEND_BYTES_MAX)
+            .keep_alive_interval(self.keep_alive)
+            .keep_alive_timeout(Duration::from_secs(KEEP_ALIVE_SECONDS_MAX))
+            .handshake(stream)
+            .await?;
+        // How it ends is told to every request on it.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(sender)
+    }
+}

@@ -1,0 +1,64 @@
+//! What every test here needs: a server, a cache that is connected to it, and blobs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use tidegate::Result;
+use tidegate::chunked::PutRequest;
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
+use tidegate::remote::{Body, RemoteOptions, Remotes};
+use tidegate_testkit::pseudo_random;
+use tidegate_testkit::reapi::{BlobName, ReapiOptions, ReapiServer};
+
+pub(crate) async fn start(options: ReapiOptions) -> (ReapiServer, ReapiCache) {
+    let server = ReapiServer::start(options).await.unwrap();
+    let cache = connect(&server, CacheOptions::default());
+    (server, cache)
+}
+
+pub(crate) fn connect(server: &ReapiServer, reapi: CacheOptions) -> ReapiCache {
+    let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
+    remotes.cache(&server.url()).unwrap().0
+}
+
+/// Bytes that no compressor shrinks, and their digest.
+pub(crate) fn noise(len: usize, seed: u64) -> (Digest, Bytes) {
+    let bytes = pseudo_random(len, seed);
+    (sha256(&bytes), bytes)
+}
+
+/// Bytes that compress well, and their digest.
+pub(crate) fn text(len: usize) -> (Digest, Bytes) {
+    let line = b"the tide comes in, the tide goes out; ";
+    let bytes: Vec<u8> = line.iter().copied().cycle().take(len).collect();
+    (sha256(&bytes), bytes.into())
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> Digest {
+    Digest::of(DigestFunction::Sha256, bytes)
+}
+
+/// A blob's name as ours.
+pub(crate) fn digest(name: &BlobName) -> Digest {
+    let function = format!("{:?}", name.function).to_lowercase();
+    Digest::parse(&format!("{function}/{}/{}", name.hash, name.len_bytes)).unwrap()
+}
+
+pub(crate) async fn whole(body: Body) -> Result<Vec<u8>> {
+    body.try_fold(Vec::new(), |mut all, piece| async move {
+        all.extend_from_slice(&piece);
+        Ok(all)
+    })
+    .await
+}
+
+pub(crate) fn request(digest: Digest, bytes: &Bytes) -> PutRequest {
+    PutRequest {
+        digest,
+        upload_id: "00112233445566778899aabbccddeeff".to_owned(),
+        resume: false,
+        source: Arc::new(bytes.clone()),
+    }
+}

@@ -1,0 +1,99 @@
+//! Connections: how many, and what happens when one goes.
+
+use futures_util::future::join_all;
+use tidegate::chunked::ChunkStore as _;
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate_testkit::Gate;
+use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
+
+use crate::bed::{connect, digest, noise, sha256, start, whole};
+
+#[tokio::test]
+async fn small_calls_one_after_the_other_share_one_connection() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    for n in 0..20_u8 {
+        cache.missing(&[sha256(&[n])]).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn many_calls_at_once_are_spread_over_no_more_than_are_allowed() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, CacheOptions { connections_max: 3, ..CacheOptions::default() });
+    let gate = Gate::new();
+    server.script().always(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
+    let asking: Vec<_> = (0..24_u8)
+        .map(|n| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.missing(&[sha256(&[n])]).await })
+        })
+        .collect();
+    gate.reached(24).await;
+    assert_eq!(server.connections(), 3);
+    gate.open();
+    for asked in join_all(asking).await {
+        asked.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_closes_politely_is_called_again() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (name, bytes) = noise(1_000_000, 1);
+    server.put(bytes.clone());
+    for _ in 0..5 {
+        // What is in flight when the server says that it will take no more ends well, and what
+        // comes after finds another connection, without an error in between.
+        server.script().next(Rpc::Read, ReapiFault::GoAway);
+        let (one, other) = tokio::join!(cache.get(&name, 0), cache.get(&name, 0));
+        assert!(whole(one.unwrap()).await.unwrap() == bytes);
+        assert!(whole(other.unwrap()).await.unwrap() == bytes);
+        cache.missing(&[name]).await.unwrap();
+    }
+    assert!(server.connections() >= 5, "{}", server.connections());
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let name = digest(&server.put(&b"data"[..]));
+    server.script().next(Rpc::FindMissing, ReapiFault::Close);
+    let error = cache.missing(&[name]).await.unwrap_err();
+    assert_eq!(error.kind(), tidegate::ErrorKind::Transport, "{error:?}");
+    assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Now);
+    assert!(cache.missing(&[name]).await.unwrap().is_empty());
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn more_calls_than_the_server_takes_at_once_wait_their_turn() {
+    let options = ReapiOptions { streams_max: 100, ..ReapiOptions::default() };
+    let server = ReapiServer::start(options).await.unwrap();
+    let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
+    let asking = (0..300_u16).map(|n| {
+        let cache = cache.clone();
+        async move { cache.missing(&[sha256(&n.to_le_bytes())]).await }
+    });
+    for asked in join_all(asking).await {
+        assert_eq!(asked.unwrap().len(), 1);
+    }
+    let calls = server.counts().rpc(Rpc::FindMissing);
+    assert!(calls.arrived == 300 && calls.in_flight_peak <= 100, "{calls:?}");
+}
+
+#[tokio::test]
+async fn bodies_that_nobody_reads_do_not_hold_up_others() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
+    let (name, bytes) = noise(8_000_000, 2);
+    server.put(bytes.clone());
+    let mut waiting = Vec::new();
+    for _ in 0..12 {
+        waiting.push(cache.get(&name, 0).await.unwrap());
+    }
+    let body = cache.get(&name, 0).await.unwrap();
+    assert!(whole(body).await.unwrap() == bytes);
+    drop(waiting);
+    server.idle().await;
+}

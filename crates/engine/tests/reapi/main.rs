@@ -1,0 +1,15 @@
+//! Caches of the Remote Execution API, through the library's public interface, against a server
+//! that misbehaves as scripted.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod batches;
+mod bed;
+mod blobs;
+mod compression;
+mod connections;
+mod manifests;
+mod missing;
+mod puts;
+mod refusals;
+mod trust;

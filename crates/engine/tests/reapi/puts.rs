@@ -1,0 +1,164 @@
+//! Whole blobs to a cache.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidegate::chunked::{ChunkStore as _, PutRequest, PutSource};
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::core::retry::RetryClass;
+use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate_testkit::Gate;
+use tidegate_testkit::reapi::{Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, Rpc};
+
+use crate::bed::{noise, request, start};
+
+#[tokio::test]
+async fn a_blob_arrives_whole_under_its_name() {
+    let instance = "an/instance".to_owned();
+    let (server, cache) = start(ReapiOptions { instance, ..ReapiOptions::default() }).await;
+    for len in [1, 256 << 10, (256 << 10) + 1, 3_000_000] {
+        for function in [DigestFunction::Sha256, DigestFunction::Blake3] {
+            let (_, bytes) = noise(len, 1);
+            let digest = Digest::of(function, &bytes);
+            cache.put(&request(digest, &bytes)).await.unwrap();
+            assert!(cache.missing(&[digest]).await.unwrap().is_empty(), "{digest}");
+        }
+    }
+    let (_, bytes) = noise(3_000_000, 1);
+    let kept = server.blobs().into_iter().filter(|name| name.len_bytes == 3_000_000);
+    let kept: Vec<_> = kept.map(|name| server.blob(&name).unwrap()).collect();
+    assert!(kept.len() == 2 && kept.iter().all(|kept| *kept == bytes));
+}
+
+#[tokio::test]
+async fn what_is_there_already_is_not_sent_again() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(20_000_000, 2);
+    server.put(bytes.clone());
+    cache.put(&request(digest, &bytes)).await.unwrap();
+    // The windows let some through before the answer comes.
+    assert!(server.counts().bytes_in < 20_000_000, "{}", server.counts().bytes_in);
+    server.idle().await;
+}
+
+#[tokio::test]
+async fn an_attempt_after_another_sends_what_is_missing() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(4_000_000, 3);
+    let fault = ReapiFault::CutAfter { bytes: 1_500_000, cut: Cut::Reset(2) };
+    server.script().push(ReapiRule::new(fault).rpc(Rpc::Write).nth(1));
+    let first = request(digest, &bytes);
+    let error = cache.put(&first).await.unwrap_err();
+    assert_eq!(error.retry(), &RetryClass::Now, "{error:?}");
+    cache.put(&PutRequest { resume: true, ..first }).await.unwrap();
+    let offsets: Vec<_> = server
+        .calls()
+        .iter()
+        .filter(|call| call.rpc == Rpc::Write)
+        .map(|call| call.offset)
+        .collect();
+    assert_eq!(offsets, [0, 1_500_000]);
+    assert!(cache.missing(&[digest]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_whole_upload_is_found_out_by_asking() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(600_000, 4);
+    let status = GrpcStatus::new(Code::Unavailable, "too late");
+    server.script().next(Rpc::Write, ReapiFault::FailAfter(status));
+    let first = request(digest, &bytes);
+    cache.put(&first).await.unwrap_err();
+    cache.put(&PutRequest { resume: true, ..first }).await.unwrap();
+    assert_eq!(server.counts().calls(Rpc::Write), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_kept_less_is_not_believed() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(10_000, 5);
+    server.script().next(Rpc::Write, ReapiFault::Committed(9_999));
+    let error = cache.put(&request(digest, &bytes)).await.unwrap_err();
+    assert!(error.to_string().contains("got 9999"), "{error}");
+    assert_eq!(error.retry(), &RetryClass::Now);
+    server.script().next(Rpc::Write, ReapiFault::Committed(-1));
+    cache.put(&request(digest, &bytes)).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_the_blobs_are_refused_for_good() {
+    let (_server, cache) = start(ReapiOptions::default()).await;
+    let (digest, _) = noise(10_000, 6);
+    let (_, other) = noise(10_000, 7);
+    let error = cache.put(&request(digest, &other)).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Invalid, &RetryClass::Never));
+    assert!(error.chain().contains("INVALID_ARGUMENT"), "{}", error.chain());
+}
+
+#[tokio::test]
+async fn a_blob_beyond_the_servers_limit_is_not_sent() {
+    let options = ReapiOptions { blob_bytes_max: 1000, ..ReapiOptions::default() };
+    let (server, cache) = start(options).await;
+    let (digest, bytes) = noise(1001, 8);
+    let error = cache.put(&request(digest, &bytes)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(server.counts().calls(Rpc::Write), 0);
+}
+
+/// Fails, or waits for ever, after some bytes.
+#[derive(Debug)]
+struct Failing {
+    bytes: Bytes,
+    after: u64,
+    hangs: bool,
+}
+
+#[async_trait]
+impl PutSource for Failing {
+    async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
+        if offset < self.after {
+            return self.bytes.read(offset, len_max).await;
+        }
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
+        Err(Error::new(ErrorKind::Changed, Operation::Read, "the file", "it changed"))
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_fails_ends_the_upload_with_its_own_error() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(2_000_000, 9);
+    let source = Arc::new(Failing { bytes: bytes.clone(), after: 1 << 20, hangs: false });
+    let error = cache.put(&PutRequest { source, ..request(digest, &bytes) }).await.unwrap_err();
+    assert_eq!((error.kind(), error.target()), (ErrorKind::Changed, "the file"));
+    server.idle().await;
+    assert!(server.blobs().is_empty());
+}
+
+#[tokio::test]
+async fn an_upload_that_is_dropped_is_in_flight_no_more() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(2_000_000, 10);
+    let source = Arc::new(Failing { bytes: bytes.clone(), after: 1 << 20, hangs: true });
+    let put = PutRequest { source, ..request(digest, &bytes) };
+    let uploading = tokio::spawn(async move { cache.put(&put).await });
+    server.counted(|counts| counts.bytes_in >= 1 << 20).await;
+    uploading.abort();
+    server.idle().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_waited_for_can_be_given_up() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(1000, 11);
+    let gate = Gate::new();
+    server.script().next(Rpc::Write, ReapiFault::Hold(gate.clone()));
+    let put = request(digest, &bytes);
+    let uploading = tokio::spawn(async move { cache.put(&put).await });
+    gate.reached(1).await;
+    uploading.abort();
+    server.idle().await;
+}
