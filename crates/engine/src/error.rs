@@ -112,6 +112,8 @@ pub enum Operation {
     Commit,
     /// A whole download.
     Download,
+    /// A whole upload.
+    Upload,
 }
 
 impl fmt::Display for Operation {
@@ -126,6 +128,7 @@ impl fmt::Display for Operation {
             Self::Verify => "cannot verify",
             Self::Commit => "cannot finish",
             Self::Download => "cannot download",
+            Self::Upload => "cannot upload",
         })
     }
 }

@@ -11,6 +11,7 @@
 //! | `attempt` | one call of a store, made as often as it takes |
 //! | `chunk` | a chunk's bytes, verified |
 //! | `inflight` | what several transfers want at once is done once |
+//! | `upload` | a file becomes a blob of a store |
 //! | `seed` | files at hand that share chunks with a blob |
 //! | `download` | a blob from a store, chunk by chunk |
 
@@ -22,8 +23,13 @@ mod inflight;
 mod manifest;
 mod seed;
 mod store;
+mod upload;
 
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub use download::{ChunkedDownloadOptions, ChunkedReport, download};
 pub use manifest::{Manifest, ManifestError};
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};
+pub use upload::{
+    ChunkTotals, UploadOptions, UploadOutcome, UploadProgress, UploadReport, UploadRequests,
+    UploadSnapshot, upload,
+};

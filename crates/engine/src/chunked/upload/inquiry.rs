@@ -1,0 +1,152 @@
+//! [`Inquiry`]: when the store is asked which chunks it lacks, and about how many at once.
+//!
+//! Pure. The first chunks are asked for soon, so that sending begins while the file is still being
+//! cut; later ones in batches that double, up to a bound. Where cutting is slower than asking, a
+//! batch does not wait until it is full: it goes after a short linger, if no other is under way.
+//! So the last batch, which everything after it waits for, is as small as a round trip allows,
+//! and a file that is cut within the linger costs one request.
+
+use std::time::Duration;
+
+/// The first batch: the window that sending starts with.
+const BATCH_FIRST: usize = 16;
+
+/// The largest batch: some 40 KiB of request, and half a GiB of blob at the usual 512 KiB a chunk,
+/// more than any window sends in one round trip.
+const BATCH_MAX: usize = 1024;
+
+/// Batches under way at once: enough that latency does not limit 4,096 chunks a round trip.
+const IN_FLIGHT_MAX: usize = 4;
+
+/// A batch that is not full waits for so long after its first chunk: a tenth of a round trip
+/// within a region, and 200 requests a second at the most where there is no latency.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// What waits to be asked for.
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    waiting: Vec<usize>,
+    since: Duration,
+    batch: usize,
+    in_flight: usize,
+    /// Nothing will be added.
+    is_closed: bool,
+}
+
+impl Inquiry {
+    /// Nothing to ask.
+    pub(super) fn new() -> Self {
+        let since = Duration::ZERO;
+        Self { waiting: Vec::new(), since, batch: BATCH_FIRST, in_flight: 0, is_closed: false }
+    }
+
+    /// Adds a chunk by its number. Times are since any start.
+    pub(super) fn push(&mut self, id: usize, now: Duration) {
+        if self.waiting.is_empty() {
+            self.since = now;
+        }
+        self.waiting.push(id);
+    }
+
+    /// Nothing will be added: what waits need not wait any longer.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// The next batch to ask for now, if there is one; it is under way until [`Self::answered`].
+    /// `has_lingered` says that [`Self::due`] has passed, and nothing else was to be done.
+    pub(super) fn next(&mut self, now: Duration, has_lingered: bool) -> Option<Vec<usize>> {
+        let is_due = self.waiting.len() >= self.batch
+            || self.is_closed
+            || (self.in_flight == 0 && has_lingered);
+        if self.waiting.is_empty() || self.in_flight >= IN_FLIGHT_MAX || !is_due {
+            return None;
+        }
+        let rest = self.waiting.split_off(self.waiting.len().min(BATCH_MAX));
+        let batch = std::mem::replace(&mut self.waiting, rest);
+        self.since = now;
+        self.batch = (self.batch * 2).min(BATCH_MAX);
+        self.in_flight += 1;
+        Some(batch)
+    }
+
+    /// A batch was answered.
+    pub(super) fn answered(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// When to look for a batch again although nothing has happened.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let lingers = !self.waiting.is_empty() && !self.is_closed && self.in_flight == 0;
+        lingers.then_some(self.since + LINGER)
+    }
+
+    /// Whether more may be added: cutting should not run far ahead of asking.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.len() < 2 * BATCH_MAX
+    }
+
+    /// Whether no answer will come any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_closed && self.waiting.is_empty() && self.in_flight == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(1);
+
+    fn sizes(inquiry: &mut Inquiry, has_lingered: bool) -> Vec<usize> {
+        let batches = std::iter::from_fn(|| inquiry.next(START, has_lingered));
+        batches.map(|batch| batch.len()).collect()
+    }
+
+    #[test]
+    fn full_batches_go_at_once_and_grow() {
+        let mut inquiry = Inquiry::new();
+        let mut asked = Vec::new();
+        for id in 0..4000 {
+            inquiry.push(id, START);
+            if let Some(batch) = inquiry.next(START, false) {
+                asked.push(batch.len());
+                inquiry.answered();
+            }
+        }
+        assert_eq!(asked, [16, 32, 64, 128, 256, 512, 1024, 1024]);
+    }
+
+    #[test]
+    fn what_is_not_full_goes_after_the_linger_if_none_is_under_way() {
+        let mut inquiry = Inquiry::new();
+        inquiry.push(0, START);
+        assert_eq!(inquiry.due(), Some(START + LINGER));
+        assert_eq!(sizes(&mut inquiry, false), []);
+        assert_eq!(sizes(&mut inquiry, true), [1]);
+        inquiry.push(1, START + LINGER);
+        assert_eq!(inquiry.due(), None);
+        assert_eq!(sizes(&mut inquiry, true), []);
+        inquiry.answered();
+        assert_eq!(inquiry.due(), Some(START + 2 * LINGER));
+        assert_eq!(sizes(&mut inquiry, true), [1]);
+    }
+
+    #[test]
+    fn the_end_waits_for_nothing_but_room() {
+        let mut inquiry = Inquiry::new();
+        for id in 0..5 * BATCH_MAX {
+            inquiry.push(id, START);
+        }
+        inquiry.close();
+        assert_eq!(sizes(&mut inquiry, false), [BATCH_MAX; IN_FLIGHT_MAX]);
+        assert!(!inquiry.is_over());
+        inquiry.answered();
+        assert_eq!(sizes(&mut inquiry, false), [BATCH_MAX]);
+        for _ in 0..IN_FLIGHT_MAX {
+            assert!(!inquiry.is_over());
+            inquiry.answered();
+        }
+        assert!(inquiry.is_over());
+    }
+}

@@ -1,0 +1,148 @@
+//! [`Ledger`]: the chunks of the blob as far as it has been cut, and what became of each.
+//!
+//! Pure. About 200 bytes of memory for each distinct chunk, which are not the budget's: a manifest
+//! has to be whole before it can be registered.
+
+use std::collections::HashMap;
+
+use tidegate_core::digest::Digest;
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Not known yet.
+    Open,
+    /// The store says that it has it.
+    Present,
+    /// This upload has put it, now or before the store lost it.
+    Sent,
+    /// Another upload of this process has seen to it.
+    Shared,
+}
+
+/// A chunk that is to be sent, and where in the file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Its number among the distinct chunks.
+    pub(super) id: usize,
+    pub(super) offset: u64,
+    pub(super) digest: Digest,
+}
+
+#[derive(Debug)]
+struct Entry {
+    piece: Piece,
+    fate: Fate,
+    was_sent: bool,
+}
+
+/// The chunks of one blob.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// The blob's chunks in order, by number.
+    order: Vec<usize>,
+    distinct: Vec<Entry>,
+    index: HashMap<Digest, usize>,
+    open: usize,
+    len_bytes: u64,
+}
+
+impl Ledger {
+    /// Appends the next chunk of the blob; gives its number where it is the first of its kind.
+    pub(super) fn append(&mut self, digest: Digest) -> Option<usize> {
+        let offset = self.len_bytes;
+        self.len_bytes = self.len_bytes.saturating_add(digest.len);
+        let next = self.distinct.len();
+        let id = *self.index.entry(digest).or_insert(next);
+        self.order.push(id);
+        if id != next {
+            return None;
+        }
+        let piece = Piece { id, offset, digest };
+        self.distinct.push(Entry { piece, fate: Fate::Open, was_sent: false });
+        self.open += 1;
+        Some(id)
+    }
+
+    /// Says what became of a chunk; one that is open again may have been lost by the store.
+    pub(super) fn settle(&mut self, id: usize, fate: Fate) {
+        let Some(entry) = self.distinct.get_mut(id) else { return };
+        self.open += usize::from(fate == Fate::Open);
+        self.open -= usize::from(entry.fate == Fate::Open);
+        entry.was_sent |= fate == Fate::Sent;
+        entry.fate = if entry.was_sent && fate != Fate::Open { Fate::Sent } else { fate };
+    }
+
+    /// A distinct chunk by its number.
+    pub(super) fn piece(&self, id: usize) -> Option<Piece> {
+        self.distinct.get(id).map(|entry| entry.piece)
+    }
+
+    /// Numbers of the distinct chunks whose fate passes `test`.
+    pub(super) fn ids(&self, test: impl Fn(Fate) -> bool) -> Vec<usize> {
+        let those = self.distinct.iter().filter(|entry| test(entry.fate));
+        those.map(|entry| entry.piece.id).collect()
+    }
+
+    /// Distinct chunks whose fate passes `test`, and their bytes.
+    pub(super) fn count(&self, test: impl Fn(Fate) -> bool) -> (u64, u64) {
+        let those = self.distinct.iter().filter(|entry| test(entry.fate));
+        those.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.piece.digest.len))
+    }
+
+    /// Chunks whose fate is not known.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Chunks in the blob, and their bytes.
+    pub(super) fn cut(&self) -> (u64, u64) {
+        (self.order.len() as u64, self.len_bytes)
+    }
+
+    /// The blob's chunks in order.
+    pub(super) fn chunks(&self) -> Vec<Digest> {
+        let all = self.order.iter();
+        all.filter_map(|id| self.distinct.get(*id).map(|entry| entry.piece.digest)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::digest::DigestFunction;
+
+    use super::*;
+
+    fn chunk(text: &str) -> Digest {
+        Digest::of(DigestFunction::Sha256, text.as_bytes())
+    }
+
+    #[test]
+    fn a_chunk_is_new_once_and_lies_where_it_came_first() {
+        let mut ledger = Ledger::default();
+        let ids = ["ab", "c", "ab", "d"].map(|text| ledger.append(chunk(text)));
+        assert_eq!(ids, [Some(0), Some(1), None, Some(2)]);
+        assert_eq!(ledger.chunks(), ["ab", "c", "ab", "d"].map(chunk));
+        assert_eq!(ledger.piece(2).map(|piece| piece.offset), Some(5));
+        assert_eq!((ledger.cut(), ledger.open()), ((4, 6), 3));
+    }
+
+    #[test]
+    fn fates_are_counted_and_may_be_taken_back() {
+        let mut ledger = Ledger::default();
+        for text in ["ab", "c"] {
+            ledger.append(chunk(text));
+        }
+        ledger.settle(0, Fate::Sent);
+        ledger.settle(1, Fate::Present);
+        assert_eq!((ledger.open(), ledger.count(|fate| fate == Fate::Sent)), (0, (1, 2)));
+        ledger.settle(0, Fate::Open);
+        ledger.settle(0, Fate::Open);
+        assert_eq!((ledger.open(), ledger.ids(|fate| fate == Fate::Open)), (1, vec![0]));
+        ledger.settle(7, Fate::Sent);
+        assert_eq!(ledger.open(), 1);
+        // What was sent once stays so, whoever brings it the next time.
+        ledger.settle(0, Fate::Present);
+        assert_eq!(ledger.ids(|fate| fate == Fate::Sent), [0]);
+    }
+}

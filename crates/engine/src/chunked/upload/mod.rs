@@ -1,0 +1,222 @@
+//! [`upload`]: a file becomes a blob of a store, and only chunks that the store lacks travel.
+//!
+//! One pipeline, whose stages overlap: the file is cut and digested on all cores; the store is
+//! asked which chunks it lacks while cutting goes on; what it lacks is read again, when its turn
+//! has come, and put, small chunks together. When all are there, the blob is made of them.
+//!
+//! Whether the *blob* is there is asked as soon as its digest is known, beside everything else:
+//! where the caller knows the digest, with the first request; otherwise with the last question
+//! about chunks, since computing it takes a pass over the file in which chunks could be sent
+//! already. Where it is there, what is still in flight ends.
+//!
+//! A blob that is no longer than the longest chunk, and any blob for a store that takes no
+//! manifests or cuts by nothing that we know, is its own only chunk: the same pipeline asks for
+//! it and puts it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options`, `report`, `progress` | what the caller chooses and is told |
+//! | `source` | the file, and whether it changes |
+//! | `cutting` | its chunks, as they become known |
+//! | `ledger` | what became of each |
+//! | `inquiry` | when the store is asked what it lacks |
+//! | `outbox` | what goes into one request |
+//! | `pipeline` | all of it under way |
+//! | `send`, `piece_source` | one request that carries bytes |
+//! | `register` | the blob is made of its chunks, which may be lost in the meantime |
+//! | `transfer` | what all of these share |
+
+mod cutting;
+mod inquiry;
+mod ledger;
+mod options;
+mod outbox;
+mod piece_source;
+mod pipeline;
+mod progress;
+mod register;
+mod report;
+mod send;
+mod source;
+mod transfer;
+
+pub use options::UploadOptions;
+pub use progress::{UploadProgress, UploadSnapshot};
+pub use report::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::{Digest, DigestFunction};
+use tokio::time::Instant;
+
+use self::cutting::Cutting;
+use self::ledger::Fate;
+use self::outbox::Outbox;
+use self::pipeline::Pipeline;
+use self::source::SourceFile;
+use self::transfer::Transfer;
+use super::{ChunkStore, StoreProfile};
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Puts a file into `store`.
+///
+/// Of the file's bytes only those travel that the store lacks and that no other upload of this
+/// process is sending to it. The file may be larger than memory: what is read is the budget's.
+///
+/// Dropping the future ends it, and everything in flight.
+///
+/// # Errors
+///
+/// `Changed` where the file changes meanwhile: nothing was registered then. `Integrity` where it is
+/// not what [`UploadOptions::digest`] says, or the store contradicts itself. `Exhausted` where the
+/// store loses chunks as fast as they come, or attempts or the deadline are used up. `Unsupported`
+/// for a digest function that the store does not know, and a blob that is too long for it. What the
+/// store says, and what reading the file says, as it is.
+pub async fn upload(
+    store: &Arc<dyn ChunkStore>,
+    path: impl AsRef<Path>,
+    options: &UploadOptions,
+) -> Result<UploadReport> {
+    let path = path.as_ref();
+    let failed = |kind, message: String| {
+        Error::new(kind, Operation::Upload, path.display().to_string(), message)
+    };
+    let run = Box::pin(run(store, path, options));
+    let deadline = async {
+        match options.retry.deadline_ms {
+            Some(deadline_ms) => {
+                tokio::time::sleep(Duration::from_millis(deadline_ms)).await;
+                deadline_ms
+            }
+            None => std::future::pending().await,
+        }
+    };
+    // CANCEL: whatever is not ready is dropped, and with it all that is in flight.
+    tokio::select! {
+        biased;
+        () = options.cancel.cancelled() => {
+            Err(failed(ErrorKind::Cancelled, "it was cancelled".to_owned()))
+        }
+        deadline_ms = deadline => {
+            let message = format!("the deadline of {deadline_ms} ms has passed");
+            Err(failed(ErrorKind::Exhausted, message))
+        }
+        outcome = run => outcome,
+    }
+}
+
+async fn run(
+    store: &Arc<dyn ChunkStore>,
+    path: &Path,
+    options: &UploadOptions,
+) -> Result<UploadReport> {
+    let start = Instant::now();
+    let file = SourceFile::open(path, options.digest.as_ref()).await?;
+    let budget = options.budget.clone();
+    let transfer = Transfer::new(store, &file, &budget, options);
+    let calls = &transfer.calls.profile;
+    let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
+    let function = digest_function(&profile, options, &transfer)?;
+    let chunking = chunking(&profile, options, file.len());
+    options.progress.expect(file.len());
+
+    if file.len() == 0 {
+        let digest = Digest::of(function, &[]);
+        file.check_named(&digest)?;
+        return Ok(report(&transfer, None, (digest, UploadOutcome::Present, 0), start));
+    }
+    if let (None, Some(bytes_max)) = (chunking, profile.blob_bytes_max)
+        && file.len() > bytes_max
+    {
+        let len = file.len();
+        let message = format!("it has {len} bytes, and the store takes blobs of up to {bytes_max}");
+        return Err(transfer.error(ErrorKind::Unsupported, message));
+    }
+    let (cutting, asked) = match chunking {
+        Some(chunking) => {
+            let cutting = Cutting::chunks(&file, function, chunking, &budget, &options.cancel);
+            (cutting, options.digest)
+        }
+        None => (Cutting::whole(&file, function, options.digest, &budget), None),
+    };
+    let outbox = Outbox::new(profile.batch, budget.limits().bytes / LOADS_MIN);
+    let mut pipeline = Pipeline::new(&transfer, cutting, outbox, asked);
+    pipeline.run().await?;
+    let Some(blob) = pipeline.blob() else {
+        return Err(transfer.error(ErrorKind::Cancelled, "cutting it ended early"));
+    };
+    let outcome = match chunking {
+        _ if pipeline.is_present() => (UploadOutcome::Present, 0),
+        Some(chunking) => {
+            let rounds = register::register(&transfer, &mut pipeline, blob, chunking).await?;
+            (UploadOutcome::Chunked, rounds)
+        }
+        None if pipeline.brought() == 0 => (UploadOutcome::Present, 0),
+        None => (UploadOutcome::Whole, 0),
+    };
+    if outcome.0 == UploadOutcome::Present && options.digest.is_none() {
+        file.blocking(SourceFile::check_unchanged).await?;
+    }
+    Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
+}
+
+/// A batch takes at most this part of a small budget, so that some are in flight.
+const LOADS_MIN: u64 = 4;
+
+fn digest_function(
+    profile: &StoreProfile,
+    options: &UploadOptions,
+    transfer: &Transfer,
+) -> Result<DigestFunction> {
+    let named = options.digest.map(|digest| digest.function);
+    let preferred = profile.digest_functions.first().copied();
+    let Some(function) = options.digest_function.or(named).or(preferred) else {
+        let message = "the store names no digest function";
+        return Err(transfer.error(ErrorKind::Unsupported, message));
+    };
+    if let Some(named) = named.filter(|named| *named != function) {
+        let message = format!("expected a digest by {function}, got one by {named}");
+        return Err(transfer.error(ErrorKind::Invalid, message));
+    }
+    if !profile.digest_functions.contains(&function) {
+        let message = format!("the store does not name blobs by {function}");
+        return Err(transfer.error(ErrorKind::Unsupported, message));
+    }
+    Ok(function)
+}
+
+/// How a file of so many bytes is cut; `None` where it is put whole. As everybody else does it,
+/// only what is strictly longer than the longest chunk is cut: so equal blobs are cut alike.
+fn chunking(profile: &StoreProfile, options: &UploadOptions, len: u64) -> Option<Chunking> {
+    let chunking = options.chunking.or_else(|| profile.chunkings.first().copied())?;
+    let is_known = profile.can_splice && profile.chunkings.contains(&chunking);
+    let fits = profile.blob_bytes_max.is_none_or(|max| chunking.chunk_bytes_max() <= max);
+    (is_known && fits && len > chunking.chunk_bytes_max()).then_some(chunking)
+}
+
+fn report(
+    transfer: &Transfer,
+    pipeline: Option<&Pipeline<'_>>,
+    (digest, outcome, rounds): (Digest, UploadOutcome, u32),
+    start: Instant,
+) -> UploadReport {
+    let ledger = pipeline.map(Pipeline::ledger);
+    let totals = |(chunks, bytes)| ChunkTotals { chunks, bytes };
+    let of = |fate| ledger.map_or((0, 0), |ledger| ledger.count(|known| known == fate));
+    UploadReport {
+        digest,
+        outcome,
+        cut: totals(ledger.map_or((0, 0), ledger::Ledger::cut)),
+        distinct: totals(ledger.map_or((0, 0), |ledger| ledger.count(|_| true))),
+        sent: totals(of(Fate::Sent)),
+        present: totals(of(Fate::Present)),
+        shared: totals(of(Fate::Shared)),
+        rounds,
+        requests: transfer.calls.totals(),
+        elapsed: start.elapsed(),
+        held_bytes_peak: transfer.budget.held_bytes_peak(),
+    }
+}

@@ -1,0 +1,38 @@
+//! What the caller of an upload chooses.
+
+use std::sync::Arc;
+
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
+use tokio_util::sync::CancellationToken;
+
+use super::UploadProgress;
+use crate::budget::Budget;
+
+/// How an upload is done. The defaults assume a cache some 20 ms away, and leave to it how blobs
+/// are named and cut.
+#[derive(Clone, Debug, Default)]
+pub struct UploadOptions {
+    /// The file's digest, where the caller knows it: then the store is asked for the blob at once,
+    /// and where it has it the file may not even be read. A file that is something else is
+    /// `Integrity`.
+    pub digest: Option<Digest>,
+    /// The hash function that names blob and chunks; by default that of `digest`, or else the one
+    /// that the store prefers.
+    pub digest_function: Option<DigestFunction>,
+    /// How the blob is cut; by default as the store prefers. Where the store does not know it, the
+    /// blob is put whole.
+    pub chunking: Option<Chunking>,
+    /// Requests in flight that carry bytes.
+    pub window: WindowOptions,
+    /// How to go on after a failure. Its deadline bounds the whole upload.
+    pub retry: RetryPolicy,
+    /// The process-wide limits.
+    pub budget: Budget,
+    /// Filled while the upload runs.
+    pub progress: Arc<UploadProgress>,
+    /// Ends the upload. What the store has got of it makes the next one shorter.
+    pub cancel: CancellationToken,
+}

@@ -1,0 +1,261 @@
+//! [`PieceSource`]: a long run of the file as the source of one put, read a piece at a time while
+//! it is sent.
+//!
+//! One piece is read ahead while the one before travels. The bytes are hashed in order as they are
+//! read, again (see `source`), and the last of them are given out only if the whole is what its
+//! digest says: so a put of something else never ends.
+//!
+//! Invariants: pieces held here and one in the store's hands are within the permit; a piece that is
+//! being read when the put is dropped keeps the permit until it has been.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use tidegate_core::checksum::{Checksum, Checksummer};
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::ledger::Piece;
+use super::source::SourceFile;
+use super::transfer::Held;
+use crate::chunked::PutSource;
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// The largest piece: the hand-over to a blocking thread does not show, and a put holds little.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// Pieces held at once: one read ahead, one given out in parts, one on its way through the store.
+const PIECES_HELD: u64 = 3;
+
+/// What is taken from the budget for a put of `len` bytes.
+pub(super) fn held_bytes(len: u64) -> u64 {
+    len.min(PIECES_HELD * PIECE_BYTES_MAX)
+}
+
+/// A run of the file that is put.
+#[derive(Debug)]
+pub(super) struct PieceSource {
+    file: Arc<SourceFile>,
+    start: u64,
+    digest: Digest,
+    piece_bytes: u64,
+    held: Held,
+    reading: Mutex<Reading>,
+    /// Offset after the last byte ever given out.
+    reached: AtomicU64,
+    moved: StdMutex<Instant>,
+    failure: StdMutex<Option<Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Reading {
+    /// What was read last, and its offset in the run.
+    last: Option<(u64, Bytes)>,
+    /// What is being read, and its offset in the run.
+    ahead: Option<(u64, Reader)>,
+    /// With whoever reads.
+    check: Option<Check>,
+}
+
+/// A thread that reads a piece, and hashes it.
+type Reader = JoinHandle<Result<(Bytes, Check)>>;
+
+/// The hash of the run's first bytes.
+#[derive(Debug)]
+struct Check {
+    checksummer: Option<Checksummer>,
+    hashed_bytes: u64,
+}
+
+impl PieceSource {
+    /// The bytes of `piece`, read into what `held` allows.
+    pub(super) fn new(file: Arc<SourceFile>, piece: &Piece, held: Held) -> Self {
+        Self {
+            file,
+            start: piece.offset,
+            digest: piece.digest,
+            piece_bytes: (held.bytes() / PIECES_HELD).clamp(1, PIECE_BYTES_MAX),
+            held,
+            reading: Mutex::default(),
+            reached: AtomicU64::new(0),
+            moved: StdMutex::new(Instant::now()),
+            failure: StdMutex::default(),
+        }
+    }
+
+    /// How far it has ever been read.
+    pub(super) fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// Why reading failed, where it did: the store's own error may only say that it got nothing.
+    pub(super) fn take_failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends with an error once nothing has been read for `limit`, or, when all has been, for
+    /// `answer_limit`.
+    pub(super) async fn stalled(&self, limit: Duration, answer_limit: Duration) -> Error {
+        loop {
+            let limit = if self.reached() < self.digest.len { limit } else { answer_limit };
+            let until = self.moved() + limit;
+            if until <= Instant::now() {
+                let message = format!("nothing moved for {} s", limit.as_secs_f64());
+                let name = &**self.file.name();
+                return Error::new(ErrorKind::Timeout, Operation::Upload, name, message)
+                    .retryable(RetryClass::Now);
+            }
+            sleep_until(until).await;
+        }
+    }
+
+    /// Another attempt begins.
+    pub(super) fn touch(&self) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn moved(&self) -> Instant {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Up to `len_max` bytes from `offset`, which is before the end.
+    async fn piece(&self, offset: u64, len_max: u64) -> Result<Bytes> {
+        let mut reading = self.reading.lock().await;
+        if let Some(bytes) = reading.slice(offset, len_max) {
+            return Ok(bytes);
+        }
+        // Let go of before another is read: what is held is bounded.
+        reading.last = None;
+        if !matches!(&reading.ahead, Some((ahead, _)) if *ahead == offset) {
+            // Somewhere else than foreseen; the hash comes back with the piece that nobody wants.
+            let check = match reading.ahead.take() {
+                Some((_, unwanted)) => self.join(unwanted).await.ok().map(|(_, check)| check),
+                None => reading.check.take(),
+            };
+            reading.ahead = Some((offset, self.read(offset, check)));
+        }
+        let Some((_, reader)) = &mut reading.ahead else { return Ok(Bytes::new()) };
+        // CANCEL: a reader that is not done stays where it is.
+        let outcome = self.join(reader).await;
+        reading.ahead = None;
+        let (bytes, check) = outcome?;
+        let next = offset + bytes.len() as u64;
+        reading.last = Some((offset, bytes));
+        if next < self.digest.len {
+            reading.ahead = Some((next, self.read(next, Some(check))));
+        } else {
+            reading.check = Some(check);
+        }
+        Ok(reading.slice(offset, len_max).unwrap_or_default())
+    }
+
+    /// Reads a piece on a blocking thread, and hashes what was not hashed yet.
+    fn read(&self, offset: u64, check: Option<Check>) -> Reader {
+        let (file, held) = (Arc::clone(&self.file), self.held.clone());
+        let (start, digest) = (self.start, self.digest);
+        let piece_bytes = self.piece_bytes;
+        tokio::task::spawn_blocking(move || {
+            let mut check = check.unwrap_or_else(|| Check::new(&digest));
+            // An earlier attempt of somebody else may have left more than was read here.
+            while check.hashed_bytes < offset {
+                let len = piece_bytes.min(offset - check.hashed_bytes);
+                let bytes = read(&file, start + check.hashed_bytes, len)?;
+                check.update(&bytes);
+            }
+            let bytes = read(&file, start + offset, piece_bytes.min(digest.len - offset))?;
+            let end = offset + bytes.len() as u64;
+            // What is read again has been hashed before.
+            let fresh = end.saturating_sub(check.hashed_bytes).min(bytes.len() as u64);
+            let known = bytes.len() - usize::try_from(fresh).unwrap_or(bytes.len());
+            check.update(&bytes[known..]);
+            if end == digest.len && check.hashed_bytes == end {
+                file.check_unchanged()?;
+                if check.finish().is_some_and(|actual| actual != digest.checksum()) {
+                    return Err(file.differs(&digest));
+                }
+            }
+            drop(held);
+            Ok((bytes, check))
+        })
+    }
+
+    async fn join(
+        &self,
+        reader: impl Future<Output = Result<Result<(Bytes, Check)>, tokio::task::JoinError>>,
+    ) -> Result<(Bytes, Check)> {
+        reader.await.unwrap_or_else(|error| {
+            let message = "the runtime is shutting down";
+            let name = &**self.file.name();
+            Err(Error::new(ErrorKind::Cancelled, Operation::Upload, name, message).caused_by(error))
+        })
+    }
+}
+
+#[async_trait]
+impl PutSource for PieceSource {
+    async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
+        if offset >= self.digest.len || len_max == 0 {
+            return Ok(Bytes::new());
+        }
+        match self.piece(offset, len_max as u64).await {
+            Ok(bytes) => {
+                self.reached.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+                self.touch();
+                Ok(bytes)
+            }
+            Err(error) => {
+                // Told twice: what the store makes of it may say less.
+                let told = Error::new(
+                    error.kind(),
+                    Operation::Upload,
+                    error.target(),
+                    "it cannot be read",
+                );
+                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                failure.get_or_insert(error);
+                Err(told)
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// What was read last, from `offset` on.
+    fn slice(&self, offset: u64, len_max: u64) -> Option<Bytes> {
+        let (start, bytes) = self.last.as_ref()?;
+        let skip = usize::try_from(offset.checked_sub(*start)?).ok()?;
+        let left = bytes.len().checked_sub(skip).filter(|left| *left > 0)?;
+        let len = left.min(usize::try_from(len_max).unwrap_or(usize::MAX));
+        Some(bytes.slice(skip..skip + len))
+    }
+}
+
+impl Check {
+    fn new(digest: &Digest) -> Self {
+        // Functions that name blobs can be computed, so there is always one.
+        Self { checksummer: Checksummer::new(digest.function.algorithm()).ok(), hashed_bytes: 0 }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        if let Some(checksummer) = &mut self.checksummer {
+            checksummer.update(bytes);
+        }
+        self.hashed_bytes += bytes.len() as u64;
+    }
+
+    fn finish(&self) -> Option<Checksum> {
+        self.checksummer.clone().map(Checksummer::finish)
+    }
+}
+
+fn read(file: &SourceFile, offset: u64, len: u64) -> Result<Bytes> {
+    let mut bytes = BytesMut::zeroed(usize::try_from(len).unwrap_or(usize::MAX));
+    file.read(offset, &mut bytes)?;
+    Ok(bytes.freeze())
+}

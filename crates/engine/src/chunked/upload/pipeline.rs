@@ -1,0 +1,364 @@
+//! [`Pipeline`]: cutting, asking and sending of one blob, all at once.
+//!
+//! ```text
+//! Cutting --> Ledger --> (lead or follow) --> Inquiry --> Outbox --> send
+//!              what        who sees to it      what is     what goes
+//!              there is    in this process     missing     together
+//! ```
+//!
+//! One future drives it and owns all that is in flight: dropping it ends every request, and then
+//! lets go of the chunks that it led, so that others take them over.
+//!
+//! A chunk is led from before it is asked for until its fate is known, not only while it is sent:
+//! of two uploads that find the same chunk, the second either follows, or asks once the first has
+//! put it.
+//!
+//! Why nobody waits for ever:
+//! - What this upload leads goes its way whatever it follows; it stops cutting when much is open,
+//!   but what has been cut is asked for and sent all the same. So every lead ends.
+//! - A load's memory is taken from the budget before it is read, all of it at once, and held until
+//!   the store has it. With it in hand, only a request is waited for; whoever holds a request waits
+//!   for the store alone. What cuts holds memory only while it works (see `cut`).
+//! - One load at a time waits for memory, so that a large blob does not stand in the queue with
+//!   hundreds of wishes before a small one.
+
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tidegate_core::digest::Digest;
+
+use super::cutting::{Cut, Cutting};
+use super::inquiry::Inquiry;
+use super::ledger::{Fate, Ledger, Piece};
+use super::outbox::{Load, Outbox};
+use super::send::{held_bytes, send};
+use super::transfer::{Held, Transfer};
+use crate::budget::BytesPermit;
+use crate::chunked::inflight::{Joined, Key, Lead, sends};
+use crate::error::Result;
+
+/// How far cutting runs ahead of sending: no further than what is surely still in the page cache
+/// when it is read again.
+const AHEAD_BYTES_MAX: u64 = 512 << 20;
+
+/// Chunks whose fate may be open at once: a bound on memory where chunks are tiny.
+const OPEN_MAX: usize = 1 << 16;
+
+type Flight<'a> = Pin<Box<dyn Future<Output = Result<Event>> + Send + 'a>>;
+type Reserving = Pin<Box<dyn Future<Output = BytesPermit> + Send>>;
+
+/// Something in flight has ended well.
+enum Event {
+    Asked { ids: Vec<usize>, blob: Option<Digest>, missing: HashSet<Digest> },
+    Sent(Load),
+    Followed { id: usize, is_done: bool },
+}
+
+/// Whether the blob is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// Does not arise, or has been answered.
+    None,
+    /// Is to be put.
+    Open(Digest),
+    /// Has been put.
+    Put,
+}
+
+impl Question {
+    /// Puts it, where it is to be put.
+    fn put(&mut self) -> Option<Digest> {
+        let Self::Open(blob) = *self else { return None };
+        *self = Self::Put;
+        Some(blob)
+    }
+}
+
+/// One upload under way.
+pub(super) struct Pipeline<'a> {
+    transfer: &'a Transfer,
+    // Before the leads: they may be taken over only when nothing is in flight.
+    flight: FuturesUnordered<Flight<'a>>,
+    reserving: Option<(Load, Reserving)>,
+    leads: HashMap<usize, Lead<Key, ()>>,
+    cutting: Option<Cutting>,
+    ledger: Ledger,
+    inquiry: Inquiry,
+    outbox: Outbox,
+    brought: u64,
+    sending: usize,
+    /// Whether the blob is there.
+    question: Question,
+    blob: Option<Digest>,
+    is_present: bool,
+    is_forced: bool,
+}
+
+impl<'a> Pipeline<'a> {
+    /// Begins with nothing cut. `asked` is the blob where it is known and not its only chunk.
+    pub(super) fn new(
+        transfer: &'a Transfer,
+        cutting: Cutting,
+        outbox: Outbox,
+        asked: Option<Digest>,
+    ) -> Self {
+        let mut this = Self {
+            transfer,
+            flight: FuturesUnordered::new(),
+            reserving: None,
+            leads: HashMap::new(),
+            cutting: Some(cutting),
+            ledger: Ledger::default(),
+            inquiry: Inquiry::new(),
+            outbox,
+            brought: 0,
+            sending: 0,
+            question: Question::None,
+            blob: None,
+            is_present: false,
+            is_forced: false,
+        };
+        if asked.is_some() {
+            this.question = Question::Put;
+            this.start_asking(Vec::new(), asked);
+        }
+        this
+    }
+
+    /// Works until the fate of every chunk is known, or the blob turns out to be there.
+    pub(super) async fn run(&mut self) -> Result<()> {
+        let mut has_lingered = false;
+        loop {
+            self.ask(std::mem::take(&mut has_lingered));
+            self.send();
+            if self.is_over() {
+                return Ok(());
+            }
+            let has_room = self.has_room();
+            let due = self.inquiry.due().map(|due| self.transfer.at(due));
+            // CANCEL: all that is not ready stays where it is.
+            tokio::select! {
+                biased;
+                Some(event) = self.flight.next() => self.on(event?),
+                permit = reserved(&mut self.reserving) => self.granted(permit),
+                cut = next_cut(&mut self.cutting, has_room) => self.cut(cut?)?,
+                () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)),
+                    if due.is_some() => has_lingered = true,
+            }
+        }
+    }
+
+    /// The store has lost chunks: finds out which, or takes it that `these` are, whatever it says.
+    pub(super) async fn again(&mut self, ids: &[usize], is_forced: bool) -> Result<()> {
+        self.is_forced = is_forced;
+        for id in ids {
+            self.ledger.settle(*id, Fate::Open);
+            self.lead_or_follow(*id);
+        }
+        self.run().await
+    }
+
+    /// The blob, once all of it has been read or it turned out to be there.
+    pub(super) fn blob(&self) -> Option<Digest> {
+        self.blob
+    }
+
+    /// Whether the store says that it has the blob.
+    pub(super) fn is_present(&self) -> bool {
+        self.is_present
+    }
+
+    /// Chunks that were not there and have been brought since, by anybody; one that had to be
+    /// brought twice counts twice.
+    pub(super) fn brought(&self) -> u64 {
+        self.brought
+    }
+
+    /// What has been cut, and its fate.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn is_over(&self) -> bool {
+        // Where nothing had to be brought, the blob is likely there: its answer saves making it.
+        let is_awaited = self.brought == 0 && self.question != Question::None;
+        self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
+    }
+
+    fn has_room(&self) -> bool {
+        self.inquiry.has_room()
+            && self.ledger.open() < OPEN_MAX
+            && self.outbox.len_bytes() < AHEAD_BYTES_MAX
+    }
+
+    fn cut(&mut self, cut: Cut) -> Result<()> {
+        match cut {
+            Cut::Chunks(chunks) => {
+                for chunk in chunks {
+                    self.transfer.progress.cut(chunk.len);
+                    match self.ledger.append(chunk) {
+                        Some(id) => self.lead_or_follow(id),
+                        None => self.transfer.progress.spared(chunk.len),
+                    }
+                }
+            }
+            Cut::End(blob) => {
+                self.cutting = None;
+                self.inquiry.close();
+                self.transfer.file.check_named(&blob)?;
+                // One that is its only chunk is asked for as that.
+                let is_chunk = self.ledger.piece(0).is_some_and(|piece| piece.digest == blob);
+                if !is_chunk && !self.transfer.file.is_named() {
+                    self.question = Question::Open(blob);
+                }
+                self.blob = Some(blob);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to a chunk, or waits for the upload that does.
+    fn lead_or_follow(&mut self, id: usize) {
+        let Some(piece) = self.ledger.piece(id) else { return };
+        let store = Arc::clone(&self.transfer.identity);
+        match sends().join(&Key { store, digest: piece.digest }) {
+            Joined::Follow(follow) => self.flight.push(Box::pin(async move {
+                let is_done = follow.outcome().await.is_some();
+                Ok(Event::Followed { id, is_done })
+            })),
+            Joined::Lead(lead) => {
+                self.leads.insert(id, lead);
+                if self.is_forced {
+                    self.outbox.push(piece);
+                } else {
+                    self.inquiry.push(id, self.transfer.now());
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, has_lingered: bool) {
+        while let Some(ids) = self.inquiry.next(self.transfer.now(), has_lingered) {
+            let blob = self.question.put();
+            self.start_asking(ids, blob);
+        }
+        // Where little is left to send, asking whether it need be sent takes as long.
+        if (!self.outbox.is_empty() || self.brought == 0)
+            && let Some(blob) = self.question.put()
+        {
+            self.start_asking(Vec::new(), Some(blob));
+        }
+    }
+
+    fn start_asking(&mut self, ids: Vec<usize>, blob: Option<Digest>) {
+        let transfer = self.transfer;
+        let pieces = ids.iter().filter_map(|id| self.ledger.piece(*id));
+        let digests: Vec<Digest> = pieces.map(|piece| piece.digest).chain(blob).collect();
+        self.flight.push(Box::pin(async move {
+            let calls = &transfer.calls.missing;
+            let limit = calls.patience(0);
+            let missing = calls.attempt(limit, |_| transfer.store.missing(&digests)).await?;
+            Ok(Event::Asked { ids, blob, missing: missing.into_iter().collect() })
+        }));
+    }
+
+    /// Sends what there is, as far as the window and the budget have room.
+    fn send(&mut self) {
+        while self.reserving.is_none() {
+            let free = self.transfer.window_limit().saturating_sub(self.sending);
+            let nothing_comes = self.inquiry.is_over();
+            let spread_over = nothing_comes.then_some(free as u64);
+            if free == 0 {
+                return;
+            }
+            let Some(load) = self.outbox.next(spread_over) else { return };
+            let bytes = held_bytes(&load);
+            if let Some(permit) = self.transfer.budget.try_bytes(bytes) {
+                self.start_sending(load, permit);
+            } else {
+                let budget = self.transfer.budget.clone();
+                self.reserving = Some((load, Box::pin(async move { budget.bytes(bytes).await })));
+            }
+        }
+    }
+
+    fn granted(&mut self, permit: BytesPermit) {
+        if let Some((load, _)) = self.reserving.take() {
+            self.start_sending(load, permit);
+        }
+    }
+
+    fn start_sending(&mut self, load: Load, permit: BytesPermit) {
+        let (transfer, held) = (self.transfer, Held::new(permit, held_bytes(&load)));
+        self.sending += 1;
+        self.flight
+            .push(Box::pin(async move { Ok(Event::Sent(send(transfer, load, held).await?)) }));
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Asked { ids, blob, missing } => {
+                // The blob by itself is asked for beside the batches.
+                if !ids.is_empty() {
+                    self.inquiry.answered();
+                }
+                if let Some(blob) = blob {
+                    self.question = Question::None;
+                    self.is_present = !missing.contains(&blob);
+                    self.blob = Some(blob).filter(|_| self.is_present).or(self.blob);
+                }
+                for id in ids {
+                    let Some(piece) = self.ledger.piece(id) else { continue };
+                    if missing.contains(&piece.digest) {
+                        self.outbox.push(piece);
+                    } else {
+                        self.spared(&piece, Fate::Present);
+                    }
+                }
+            }
+            Event::Sent(load) => {
+                self.sending -= 1;
+                self.brought += load.pieces().len() as u64;
+                for piece in load.pieces() {
+                    self.settle(piece, Fate::Sent);
+                }
+            }
+            Event::Followed { id, is_done: true } => {
+                self.brought += 1;
+                if let Some(piece) = self.ledger.piece(id) {
+                    self.spared(&piece, Fate::Shared);
+                }
+            }
+            Event::Followed { id, is_done: false } => self.lead_or_follow(id),
+        }
+    }
+
+    fn spared(&mut self, piece: &Piece, fate: Fate) {
+        self.transfer.progress.spared(piece.digest.len);
+        self.settle(piece, fate);
+    }
+
+    fn settle(&mut self, piece: &Piece, fate: Fate) {
+        self.ledger.settle(piece.id, fate);
+        if let Some(lead) = self.leads.remove(&piece.id) {
+            lead.succeed(());
+        }
+    }
+}
+
+async fn reserved(reserving: &mut Option<(Load, Reserving)>) -> BytesPermit {
+    match reserving {
+        Some((_, reserving)) => reserving.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_cut(cutting: &mut Option<Cutting>, has_room: bool) -> Result<Cut> {
+    match cutting {
+        Some(cutting) if has_room => cutting.next().await,
+        _ => std::future::pending().await,
+    }
+}

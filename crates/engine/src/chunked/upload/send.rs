@@ -1,0 +1,155 @@
+//! One load's way from the file to the store: read, compared, put, until the store has it.
+//!
+//! The bytes are granted before this begins, and read only now. They are held while an attempt
+//! that failed rests, since they will be needed again at once; the request's permit is not.
+
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+
+use super::ledger::Piece;
+use super::outbox::Load;
+use super::piece_source::{self, PieceSource};
+use super::source::SourceFile;
+use super::transfer::{Held, Transfer};
+use crate::chunked::PutRequest;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a load holds while it is sent, in bytes.
+pub(super) fn held_bytes(load: &Load) -> u64 {
+    match load {
+        Load::Batch(_) => load.len_bytes(),
+        Load::Single(piece) => piece_source::held_bytes(piece.digest.len),
+    }
+}
+
+/// Puts a load. Fails with what no further attempt can mend.
+pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<Load> {
+    let _under_way = transfer.progress.begin();
+    match &load {
+        Load::Batch(pieces) => send_batch(transfer, pieces, held).await?,
+        Load::Single(piece) => send_single(transfer, piece, held).await?,
+    }
+    transfer.progress.sent(load.len_bytes());
+    Ok(load)
+}
+
+async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result<()> {
+    let (mut chunks, _held) = read(transfer, pieces.to_vec(), held).await?;
+    let calls = &transfer.calls.put_batch;
+    let mut attempts = calls.begin();
+    loop {
+        let bytes = chunks.iter().map(|(digest, _)| digest.len).sum();
+        let permit = attempts.permit().await?;
+        let ticket = transfer.started();
+        let put = attempts.within(calls.patience(bytes), transfer.store.put_batch(&chunks)).await;
+        drop(permit);
+        let outcome = match put {
+            Ok(answers) => taken(transfer, &mut chunks, answers),
+            Err(error) => Err(error),
+        };
+        transfer.done(ticket, bytes, &outcome);
+        let Err(error) = outcome else { return Ok(()) };
+        if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
+            // Some were taken: that is progress, however few bytes they have.
+            attempts.on_bytes(calls.policy.progress_bytes_min);
+        }
+        attempts.interrupted(error).await?;
+    }
+}
+
+/// Removes the chunks that were taken; fails with why another was not, one that is hopeless first.
+fn taken(
+    transfer: &Transfer,
+    chunks: &mut Vec<(Digest, Bytes)>,
+    answers: Vec<Result<()>>,
+) -> Result<()> {
+    let (expected, actual) = (chunks.len(), answers.len());
+    if expected != actual {
+        let message = format!("expected {expected} answers for {expected} chunks, got {actual}");
+        return Err(transfer.error(ErrorKind::Integrity, message));
+    }
+    let mut failure: Option<Error> = None;
+    let mut answers = answers.into_iter();
+    chunks.retain(|_| match answers.next() {
+        Some(Err(error)) => {
+            if failure.is_none() || *error.retry() == RetryClass::Never {
+                failure = Some(error);
+            }
+            true
+        }
+        _ => false,
+    });
+    failure.map_or(Ok(()), Err)
+}
+
+/// Reads chunks again. What is read after this was dropped is still paid for.
+async fn read(
+    transfer: &Transfer,
+    pieces: Vec<Piece>,
+    held: Held,
+) -> Result<(Vec<(Digest, Bytes)>, Held)> {
+    let work = move |file: &SourceFile| {
+        let chunks: Result<Vec<_>> = (pieces.iter())
+            .map(|piece| Ok((piece.digest, file.read_chunk(piece.offset, &piece.digest)?)))
+            .collect();
+        file.check_unchanged()?;
+        Ok((chunks?, held))
+    };
+    transfer.file.blocking(work).await
+}
+
+async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<()> {
+    let source = Arc::new(PieceSource::new(Arc::clone(&transfer.file), piece, held));
+    let (calls, upload_id) = (&transfer.calls.put, upload_id());
+    let (len, mut known, mut resume) = (piece.digest.len, 0, false);
+    let (stall, answer) =
+        (calls.patience(piece_source::held_bytes(len)), transfer.answer_limit(len));
+    let mut attempts = calls.begin();
+    loop {
+        let permit = attempts.permit().await?;
+        let request = PutRequest {
+            digest: piece.digest,
+            upload_id: upload_id.clone(),
+            resume,
+            source: Arc::clone(&source) as _,
+        };
+        source.touch();
+        let ticket = transfer.started();
+        let put = attempts.within(calls.patience(len) + answer, async {
+            tokio::select! {
+                biased;
+                outcome = transfer.store.put(&request) => outcome,
+                error = source.stalled(stall, answer) => Err(error),
+            }
+        });
+        let outcome = put.await;
+        drop(permit);
+        transfer.done(ticket, len, &outcome);
+        let Err(error) = outcome else { return Ok(()) };
+        if let Some(error) = source.take_failure() {
+            return Err(error);
+        }
+        let reached = source.reached();
+        attempts.on_bytes(reached - known);
+        (known, resume) = (reached, true);
+        attempts.interrupted(error).await?;
+    }
+}
+
+/// 32 hexadecimal digits that no other upload has: the standard library seeds its hash maps from
+/// the system, and each hash of another number under two such seeds is another.
+fn upload_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    (0..2).fold(String::new(), |mut id, _| {
+        // Writing to a string does not fail.
+        let _ = write!(id, "{:016x}", RandomState::new().hash_one(count));
+        id
+    })
+}

@@ -1,0 +1,166 @@
+//! [`Transfer`]: what every part of one upload needs to know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::{Outcome, Ticket, Window};
+use tokio::time::Instant;
+
+use super::report::UploadRequests;
+use super::source::SourceFile;
+use super::{UploadOptions, UploadProgress};
+use crate::budget::{Budget, BytesPermit};
+use crate::chunked::ChunkStore;
+use crate::chunked::attempt::Calls;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::read::ReadStats;
+
+/// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
+/// of chunks or finishes one that was put.
+const STORE_BYTES_PER_S: u64 = 8 << 20;
+
+/// One upload.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    pub(super) store: Arc<dyn ChunkStore>,
+    /// Names the store in this process.
+    pub(super) identity: Arc<str>,
+    pub(super) file: Arc<SourceFile>,
+    pub(super) calls: KindsOfCalls,
+    pub(super) budget: Budget,
+    pub(super) progress: Arc<UploadProgress>,
+    window: Mutex<Window>,
+    epoch: Instant,
+}
+
+/// The calls of an upload, counted by kind.
+#[derive(Clone, Debug)]
+pub(super) struct KindsOfCalls {
+    pub(super) profile: Calls,
+    pub(super) missing: Calls,
+    pub(super) put: Calls,
+    pub(super) put_batch: Calls,
+    pub(super) register: Calls,
+}
+
+/// Memory that the budget has granted, for as long as anybody holds a clone.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    bytes: u64,
+    _permit: Arc<BytesPermit>,
+}
+
+impl Held {
+    /// So many of the bytes of `permit`, if it has as many.
+    pub(super) fn new(permit: BytesPermit, bytes: u64) -> Self {
+        Self { bytes: bytes.min(permit.bytes()), _permit: Arc::new(permit) }
+    }
+
+    /// Bytes that may be held.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Transfer {
+    pub(super) fn new(
+        store: &Arc<dyn ChunkStore>,
+        file: &Arc<SourceFile>,
+        budget: &Budget,
+        options: &UploadOptions,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            identity: store.identity().into(),
+            file: Arc::clone(file),
+            calls: KindsOfCalls::new(file, budget, options),
+            budget: budget.clone(),
+            progress: Arc::clone(&options.progress),
+            window: Mutex::new(Window::new(options.window)),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Time since the upload began.
+    pub(super) fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// When that is.
+    pub(super) fn at(&self, time: Duration) -> Instant {
+        self.epoch + time
+    }
+
+    /// Requests that may carry bytes now: what the window says, and no more than the budget can
+    /// have in flight, since the others would only hold bytes and wait.
+    pub(super) fn window_limit(&self) -> usize {
+        let limit = self.window(|window| window.limit()).min(self.budget.limits().requests);
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    }
+
+    /// A request that carries bytes is sent.
+    pub(super) fn started(&self) -> Ticket {
+        let now = self.now();
+        self.window(|window| window.on_start(now))
+    }
+
+    /// It has ended.
+    pub(super) fn done<T>(&self, ticket: Ticket, bytes: u64, outcome: &Result<T, Error>) {
+        let outcome = match outcome {
+            Ok(_) => Outcome::Ok,
+            Err(error) if error.kind() == ErrorKind::Throttled => Outcome::Throttled,
+            Err(error) if error.kind() == ErrorKind::Cancelled => Outcome::Cancelled,
+            Err(_) => Outcome::Failed,
+        };
+        let now = self.now();
+        self.window(|window| window.on_done(ticket, now, bytes, outcome));
+    }
+
+    fn window<T>(&self, act: impl FnOnce(&mut Window) -> T) -> T {
+        act(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How long a store may take to answer once it has all bytes of a blob. Both making it again
+    /// of chunks and putting it again are harmless, so a bound that is too short costs time only.
+    pub(super) fn answer_limit(&self, len: u64) -> Duration {
+        let policy = &self.calls.register.policy;
+        let base_ms = policy.header_ms_max.max(policy.stall_ms_max);
+        let more_ms = len.saturating_mul(1000) / STORE_BYTES_PER_S;
+        Duration::from_millis(base_ms.saturating_add(more_ms))
+    }
+
+    /// An error of this upload.
+    pub(super) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        self.calls.register.error(kind, message)
+    }
+}
+
+impl KindsOfCalls {
+    fn new(file: &SourceFile, budget: &Budget, options: &UploadOptions) -> Self {
+        let counted = || Calls {
+            // The deadline is the whole upload's; whoever calls it keeps it.
+            policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
+            budget: budget.clone(),
+            cancel: options.cancel.clone(),
+            operation: Operation::Upload,
+            target: Arc::clone(file.name()),
+            stats: Arc::new(ReadStats::default()),
+        };
+        Self {
+            profile: counted(),
+            missing: counted(),
+            put: counted(),
+            put_batch: counted(),
+            register: counted(),
+        }
+    }
+
+    /// What they came to.
+    pub(super) fn totals(&self) -> UploadRequests {
+        let kinds = [&self.missing, &self.put, &self.put_batch, &self.register];
+        let [missing, put, put_batch, register] = kinds.map(|calls| calls.stats.totals().requests);
+        let retries = kinds.map(|calls| calls.stats.totals().restarts).iter().sum();
+        UploadRequests { missing, put, put_batch, register, retries }
+    }
+}

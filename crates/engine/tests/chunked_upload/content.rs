@@ -1,0 +1,144 @@
+//! What the store has at the end is the file.
+
+use std::sync::Arc;
+
+use tidegate::ErrorKind;
+use tidegate::chunked::{StoreProfile, UploadOptions, UploadOutcome};
+use tidegate::core::chunking::{Chunking, FastCdc2020Params};
+use tidegate::core::digest::{Digest, DigestFunction};
+
+use crate::bed::{File, SMALL_MAX, large, options, random, run, small};
+use crate::store::{Call, FakeStore, profile};
+
+async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
+    let report = run(store, &file.path, options).await.unwrap();
+    let function = report.digest.function;
+    assert_eq!(report.digest, Digest::of(function, &file.bytes));
+    assert!(store.blobs().get(&report.digest).unwrap() == &file.bytes);
+    report.outcome
+}
+
+#[tokio::test]
+async fn it_is_the_file_however_it_is_cut_and_named() {
+    let text = b"the same line again and again\n".repeat(9000);
+    for bytes in [random(1 << 20, 1), vec![0; 300_000], text] {
+        let file = File::new(bytes);
+        for chunking in [small(), large()] {
+            for function in [DigestFunction::Sha256, DigestFunction::Blake3] {
+                let store = FakeStore::new(profile(&[small(), large()]));
+                let chosen = UploadOptions {
+                    chunking: Some(chunking),
+                    digest_function: Some(function),
+                    ..options()
+                };
+                assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Chunked);
+                let log = store.log();
+                let Some(Call::Register { chunking: said, .. }) = log.last() else { panic!() };
+                assert_eq!(*said, Some(chunking));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blob_is_cut_only_if_it_is_longer_than_any_chunk() {
+    let max = usize::try_from(SMALL_MAX).unwrap();
+    for (len, outcome) in [
+        (1, UploadOutcome::Whole),
+        (max - 1, UploadOutcome::Whole),
+        (max, UploadOutcome::Whole),
+        (max + 1, UploadOutcome::Chunked),
+    ] {
+        let store = FakeStore::new(profile(&[small()]));
+        assert_eq!(holds(&store, &File::random(len, 2), &options()).await, outcome, "{len}");
+        assert_eq!(store.registers(), usize::from(outcome == UploadOutcome::Chunked));
+    }
+}
+
+#[tokio::test]
+async fn the_empty_file_is_there_already() {
+    let store = FakeStore::new(profile(&[small()]));
+    let report = run(&store, &File::new(Vec::new()).path, &options()).await.unwrap();
+    assert_eq!(report.digest, Digest::of(DigestFunction::Sha256, b""));
+    assert_eq!((report.outcome, store.log().len()), (UploadOutcome::Present, 0));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_make_blobs_of_chunks_gets_them_whole() {
+    let file = File::random(1 << 20, 3);
+    let mut no_splice = profile(&[small()]);
+    no_splice.can_splice = false;
+    let other = Chunking::FastCdc2020(FastCdc2020Params::new(2048, 0).unwrap());
+    let whole_only = StoreProfile::new(DigestFunction::Sha256);
+    for profile in [no_splice, profile(&[other]), profile(&[]), whole_only] {
+        let store = FakeStore::new(profile);
+        let chosen = UploadOptions { chunking: Some(small()), ..options() };
+        assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Whole);
+        assert_eq!((store.puts(), store.registers()), (vec![file.digest()], 0));
+    }
+}
+
+#[tokio::test]
+async fn a_whole_blob_travels_by_itself_or_as_a_batch_of_one() {
+    for (len, is_batch) in [(60_000, true), (70_000, false)] {
+        let store = FakeStore::new(profile(&[]));
+        let file = File::random(len, 4);
+        assert_eq!(holds(&store, &file, &options()).await, UploadOutcome::Whole);
+        assert_eq!(store.count(|call| matches!(call, Call::PutBatch(_))), usize::from(is_batch));
+        assert_eq!(store.count(|call| matches!(call, Call::Put { .. })), usize::from(!is_batch));
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_is_too_long_for_the_store_is_refused_before_it_is_read() {
+    let mut profile = profile(&[]);
+    profile.blob_bytes_max = Some(1000);
+    let store = FakeStore::new(profile);
+    let error = run(&store, &File::random(1001, 5).path, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("1001") && error.to_string().contains("1000"), "{error}");
+    assert_eq!(store.log(), []);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_what_the_caller_says_is_refused() {
+    let (file, other) = (File::random(100_000, 6), File::random(100_000, 7));
+    let short = Digest { len: 5, ..file.digest() };
+    for (chunkings, named) in
+        [(vec![small()], other.digest()), (vec![], other.digest()), (vec![], short)]
+    {
+        let store = FakeStore::new(profile(&chunkings));
+        let chosen = UploadOptions { digest: Some(named), ..options() };
+        let error = run(&store, &file.path, &chosen).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        assert!(error.to_string().contains(&named.to_string()), "{error}");
+        assert!(!store.blobs().contains_key(&named));
+        assert_eq!(store.registers(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_of_the_store_is_refused() {
+    let store = FakeStore::new(StoreProfile::new(DigestFunction::Sha256));
+    let file = File::random(10, 8);
+    let blake3 = Some(DigestFunction::Blake3);
+    let chosen = UploadOptions { digest_function: blake3, ..options() };
+    let error = run(&store, &file.path, &chosen).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let digest = Some(file.digest());
+    let chosen = UploadOptions { digest_function: blake3, digest, ..options() };
+    let error = run(&store, &file.path, &chosen).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(store.log(), []);
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused() {
+    let store = FakeStore::new(profile(&[small()]));
+    let folder = tempfile::tempdir().unwrap();
+    let error = run(&store, folder.path(), &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    let error = run(&store, &folder.path().join("none"), &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert_eq!(store.log(), []);
+}

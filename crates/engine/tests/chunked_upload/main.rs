@@ -1,0 +1,22 @@
+//! `tidegate::chunked::upload` as its users meet it, against a store in memory that does what a
+//! script says.
+//!
+//! | what users rely on | tests |
+//! |---|---|
+//! | what is registered is the file, however it is cut and named | `content` |
+//! | only what the store lacks travels, each chunk once, also from several uploads at once | `sparing` |
+//! | small chunks share requests, sending begins while cutting goes on, window and budget hold | `pace` |
+//! | a file that changes is `Changed`, and nothing is registered | `change` |
+//! | chunks that the store loses, or wrongly says it has, are sent again, but not for ever | `lost` |
+//! | what passes is tried again, what does not is reported; nothing is left in flight | `failures` |
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod change;
+mod content;
+mod failures;
+mod lost;
+mod pace;
+mod sparing;
+mod store;

@@ -1,0 +1,106 @@
+//! How many requests, when, and how much is held.
+
+use std::sync::Arc;
+
+use tidegate::chunked::UploadOptions;
+use tidegate::core::window::WindowOptions;
+use tokio::sync::Semaphore;
+
+use crate::bed::{File, budget, large, options, run, small, until};
+use crate::store::{Call, FakeStore, Reply, profile};
+
+#[tokio::test]
+async fn a_thousand_small_chunks_take_few_requests() {
+    let store = FakeStore::new(profile(&[small()]));
+    let report = run(&store, &File::random(1 << 20, 20).path, &options()).await.unwrap();
+    assert!(report.sent.chunks > 500, "{report:?}");
+    let requests = report.requests;
+    // 17 full batches of 64 KiB; asked for in 16, 32, 64 and so on. Where the machine is slow to
+    // cut, some go that are not full.
+    assert!(requests.put_batch < 60 && requests.missing < 60, "{requests:?}");
+    assert_eq!((requests.put, requests.register, requests.retries), (0, 1, 0));
+    let counted = |test: fn(&Call) -> bool| store.count(test) as u64;
+    assert_eq!(requests.put_batch, counted(|call| matches!(call, Call::PutBatch(_))));
+    assert_eq!(requests.missing, counted(|call| matches!(call, Call::Missing(_))));
+    assert_eq!(requests.register, counted(|call| matches!(call, Call::Register { .. })));
+}
+
+#[tokio::test]
+async fn a_few_small_chunks_take_one_of_each() {
+    let store = FakeStore::new(profile(&[small()]));
+    let report = run(&store, &File::random(12 << 10, 21).path, &options()).await.unwrap();
+    let requests = report.requests;
+    assert_eq!((requests.missing, requests.put_batch, requests.register), (1, 1, 1), "{report:?}");
+}
+
+#[tokio::test]
+async fn sending_begins_while_asking_goes_on() {
+    let (put, mut asked) = (Arc::new(Semaphore::new(0)), 0);
+    let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {
+        Call::Missing(_) => {
+            asked += 1;
+            // No answer to these until something has been put.
+            if asked > 2 { Reply::Wait(Arc::clone(&put)) } else { Reply::Go }
+        }
+        Call::PutBatch(_) => {
+            put.add_permits(1000);
+            Reply::Go
+        }
+        _ => Reply::Go,
+    });
+    run(&store, &File::random(1 << 20, 22).path, &options()).await.unwrap();
+    let log = store.log();
+    let first_put = log.iter().position(|call| matches!(call, Call::PutBatch(_)));
+    let last_ask = log.iter().rposition(|call| matches!(call, Call::Missing(_)));
+    assert!(first_put < last_ask, "{first_put:?} {last_ask:?}");
+}
+
+#[tokio::test]
+async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
+    for (chunking, window) in [(small(), 3), (large(), 3), (large(), 1)] {
+        let gate = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&gate);
+        let store = FakeStore::scripted(profile(&[chunking]), move |call, _| match call {
+            Call::Put { .. } | Call::PutBatch(_) => Reply::Wait(Arc::clone(&waits)),
+            _ => Reply::Go,
+        });
+        let window = WindowOptions::fixed(window);
+        let chosen = UploadOptions { window, ..options() };
+        let file = File::random(2 << 20, 23);
+        let full = async {
+            until(|| store.putting_peak() == window.start as usize).await;
+            gate.add_permits(10_000);
+        };
+        let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), full);
+        assert_eq!(report.unwrap().digest, file.digest());
+        assert_eq!(store.putting_peak(), window.start as usize);
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_is_the_budgets() {
+    for chunking in [small(), large()] {
+        let limit = 256 << 10;
+        let budget = budget(64, limit);
+        let store = FakeStore::new(profile(&[chunking]));
+        let chosen = UploadOptions { budget: budget.clone(), ..options() };
+        let file = File::random(4 << 20, 24);
+        let report = run(&store, &file.path, &chosen).await.unwrap();
+        assert_eq!(report.digest, file.digest());
+        assert!(store.bytes_peak() <= limit, "{}", store.bytes_peak());
+        assert!(report.held_bytes_peak <= limit && report.held_bytes_peak > 0);
+        until(|| budget.held_bytes() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn progress_adds_up() {
+    let store = FakeStore::new(profile(&[small()]));
+    let file = File::new([vec![1; 200_000], crate::bed::random(200_000, 25)].concat());
+    let options = options();
+    let report = run(&store, &file.path, &options).await.unwrap();
+    let shown = options.progress.snapshot();
+    assert_eq!((shown.len_bytes, shown.cut_bytes, shown.in_flight), (400_000, 400_000, 0));
+    assert_eq!(shown.sent_bytes, report.sent.bytes);
+    assert_eq!(shown.sent_bytes + shown.spared_bytes, 400_000);
+}
