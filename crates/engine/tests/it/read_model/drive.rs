@@ -361,13 +361,14 @@ impl<'a> Drive<'a> {
     async fn finish(self) -> Verdict {
         let Self { play, channel, budget, .. } = self;
         drop(channel);
-        let all = async {
+        let mut all = Vec::new();
+        let take = async {
             for _ in 0..play.script.budget_requests {
                 // Each must be to be had while the others are.
-                std::mem::forget(budget.request().await);
+                all.push(budget.request().await);
             }
         };
-        if tokio::time::timeout(STEP, all).await.is_err() {
+        if tokio::time::timeout(STEP, take).await.is_err() {
             return Err("a request was not given back".to_owned());
         }
         if budget.held_bytes() > 0 {
