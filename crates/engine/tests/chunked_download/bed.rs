@@ -73,8 +73,14 @@ impl Bed {
     }
 
     pub(crate) async fn run(&self, target: Target) -> Result<ChunkedReport> {
+        let is_ordered = matches!(target, Target::Writer { .. } | Target::Discard);
         let outcome = download(&self.dyn_store(), &self.blob, target, &self.options).await;
         assert_eq!(self.store.in_flight(), 0, "nothing is in flight after the return");
+        self.options.pool.clear();
+        // The thread that delivers to a writer ends by itself, and then gives back what it holds.
+        while is_ordered && self.options.budget.held_bytes() > 0 {
+            std::thread::yield_now();
+        }
         assert_eq!(self.options.budget.held_bytes(), 0, "nothing is held after the return");
         outcome
     }

@@ -15,6 +15,7 @@ use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryClass;
 use tidegate::remote::Body;
 use tidegate::{Error, ErrorKind, Operation, Result};
+use tokio_util::sync::CancellationToken;
 
 /// The frames that streams bring.
 const FRAME_BYTES: usize = 10_000;
@@ -64,16 +65,26 @@ pub(crate) enum Fault {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Act {
     pub(crate) delay: Duration,
+    /// Waits until this is cancelled.
+    pub(crate) gate: Option<CancellationToken>,
     pub(crate) fault: Fault,
 }
 
 impl Act {
     pub(crate) fn after_ms(ms: u64) -> Self {
-        Self { delay: Duration::from_millis(ms), fault: Fault::None }
+        Self { delay: Duration::from_millis(ms), ..Self::default() }
     }
 
     pub(crate) fn fault(fault: Fault) -> Self {
-        Self { delay: Duration::ZERO, fault }
+        Self { fault, ..Self::default() }
+    }
+
+    pub(crate) fn behind(gate: &CancellationToken) -> Self {
+        Self { gate: Some(gate.clone()), ..Self::default() }
+    }
+
+    pub(crate) fn but(self, fault: Fault) -> Self {
+        Self { fault, ..self }
     }
 }
 
@@ -89,6 +100,7 @@ pub(crate) struct FakeStore {
     asked: Mutex<HashMap<Digest, usize>>,
     log: Mutex<Vec<Call>>,
     finished: Mutex<Vec<Call>>,
+    opens: Mutex<Option<(usize, CancellationToken)>>,
     in_flight: Arc<AtomicUsize>,
     in_flight_peak: AtomicUsize,
 }
@@ -125,6 +137,7 @@ impl FakeStore {
             asked: Mutex::default(),
             log: Mutex::default(),
             finished: Mutex::default(),
+            opens: Mutex::default(),
             in_flight: Arc::default(),
             in_flight_peak: AtomicUsize::new(0),
         }
@@ -199,6 +212,21 @@ impl FakeStore {
         self.log().into_iter().filter(|call| !call.digests().is_empty()).collect()
     }
 
+    /// Opens `gate` once so many requests for bytes have been answered.
+    pub(crate) fn open_after(&self, count: usize, gate: &CancellationToken) {
+        *self.opens.lock().unwrap() = Some((count, gate.clone()));
+    }
+
+    fn finish(&self, call: Call) {
+        let mut finished = self.finished.lock().unwrap();
+        finished.push(call);
+        if let Some((count, gate)) = &*self.opens.lock().unwrap()
+            && finished.len() >= *count
+        {
+            gate.cancel();
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
@@ -235,6 +263,9 @@ impl FakeStore {
 async fn act(act: &Act) -> Result<()> {
     if !act.delay.is_zero() {
         tokio::time::sleep(act.delay).await;
+    }
+    if let Some(gate) = &act.gate {
+        gate.cancelled().await;
     }
     match act.fault {
         Fault::Broken => Err(error(ErrorKind::Transport, RetryClass::Now)),
@@ -290,7 +321,7 @@ impl ChunkStore for FakeStore {
             _ => (usize::MAX, false),
         };
         bytes.truncate(end);
-        self.finished.lock().unwrap().push(call);
+        self.finish(call);
         let frames =
             stream::unfold((bytes, breaks, in_flight), |(mut rest, breaks, guard)| async move {
                 if rest.is_empty() {
@@ -323,7 +354,7 @@ impl ChunkStore for FakeStore {
                 _ => Ok(self.bytes(digest)),
             });
         }
-        self.finished.lock().unwrap().push(call);
+        self.finish(call);
         Ok(answers)
     }
 

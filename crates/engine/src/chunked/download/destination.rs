@@ -227,7 +227,12 @@ impl Destination {
     /// The download failed with `error`: keeps what a later attempt can use.
     pub(super) async fn abandon(self, sink: Sink, error: &Error) {
         match sink {
-            Sink::Memory(sink) => sink.fail(error),
+            Sink::Memory(sink) => {
+                sink.fail(error);
+                if let Hashing::Memory(mut task) = self.hashing {
+                    task.shutdown().await;
+                }
+            }
             Sink::File(sink) => {
                 let (part, _) = sink.finish().await;
                 let _ = self.hashing.file(0).await;
@@ -338,17 +343,17 @@ async fn follow_buffer(
     len: u64,
     mut hasher: Checksummer,
 ) -> Result<Checksum> {
-    let mut hashed = 0;
-    while hashed < len {
-        let end = hashed.saturating_add(FOLLOW_BYTES).min(len);
-        buffer.wait_for(hashed..end).await?;
-        let bytes = buffer.slice(hashed..end)?;
+    let mut done = 0;
+    while done < len {
+        let end = done.saturating_add(FOLLOW_BYTES).min(len);
+        buffer.wait_for(done..end).await?;
+        let bytes = buffer.slice(done..end)?;
         hasher = blocking(move || {
             hasher.update(&bytes);
             Ok(hasher)
         })
         .await?;
-        hashed = end;
+        done = end;
     }
     Ok(hasher.finish())
 }

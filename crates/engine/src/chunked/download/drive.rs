@@ -3,8 +3,8 @@
 //!
 //! It does not stall behind a slow head. What arrives is written where it belongs, in whatever
 //! order; only a target that takes bytes in order has chunks wait, as far as the budget grants it.
-//! A unit gives its place in the window up as soon as its bytes have arrived, before they are
-//! written, so that the disk's latency costs no request.
+//! A unit gives its place in the window up as soon as its bytes have been handed to the sink, before
+//! they are written: the disk's latency costs no request, but no more arrives than it can take.
 //!
 //! Deadlock: a unit takes its bytes before it starts, then its request, and lets go of its request
 //! before it waits for its sink; an ordered sink's units take their bytes in the order of the blob
@@ -215,8 +215,7 @@ impl Shared {
                 self.fetcher.fetch(&digests, batched).await?
             }
         };
-        drop(slot);
-        self.placing.place(&unit.wants, &chunks, &self.fetcher.calls).await?;
+        self.placing.place(&unit.wants, &chunks, slot, &self.fetcher.calls).await?;
         if let Some(keep) = &self.fetcher.keep {
             unit.wants.iter().for_each(|want| keep.placed(&want.digest));
         }

@@ -15,6 +15,10 @@ use crate::sink::file::Durability;
 /// How a chunked download is done. The defaults assume a cache some 25 ms away and chunks of some
 /// 512 KiB.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "choices that have nothing to do with each other"
+)]
 pub struct ChunkedDownloadOptions {
     /// Requests in flight for this blob: 16 at first, then as many as are worth having.
     pub window: WindowOptions,

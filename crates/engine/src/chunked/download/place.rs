@@ -59,12 +59,13 @@ impl Placing {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes each chunk at all its places. Returns once the sink does not hold the bytes any
-    /// more, but where it is one that delivers in order.
-    pub(super) async fn place(
+    /// Writes each chunk at all its places. Drops `slot` once the sink has been handed everything,
+    /// and returns once it does not hold the bytes any more, but where it delivers in order.
+    pub(super) async fn place<S>(
         &self,
         wants: &[Want],
         chunks: &[Chunk],
+        slot: S,
         calls: &Calls,
     ) -> Result<()> {
         let mut places: Vec<(u64, &Chunk)> = wants
@@ -82,6 +83,7 @@ impl Placing {
             run.push(at, chunk);
         }
         self.write_run(run, &mut turns, calls).await?;
+        drop(slot);
         turns.all_back(&self.stop).await;
         Ok(())
     }

@@ -122,7 +122,9 @@ impl Seeds {
             let len = before.len_bytes;
             let found = blocking(move || Ok(index::load(&path, &header, function, len, &wanted)));
             if let Some(found) = found.await? {
-                found.into_iter().for_each(|(offset, digest)| self.add(digest, &file, offset));
+                for (offset, digest) in found {
+                    self.add(digest, &file, offset);
+                }
                 return Ok(());
             }
         }

@@ -1,0 +1,164 @@
+//! What is at hand is copied, not fetched, and nothing of it is believed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::download::Target;
+use tidegate_testkit::pseudo_random;
+
+use crate::bed::Bed;
+use crate::fake::FakeStore;
+
+fn chunking() -> Chunking {
+    Chunking::FastCdc2020(FastCdc2020Params::new(4096, 0).unwrap())
+}
+
+/// An old version, and a new one that differs in a few places.
+fn versions() -> (Vec<u8>, Vec<u8>) {
+    let old = pseudo_random(2_000_000, 1).to_vec();
+    let mut new = old.clone();
+    new.splice(1_500_000..1_500_010, *b"other");
+    new[300_000] ^= 1;
+    new.extend_from_slice(b"more");
+    (old, new)
+}
+
+/// A store that holds `content`, cut as seeds are.
+fn bed(content: &[u8]) -> Bed {
+    let bytes = Bytes::copy_from_slice(content);
+    let mut rest = bytes.clone();
+    let chunks = cuts(&chunking(), &bytes).map(|len| rest.split_to(len)).collect();
+    let store = FakeStore::new().with_profile(|profile| profile.chunkings = vec![chunking()]);
+    let bed = Bed::on(store, chunks);
+    bed.store.hold(&bed.blob, &bed.chunks, Some(chunking()));
+    bed
+}
+
+/// A bed for the new version, with a seed of the old one.
+fn seeded() -> (Bed, PathBuf) {
+    let (old, new) = versions();
+    let mut bed = bed(&new);
+    let seed = bed.folder.path().join("old");
+    fs::write(&seed, old).unwrap();
+    bed.options.seeds = vec![seed.clone()];
+    (bed, seed)
+}
+
+fn index_of(seed: &Path) -> PathBuf {
+    seed.with_file_name(format!(".{}.tidegate-chunks", seed.file_name().unwrap().to_str().unwrap()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_the_seed_lacks_is_fetched() {
+    let (bed, seed) = seeded();
+    let report = bed.to_file().await.unwrap();
+    assert!(report.fetched_chunks <= 8, "{report:?}");
+    assert!(report.copied_bytes > 1_900_000, "{report:?}");
+    assert_eq!(report.copied_bytes + report.fetched_bytes, bed.blob.len);
+    assert!(index_of(&seed).exists());
+    for target in [Target::Memory, Target::Discard] {
+        let again = bed.run(target).await.unwrap();
+        assert_eq!(again.copied_bytes, report.copied_bytes);
+    }
+    let (again, given) = bed.to_writer().await;
+    assert!(again.is_ok() && given == bed.content());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_file_that_has_the_name_already_is_a_seed() {
+    let (old, new) = versions();
+    let mut bed = bed(&new);
+    fs::write(bed.path(), &old).unwrap();
+    bed.options.seed_indexes = false;
+    let report = bed.to_file().await.unwrap();
+    assert!(report.copied_bytes > 1_900_000, "{report:?}");
+    assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1, "no index is kept");
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.fetched_chunks, 0, "it is the blob itself");
+    bed.options.seed_target = false;
+    assert_eq!(bed.to_file().await.unwrap().copied_chunks, 0);
+}
+
+/// The index is believed as to where chunks are, the bytes never: what is not there any more costs
+/// a fetch.
+#[tokio::test(start_paused = true)]
+async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
+    let (bed, seed) = seeded();
+    let first = bed.run(Target::Memory).await.unwrap();
+    let modified = fs::metadata(&seed).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&seed).unwrap();
+    bytes[1_000_000] ^= 1;
+    fs::write(&seed, &bytes).unwrap();
+    fs::File::options().write(true).open(&seed).unwrap().set_modified(modified).unwrap();
+    let report = bed.to_file().await.unwrap();
+    // That one chunk is fetched by itself shows that the index was used, and not believed.
+    assert_eq!(report.fetched_chunks, first.fetched_chunks + 1);
+    assert_eq!(report.copied_chunks, first.copied_chunks - 1);
+    let (report, given) = bed.to_writer().await;
+    assert!(report.is_ok() && given == bed.content());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
+    let (bed, seed) = seeded();
+    bed.run(Target::Memory).await.unwrap();
+    let modified = fs::metadata(&seed).unwrap().modified().unwrap();
+    let file = fs::File::options().write(true).open(&seed).unwrap();
+    file.set_len(1_000_000).unwrap();
+    file.set_len(2_000_000).unwrap();
+    file.set_modified(modified).unwrap();
+    let report = bed.to_file().await.unwrap();
+    assert!(report.copied_bytes < 1_000_000 && report.copied_bytes > 900_000, "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_is_damaged_is_replaced() {
+    let (bed, seed) = seeded();
+    let first = bed.run(Target::Memory).await.unwrap();
+    let index = index_of(&seed);
+    let right = fs::read(&index).unwrap();
+    let mut wrong = right.clone();
+    let last = wrong.len() - 1;
+    wrong[last] ^= 1;
+    fs::write(&index, wrong).unwrap();
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.copied_chunks, first.copied_chunks);
+    assert!(fs::read(&index).unwrap() == right);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seed_of_no_use_is_a_note() {
+    let (_, new) = versions();
+    let mut bed = bed(&new);
+    let folder = bed.folder.path();
+    bed.options.seeds = vec![folder.join("none"), folder.to_path_buf()];
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+    assert_eq!(report.copied_chunks, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_of_the_seed_goes_to_all_its_places() {
+    let old = pseudo_random(100_000, 1).to_vec();
+    let new = [&old[..], &old[..], &old[..]].concat();
+    let mut bed = bed(&new);
+    let seed = bed.folder.path().join("old");
+    fs::write(&seed, old).unwrap();
+    bed.options.seeds = vec![seed];
+    let report = bed.to_file().await.unwrap();
+    assert!(report.copied_bytes > 80_000 && report.fetched_chunks < 8, "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn blobs_named_by_blake3_have_seeds_too() {
+    let (old, new) = versions();
+    let mut bed = bed(&new);
+    bed.blob = Digest::of(DigestFunction::Blake3, &new);
+    bed.store.hold(&bed.blob, &bed.chunks, Some(chunking()));
+    fs::write(bed.path(), old).unwrap();
+    let report = bed.to_file().await.unwrap();
+    assert!(report.copied_bytes > 1_900_000, "{report:?}");
+}
