@@ -74,7 +74,7 @@ impl Random {
 
     /// Once in so many.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.next() % n == 0
+        self.next().is_multiple_of(n)
     }
 }
 

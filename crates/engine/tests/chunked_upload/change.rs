@@ -4,11 +4,12 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate::ErrorKind;
 use tidegate::core::chunking::Chunking;
 
-use crate::bed::{File, large, options, run, small};
+use crate::bed::{File, large, options, run, small, until};
 use crate::store::{Call, FakeStore, Reply, profile};
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,31 @@ async fn a_change_after_the_last_chunk_was_put_is_found_before_it_is_registered(
         assert_eq!(error.kind(), ErrorKind::Changed, "{how:?} {error}");
         assert_eq!(store.registers(), 0);
     }
+}
+
+/// What is written through a memory map to a page that is dirty already moves no time: only the
+/// store sees that, and the error says all the same what is wrong.
+#[tokio::test]
+async fn a_change_that_only_the_store_sees_is_told_as_one() {
+    let file = File::random(1 << 20, 33);
+    let handle = OpenOptions::new().read(true).write(true).open(&file.path).unwrap();
+    #[expect(unsafe_code, reason = "a memory map is what is tested")]
+    // SAFETY: the file is this test's own, and nothing else maps it.
+    let mut map = unsafe { memmap2::MmapMut::map_mut(&handle) }.unwrap();
+    map.fill(1);
+    map.copy_from_slice(&file.bytes);
+    let written = handle.metadata().unwrap().modified().unwrap();
+    until(|| written.elapsed().is_ok_and(|age| age > Duration::from_millis(50))).await;
+    let mut map = Some(map);
+    let store = FakeStore::scripted(profile(&[small()]), move |call, _| {
+        if let (Call::Missing(_), Some(mut map)) = (call, map.take()) {
+            map.fill(2);
+        }
+        Reply::Go
+    });
+    let error = run(&store, &file.path, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+    assert_eq!(store.registers(), 0);
 }
 
 #[tokio::test]

@@ -31,7 +31,9 @@ async fn chunks_that_are_evicted_before_they_are_registered_are_sent_again() {
 
 fn evict(blobs: &mut Blobs, count: usize) {
     let victims: Vec<Digest> = blobs.keys().take(count).copied().collect();
-    victims.iter().for_each(|victim| drop(blobs.remove(victim)));
+    for victim in victims {
+        blobs.remove(&victim);
+    }
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ pub(super) struct Cutting {
 enum Stage {
     Chunks {
         stream: CutStream,
+        named: Option<Digest>,
         failure: Option<Error>,
     },
     /// The file as one chunk, whose digest is computed or known.
@@ -54,10 +55,10 @@ enum Stage {
 }
 
 impl Cutting {
-    /// Begins to cut.
+    /// Begins to cut; `named` is the digest of the whole where it need not be computed.
     pub(super) fn chunks(
         file: &Arc<SourceFile>,
-        digest_function: DigestFunction,
+        (digest_function, named): (DigestFunction, Option<Digest>),
         chunking: Chunking,
         budget: &Budget,
         cancel: &CancellationToken,
@@ -65,14 +66,15 @@ impl Cutting {
         let options = CutOptions {
             chunking,
             digest_function,
-            whole: true,
+            // Making the blob of its chunks proves what the caller says.
+            whole: named.is_none(),
             len: file.len(),
             name: file.name().to_string(),
             budget: budget.clone(),
             cancel: cancel.clone(),
         };
         let stream = cut_file(Arc::clone(file.file()), options);
-        Self { file: Arc::clone(file), stage: Stage::Chunks { stream, failure: None } }
+        Self { file: Arc::clone(file), stage: Stage::Chunks { stream, named, failure: None } }
     }
 
     /// All of the file as one chunk; `known` is its digest where it need not be computed.
@@ -115,7 +117,7 @@ impl Cutting {
                 Ok(Cut::End(digest))
             }
             Stage::Ended => Err(self.early()),
-            Stage::Chunks { stream, failure } => {
+            Stage::Chunks { stream, failure, .. } => {
                 if let Some(error) = failure.take() {
                     return Err(error);
                 }
@@ -144,10 +146,12 @@ impl Cutting {
     /// After the last chunk: the whole is known, so that nothing is waited for.
     async fn end(&mut self) -> Result<Cut> {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Chunks { stream, .. } => match stream.finish().await.map_err(placed)? {
-                Some(digest) => Ok(Cut::End(digest)),
-                None => Err(self.early()),
-            },
+            Stage::Chunks { stream, named, .. } => {
+                match stream.finish().await.map_err(placed)?.or(named) {
+                    Some(digest) => Ok(Cut::End(digest)),
+                    None => Err(self.early()),
+                }
+            }
             _ => Err(self.early()),
         }
     }
@@ -155,6 +159,18 @@ impl Cutting {
     fn early(&self) -> Error {
         let name = &**self.file.name();
         Error::new(ErrorKind::Cancelled, Operation::Upload, name, "cutting it ended early")
+    }
+}
+
+/// Whether the file is what the caller says, which takes a pass over it.
+pub(super) async fn check_named(
+    file: &Arc<SourceFile>,
+    named: &Digest,
+    budget: &Budget,
+) -> Result<()> {
+    match Cutting::whole(file, named.function, None, budget).next().await? {
+        Cut::Chunks(chunks) if chunks == [*named] => Ok(()),
+        _ => Err(file.differs(named)),
     }
 }
 

@@ -34,6 +34,7 @@ struct Entry {
     piece: Piece,
     fate: Fate,
     was_sent: bool,
+    was_settled: bool,
 }
 
 /// The chunks of one blob.
@@ -59,18 +60,20 @@ impl Ledger {
             return None;
         }
         let piece = Piece { id, offset, digest };
-        self.distinct.push(Entry { piece, fate: Fate::Open, was_sent: false });
+        self.distinct.push(Entry { piece, fate: Fate::Open, was_sent: false, was_settled: false });
         self.open += 1;
         Some(id)
     }
 
-    /// Says what became of a chunk; one that is open again may have been lost by the store.
-    pub(super) fn settle(&mut self, id: usize, fate: Fate) {
-        let Some(entry) = self.distinct.get_mut(id) else { return };
+    /// Says what became of a chunk; one that is open again may have been lost by the store. Gives
+    /// whether this is the first time that it is settled.
+    pub(super) fn settle(&mut self, id: usize, fate: Fate) -> bool {
+        let Some(entry) = self.distinct.get_mut(id) else { return false };
         self.open += usize::from(fate == Fate::Open);
         self.open -= usize::from(entry.fate == Fate::Open);
         entry.was_sent |= fate == Fate::Sent;
         entry.fate = if entry.was_sent && fate != Fate::Open { Fate::Sent } else { fate };
+        fate != Fate::Open && !std::mem::replace(&mut entry.was_settled, true)
     }
 
     /// A distinct chunk by its number.
@@ -133,8 +136,8 @@ mod tests {
         for text in ["ab", "c"] {
             ledger.append(chunk(text));
         }
-        ledger.settle(0, Fate::Sent);
-        ledger.settle(1, Fate::Present);
+        assert!(ledger.settle(0, Fate::Sent));
+        assert!(ledger.settle(1, Fate::Present));
         assert_eq!((ledger.open(), ledger.count(|fate| fate == Fate::Sent)), (0, (1, 2)));
         ledger.settle(0, Fate::Open);
         ledger.settle(0, Fate::Open);
@@ -142,7 +145,7 @@ mod tests {
         ledger.settle(7, Fate::Sent);
         assert_eq!(ledger.open(), 1);
         // What was sent once stays so, whoever brings it the next time.
-        ledger.settle(0, Fate::Present);
+        assert!(!ledger.settle(0, Fate::Present));
         assert_eq!(ledger.ids(|fate| fate == Fate::Sent), [0]);
     }
 }

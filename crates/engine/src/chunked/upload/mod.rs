@@ -115,7 +115,7 @@ async fn run(
 ) -> Result<UploadReport> {
     let start = Instant::now();
     let file = SourceFile::open(path, options.digest.as_ref()).await?;
-    let budget = options.budget.clone();
+    let budget = options.budget.share();
     let transfer = Transfer::new(store, &file, &budget, options);
     let calls = &transfer.calls.profile;
     let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
@@ -137,7 +137,8 @@ async fn run(
     }
     let (cutting, asked) = match chunking {
         Some(chunking) => {
-            let cutting = Cutting::chunks(&file, function, chunking, &budget, &options.cancel);
+            let names = (function, options.digest);
+            let cutting = Cutting::chunks(&file, names, chunking, &budget, &options.cancel);
             (cutting, options.digest)
         }
         None => (Cutting::whole(&file, function, options.digest, &budget), None),

@@ -144,7 +144,7 @@ impl<'a> Pipeline<'a> {
                 biased;
                 Some(event) = self.flight.next() => self.on(event?),
                 permit = reserved(&mut self.reserving) => self.granted(permit),
-                cut = next_cut(&mut self.cutting, has_room) => self.cut(cut?)?,
+                cut = next_cut(&mut self.cutting, has_room) => self.cut(cut?),
                 () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)),
                     if due.is_some() => has_lingered = true,
             }
@@ -194,7 +194,7 @@ impl<'a> Pipeline<'a> {
             && self.outbox.len_bytes() < AHEAD_BYTES_MAX
     }
 
-    fn cut(&mut self, cut: Cut) -> Result<()> {
+    fn cut(&mut self, cut: Cut) {
         match cut {
             Cut::Chunks(chunks) => {
                 for chunk in chunks {
@@ -208,7 +208,6 @@ impl<'a> Pipeline<'a> {
             Cut::End(blob) => {
                 self.cutting = None;
                 self.inquiry.close();
-                self.transfer.file.check_named(&blob)?;
                 // One that is its only chunk is asked for as that.
                 let is_chunk = self.ledger.piece(0).is_some_and(|piece| piece.digest == blob);
                 if !is_chunk && !self.transfer.file.is_named() {
@@ -217,7 +216,6 @@ impl<'a> Pipeline<'a> {
                 self.blob = Some(blob);
             }
         }
-        Ok(())
     }
 
     /// Sees to a chunk, or waits for the upload that does.
@@ -315,7 +313,7 @@ impl<'a> Pipeline<'a> {
                     if missing.contains(&piece.digest) {
                         self.outbox.push(piece);
                     } else {
-                        self.spared(&piece, Fate::Present);
+                        self.settle(&piece, Fate::Present);
                     }
                 }
             }
@@ -329,20 +327,20 @@ impl<'a> Pipeline<'a> {
             Event::Followed { id, is_done: true } => {
                 self.brought += 1;
                 if let Some(piece) = self.ledger.piece(id) {
-                    self.spared(&piece, Fate::Shared);
+                    self.settle(&piece, Fate::Shared);
                 }
             }
             Event::Followed { id, is_done: false } => self.lead_or_follow(id),
         }
     }
 
-    fn spared(&mut self, piece: &Piece, fate: Fate) {
-        self.transfer.progress.spared(piece.digest.len);
-        self.settle(piece, fate);
-    }
-
     fn settle(&mut self, piece: &Piece, fate: Fate) {
-        self.ledger.settle(piece.id, fate);
+        let is_first = self.ledger.settle(piece.id, fate);
+        match fate {
+            _ if !is_first => {}
+            Fate::Sent => self.transfer.progress.sent(piece.digest.len),
+            _ => self.transfer.progress.spared(piece.digest.len),
+        }
         if let Some(lead) = self.leads.remove(&piece.id) {
             lead.succeed(());
         }

@@ -35,12 +35,11 @@ pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<
         Load::Batch(pieces) => send_batch(transfer, pieces, held).await?,
         Load::Single(piece) => send_single(transfer, piece, held).await?,
     }
-    transfer.progress.sent(load.len_bytes());
     Ok(load)
 }
 
 async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result<()> {
-    let (mut chunks, _held) = read(transfer, pieces.to_vec(), held).await?;
+    let (mut chunks, held) = read(transfer, pieces.to_vec(), held).await?;
     let calls = &transfer.calls.put_batch;
     let mut attempts = calls.begin();
     loop {
@@ -55,6 +54,15 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         };
         transfer.done(ticket, bytes, &outcome);
         let Err(error) = outcome else { return Ok(()) };
+        if *error.retry() == RetryClass::Never {
+            // Perhaps because they are not what they were.
+            let compare = move |file: &SourceFile| {
+                let compared = file.compare(&chunks);
+                drop(held);
+                compared
+            };
+            return transfer.file.blocking(compare).await.and(Err(error));
+        }
         if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
             // Some were taken: that is progress, however few bytes they have.
             attempts.on_bytes(calls.policy.progress_bytes_min);
@@ -98,8 +106,11 @@ async fn read(
         let chunks: Result<Vec<_>> = (pieces.iter())
             .map(|piece| Ok((piece.digest, file.read_chunk(piece.offset, &piece.digest)?)))
             .collect();
-        file.check_unchanged()?;
-        Ok((chunks?, held))
+        let chunks = chunks?;
+        if file.is_doubtful()? {
+            file.compare(&chunks)?;
+        }
+        Ok((chunks, held))
     };
     transfer.file.blocking(work).await
 }

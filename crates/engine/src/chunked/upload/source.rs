@@ -1,20 +1,31 @@
 //! [`SourceFile`]: the file that is uploaded: opened once, read by position, watched for changes.
 //!
-//! A file that changes while it is read would become a blob that never existed. So its length and
-//! modification time are compared with those that it had when it was opened, before anything is
-//! registered; and every byte that is read a second time, to be sent, is hashed again and compared
-//! with the digest from when it was read first. A store verifies what it is given, too, but not
-//! every store, and its refusal would not say why; a second hash costs a core-second for some GB
-//! that travel, on whatever cores are free, which only a link of 10 Gbit/s and more could notice.
-//! What is written through a memory map does not move the time at once: only the hash sees that.
+//! A file that changes while it is read would become a blob that never existed. What says that it
+//! has not changed:
+//!
+//! 1. *Length and modification time*, compared with what they were when it was opened: after each
+//!    read of chunks that are to be sent, and before anything is registered.
+//! 2. *The digest*, compared with that of the first read, whenever the first kind of proof may be
+//!    blind: where the file was written to so shortly before it was opened that the clock of the
+//!    file system may not have moved on since (git calls such files racy), and where its change
+//!    time moves, as it does when the modification time is put back. And always of what is put by
+//!    itself, since that is read in order anyway (see `piece_source`).
+//! 3. *The store*, which verifies what it is given. What it refuses is hashed again, so that the
+//!    error says what is wrong.
+//!
+//! The digest is not compared every time, because it costs as much as naming the chunk did: with
+//! SHA-256 a core-second for each GB sent, in a pipeline that is bound by just that where the link
+//! is fast. What only the third sees is bytes that are written through a memory map whose page was
+//! dirty before the upload began.
 //!
 //! Files are read on the runtime's blocking threads.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use tidegate_core::digest::Digest;
@@ -27,6 +38,8 @@ pub(super) struct SourceFile {
     file: Arc<File>,
     name: Arc<str>,
     stamp: Stamp,
+    /// It was last changed so long before it was opened that another change will show.
+    is_settled: bool,
     /// What the caller says that it is: bytes of something else are his mistake, not a change.
     named: Option<Digest>,
 }
@@ -35,9 +48,21 @@ pub(super) struct SourceFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     len: u64,
-    modified_s: i64,
-    modified_ns: i64,
+    modified: Time,
+    /// Moves with everything, also with what changes no bytes, such as a new link.
+    changed: Time,
 }
+
+/// Seconds and nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Time(i64, i64);
+
+/// File systems take the time from the kernel's tick, every 10 ms at the slowest; this is twice
+/// that.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Those that keep no parts of a second keep every second one at the coarsest.
+const TICK_COARSE: Duration = Duration::from_secs(2);
 
 impl SourceFile {
     /// Opens a file; `digest` is what the caller says that it is.
@@ -55,7 +80,8 @@ impl SourceFile {
                     return Err(Error::new(ErrorKind::Invalid, Operation::Upload, &*name, message));
                 }
                 let stamp = Stamp::of(&metadata);
-                Ok(Arc::new(Self { file: Arc::new(file), name, stamp, named }))
+                let is_settled = stamp.is_settled(SystemTime::now());
+                Ok(Arc::new(Self { file: Arc::new(file), name, stamp, is_settled, named }))
             }
         })
         .await?;
@@ -104,16 +130,23 @@ impl SourceFile {
 
     /// Fails with `Changed` where its length or modification time are not what they were. Blocks.
     pub(super) fn check_unchanged(&self) -> Result<()> {
+        self.is_doubtful().map(drop)
+    }
+
+    /// As [`Self::check_unchanged`]; and whether what was read should be compared with its digest,
+    /// as a change might not show. Blocks.
+    pub(super) fn is_doubtful(&self) -> Result<bool> {
         let metadata = self.file.metadata().map_err(|error| unreadable(&self.name, error))?;
         let now = Stamp::of(&metadata);
-        if now == self.stamp {
-            return Ok(());
+        if now.len != self.stamp.len {
+            let message =
+                format!("it had {} bytes when it was opened, and has {}", self.stamp.len, now.len);
+            return Err(self.changed(message));
         }
-        Err(self.changed(if now.len == self.stamp.len {
-            "it was written to while it was read".to_owned()
-        } else {
-            format!("it had {} bytes when it was opened, and has {}", self.stamp.len, now.len)
-        }))
+        if now.modified != self.stamp.modified {
+            return Err(self.changed("it was written to while it was read"));
+        }
+        Ok(!self.is_settled || now.changed != self.stamp.changed)
     }
 
     /// Reads `buffer` full from `offset`; a file that ends before has changed. Blocks.
@@ -125,15 +158,22 @@ impl SourceFile {
         })
     }
 
-    /// Reads a chunk again, and compares it with what it was. Blocks.
+    /// Reads a chunk again. Blocks.
     pub(super) fn read_chunk(&self, offset: u64, digest: &Digest) -> Result<Bytes> {
         // What is read at once fits into memory: the budget has granted it.
         let mut bytes = BytesMut::zeroed(usize::try_from(digest.len).unwrap_or(usize::MAX));
         self.read(offset, &mut bytes)?;
-        if Digest::of(digest.function, &bytes) != *digest {
-            return Err(self.differs(digest).at(offset..offset + digest.len));
-        }
         Ok(bytes.freeze())
+    }
+
+    /// Compares chunks that were read again with what they were. Takes a while.
+    pub(super) fn compare(&self, chunks: &[(Digest, Bytes)]) -> Result<()> {
+        for (digest, bytes) in chunks {
+            if Digest::of(digest.function, bytes) != *digest {
+                return Err(self.differs(digest));
+            }
+        }
+        Ok(())
     }
 
     /// The bytes are not those of `digest`.
@@ -154,12 +194,24 @@ impl SourceFile {
 }
 
 impl Stamp {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         Self {
             len: metadata.len(),
-            modified_s: metadata.mtime(),
-            modified_ns: metadata.mtime_nsec(),
+            modified: Time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: Time(metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Whether a change after `now` gets another time than the last one before.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let last = self.modified.max(self.changed);
+        let tick = if last.1 == 0 { TICK_COARSE } else { TICK };
+        let (Ok(seconds), Ok(nanos)) = (u64::try_from(last.0), u32::try_from(last.1)) else {
+            return false;
+        };
+        let last = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
+        // A clock that is behind the file's says nothing.
+        last.and_then(|last| now.duration_since(last).ok()).is_some_and(|age| age > tick)
     }
 }
 
@@ -183,4 +235,27 @@ fn unreadable(name: &str, error: io::Error) -> Error {
     };
     let hint = "check the path and its permissions";
     Error::new(kind, Operation::Upload, name, message).caused_by(error).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(modified: Time, changed: Time, now_ms: u64) -> bool {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(now_ms);
+        Stamp { len: 1, modified, changed }.is_settled(now)
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_not_settled() {
+        let (then, tick) = (Time(10, 5_000_000), Time(10, 0));
+        assert!(!settled(then, then, 10_005) && !settled(then, then, 10_024));
+        assert!(settled(then, then, 10_026));
+        assert!(!settled(Time(5, 1), then, 10_010));
+        assert!(!settled(tick, tick, 11_999) && settled(tick, tick, 12_001));
+        // From the future, from before 1970, and what no clock says.
+        assert!(!settled(then, then, 9000) && !settled(Time(-5, 1), Time(-5, 1), 10_000));
+        assert!(!settled(Time(1, -1), Time(1, -1), 10_000));
+        assert!(!settled(Time(i64::MAX, 1), then, 10_000));
+    }
 }
