@@ -122,11 +122,11 @@ mod tests {
         let mut inquiry = Inquiry::new();
         inquiry.push(0, START);
         assert_eq!(inquiry.due(), Some(START + LINGER));
-        assert_eq!(sizes(&mut inquiry, false), []);
+        assert!(sizes(&mut inquiry, false).is_empty());
         assert_eq!(sizes(&mut inquiry, true), [1]);
         inquiry.push(1, START + LINGER);
         assert_eq!(inquiry.due(), None);
-        assert_eq!(sizes(&mut inquiry, true), []);
+        assert!(sizes(&mut inquiry, true).is_empty());
         inquiry.answered();
         assert_eq!(inquiry.due(), Some(START + 2 * LINGER));
         assert_eq!(sizes(&mut inquiry, true), [1]);
