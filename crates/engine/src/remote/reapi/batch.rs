@@ -1,6 +1,7 @@
 //! Small blobs, many in one request: `BatchReadBlobs` and `BatchUpdateBlobs`.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
@@ -63,7 +64,7 @@ impl ReapiCache {
         let data = match response.compressor {
             IDENTITY => response.data.clone(),
             ZSTD => zstd::unpack(&response.data, digest.len)
-                .map_err(|error| self.wrong(Operation::Read, Some(digest), error))?,
+                .map_err(|error| self.damaged(digest, error))?,
             other => {
                 let message =
                     format!("expected bytes as they are or as zstd, got compressor {other}");
@@ -72,9 +73,14 @@ impl ReapiCache {
         };
         if data.len() as u64 != digest.len {
             let message = format!("expected {} bytes, got {}", digest.len, data.len());
-            return Err(self.wrong(Operation::Read, Some(digest), message));
+            return Err(self.damaged(digest, message));
         }
         Ok(Some(data))
+    }
+
+    /// Bytes that cannot be the blob's. They may be damaged on the way only.
+    fn damaged(&self, digest: &Digest, message: impl fmt::Display) -> Error {
+        self.wrong(Operation::Read, Some(digest), message).retryable(RetryClass::Now)
     }
 
     /// Puts each; as `ChunkStore::put_batch`.

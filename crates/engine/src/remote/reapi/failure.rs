@@ -116,7 +116,7 @@ fn refused(
     let too_large = matches!(code, Code::ResourceExhausted | Code::OutOfRange)
         && TOO_LARGE.iter().any(|words| message.contains(words));
     let (kind, retry, text) = if too_large {
-        (ErrorKind::Unsupported, false, "the message is too large for the server")
+        (ErrorKind::Unsupported, false, "a message is longer than its receiver takes")
     } else {
         meaning(code)
     };

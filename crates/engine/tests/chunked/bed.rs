@@ -1,0 +1,224 @@
+//! A cache, a folder and a budget: what every test here starts from.
+//!
+//! Chunks are of some 1 KiB, so that blobs can be small. They travel in batches of 16 KiB, or each
+//! alone by `ByteStream`, as the test chooses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tidegate::budget::{Budget, BudgetOptions};
+use tidegate::chunked::{
+    ChunkStore, ChunkedDownloadOptions, ChunkedReport, UploadOptions, UploadReport,
+};
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::core::retry::RetryPolicy;
+use tidegate::core::window::WindowOptions;
+use tidegate::download::Target;
+use tidegate::remote::{ExtraHeaders, reapi};
+use tidegate::transport::TransportOptions;
+use tidegate_testkit::pseudo_random;
+use tidegate_testkit::reapi::{BlobName, ChunkFunction, ReapiOptions, ReapiServer};
+
+/// How the cache cuts: chunks of 256 to 4096 bytes.
+pub(crate) const CUT: ChunkFunction = ChunkFunction::FastCdc2020 { avg_bytes: 1024, seed: 0 };
+/// The blob of most tests: some 250 chunks.
+pub(crate) const LEN: usize = 256 << 10;
+/// The budget of every test: less than the blob.
+pub(crate) const BUDGET_BYTES: u64 = 128 << 10;
+/// Nothing here takes so long; what is still in flight then was leaked.
+const SETTLED_MS_MAX: u64 = 20_000;
+
+/// How chunks travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Some sixteen of them in a request.
+    Batches,
+    /// Each in a request of its own.
+    Streams,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 2] = [Self::Batches, Self::Streams];
+
+    pub(crate) fn options(self) -> ReapiOptions {
+        let batch_bytes_max = match self {
+            Self::Batches => 16 << 10,
+            // Less than any chunk, and not 0, which is no limit.
+            Self::Streams => 1,
+        };
+        ReapiOptions { chunk_functions: vec![CUT], batch_bytes_max, ..ReapiOptions::default() }
+    }
+}
+
+/// A cache, how it is reached, and where files are.
+pub(crate) struct Bed {
+    pub(crate) server: ReapiServer,
+    pub(crate) store: Arc<dyn ChunkStore>,
+    pub(crate) folder: TempDir,
+    pub(crate) budget: Budget,
+}
+
+impl Bed {
+    pub(crate) async fn new(options: ReapiOptions) -> Self {
+        let server = ReapiServer::start(options).await.unwrap();
+        let store = Self::client(&server);
+        let folder = tempfile::tempdir().unwrap();
+        let budget = Budget::new(BudgetOptions { requests: 64, bytes: BUDGET_BYTES });
+        Self { server, store, folder, budget }
+    }
+
+    pub(crate) async fn by(way: Way) -> Self {
+        Self::new(way.options()).await
+    }
+
+    fn client(server: &ReapiServer) -> Arc<dyn ChunkStore> {
+        let url = reapi::CacheUrl::parse(&server.url()).unwrap();
+        let cache = reapi::ReapiCache::new(
+            &url,
+            &reapi::ReapiOptions::default(),
+            &ExtraHeaders::default(),
+            &TransportOptions::default(),
+        );
+        Arc::new(cache.unwrap())
+    }
+
+    pub(crate) fn retry() -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: 6,
+            delay_ms_min: 1,
+            delay_ms_max: 5,
+            progress_bytes_min: 64,
+            seed: Some(1),
+            ..RetryPolicy::default()
+        }
+    }
+
+    /// As above, and silence is given up soon.
+    pub(crate) fn impatient() -> RetryPolicy {
+        RetryPolicy { stall_ms_max: 300, header_ms_max: 300, ..Self::retry() }
+    }
+
+    pub(crate) fn down(&self) -> ChunkedDownloadOptions {
+        ChunkedDownloadOptions {
+            window: WindowOptions::fixed(16),
+            retry: Self::retry(),
+            budget: self.budget.clone(),
+            ..ChunkedDownloadOptions::default()
+        }
+    }
+
+    pub(crate) fn up(&self) -> UploadOptions {
+        UploadOptions {
+            window: WindowOptions::fixed(16),
+            retry: Self::retry(),
+            budget: self.budget.clone(),
+            ..UploadOptions::default()
+        }
+    }
+
+    pub(crate) fn target(&self) -> PathBuf {
+        self.folder.path().join("target")
+    }
+
+    /// The bytes under the target's name.
+    pub(crate) fn arrived(&self) -> Option<Vec<u8>> {
+        std::fs::read(self.target()).ok()
+    }
+
+    /// Downloads to the target with these options, and checks what holds however it ends.
+    pub(crate) async fn download(
+        &self,
+        name: &BlobName,
+        options: &ChunkedDownloadOptions,
+    ) -> tidegate::Result<ChunkedReport> {
+        self.download_to(name, Target::File(self.target()), options).await
+    }
+
+    pub(crate) async fn download_to(
+        &self,
+        name: &BlobName,
+        target: Target,
+        options: &ChunkedDownloadOptions,
+    ) -> tidegate::Result<ChunkedReport> {
+        let outcome =
+            tidegate::chunked::download(&self.store, &digest(name), target, options).await;
+        self.settled().await;
+        outcome
+    }
+
+    /// Writes a file and uploads it, and checks what holds however that ends.
+    pub(crate) async fn upload(
+        &self,
+        data: &Bytes,
+        options: &UploadOptions,
+    ) -> tidegate::Result<UploadReport> {
+        let path = self.file("source", data);
+        let outcome = tidegate::chunked::upload(&self.store, &path, options).await;
+        self.settled().await;
+        if let Ok(report) = &outcome {
+            let function = match report.digest.function {
+                DigestFunction::Blake3 => tidegate_testkit::reapi::HashFunction::Blake3,
+                _ => tidegate_testkit::reapi::HashFunction::Sha256,
+            };
+            let name = function.name(data);
+            assert_eq!(self.server.blob(&name).as_ref(), Some(data), "what the cache has");
+        }
+        outcome
+    }
+
+    pub(crate) fn file(&self, name: &str, data: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, data).unwrap();
+        path
+    }
+
+    /// Nothing is in flight, and nothing is held.
+    pub(crate) async fn settled(&self) {
+        let idle = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), self.server.idle());
+        assert!(idle.await.is_ok(), "still in flight: {:?}", self.server.counts().total);
+        // A file's read that was cancelled lets go of its bytes when the system call returns.
+        let free = async {
+            while self.budget.held_bytes() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let free = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), free).await;
+        assert!(free.is_ok(), "{} bytes still held", self.budget.held_bytes());
+        assert!(self.budget.held_bytes_peak() <= BUDGET_BYTES);
+    }
+}
+
+/// A blob whose chunks all differ.
+pub(crate) fn blob(seed: u64) -> Bytes {
+    pseudo_random(LEN, seed)
+}
+
+/// A name as the engine has it.
+pub(crate) fn digest(name: &BlobName) -> Digest {
+    use tidegate_testkit::reapi::HashFunction;
+    let function = match name.function {
+        HashFunction::Sha256 => DigestFunction::Sha256,
+        HashFunction::Blake3 => DigestFunction::Blake3,
+    };
+    Digest::parse(&format!("{}/{}/{}", function.name(), name.hash, name.len_bytes)).unwrap()
+}
+
+/// The chunks of a blob as the cache would cut it.
+pub(crate) fn chunks(data: &[u8]) -> Vec<BlobName> {
+    let mut rest = data;
+    let mut names = Vec::new();
+    for length in CUT.cut(data) {
+        let (chunk, after) = rest.split_at(length);
+        names.push(tidegate_testkit::reapi::HashFunction::Sha256.name(chunk));
+        rest = after;
+    }
+    names
+}
+
+/// The hashes of these.
+pub(crate) fn hashes(names: &[BlobName]) -> Vec<String> {
+    names.iter().map(|name| name.hash.clone()).collect()
+}

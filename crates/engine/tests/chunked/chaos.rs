@@ -1,0 +1,75 @@
+//! Many things that go wrong at once, by seed: what arrives is right.
+
+use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions};
+use tidegate::core::retry::RetryPolicy;
+use tidegate_testkit::SplitMix64;
+use tidegate_testkit::reapi::{
+    BatchLie, Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, Rpc,
+    RpcLatency, SplicedAgain,
+};
+
+use crate::bed::{Bed, Way, blob};
+
+const SEEDS: u64 = 24;
+
+/// A fault that passes, and the kind of call that it is for.
+fn fault(random: &mut SplitMix64) -> (Option<Rpc>, ReapiFault) {
+    let unavailable = || GrpcStatus::new(Code::Unavailable, "by seed");
+    let bytes = random.below(3000);
+    match random.below(14) {
+        0 => (None, ReapiFault::Fail(unavailable())),
+        1 => (None, ReapiFault::FailAfter(unavailable())),
+        2 => (None, ReapiFault::Close),
+        3 => (None, ReapiFault::GoAway),
+        4 => (None, ReapiFault::Reset(2)),
+        5 => (None, ReapiFault::Delay(random.below(20))),
+        6 => (None, ReapiFault::AnswerLost),
+        7 => (Some(Rpc::Read), ReapiFault::CutAfter { bytes, cut: Cut::Close }),
+        8 => (Some(Rpc::Read), ReapiFault::CutAfter { bytes, cut: Cut::End }),
+        9 => (Some(Rpc::Read), ReapiFault::CutAfter { bytes, cut: Cut::Reset(8) }),
+        10 => (Some(Rpc::Write), ReapiFault::CutAfter { bytes, cut: Cut::Status(unavailable()) }),
+        11 => (Some(Rpc::BatchRead), ReapiFault::Batch(BatchLie::FailFirst(unavailable()))),
+        12 => (Some(Rpc::BatchUpdate), ReapiFault::Batch(BatchLie::FailFirst(unavailable()))),
+        _ => {
+            let quota = GrpcStatus::new(Code::ResourceExhausted, "by seed");
+            (None, ReapiFault::Fail(quota.retry_after_ms(1)))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_arrives_through_chaos_is_right() {
+    for seed in 0..SEEDS {
+        let mut random = SplitMix64::new(seed);
+        let way = Way::ALL[usize::from(random.below(2) == 0)];
+        let function =
+            [HashFunction::Sha256, HashFunction::Blake3][usize::from(random.below(2) == 0)];
+        let options = ReapiOptions {
+            hash_functions: vec![function],
+            latency: RpcLatency { mean_ms: 2, jitter_ms: 2 },
+            zstd: random.below(2) == 0,
+            spliced_again: [SplicedAgain::AlreadyExists, SplicedAgain::Extended]
+                [usize::from(random.below(2) == 0)],
+            seed,
+            ..way.options()
+        };
+        let bed = Bed::new(options).await;
+        for _ in 0..4 {
+            let (rpc, fault) = fault(&mut random);
+            let mut rule = ReapiRule::new(fault).times(5).chance(seed, 0.3);
+            if let Some(rpc) = rpc {
+                rule = rule.rpc(rpc);
+            }
+            bed.server.script().push(rule);
+        }
+        let retry = RetryPolicy { attempts_max: 30, ..Bed::impatient() };
+        let data = blob(seed);
+        let options = UploadOptions { retry: retry.clone(), ..bed.up() };
+        let uploaded = bed.upload(&data, &options).await;
+        uploaded.unwrap_or_else(|error| panic!("seed {seed}: up: {error:?}"));
+        let options = ChunkedDownloadOptions { retry, ..bed.down() };
+        let downloaded = bed.download(&function.name(&data), &options).await;
+        downloaded.unwrap_or_else(|error| panic!("seed {seed}: down: {error:?}"));
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "seed {seed}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Chunked transfers against a cache that misbehaves as scripted: what arrives, what it costs, and
+//! what is left when it fails.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod cancel;
+mod chaos;
+mod down_faults;
+mod head;
+mod lies;
+mod troubles;
+mod up_faults;

@@ -1,0 +1,219 @@
+//! Uploads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
+//! the right kind that registers nothing.
+
+use tidegate::ErrorKind;
+use tidegate::chunked::{UploadOptions, UploadOutcome};
+use tidegate_testkit::reapi::{
+    BatchLie, Code, Cut, FindMissingLie, GrpcStatus, HashFunction, ReapiFault, ReapiRule, Rpc,
+};
+
+use crate::bed::{Bed, Way, blob, chunks};
+
+const CANCEL: u32 = 8;
+const REFUSED_STREAM: u32 = 7;
+
+fn fail(code: Code) -> ReapiFault {
+    ReapiFault::Fail(GrpcStatus::new(code, "scripted"))
+}
+
+/// The call that takes chunks.
+fn taking(way: Way) -> Rpc {
+    match way {
+        Way::Batches => Rpc::BatchUpdate,
+        Way::Streams => Rpc::Write,
+    }
+}
+
+fn calls(way: Way) -> [Rpc; 4] {
+    [Rpc::Capabilities, Rpc::FindMissing, taking(way), Rpc::Splice]
+}
+
+/// Uploads a blob with one fault and expects it at the cache. Gives how many calls of that kind it
+/// took.
+async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
+    let bed = Bed::by(way).await;
+    bed.server.script().push(ReapiRule::new(fault.clone()).rpc(rpc).nth(nth));
+    let options = UploadOptions { retry: Bed::impatient(), ..bed.up() };
+    let outcome = bed.upload(&blob(1), &options).await;
+    let report = outcome.unwrap_or_else(|error| panic!("{way:?} {rpc:?} {fault:?}: {error:?}"));
+    assert_eq!(report.outcome, UploadOutcome::Chunked, "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(bed.server.script().applied(), 1, "{way:?} {rpc:?} {fault:?}");
+    bed.server.counts().calls(rpc)
+}
+
+#[tokio::test]
+async fn a_call_that_fails_once_is_made_again() {
+    let quota = GrpcStatus::new(Code::ResourceExhausted, "quota").retry_after_ms(1);
+    let faults = [
+        fail(Code::Unavailable),
+        fail(Code::Internal),
+        ReapiFault::Fail(quota),
+        ReapiFault::FailAfter(GrpcStatus::new(Code::Unavailable, "afterwards")),
+        ReapiFault::Reset(CANCEL),
+        ReapiFault::Reset(REFUSED_STREAM),
+        ReapiFault::Close,
+        ReapiFault::GoAway,
+        ReapiFault::Lost,
+        ReapiFault::AnswerLost,
+    ];
+    for way in Way::ALL {
+        for rpc in calls(way) {
+            for fault in &faults {
+                survives(way, rpc, fault, 1).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_splice_costs_one_call_more() {
+    for fault in [
+        ReapiFault::AnswerLost,
+        ReapiFault::FailAfter(GrpcStatus::new(Code::DeadlineExceeded, "too slow")),
+    ] {
+        assert_eq!(survives(Way::Batches, Rpc::Splice, &fault, 1).await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_is_cut_goes_on() {
+    for cut in
+        [Cut::Status(GrpcStatus::new(Code::Unavailable, "midway")), Cut::Reset(CANCEL), Cut::Close]
+    {
+        for bytes in [0, 1, 200] {
+            let fault = ReapiFault::CutAfter { bytes, cut: cut.clone() };
+            survives(Way::Streams, Rpc::Write, &fault, 3).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn odd_answers_do_no_harm() {
+    let failed = BatchLie::FailFirst(GrpcStatus::new(Code::Unavailable, "one of them"));
+    for lie in [failed, BatchLie::Reversed] {
+        survives(Way::Batches, Rpc::BatchUpdate, &ReapiFault::Batch(lie), 2).await;
+    }
+    for way in Way::ALL {
+        let everything = ReapiFault::FindMissing(FindMissingLie::Everything);
+        survives(way, Rpc::FindMissing, &everything, 1).await;
+        // Few chunks, so that naming them twice is not longer than an answer may be.
+        let bed = Bed::by(way).await;
+        let twice = ReapiFault::FindMissing(FindMissingLie::Twice);
+        bed.server.script().always(Rpc::FindMissing, twice);
+        let data = blob(1).slice(..6000);
+        bed.upload(&data, &bed.up()).await.unwrap();
+        let stored = bed.server.counts();
+        assert!(chunks(&data).iter().all(|chunk| stored.stored(&chunk.hash) == 1));
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_that_nobody_asked_for_is_not_believed_to_be_missing() {
+    let foreign = ReapiFault::FindMissing(FindMissingLie::Foreign);
+    fails(Way::Batches, Rpc::FindMissing, foreign, ErrorKind::Integrity).await;
+}
+
+/// `FindMissing` says that all is there, and nothing is: all is sent when Splice misses it.
+#[tokio::test]
+async fn a_store_that_lacks_what_it_says_it_has_gets_it() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        let data = blob(1);
+        for chunk in chunks(&data) {
+            bed.server.haunt(&chunk.hash);
+        }
+        let report = bed.upload(&data, &bed.up()).await.unwrap();
+        assert_eq!(report.sent.bytes, data.len() as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_what_it_took_gets_it_again() {
+    for way in Way::ALL {
+        assert!(survives(way, taking(way), &ReapiFault::Forget, 2).await > 1);
+    }
+}
+
+/// Uploads with a fault that never ends and expects an error of this kind, and no blob.
+async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize {
+    let bed = Bed::by(way).await;
+    let data = blob(1);
+    bed.server.script().always(rpc, fault.clone());
+    let options = UploadOptions { retry: Bed::impatient(), ..bed.up() };
+    let error = bed.upload(&data, &options).await.unwrap_err();
+    assert_eq!(error.kind(), kind, "{way:?} {rpc:?} {fault:?}: {error:?}");
+    assert!(!bed.server.contains(&HashFunction::Sha256.name(&data)));
+    bed.server.counts().calls(rpc)
+}
+
+#[tokio::test]
+async fn what_never_works_is_given_up_after_its_attempts() {
+    let attempts = Bed::retry().attempts_max as usize;
+    for way in Way::ALL {
+        for rpc in [Rpc::Capabilities, Rpc::Splice] {
+            for fault in [fail(Code::Unavailable), ReapiFault::Lost] {
+                assert_eq!(fails(way, rpc, fault, ErrorKind::Exhausted).await, attempts, "{rpc:?}");
+            }
+        }
+        for rpc in [Rpc::FindMissing, taking(way)] {
+            let calls = fails(way, rpc, fail(Code::Unavailable), ErrorKind::Exhausted).await;
+            // What rests gives its place to others, as far as the budget holds their bytes.
+            assert!((attempts..=32 * attempts).contains(&calls), "{rpc:?} {calls}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_not_asked_again() {
+    for way in Way::ALL {
+        for rpc in calls(way) {
+            let refused = fail(Code::PermissionDenied);
+            let calls = fails(way, rpc, refused, ErrorKind::NoAccess).await;
+            assert!(calls <= 16, "{rpc:?} {calls}: no more than were in flight");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_loses_everything_is_given_up() {
+    for way in Way::ALL {
+        // It says that it took everything, and has nothing when the blob is to be made of it.
+        let splices = {
+            let bed = Bed::by(way).await;
+            bed.server.script().always(taking(way), ReapiFault::Forget);
+            bed.upload(&blob(1), &bed.up()).await.unwrap_err();
+            bed.server.counts().calls(Rpc::Splice)
+        };
+        assert!((2..=8).contains(&splices), "{way:?} {splices}");
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_missing_travels() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        let data = blob(1);
+        let cut = chunks(&data);
+        let mut start = 0;
+        for (index, chunk) in cut.iter().enumerate() {
+            let end = start + usize::try_from(chunk.len_bytes).unwrap();
+            if index % 2 == 0 {
+                bed.server.put(data.slice(start..end));
+            }
+            start = end;
+        }
+        let report = bed.upload(&data, &bed.up()).await.unwrap();
+        let counts = bed.server.counts();
+        for (index, chunk) in cut.iter().enumerate() {
+            assert_eq!(counts.stored(&chunk.hash), u64::from(index % 2 == 1), "{index}");
+        }
+        assert_eq!(report.sent.bytes, counts.bytes_in);
+        assert_eq!(report.present.chunks + report.sent.chunks, cut.len() as u64);
+        // Again: one question, and nothing else.
+        bed.server.clear_counts();
+        let again = bed.upload(&data, &bed.up()).await.unwrap();
+        assert_eq!(again.outcome, UploadOutcome::Present);
+        assert_eq!(bed.server.counts().bytes_in, 0);
+        assert_eq!(bed.server.counts().calls(Rpc::Splice), 0);
+    }
+}
