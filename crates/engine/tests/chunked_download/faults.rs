@@ -92,6 +92,7 @@ async fn bytes_that_stay_wrong_fail_the_download_and_leave_the_old_file() {
         let error = bed.to_file().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Integrity);
         assert!(error.chain().contains(&bad.to_string()), "{}", error.chain());
+        assert_eq!(bed.store.asked_for()[&bad], 2, "once more, in case it was damaged on the way");
         assert_eq!(std::fs::read(bed.path()).unwrap(), b"old");
         let (report, _) = bed.to_buffer().await;
         assert_eq!(report.unwrap_err().kind(), ErrorKind::Integrity);
@@ -242,7 +243,10 @@ async fn the_first_error_ends_the_rest_and_is_the_one_reported() {
         None => Act::default(),
     });
     for target in [Target::File(bed.path()), Target::Memory, Target::Discard] {
+        bed.store.forget();
         assert_eq!(bed.run(target).await.unwrap_err().kind(), ErrorKind::NoAccess);
+        let again = bed.store.asked_for().into_values().any(|count| count > 1);
+        assert!(!again, "nothing is waited for until it is given up");
     }
     assert!(!bed.path().exists());
 }

@@ -6,6 +6,7 @@
 mod bed;
 mod fake;
 mod faults;
+mod model;
 mod resume;
 mod seeds;
 mod sharing;

@@ -115,6 +115,17 @@ async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_index_of_what_the_seed_was_is_not_used() {
+    let (bed, seed) = seeded();
+    bed.run(Target::Memory).await.unwrap();
+    let index = fs::read(index_of(&seed)).unwrap();
+    fs::write(&seed, bed.content()).unwrap();
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.fetched_chunks, 0, "the seed is the blob itself by now");
+    assert!(fs::read(index_of(&seed)).unwrap() != index);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_index_that_is_damaged_is_replaced() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
