@@ -1,6 +1,7 @@
 //! Downloads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
 //! the right kind that leaves nothing under the target's name.
 
+use futures_util::future::join_all;
 use tidegate::ErrorKind;
 use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate_testkit::reapi::{
@@ -151,11 +152,13 @@ async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize 
 async fn what_never_works_is_given_up_after_its_attempts() {
     let attempts = Bed::retry().attempts_max as usize;
     for way in Way::ALL {
-        for rpc in [Rpc::Capabilities, Rpc::Split] {
-            for fault in [fail(Code::Unavailable), ReapiFault::Lost, ReapiFault::Close] {
-                assert_eq!(fails(way, rpc, fault, ErrorKind::Exhausted).await, attempts);
-            }
-        }
+        let cases = [Rpc::Capabilities, Rpc::Split].into_iter().flat_map(|rpc| {
+            [fail(Code::Unavailable), ReapiFault::Lost, ReapiFault::Close].map(|fault| (rpc, fault))
+        });
+        // Side by side, as some wait for what never comes.
+        let calls =
+            join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
+        assert!(calls.await.iter().all(|calls| *calls == attempts));
         // Several of these are in flight, and each may use its attempts up.
         let calls = fails(way, bringing(way), fail(Code::Unavailable), ErrorKind::Exhausted).await;
         assert!((attempts..=16 * attempts).contains(&calls), "{way:?} {calls}");

@@ -1,6 +1,7 @@
 //! Uploads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
 //! the right kind that registers nothing.
 
+use futures_util::future::join_all;
 use tidegate::ErrorKind;
 use tidegate::chunked::{UploadOptions, UploadOutcome};
 use tidegate_testkit::reapi::{
@@ -58,9 +59,8 @@ async fn a_call_that_fails_once_is_made_again() {
     ];
     for way in Way::ALL {
         for rpc in calls(way) {
-            for fault in &faults {
-                survives(way, rpc, fault, 1).await;
-            }
+            // Side by side, as some wait for what never comes.
+            join_all(faults.iter().map(|fault| survives(way, rpc, fault, 1))).await;
         }
     }
 }
@@ -150,11 +150,13 @@ async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize 
 async fn what_never_works_is_given_up_after_its_attempts() {
     let attempts = Bed::retry().attempts_max as usize;
     for way in Way::ALL {
-        for rpc in [Rpc::Capabilities, Rpc::Splice] {
-            for fault in [fail(Code::Unavailable), ReapiFault::Lost] {
-                assert_eq!(fails(way, rpc, fault, ErrorKind::Exhausted).await, attempts, "{rpc:?}");
-            }
-        }
+        let cases = [Rpc::Capabilities, Rpc::Splice]
+            .into_iter()
+            .flat_map(|rpc| [fail(Code::Unavailable), ReapiFault::Lost].map(|fault| (rpc, fault)));
+        // Side by side, as some wait for what never comes.
+        let calls =
+            join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
+        assert!(calls.await.iter().all(|calls| *calls == attempts));
         for rpc in [Rpc::FindMissing, taking(way)] {
             let calls = fails(way, rpc, fail(Code::Unavailable), ErrorKind::Exhausted).await;
             // What rests gives its place to others, as far as the budget holds their bytes.
