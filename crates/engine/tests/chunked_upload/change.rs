@@ -59,10 +59,14 @@ fn changing(
 #[tokio::test]
 async fn a_change_before_chunks_are_read_again_is_found() {
     for how in CHANGES {
-        for chunkings in [vec![small()], vec![large()], vec![]] {
+        let ways = [vec![small()], vec![large()], vec![]];
+        for (chunkings, believes) in ways.iter().flat_map(|way| [(way, false), (way, true)]) {
             let file = File::random(1 << 20, 30);
             let is_ask: fn(&Call) -> bool = |call| matches!(call, Call::Missing(_));
-            let store = changing(&chunkings, file.path.clone(), how, is_ask);
+            let store = changing(chunkings, file.path.clone(), how, is_ask);
+            if believes {
+                store.believe();
+            }
             let error = run(&store, &file.path, &options()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Changed, "{how:?} {chunkings:?} {error}");
             assert_eq!(error.target(), file.path.display().to_string());
@@ -81,6 +85,8 @@ async fn a_change_after_the_last_chunk_was_put_is_found_before_it_is_registered(
         let store = changing(&[small()], file.path.clone(), how, is_put);
         let error = run(&store, &file.path, &options()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Changed, "{how:?} {error}");
+        let says_lengths = error.to_string().contains("20000 bytes");
+        assert_eq!(says_lengths, !matches!(how, Change::Rewritten), "{how:?} {error}");
         assert_eq!(store.registers(), 0);
     }
 }

@@ -143,7 +143,7 @@ async fn run(
         }
         None => (Cutting::whole(&file, function, options.digest, &budget), None),
     };
-    let outbox = Outbox::new(profile.batch, budget.limits().bytes / LOADS_MIN);
+    let outbox = Outbox::new(profile.batch, pipeline::held_bytes_max(&budget));
     let mut pipeline = Pipeline::new(&transfer, cutting, outbox, asked);
     pipeline.run().await?;
     let Some(blob) = pipeline.blob() else {
@@ -163,9 +163,6 @@ async fn run(
     }
     Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
 }
-
-/// A batch takes at most this part of a small budget, so that some are in flight.
-const LOADS_MIN: u64 = 4;
 
 fn digest_function(
     profile: &StoreProfile,
@@ -216,6 +213,7 @@ fn report(
         present: totals(of(Fate::Present)),
         shared: totals(of(Fate::Shared)),
         rounds,
+        window: transfer.window_now(),
         requests: transfer.calls.totals(),
         elapsed: start.elapsed(),
         held_bytes_peak: transfer.budget.held_bytes_peak(),

@@ -11,8 +11,7 @@ use std::collections::VecDeque;
 use super::ledger::Piece;
 use crate::chunked::BatchLimits;
 
-/// The largest batch, whatever the store takes: with a window of 16 it fills 25 Gbit/s at 20 ms,
-/// and takes 64 MiB.
+/// The largest batch, whatever the store takes: a request's own cost does not show any more.
 const BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// What is spread is not spread thinner: below it a request costs more than its bytes.
@@ -73,9 +72,10 @@ impl Outbox {
         }
     }
 
-    /// The next request's load, the chunk that has waited longest first. `spread_over` is the
-    /// number of free slots, where nothing will be added.
-    pub(super) fn next(&mut self, spread_over: Option<u64>) -> Option<Load> {
+    /// The next request's load, the chunk that has waited longest first. `share_bytes` is what each
+    /// request may have where all of the window is in use, and `spread_over` the number of free
+    /// slots, where nothing will be added.
+    pub(super) fn next(&mut self, share_bytes: u64, spread_over: Option<u64>) -> Option<Load> {
         let is_small = match (self.small.front(), self.large.front()) {
             (Some(small), Some(large)) => small.id < large.id,
             (small, _) => small.is_some(),
@@ -85,8 +85,8 @@ impl Outbox {
             self.large_bytes -= piece.digest.len;
             return Some(Load::Single(piece));
         }
-        let share = spread_over.map_or(u64::MAX, |slots| self.small_bytes.div_ceil(slots.max(1)));
-        let target = share.max(SPREAD_BYTES_MIN).min(self.limits.bytes_max);
+        let spread = spread_over.map_or(u64::MAX, |slots| self.small_bytes.div_ceil(slots.max(1)));
+        let target = share_bytes.min(spread).max(SPREAD_BYTES_MIN).min(self.limits.bytes_max);
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = self.small.front() {
             let cost = self.cost(piece);
@@ -138,7 +138,9 @@ mod tests {
     }
 
     fn counts(outbox: &mut Outbox, spread_over: Option<u64>) -> Vec<usize> {
-        std::iter::from_fn(|| outbox.next(spread_over)).map(|load| load.pieces().len()).collect()
+        std::iter::from_fn(|| outbox.next(u64::MAX, spread_over))
+            .map(|load| load.pieces().len())
+            .collect()
     }
 
     #[test]
@@ -152,9 +154,11 @@ mod tests {
     #[test]
     fn large_ones_travel_alone_and_in_turn() {
         let mut outbox = outbox(LIMITS, &[KIB, 4 * MIB, KIB]);
-        assert!(matches!(outbox.next(None), Some(Load::Batch(pieces)) if pieces.len() == 2));
-        assert!(matches!(outbox.next(None), Some(Load::Single(piece)) if piece.id == 1));
-        assert_eq!((outbox.next(None), outbox.len_bytes()), (None, 0));
+        assert!(
+            matches!(outbox.next(u64::MAX, None), Some(Load::Batch(pieces)) if pieces.len() == 2)
+        );
+        assert!(matches!(outbox.next(u64::MAX, None), Some(Load::Single(piece)) if piece.id == 1));
+        assert_eq!((outbox.next(u64::MAX, None), outbox.len_bytes()), (None, 0));
     }
 
     #[test]
@@ -165,13 +169,22 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_memory_makes_batches_smaller_but_not_small() {
+        for (share, expected) in [(2 * MIB, vec![7, 7, 2]), (1, vec![3, 3, 3, 3, 3, 1])] {
+            let mut outbox = outbox(LIMITS, &[256 * KIB; 16]);
+            let loads = std::iter::from_fn(|| outbox.next(share, None));
+            assert_eq!(loads.map(|load| load.pieces().len()).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
     fn a_store_without_batches_and_a_small_budget_are_obeyed() {
         let mut none = Outbox::new(None, u64::MAX);
         let digest = Digest { function: DigestFunction::Sha256, hash: [0; 32], len: 1 };
         none.push(Piece { id: 0, offset: 0, digest });
-        assert!(matches!(none.next(None), Some(Load::Single(_))));
+        assert!(matches!(none.next(u64::MAX, None), Some(Load::Single(_))));
         let mut small = Outbox::new(Some(LIMITS), 4096);
         small.push(Piece { id: 0, offset: 0, digest: Digest { len: 4096, ..digest } });
-        assert!(matches!(small.next(None), Some(Load::Single(_))));
+        assert!(matches!(small.next(u64::MAX, None), Some(Load::Single(_))));
     }
 }

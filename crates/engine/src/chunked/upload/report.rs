@@ -62,6 +62,8 @@ pub struct UploadReport {
     pub shared: ChunkTotals,
     /// Times that the store had lost chunks when the blob was to be made of them.
     pub rounds: u32,
+    /// The window at the end.
+    pub window: u32,
     /// Requests that it took.
     pub requests: UploadRequests,
     /// From the call to its end.

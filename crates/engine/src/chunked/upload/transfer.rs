@@ -95,8 +95,13 @@ impl Transfer {
     /// Requests that may carry bytes now: what the window says, and no more than the budget can
     /// have in flight, since the others would only hold bytes and wait.
     pub(super) fn window_limit(&self) -> usize {
-        let limit = self.window(|window| window.limit()).min(self.budget.limits().requests);
+        let limit = self.window_now().min(self.budget.limits().requests);
         usize::try_from(limit).unwrap_or(usize::MAX)
+    }
+
+    /// What the window says.
+    pub(super) fn window_now(&self) -> u32 {
+        self.window(|window| window.limit())
     }
 
     /// A request that carries bytes is sent.
