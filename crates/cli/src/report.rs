@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate::chunked::ChunkedReport;
 use tidegate::core::Checksum;
 use tidegate::download::Report;
 use tidegate::{Error, ErrorKind};
@@ -31,6 +32,21 @@ pub(crate) struct Done {
     pub(crate) verified: Vec<&'static str>,
     pub(crate) unverified: Option<String>,
     pub(crate) notes: Vec<String>,
+    /// Where it came as chunks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chunks: Option<ChunkCounts>,
+}
+
+/// Where the chunks of a blob came from, those that recur counted each time but when fetched.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct ChunkCounts {
+    pub(crate) count: u64,
+    pub(crate) fetched: u64,
+    pub(crate) fetched_bytes: u64,
+    pub(crate) copied: u64,
+    pub(crate) copied_bytes: u64,
+    /// The blob, or the rest of it, came as a whole after all.
+    pub(crate) whole: bool,
 }
 
 impl Done {
@@ -49,6 +65,35 @@ impl Done {
             verified: names(&report.verified),
             unverified: report.unverified.clone(),
             notes: report.notes.clone(),
+            chunks: None,
+        }
+    }
+
+    /// Of a blob that came as chunks, as far as there were any.
+    pub(crate) fn of_chunks(source: &str, target: &str, report: &ChunkedReport) -> Self {
+        let checksum = report.digest.checksum();
+        Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            bytes: report.digest.len,
+            seconds: report.elapsed.as_secs_f64(),
+            requests: report.totals.requests,
+            restarts: report.totals.restarts,
+            resumed_bytes: report.resumed_bytes,
+            held_bytes_peak: report.held_bytes_peak,
+            version: Some(format!("digest {}", report.digest)),
+            checksums: BTreeMap::from([by_name(&checksum)]),
+            verified: vec![checksum.algorithm().name()],
+            unverified: None,
+            notes: report.notes.clone(),
+            chunks: Some(ChunkCounts {
+                count: report.chunks,
+                fetched: report.fetched_chunks + report.shared_chunks,
+                fetched_bytes: report.fetched_bytes + report.shared_bytes,
+                copied: report.copied_chunks,
+                copied_bytes: report.copied_bytes,
+                whole: report.whole,
+            }),
         }
     }
 
@@ -65,8 +110,18 @@ impl Done {
             count(self.requests, "request"),
             count(self.restarts, "restart"),
         );
-        // The stamp of a local file tells people nothing.
-        if let Some(version) = self.version.as_ref().filter(|text| !text.starts_with("file ")) {
+        if let Some(chunks) = self.chunks.filter(|chunks| chunks.count > 0) {
+            let _ = write!(
+                text,
+                ", {}: {} fetched, {} copied",
+                count(chunks.count, "chunk"),
+                size::human(chunks.fetched_bytes),
+                size::human(chunks.copied_bytes),
+            );
+        }
+        // The stamp of a local file tells people nothing, and a digest is in the URL already.
+        let tells = |text: &&String| !text.starts_with("file ") && !text.starts_with("digest ");
+        if let Some(version) = self.version.as_ref().filter(tells) {
             // Writing to a String cannot fail, here and below.
             let _ = write!(text, ", {version}");
         }

@@ -3,8 +3,8 @@
 pub(super) const ABOUT: &str = "\
 Move large blobs between object storage and disk: fast, resumable, every byte verified.
 
-A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL, a \
-file:// URL or a path. Credentials and endpoints are found where the tools of each cloud find them.";
+A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL, \
+grpc://HOST/INSTANCE/sha256/HASH/SIZE in a build cache, a file:// URL or a path. Credentials and endpoints are found where the tools of each cloud find them.";
 
 pub(super) const TOP: &str = "\
 Examples:
@@ -38,6 +38,10 @@ Examples:
           for scripts: one JSON object at the end
   tidegate cp --window 1 https://example.org/disk.img disk.img
           one request, for servers that count connections
+  tidegate cp disk.img grpc://127.0.0.1:8980/main
+          into a cache of the Remote Execution API; prints the blob's URL
+  tidegate cp --seed old.img grpc://127.0.0.1:8980/main/sha256/9f86d08...0f00a08/1048576 disk.img
+          from such a cache, fetching only chunks that old.img lacks
 
 A target file is replaced as a whole, once every byte is there and every known checksum agrees.
 Until then the bytes are in a hidden part file beside it, which the same command goes on with.";

@@ -1,12 +1,14 @@
 //! The command line: one definition from which parsing, `--help`, man pages and completions all
 //! come. Values are checked here, so that a wrong one is a usage error before anything is done.
 
+mod cache;
 mod examples;
 mod header;
 mod remote;
 mod transfer;
 mod version;
 
+pub(crate) use cache::{CacheArgs, ChunkingArg};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
@@ -55,7 +57,8 @@ pub(crate) struct OutputArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy blobs to a file or into a folder, in parallel, resumable and verified
+    /// Copy blobs to a file or into a folder, in parallel, resumable and verified; or files into a
+    /// cache
     #[command(
         after_help = examples::CP,
         override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"
@@ -88,7 +91,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
     /// The blobs to fetch, each a URL or a path; and at the end where they go: a file, a folder, -
-    /// for standard output, or /dev/null to fetch and verify only
+    /// for standard output, /dev/null to fetch and verify only, or a cache's URL (grpc:// or
+    /// grpcs://) to put files into it
     // One list, as two would not let options stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
@@ -96,6 +100,8 @@ pub(crate) struct CpArgs {
     pub(crate) file: FileArgs,
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]

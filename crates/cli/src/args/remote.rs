@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use tidegate::core::RetryPolicy;
+use tidegate::remote::reapi::{Compression, ReapiOptions};
 use tidegate::remote::{CustomerKey, RemoteOptions, Remotes};
-use tidegate::transport::TransportOptions;
+use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{Error, ErrorKind, Operation, Result};
 
 use super::header::{self, HeaderArg};
@@ -25,6 +26,13 @@ pub(crate) struct RemoteArgs {
     /// Trust the certificate authorities in this PEM file besides the system's; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ca_cert: Vec<PathBuf>,
+    /// Show this certificate to servers that ask who we are: a PEM file, the authorities that it is
+    /// signed with after it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "client_key")]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// The private key of --client-cert: a PEM file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "client_cert")]
+    pub(crate) client_key: Option<PathBuf>,
     /// Send this with every request for a blob: NAME: VALUE, or @FILE with one on each line. Not
     /// passed on to another host by a redirect; may be repeated
     #[arg(long, value_name = "HEADER")]
@@ -39,6 +47,13 @@ pub(crate) struct RemoteArgs {
     /// of 32 bytes or their base64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) customer_key_file: Option<PathBuf>,
+    /// Whether blobs travel to and from a grpc:// cache as zstd, where it offers that: auto packs
+    /// what a sample says shrinks
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pub(crate) compress: CompressArg,
+    /// Names what this run belongs to, such as a build, in the logs of grpc:// caches
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation_id: Option<String>,
     /// Give up after this many attempts in a row that brought nothing
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -54,16 +69,45 @@ pub(crate) struct RemoteArgs {
     pub(crate) connect_timeout: u64,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompressArg {
+    // Doc comments here would make `--help` of the whole command twice as long.
+    Auto,
+    Never,
+    Always,
+}
+
 impl RemoteArgs {
-    /// The remotes for these sources; what is given for none of them is an error.
-    pub(crate) fn remotes(&self, sources: &[&str]) -> Result<Remotes> {
-        self.check(sources)?;
+    /// The remotes for these URLs and paths; what is given for none of them is an error.
+    pub(crate) fn remotes(&self, names: &[&str]) -> Result<Remotes> {
+        self.remotes_for(names, true)
+    }
+
+    /// The same, where caches may be told to do without chunks.
+    pub(crate) fn remotes_for(&self, names: &[&str], chunks: bool) -> Result<Remotes> {
+        self.check(names)?;
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
         options.anonymous = self.anonymous;
         options.ca_certs.clone_from(&self.ca_cert);
-        options.transport =
-            TransportOptions { connect_ms_max: self.connect_timeout, ..options.transport };
+        let (certificates, key) = (self.client_cert.clone(), self.client_key.clone());
+        options.transport = TransportOptions {
+            connect_ms_max: self.connect_timeout,
+            client_identity: certificates
+                .zip(key)
+                .map(|(certificates, key)| ClientIdentity { certificates, key }),
+            ..options.transport
+        };
+        options.reapi = ReapiOptions {
+            compression: match self.compress {
+                CompressArg::Auto => Compression::Auto,
+                CompressArg::Never => Compression::Never,
+                CompressArg::Always => Compression::Always,
+            },
+            correlated_invocations_id: self.correlation_id.clone(),
+            chunks,
+            ..options.reapi
+        };
         options.headers = header::collect(&self.header)?;
         options.user_project.clone_from(&self.user_project);
         options.request_payer = self.request_payer;
@@ -72,22 +116,26 @@ impl RemoteArgs {
         Ok(Remotes::new(options))
     }
 
-    fn check(&self, sources: &[&str]) -> Result<()> {
-        let (store, any) = (["gs", "s3", "az"], ["gs", "s3", "az", "http", "https"]);
+    fn check(&self, names: &[&str]) -> Result<()> {
+        let (store, cache) = (["gs", "s3", "az"], ["grpc", "grpcs"]);
+        let any = ["gs", "s3", "az", "http", "https", "grpc", "grpcs"];
         for (flag, given, schemes) in [
             ("--header", !self.header.is_empty(), &any[..]),
             ("--user-project", self.user_project.is_some(), &["gs"]),
             ("--request-payer", self.request_payer, &["s3"]),
             ("--customer-key-file", self.customer_key_file.is_some(), &store),
+            ("--client-cert", self.client_cert.is_some(), &any),
+            ("--compress", self.compress != CompressArg::Never, &cache),
+            ("--correlation-id", self.correlation_id.is_some(), &cache),
         ] {
             let applies = || {
-                sources.iter().filter_map(|source| source.split_once("://")).any(|(scheme, _)| {
+                names.iter().filter_map(|name| name.split_once("://")).any(|(scheme, _)| {
                     schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))
                 })
             };
             if given && !applies() {
                 let known: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}://")).collect();
-                let message = format!("it is for {} and no source is one", known.join(", "));
+                let message = format!("it is for {} and no URL here is one", known.join(", "));
                 return Err(Error::new(ErrorKind::Invalid, Operation::Locate, flag, message));
             }
         }

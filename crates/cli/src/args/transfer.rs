@@ -1,6 +1,7 @@
 //! How a blob is cut, fetched, verified and put down.
 
 use clap::{Args, ValueEnum};
+use tidegate::core::window::WindowOptions;
 use tidegate::core::{Checksum, ChecksumAlgorithm};
 use tidegate::download::DownloadOptions;
 use tidegate::{Budget, BudgetOptions, Durability};
@@ -19,10 +20,10 @@ const MEMORY_BYTES_MAX: u64 = 1 << 40;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Transfer")]
 pub(crate) struct TransferArgs {
-    /// Shards of one blob in flight; 1 fetches it with one request
-    #[arg(long, value_name = "N", default_value_t = 32,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) window: u32,
+    /// Shards of one blob in flight; 1 fetches it with one request [default: 32; of chunks as many
+    /// as are measured to be worth it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) window: Option<u32>,
     /// Size of each shard [default: planned from the blob's size, 8MiB to 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = shard_size)]
     pub(crate) shard_size: Option<u64>,
@@ -68,16 +69,26 @@ impl TransferArgs {
     /// The options for every blob of one command; they share one budget.
     pub(crate) fn options(&self, remote: &RemoteArgs) -> DownloadOptions {
         let mut options = DownloadOptions {
-            window: self.window,
             expected: self.expected(),
             retry: remote.retry(),
-            budget: Budget::new(BudgetOptions { requests: self.requests, bytes: self.memory }),
+            budget: self.budget(),
             ..DownloadOptions::default()
         };
+        options.window = self.window.unwrap_or(options.window);
         if let Some(bytes) = self.shard_size {
             (options.shard_bytes_min, options.shard_bytes_max) = (bytes, bytes);
         }
         options
+    }
+
+    /// What all blobs of one command share.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget::new(BudgetOptions { requests: self.requests, bytes: self.memory })
+    }
+
+    /// Chunks of one blob in flight.
+    pub(crate) fn chunk_window(&self) -> WindowOptions {
+        self.window.map_or_else(WindowOptions::default, WindowOptions::fixed)
     }
 
     /// Checksums given by hand.

@@ -28,5 +28,5 @@ fn plan(args: &CatArgs) -> Result<(Fetch, DownloadOptions)> {
     let remotes = args.remote.remotes(&[&args.source])?;
     let source = args.version.of(source(&remotes, &args.source)?)?;
     let options = DownloadOptions { range, ..args.transfer.options(&args.remote) };
-    Ok((Fetch { source, place: Place::Stdout }, options))
+    Ok((Fetch { source, place: Place::Stdout, chunks: None }, options))
 }

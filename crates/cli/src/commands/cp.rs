@@ -1,5 +1,5 @@
-//! `tidegate cp`: blobs to files. Everything that can be wrong with the names is found before the
-//! first request.
+//! `tidegate cp`: blobs to files; files into a cache are [`put`]'s. Everything that can be wrong with
+//! the names is found before the first request.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,17 @@ use std::path::{Path, PathBuf};
 use tidegate::remote::{Location, Remotes};
 use tidegate::{Error, ErrorKind, Operation, Result};
 
-use crate::args::CpArgs;
+use super::put;
+use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
-use crate::fetch::{self, Fetch, Place};
+use crate::fetch::{self, Chunks, Fetch, Place};
 use crate::redact;
 use crate::session::Session;
 
 pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
+    if let Some(cache) = args.target().to_str().filter(|target| put::is_cache(target)) {
+        return put::run(session, args, cache).await;
+    }
     session.data_on_stdout = args.target() == Path::new("-");
     let planned = plan(args);
     let fetches = match planned {
@@ -43,15 +47,32 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
     let target = local(&remotes, args.target())?;
     let sources = names
         .iter()
-        .map(|text| args.version.of(source(&remotes, text)?))
+        .map(|text| Ok((args.version.of(source(&remotes, text)?)?, chunks(&remotes, text, args)?)))
         .collect::<Result<Vec<_>>>()?;
-    if let [source] = sources.as_slice()
+    if let [(source, chunks)] = sources.as_slice()
         && !is_folder(&target)
     {
         let place = if target == Path::new("-") { Place::Stdout } else { Place::File(target) };
-        return Ok(vec![Fetch { source: source.clone(), place }]);
+        return Ok(vec![Fetch { source: source.clone(), place, chunks: chunks.clone() }]);
     }
     into_folder(sources, &target)
+}
+
+/// How the blob comes as chunks; `None` where it is in no cache, or is not to come so.
+fn chunks(remotes: &Remotes, text: &str, args: &CpArgs) -> Result<Option<Chunks>> {
+    // A checksum of the user's own is compared where shards are put together.
+    let shards = args.cache.chunking == ChunkingArg::Never || !args.transfer.expected().is_empty();
+    if shards || !put::is_cache(text) {
+        return Ok(None);
+    }
+    let (cache, url) = remotes.cache(text)?;
+    Ok(url.digest().map(|digest| Chunks {
+        cache,
+        digest,
+        always: args.cache.chunking == ChunkingArg::Always,
+        seeds: args.cache.seed.clone(),
+        window: args.transfer.chunk_window(),
+    }))
 }
 
 /// Finds a blob; `-` is refused here because it would be taken for a file of that name.
@@ -79,12 +100,12 @@ fn no_uploads(shown: &str) -> Error {
         ErrorKind::Unsupported,
         Operation::Locate,
         format!("{shown} as the target"),
-        "uploads are not supported yet",
+        "uploads are not supported yet but to grpc:// caches",
     )
     .with_hint("name a file or a folder")
 }
 
-fn into_folder(sources: Vec<Location>, folder: &Path) -> Result<Vec<Fetch>> {
+fn into_folder(sources: Vec<(Location, Option<Chunks>)>, folder: &Path) -> Result<Vec<Fetch>> {
     let discard = folder == Path::new("/dev/null");
     if !discard && !folder.is_dir() {
         let found = if folder.exists() { "it is not a folder" } else { "there is no such folder" };
@@ -97,9 +118,9 @@ fn into_folder(sources: Vec<Location>, folder: &Path) -> Result<Vec<Fetch>> {
     }
     let mut taken: HashMap<String, String> = HashMap::new();
     let mut fetches = Vec::new();
-    for source in sources {
+    for (source, chunks) in sources {
         if discard {
-            fetches.push(Fetch { source, place: Place::File(folder.to_path_buf()) });
+            fetches.push(Fetch { source, place: Place::File(folder.to_path_buf()), chunks });
             continue;
         }
         let Some(name) = source.file_name().map(str::to_owned) else {
@@ -111,7 +132,7 @@ fn into_folder(sources: Vec<Location>, folder: &Path) -> Result<Vec<Fetch>> {
             return Err(invalid(source.display(), &message)
                 .with_hint("copy one of them with a command of its own"));
         }
-        fetches.push(Fetch { source, place: Place::File(folder.join(name)) });
+        fetches.push(Fetch { source, place: Place::File(folder.join(name)), chunks });
     }
     Ok(fetches)
 }

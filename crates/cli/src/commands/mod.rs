@@ -5,4 +5,5 @@ pub(crate) mod cat;
 pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod generate;
+pub(crate) mod put;
 pub(crate) mod stat;

@@ -229,7 +229,7 @@ async fn what_cannot_be_meant_is_a_usage_error() {
     }
     let url = bed.server.url("/f/blob");
     bed.run(&["cat", &url, "--user-project", "p"]).await.ends(2).says("it is for gs://");
-    bed.run(&["stat", "raw.key", "--header", "X-A: b"]).await.ends(2).says("no source is one");
+    bed.run(&["stat", "raw.key", "--header", "X-A: b"]).await.ends(2).says("no URL here is one");
     let several = ["cp", &url, &url, ".", "--if-match", "abc"];
     bed.run(&several).await.ends(2).says("several sources");
     assert_eq!(bed.server.requests(), 0);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod caches;
 mod cat;
 mod cp;
 mod demo;

@@ -41,6 +41,12 @@ const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// What of a request may wait to be sent, in each stream.
 const SEND_BYTES_MAX: usize = 512 << 10;
 
+/// Streams that were given up and of which frames may still arrive: those that come for one that is
+/// forgotten count as the server's errors, of which the library takes a thousand and then closes the
+/// connection. A few hundred reads that are cancelled at once, with a window's worth of frames each
+/// on its way, are nobody's error.
+const GIVEN_UP_STREAMS_MAX: usize = 4_096;
+
 /// How long a server may take to say that it lives.
 const KEEP_ALIVE_SECONDS_MAX: u64 = 20;
 
@@ -108,6 +114,8 @@ impl Http2Connector {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_frame_size(FRAME_BYTES_MAX)
             .max_send_buf_size(SEND_BYTES_MAX)
+            .max_concurrent_reset_streams(GIVEN_UP_STREAMS_MAX)
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(self.keep_alive)
             .keep_alive_timeout(Duration::from_secs(KEEP_ALIVE_SECONDS_MAX))
             .handshake(stream)

@@ -97,3 +97,21 @@ async fn bodies_that_nobody_reads_do_not_hold_up_others() {
     drop(waiting);
     server.idle().await;
 }
+
+#[tokio::test]
+async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
+    let (name, bytes) = noise(1_000_000, 3);
+    server.put(bytes.clone());
+    for _ in 0..10 {
+        let reading = (0..60).map(|_| cache.get(&name, 0));
+        for body in join_all(reading).await {
+            // With most of the blob still on its way.
+            drop(body.unwrap());
+        }
+    }
+    assert!(whole(cache.get(&name, 0).await.unwrap()).await.unwrap() == bytes);
+    assert_eq!(server.connections(), 1);
+    server.idle().await;
+}

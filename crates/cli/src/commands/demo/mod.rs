@@ -17,7 +17,7 @@ use tidegate_testkit::{Server, ServerOptions, SplitMix64};
 
 use crate::args::DemoArgs;
 use crate::exit::Exit;
-use crate::fetch::{Fetch, Place, fetch_one};
+use crate::fetch::{Fetch, Place, fetch_shards};
 use crate::progress::Display;
 use crate::report::Done;
 use crate::session::Session;
@@ -113,9 +113,9 @@ async fn fetch(session: &Session, way: Way, source: &Location, stage: &Stage) ->
         ..DownloadOptions::default()
     };
     session.say(&format!("fetching with {} ...", way.name));
-    let fetch = Fetch { source: source.clone(), place: Place::File(stage.target()) };
+    let fetch = Fetch { source: source.clone(), place: Place::File(stage.target()), chunks: None };
     let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![progress]));
-    let report = fetch_one(&fetch, &options).await;
+    let report = fetch_shards(&fetch, &options).await;
     if let Some(display) = display {
         display.end().await;
     }

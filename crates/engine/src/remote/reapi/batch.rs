@@ -38,7 +38,9 @@ impl ReapiCache {
             acceptable_compressors: if zstd { vec![ZSTD] } else { Vec::new() },
             digest_function: function(first.function),
         };
-        let bytes = digests.iter().map(|digest| digest.len + OVERHEAD_BYTES_MAX).sum::<u64>();
+        let bytes = digests.iter().fold(OVERHEAD_BYTES_MAX, |sum, digest| {
+            sum.saturating_add(digest.len).saturating_add(OVERHEAD_BYTES_MAX)
+        });
         let mut storage = self.storage(usize::try_from(bytes).unwrap_or(usize::MAX));
         let answer = storage.batch_read_blobs(request).await;
         let answer = answer.map_err(|status| self.failed(&status, Operation::Read, None))?;

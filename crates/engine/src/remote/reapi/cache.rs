@@ -33,6 +33,7 @@ struct Inner {
     url: CacheUrl,
     identity: String,
     compression: Compression,
+    chunks: bool,
     channel: Channel,
     capabilities: OnceCell<(Capabilities, Arc<StoreProfile>)>,
 }
@@ -66,6 +67,7 @@ impl ReapiCache {
             identity: url.to_string(),
             url,
             compression: options.compression,
+            chunks: options.chunks,
             channel,
             capabilities: OnceCell::new(),
         })))
@@ -101,11 +103,14 @@ impl ReapiCache {
             self.channel().origin().clone(),
         );
         let request = v2::GetCapabilitiesRequest { instance_name: self.instance().to_owned() };
-        let capabilities = match client.get_capabilities(request).await {
+        let mut capabilities = match client.get_capabilities(request).await {
             Ok(answer) => Capabilities::new(answer.get_ref(), &self.0.identity)?,
             Err(status) if answers(&status, Code::Unimplemented) => Capabilities::least(),
             Err(status) => return Err(self.failed(&status, Operation::Connect, None)),
         };
+        if !self.0.chunks {
+            capabilities.without_chunks();
+        }
         let profile = Arc::new(capabilities.profile.clone());
         Ok((capabilities, profile))
     }

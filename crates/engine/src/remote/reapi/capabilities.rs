@@ -86,6 +86,12 @@ impl Capabilities {
         })
     }
 
+    /// The same cache, as one that holds whole blobs only.
+    pub(super) fn without_chunks(&mut self) {
+        self.profile.chunkings.clear();
+        (self.profile.can_split, self.profile.can_splice) = (false, false);
+    }
+
     /// How the server cuts when it answers by this function; `None` where it does not say.
     pub(super) fn chunking(&self, function: Function) -> Option<Chunking> {
         self.profile.chunkings.iter().find(|own| number(own) == function).copied()

@@ -37,7 +37,7 @@ impl ReapiCache {
 
     async fn find_missing_of(
         &self,
-        mut asked: HashSet<Digest>,
+        asked: HashSet<Digest>,
         operation: Operation,
     ) -> Result<Vec<Digest>> {
         let Some(of) = asked.iter().next().map(|digest| digest.function) else {
@@ -52,16 +52,17 @@ impl ReapiCache {
         let only = asked.iter().next().copied().filter(|_| asked.len() == 1);
         let answer = storage.find_missing_blobs(request).await;
         let answer = answer.map_err(|status| self.failed(&status, operation, only.as_ref()))?;
-        let mut missing = Vec::new();
+        let (mut missing, mut seen) = (Vec::new(), HashSet::new());
         for digest in &answer.get_ref().missing_blob_digests {
             let digest = from_proto(digest, of)
                 .map_err(|error| self.wrong(operation, only.as_ref(), error))?;
-            // Taken out, so that one which is named twice comes once.
-            if asked.remove(&digest) {
-                missing.push(digest);
-            } else if !missing.contains(&digest) {
+            if !asked.contains(&digest) {
                 let message = format!("{digest} is said to be missing, but was not asked for");
                 return Err(self.wrong(operation, only.as_ref(), message));
+            }
+            // One that is named twice comes once.
+            if seen.insert(digest) {
+                missing.push(digest);
             }
         }
         Ok(missing)

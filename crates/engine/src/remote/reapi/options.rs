@@ -5,6 +5,9 @@
 pub struct ReapiOptions {
     /// Whether blobs travel compressed.
     pub compression: Compression,
+    /// Whether blobs travel as chunks, where the cache knows how. Default yes; without, the cache
+    /// is taken for one that holds whole blobs only.
+    pub chunks: bool,
     /// Connections to one cache, at most. They are made as requests need them: one carries a few
     /// at once, more are shared out. Default 4: two saturate two cores on loopback, and a link that
     /// loses packets slows one connection down at a time.
@@ -23,6 +26,7 @@ impl Default for ReapiOptions {
     fn default() -> Self {
         Self {
             compression: Compression::default(),
+            chunks: true,
             connections_max: 4,
             keep_alive_ms: Some(60_000),
             correlated_invocations_id: None,

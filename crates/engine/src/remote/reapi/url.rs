@@ -145,14 +145,16 @@ fn split(segments: &[String]) -> Result<(String, Option<Digest>), String> {
             (instance, Some(resource(rest.get(1..).unwrap_or_default())?))
         }
         None => match segments {
-            [instance @ .., function, hash, len]
-                if matches!(function.as_str(), "sha256" | "blake3") =>
-            {
+            [instance @ .., function, hash, len] if is_function(function) => {
                 (instance, Some(digest(function, hash, len)?))
             }
             _ => (segments, None),
         },
     };
+    // Such a cache's URL would be taken for a blob's.
+    if matches!(instance, [.., function, _, _] if is_function(function)) {
+        return Err("the instance's name ends like a blob's".to_owned());
+    }
     for segment in instance {
         // A slash that was written as %2F would look like two segments to the server.
         if segment.is_empty() || segment.contains('/') {
@@ -163,6 +165,10 @@ fn split(segments: &[String]) -> Result<(String, Option<Digest>), String> {
         }
     }
     Ok((instance.join("/"), digest))
+}
+
+fn is_function(segment: &str) -> bool {
+    matches!(segment, "sha256" | "blake3")
 }
 
 /// What follows `blobs/` in a resource name.
@@ -216,6 +222,7 @@ mod tests {
             "grpc://h/sha256/HASH/-1",
             "grpc://h/sha256/HASH/01",
             "grpc://h/sha256/abc/1",
+            "grpc://h/sha256/HASH/1/sha256/HASH/2",
             "grpc://me:secret@h/a",
             "grpc://h/a?token=secret",
             "grpc://h/a#secret",

@@ -1,0 +1,46 @@
+//! What matters only where a cache of chunks is at one end.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use tidegate::core::digest::DigestFunction;
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Cache")]
+pub(crate) struct CacheArgs {
+    /// Whether blobs travel to and from a grpc:// cache as chunks, of which only those that are
+    /// missing: auto where the cache knows how, always or not at all
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) chunking: ChunkingArg,
+    /// Take chunks from this file where it has them, such as an older version of the blob; may be
+    /// repeated. The target itself is one already. An index is kept beside it (.NAME.tidegate-chunks)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) seed: Vec<PathBuf>,
+    /// The hash function that names what is put [default: as the cache prefers]
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) digest: Option<DigestArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChunkingArg {
+    // Doc comments here would make `--help` of the whole command twice as long.
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DigestArg {
+    Sha256,
+    Blake3,
+}
+
+impl CacheArgs {
+    /// The hash function, where one is given.
+    pub(crate) fn function(&self) -> Option<DigestFunction> {
+        self.digest.map(|digest| match digest {
+            DigestArg::Sha256 => DigestFunction::Sha256,
+            DigestArg::Blake3 => DigestFunction::Blake3,
+        })
+    }
+}

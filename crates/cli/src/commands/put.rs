@@ -1,0 +1,218 @@
+//! `tidegate cp FILE... grpc://HOST/INSTANCE`: files into a cache, under their digests.
+//!
+//! Standard output gets each blob's URL, in the order of the files, as that is what one goes on
+//! with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use tidegate::chunked::{
+    ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
+};
+use tidegate::remote::reapi::CacheUrl;
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+use super::cp::invalid;
+use crate::args::{ChunkingArg, CpArgs};
+use crate::exit::Exit;
+use crate::progress::{Display, Followed};
+use crate::report::{self, Failure, count};
+use crate::session::Session;
+use crate::size;
+
+/// Whether text is the URL of a cache, or of a blob in one.
+pub(crate) fn is_cache(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("grpc") || scheme.eq_ignore_ascii_case("grpcs")
+    })
+}
+
+pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
+    let (store, url, files) = match plan(args, cache).await {
+        Ok(planned) => planned,
+        Err(error) => return session.fail(&error),
+    };
+    let budget = args.transfer.budget();
+    let progress: Vec<_> = files.iter().map(|_| Arc::<UploadProgress>::default()).collect();
+    let followed = progress.iter().map(|one| Arc::clone(one) as Arc<dyn Followed>).collect();
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
+    let mut outcomes = Vec::new();
+    // One after the other: each uses all cores and, where there is enough to send, all of the link.
+    for (file, progress) in files.iter().zip(progress) {
+        let options = UploadOptions {
+            digest: url.digest(),
+            digest_function: args.cache.function(),
+            window: args.transfer.chunk_window(),
+            retry: args.remote.retry(),
+            budget: budget.clone(),
+            progress,
+            cancel: session.cancel.clone(),
+            ..UploadOptions::default()
+        };
+        let start = Instant::now();
+        let put = Box::pin(upload(&store, file, &options)).await;
+        let put = put.map_err(|error| report::without_resume(error, SENT_STAYS));
+        outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
+    }
+    if let Some(display) = display {
+        display.end().await;
+    }
+    tell(&session, &outcomes)
+}
+
+/// The hint where an upload was interrupted.
+const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
+
+async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheUrl, Vec<PathBuf>)> {
+    let names = args.sources().unwrap_or_default();
+    let all: Vec<&str> = names.iter().copied().chain([cache]).collect();
+    let remotes = args.remote.remotes_for(&all, args.cache.chunking != ChunkingArg::Never)?;
+    let (store, url) = remotes.cache(cache)?;
+    if url.digest().is_some() && names.len() > 1 {
+        return Err(invalid(&url.to_string(), "it names one blob, but there are several files")
+            .with_hint("leave out the digest"));
+    }
+    if args.version.is_given() || !args.cache.seed.is_empty() {
+        return Err(invalid("an option", "it is for what is fetched, and this puts files"));
+    }
+    let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
+    if args.cache.chunking == ChunkingArg::Always {
+        let profile = store.profile().await?;
+        if !profile.can_splice || profile.chunkings.is_empty() {
+            let message = "the cache takes no chunks";
+            let error =
+                Error::new(ErrorKind::Unsupported, Operation::Locate, url.to_string(), message);
+            return Err(error.with_hint("leave out --chunking always"));
+        }
+    }
+    Ok((Arc::new(store), url, files))
+}
+
+/// A source as a path.
+fn local(name: &str) -> Result<PathBuf> {
+    if name == "-" {
+        return Err(invalid("-", "standard input is no source")
+            .with_hint("write ./- for a file of that name"));
+    }
+    if name.contains("://") {
+        let shown = crate::redact::url(name);
+        return Err(invalid(&shown, "only files can be put into a cache")
+            .with_hint("copy it to a file first"));
+    }
+    Ok(PathBuf::from(name))
+}
+
+/// A finished upload of one file.
+#[derive(Clone, Debug, Serialize)]
+struct Put {
+    source: String,
+    /// The blob's URL.
+    target: String,
+    digest: String,
+    bytes: u64,
+    seconds: f64,
+    requests: u64,
+    retries: u64,
+    /// `present`, `whole` or `chunked`.
+    outcome: &'static str,
+    /// Distinct chunks; a blob that was put whole is one.
+    chunks: u64,
+    sent_chunks: u64,
+    sent_bytes: u64,
+    held_bytes_peak: u64,
+}
+
+impl Put {
+    fn new(file: &std::path::Path, url: &CacheUrl, report: &UploadReport, start: Instant) -> Self {
+        let requests = &report.requests;
+        Self {
+            source: file.display().to_string(),
+            target: url.with_digest(Some(report.digest)).to_string(),
+            digest: report.digest.to_string(),
+            bytes: report.digest.len,
+            seconds: start.elapsed().as_secs_f64(),
+            requests: requests.missing + requests.put + requests.put_batch + requests.register,
+            retries: requests.retries,
+            outcome: match report.outcome {
+                UploadOutcome::Present => "present",
+                UploadOutcome::Whole => "whole",
+                _ => "chunked",
+            },
+            chunks: report.distinct.chunks,
+            sent_chunks: report.sent.chunks,
+            sent_bytes: report.sent.bytes,
+            held_bytes_peak: report.held_bytes_peak,
+        }
+    }
+
+    fn text(&self) -> String {
+        let sent = match self.outcome {
+            "present" => "it was there".to_owned(),
+            "whole" => "sent whole".to_owned(),
+            _ => format!(
+                "{} of {} sent, {}",
+                self.sent_chunks,
+                count(self.chunks, "chunk"),
+                size::human(self.sent_bytes),
+            ),
+        };
+        format!(
+            "{} -> {}: {} in {}, {sent}, {}",
+            self.source,
+            self.target,
+            size::human(self.bytes),
+            report::seconds(self.seconds),
+            count(self.requests, "request"),
+        )
+    }
+}
+
+/// The JSON of several files.
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    failed: usize,
+    blobs: Vec<Entry<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Put(&'a Put),
+    Failed { error: Failure },
+}
+
+fn entry(outcome: &Result<Put>) -> Entry<'_> {
+    match outcome {
+        Ok(put) => Entry::Put(put),
+        Err(error) => Entry::Failed { error: Failure::new(error) },
+    }
+}
+
+fn tell(session: &Session, outcomes: &[Result<Put>]) -> Exit {
+    let first = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+    let end = first.map_or(Exit::Success, Exit::from);
+    if session.output.json {
+        match outcomes {
+            [Ok(put)] => return session.json(put),
+            [Err(error)] => return session.fail(error),
+            _ => {}
+        }
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        let _ = session.json(&Summary { failed, blobs: outcomes.iter().map(entry).collect() });
+        return end;
+    }
+    for outcome in outcomes {
+        match outcome {
+            Ok(put) => {
+                session.say(&put.text());
+                if let closed @ Exit::ClosedPipe = session.print(&format!("{}\n", put.target)) {
+                    return closed;
+                }
+            }
+            Err(error) => session.console.line(&Failure::new(error).text()),
+        }
+    }
+    end
+}

@@ -1,0 +1,174 @@
+//! Caches of the Remote Execution API: files into them and out again.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate_testkit::pseudo_random;
+use tidegate_testkit::reapi::{
+    Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
+};
+
+use crate::bed::{Ran, names, run_in};
+
+/// A cache and a folder.
+struct Caches {
+    server: ReapiServer,
+    folder: TempDir,
+}
+
+impl Caches {
+    async fn new(options: ReapiOptions) -> Self {
+        let server = ReapiServer::start(options).await.unwrap();
+        Self { server, folder: tempfile::tempdir().unwrap() }
+    }
+
+    async fn default() -> Self {
+        Self::new(ReapiOptions { instance: "a/b".to_owned(), ..ReapiOptions::default() }).await
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.folder.path().join(name), bytes).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(name)).unwrap()
+    }
+
+    async fn run(&self, args: &[&str]) -> Ran {
+        run_in(self.folder.path(), args).await
+    }
+
+    /// Puts a file; gives the URL that was printed.
+    async fn put(&self, name: &str) -> String {
+        let ran = self.run(&["cp", name, &self.server.url()]).await;
+        let out = ran.ends(0).out();
+        out.strip_suffix('\n').unwrap().to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_goes_into_a_cache_and_comes_out_again() {
+    let caches = Caches::default().await;
+    for len in [0, 1000, 5_000_000] {
+        let bytes = pseudo_random(len, 1);
+        caches.write("in", &bytes);
+        let url = caches.put("in").await;
+        assert!(url.starts_with(&format!("{}/sha256/", caches.server.url())), "{url}");
+        assert!(url.ends_with(&format!("/{len}")), "{url}");
+        caches.run(&["cp", &url, "out"]).await.ends(0).says("verified by sha256");
+        assert!(caches.read("out") == bytes);
+        let stat = caches.run(&["stat", "--json", &url]).await;
+        let facts: Value = serde_json::from_slice(&stat.ends(0).stdout).unwrap();
+        assert_eq!(facts["bytes"], len);
+    }
+    assert_eq!(names(caches.folder.path()), ["in", "out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_the_other_side_lacks_travels() {
+    let caches = Caches::default().await;
+    let mut bytes = pseudo_random(30_000_000, 2).to_vec();
+    caches.write("old", &bytes);
+    caches.put("old").await;
+    bytes.splice(10_000_000..10_000_000, *b"an insertion");
+    caches.write("new", &bytes);
+    caches.server.clear_counts();
+    let ran = caches.run(&["cp", "--json", "new", &caches.server.url()]).await;
+    let put: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!(put["outcome"], "chunked");
+    let sent = caches.server.counts().bytes_in;
+    assert!(sent < 6_000_000 && put["sent_bytes"] == sent, "{sent}: {put}");
+    caches.server.clear_counts();
+    let url = put["target"].as_str().unwrap();
+    let ran = caches.run(&["cp", "--json", "--seed", "old", url, "copy"]).await;
+    let done: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert!(caches.read("copy") == bytes);
+    let fetched = caches.server.counts().bytes_out;
+    assert!(fetched < 6_000_000 && done["chunks"]["fetched_bytes"] == fetched, "{done}");
+    assert_eq!(done["verified"][0], "sha256");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_as_chunks_can_be_said() {
+    let caches = Caches::default().await;
+    let bytes = pseudo_random(5_000_000, 3);
+    caches.write("in", &bytes);
+    let url = caches.server.url();
+    let ran = caches.run(&["cp", "--json", "--chunking", "never", "in", &url]).await;
+    let put: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!(put["outcome"], "whole");
+    let target = put["target"].as_str().unwrap();
+    caches.run(&["cp", "--chunking", "never", target, "out"]).await.ends(0);
+    assert!(caches.read("out") == bytes);
+    let calls = |rpc| caches.server.counts().calls(rpc);
+    assert_eq!((calls(Rpc::Split), calls(Rpc::Splice)), (0, 0));
+    caches.run(&["cp", "--chunking", "always", target, "out"]).await.ends(0);
+    assert_eq!(calls(Rpc::Split), 1);
+    // A cache that knows no chunks.
+    let plain =
+        Caches::new(ReapiOptions { split: false, splice: false, ..ReapiOptions::default() }).await;
+    plain.write("in", &bytes);
+    let url = plain.put("in").await;
+    plain.run(&["cp", &url, "out"]).await.ends(0);
+    assert!(plain.read("out") == bytes);
+    let always = ["cp", "--chunking", "always"];
+    let server = plain.server.url();
+    plain.run(&[&always[..], &["in", &server]].concat()).await.ends(2).says("takes no chunks");
+    let ran = plain.run(&[&always[..], &[&url, "out2"]].concat()).await;
+    assert_ne!(ran.says("gives no chunks").code, Some(0));
+    assert!(!Path::new(&plain.folder.path().join("out2")).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_files_are_put_and_each_is_told() {
+    let caches = Caches::default().await;
+    caches.write("one", b"one");
+    caches.write("two", b"two");
+    let url = caches.server.url();
+    let ran = caches.run(&["cp", "one", "missing", "two", &url]).await;
+    let out = ran.ends(3).says("missing").out();
+    assert_eq!(out.lines().count(), 2);
+    let ran = caches.run(&["cp", "--json", "--digest", "blake3", "one", "two", &url]).await;
+    let told: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!(told["blobs"].as_array().unwrap().len(), 2);
+    let named = told["blobs"][1]["digest"].as_str().unwrap().to_owned();
+    let expected = HashFunction::Blake3.hash(b"two");
+    assert_eq!(named, format!("blake3/{expected}/3"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_is_told_by_the_exit_code() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let url = caches.put("in").await;
+    caches.server.evict(&HashFunction::Sha256.hash(b"data"));
+    caches.run(&["cp", &url, "out"]).await.ends(3).says("it is not there");
+    caches.run(&["stat", &url]).await.ends(3);
+    let server = caches.server.url();
+    caches.run(&["cp", &server, "out"]).await.ends(2).says("no blob in it");
+    caches.run(&["cp", "http://127.0.0.1:1/x", &server]).await.ends(2).says("only files");
+    caches.run(&["cp", "--compress", "auto", "in", "out"]).await.ends(2).says("grpc://");
+    caches.run(&["cp", "--client-cert", "c.pem", "in", &server]).await.ends(2);
+    let denied = GrpcStatus::new(Code::PermissionDenied, "read-only");
+    caches.server.script().always(Rpc::BatchUpdate, ReapiFault::Fail(denied.clone()));
+    caches.server.script().always(Rpc::Write, ReapiFault::Fail(denied));
+    let ran = caches.run(&["cp", "in", &server]).await;
+    ran.ends(6).says("PERMISSION_DENIED: read-only");
+    // What the file's name says it is, it must be.
+    let other = format!("{server}/sha256/{}/4", HashFunction::Sha256.hash(b"else"));
+    caches.run(&["cp", "in", &other]).await.ends(5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_sent_and_never_shown() {
+    let token = Some("s3cret".to_owned());
+    let caches = Caches::new(ReapiOptions { token, ..ReapiOptions::default() }).await;
+    caches.write("in", b"data");
+    let url = caches.server.url();
+    let refused = caches.run(&["cp", "in", &url]).await;
+    refused.ends(6);
+    let header = "Authorization: Bearer s3cret";
+    let ran = caches.run(&["cp", "-v", "--header", header, "in", &url]).await;
+    assert!(!ran.ends(0).stderr.contains("s3cret"), "{}", ran.stderr);
+}

@@ -1,0 +1,119 @@
+//! What streams to and from a cache of the Remote Execution API reach on loopback, by how many there
+//! are at once and over how many connections: what `ReapiOptions::connections_max` is chosen by.
+//!
+//! The cache is the testkit's, in threads of its own but on the same processors, and hashes nothing.
+//!
+//!     cargo bench -p tidegate --bench reapi_streams --features http,reapi
+//!
+//! Without `--bench` (as `cargo test` runs it) each case moves little, once, and nothing is printed.
+
+#![expect(clippy::print_stdout, reason = "figures are for whoever runs it")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use futures_util::future::try_join_all;
+use tidegate::Result;
+use tidegate::chunked::{ChunkStore as _, PutRequest};
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
+use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate_testkit::pseudo_random;
+use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
+
+/// One case is repeated, and the best counts: the machine may have been busy otherwise.
+const ROUNDS: usize = 5;
+
+struct Effort {
+    blob_bytes: usize,
+    rounds: usize,
+    shows: bool,
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let measured = std::env::args().any(|word| word == "--bench");
+    let effort = if measured {
+        Effort { blob_bytes: 64 << 20, rounds: ROUNDS, shows: true }
+    } else {
+        Effort { blob_bytes: 1 << 20, rounds: 1, shows: false }
+    };
+    let threads = || tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let (theirs, ours) = (threads()?, threads()?);
+    let options = ReapiOptions { trusting: true, ..ReapiOptions::default() };
+    let server = theirs.block_on(theirs.spawn(ReapiServer::start(options)).into_inner())?;
+    ours.block_on(run(&server, &effort))?;
+    Ok(())
+}
+
+/// A task's outcome, where a task that panicked ends the bench.
+trait IntoInner<T> {
+    fn into_inner(self) -> impl Future<Output = T>;
+}
+
+impl<T> IntoInner<T> for tokio::task::JoinHandle<T> {
+    async fn into_inner(self) -> T {
+        match self.await {
+            Ok(value) => value,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+async fn run(server: &ReapiServer, effort: &Effort) -> Result<()> {
+    let blobs: Vec<Bytes> = (0..8).map(|seed| pseudo_random(effort.blob_bytes, seed)).collect();
+    let digests: Vec<Digest> =
+        blobs.iter().map(|bytes| Digest::of(DigestFunction::Sha256, bytes)).collect();
+    if effort.shows {
+        println!("connections  streams  read MiB/s  write MiB/s");
+    }
+    for connections_max in [1, 2, 4] {
+        let reapi = CacheOptions { connections_max, ..CacheOptions::default() };
+        let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
+        let (cache, _) = remotes.cache(&server.url())?;
+        for streams in [1, 8] {
+            let (mut read, mut written) = (Duration::MAX, Duration::MAX);
+            for _ in 0..effort.rounds {
+                for digest in &digests {
+                    server.evict(&digest.checksum().hex());
+                }
+                written = written.min(write(&cache, &blobs[..streams], &digests).await?);
+                read = read.min(read_all(&cache, &digests[..streams]).await?);
+            }
+            if effort.shows {
+                let mib = u32::try_from(effort.blob_bytes / (1 << 20) * streams).unwrap_or(0);
+                let rate = |time: Duration| f64::from(mib) / time.as_secs_f64();
+                let (read, written) = (rate(read), rate(written));
+                println!("{connections_max:11}  {streams:7}  {read:10.0}  {written:11.0}");
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn write(cache: &ReapiCache, blobs: &[Bytes], digests: &[Digest]) -> Result<Duration> {
+    let start = Instant::now();
+    let puts = blobs.iter().zip(digests).enumerate().map(|(index, (bytes, digest))| {
+        let (cache, source) = (cache.clone(), Arc::new(bytes.clone()));
+        let upload_id = format!("{index:032x}");
+        let request = PutRequest { digest: *digest, upload_id, resume: false, source };
+        tokio::spawn(async move { cache.put(&request).await }).into_inner()
+    });
+    try_join_all(puts).await?;
+    Ok(start.elapsed())
+}
+
+async fn read_all(cache: &ReapiCache, digests: &[Digest]) -> Result<Duration> {
+    let start = Instant::now();
+    let reads = digests.iter().map(|digest| {
+        let (cache, digest) = (cache.clone(), *digest);
+        let read = async move {
+            let body = cache.get(&digest, 0).await?;
+            body.try_fold(0_u64, |sum, piece| async move { Ok(sum + piece.len() as u64) }).await
+        };
+        tokio::spawn(read).into_inner()
+    });
+    try_join_all(reads).await?;
+    Ok(start.elapsed())
+}
