@@ -80,6 +80,25 @@ async fn wrong_bytes_are_fetched_again_and_never_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn wrong_bytes_reach_no_memory() {
+    for len in [1000, 300_000] {
+        for kind in 0..3 {
+            let bed = Bed::new(chunks((0..4).map(|seed| (len, seed))));
+            bed.store.script(move |_, digest, nth| match digest {
+                Some(_) if nth == 0 => Act::fault(Fault::Flipped),
+                _ => Act::default(),
+            });
+            let memory = match kind {
+                0 => bed.run(Target::Memory).await.unwrap().memory.unwrap(),
+                1 => bed.to_buffer().await.0.unwrap().memory.unwrap(),
+                _ => bed.to_writer().await.1.into(),
+            };
+            assert!(memory == bed.content());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn bytes_that_stay_wrong_fail_the_download_and_leave_the_old_file() {
     for len in [1000, 300_000] {
         let bed = Bed::new(chunks((0..4).map(|seed| (len, seed))));
@@ -142,9 +161,15 @@ async fn chunks_that_are_not_the_blob_fail_it_as_a_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_blob_with_wrong_bytes_is_refused() {
-    let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
-    let bed = Bed::on(store, chunks([(300_000, 1)]));
-    bed.store.script(|_, _, _| Act::fault(Fault::Flipped));
+    for len in [300_000, 5_000_000] {
+        let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
+        let bed = Bed::on(store, chunks([(len, 1)]));
+        bed.store.script(|_, _, _| Act::fault(Fault::Flipped));
+        is_refused(&bed).await;
+    }
+}
+
+async fn is_refused(bed: &Bed) {
     assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::Integrity);
     assert_eq!(std::fs::read_dir(bed.folder.path()).unwrap().count(), 0);
     assert_eq!(bed.to_buffer().await.0.unwrap_err().kind(), ErrorKind::Integrity);

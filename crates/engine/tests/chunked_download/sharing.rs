@@ -10,7 +10,7 @@ use tidegate::download::Target;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
-use crate::fake::{Act, Call, Fault};
+use crate::fake::{Act, Call, FakeStore, Fault};
 
 fn slow(bed: &Bed) {
     bed.store.script(|call, _, _| match call {
@@ -65,6 +65,20 @@ async fn downloads_into_all_kinds_of_targets_share_what_is_in_flight() {
         assert_eq!(report.fetched_chunks + report.shared_chunks, 60);
     }
     assert!(std::fs::read(bed.folder.path().join("target-2")).unwrap() == bed.content());
+}
+
+/// A blob that is short is one chunk, whether or not the store keeps chunks.
+#[tokio::test(start_paused = true)]
+async fn short_blobs_are_shared_as_chunks_are() {
+    let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
+    let bed = Bed::on(store, chunks([(100_000, 1)]));
+    slow(&bed);
+    let store = bed.dyn_store();
+    let runs = (0..5).map(|_| download(&store, &bed.blob, Target::Memory, &bed.options));
+    for report in futures_util::future::join_all(runs).await {
+        assert!(report.unwrap().memory.unwrap() == bed.content());
+    }
+    assert_eq!(bed.store.fetches().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

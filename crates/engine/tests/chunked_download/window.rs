@@ -108,13 +108,24 @@ async fn a_file_holds_what_is_in_flight_and_no_more() {
     assert!(report.held_bytes_peak <= (16 + 9 + 1) << 20, "{}", report.held_bytes_peak);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_blob_takes_no_more_than_its_share_however_far_the_window_grows() {
+    let mut bed = Bed::new(chunks((0..200).map(|seed| (1 << 20, seed))));
+    delay_all(&bed, 1000);
+    bed.options.window = WindowOptions::fixed(200);
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.held_bytes_peak, 64 << 20);
+    assert_eq!(bed.store.in_flight_peak(), 64);
+}
+
 /// However small the budget and however many the blobs, everything is done in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn many_blobs_share_a_tiny_budget_without_waiting_for_each_other() {
     for (bytes, requests) in [(4096, 1), (64 << 10, 1), (1 << 20, 2), (3 << 20, 5)] {
         let lens = [900, 300_000, 70_000, 2_000_000, 900, 1, 300_000];
-        let bed = Bed::new(chunks((0..35).map(|n| (lens[n % 7], n as u64 % 23))))
-            .with_budget(bytes, requests);
+        // Some recur, and would be kept.
+        let kinds = (0..40).map(|n| n * 5 % 16).map(|n| (lens[n % 7], n as u64));
+        let bed = Bed::new(chunks(kinds)).with_budget(bytes, requests);
         let store = bed.dyn_store();
         let runs = (0..8).map(|index| {
             let target = match index % 2 {

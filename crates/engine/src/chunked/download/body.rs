@@ -4,6 +4,8 @@
 //! what has not been delivered; never more than the digest's length is delivered. What is
 //! delivered has not been verified: whoever reads does that, and rewinds where it is wrong.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_core::digest::Digest;
@@ -19,6 +21,9 @@ use crate::remote::Body;
 /// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
 /// error.
 pub(super) const FLAWS_MAX: u32 = 2;
+
+/// How long an answer's end is waited for, after its last byte: it is usually in the same packet.
+const END_PATIENCE: Duration = Duration::from_millis(100);
 
 pub(super) struct ResumingBody<'a> {
     fetcher: &'a Fetcher,
@@ -54,7 +59,7 @@ impl<'a> ResumingBody<'a> {
         loop {
             if self.position >= self.digest.len {
                 if let Some(live) = self.live.take() {
-                    live.sent.brought(live.bytes);
+                    end(&self.attempts, live).await;
                 }
                 return Ok(None);
             }
@@ -125,4 +130,14 @@ impl<'a> ResumingBody<'a> {
         }
         Ok(self.attempts.interrupted(error).await?)
     }
+}
+
+/// All bytes are there. Hears the answer out, so that it ends in good order: dropping it would reset
+/// its stream, and servers take many resets for an attack. What it still says does not matter, and
+/// is not waited for long.
+async fn end(attempts: &Attempts<'_>, live: Live) {
+    let Live { mut body, sent, bytes, _permit } = live;
+    sent.brought(bytes);
+    let rest = async { body.next().await.transpose() };
+    let _ = attempts.within(END_PATIENCE, rest).await;
 }

@@ -28,7 +28,7 @@ use super::fetch::{Fetcher, Trouble};
 use super::place::Placing;
 use super::pour::{POUR_BYTES, Pour};
 use super::queue::{Batching, Queue, Unit, UnitKind};
-use crate::budget::{Budget, BytesPermit};
+use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::chunked::chunk::Chunk;
 use crate::download::blocking;
 use crate::error::{Error, ErrorKind};
@@ -47,6 +47,15 @@ pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
     HELD_BYTES_MAX.min(budget.limits().bytes / HELD_SHARE)
 }
 
+/// A window that has grown over a long way holds as many chunks: one blob takes no more than this
+/// part of the budget, which leaves room for others, and bounds what is in memory however large
+/// the chunks are. A unit takes from here first; whoever holds anything of it ends without
+/// needing more.
+pub(super) fn own_share(budget: &Budget) -> Budget {
+    let limits = budget.limits();
+    Budget::new(BudgetOptions { bytes: limits.bytes / SHARE, ..limits })
+}
+
 /// What the units of one download share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -55,6 +64,10 @@ pub(super) struct Shared {
     pub(super) batching: Batching,
     /// What pays for chunks on their way.
     pub(super) bytes: Budget,
+    /// What this blob alone may hold of that; see [`own_share`].
+    pub(super) own: Budget,
+    /// The longest chunk that is held whole; see [`held_bytes_max`].
+    pub(super) held_bytes_max: u64,
     pub(super) copied_chunks: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
 }
@@ -95,7 +108,10 @@ impl Drop for Slot {
     }
 }
 
-type Reserving = Pin<Box<dyn Future<Output = (Unit, Option<BytesPermit>)> + Send>>;
+/// What a unit holds: of the blob's own share, and of the budget.
+type Held = (BytesPermit, BytesPermit);
+
+type Reserving = Pin<Box<dyn Future<Output = (Unit, Option<Held>)> + Send>>;
 
 /// Brings everything in `queue`. Returns once every unit has ended; the first failure ends the
 /// others.
@@ -167,13 +183,14 @@ fn reserve(shared: &Arc<Shared>, unit: Unit) -> Reserving {
             sink.reserve(&shared.bytes, bytes, held_bytes_max).await;
             return (unit, None);
         }
-        let held = if bytes > held_bytes_max(&shared.bytes) && unit.wants.len() == 1 {
+        let held = if bytes > shared.held_bytes_max && unit.wants.len() == 1 {
             POUR_BYTES.min(bytes)
         } else {
             bytes
         };
+        let own = shared.own.bytes(held).await;
         let permit = shared.bytes.bytes(held).await;
-        (unit, Some(permit))
+        (unit, Some((own, permit)))
     })
 }
 
@@ -187,12 +204,7 @@ async fn sink_failure(shared: &Shared) -> Error {
 
 impl Shared {
     /// One unit's way from where it is to the sink.
-    async fn bring(
-        &self,
-        unit: Unit,
-        permit: Option<BytesPermit>,
-        slot: Slot,
-    ) -> Result<(), Trouble> {
+    async fn bring(&self, unit: Unit, permit: Option<Held>, slot: Slot) -> Result<(), Trouble> {
         self.placing.progress.started();
         let outcome = self.bring_unit(&unit, slot).await;
         self.placing.progress.ended();
@@ -203,7 +215,7 @@ impl Shared {
 
     async fn bring_unit(&self, unit: &Unit, slot: Slot) -> Result<(), Trouble> {
         if let [want] = unit.wants.as_slice()
-            && want.digest.len > held_bytes_max(&self.bytes)
+            && want.digest.len > self.held_bytes_max
         {
             return Pour { fetcher: &self.fetcher, placing: &self.placing }.chunk(want).await;
         }

@@ -93,6 +93,9 @@ impl Batching {
     /// The wants from the front of `queue` that make one batch of about `target_bytes`.
     fn batch(&self, queue: &mut VecDeque<Want>, target_bytes: u64) -> Vec<Want> {
         let Some(limits) = self.limits else { return queue.pop_front().into_iter().collect() };
+        if queue.front().is_some_and(|want| !self.takes(want.digest.len)) {
+            return queue.pop_front().into_iter().collect();
+        }
         let (mut bytes, mut loaded) = (0_u64, 0_u64);
         let mut wants = Vec::new();
         while let Some(want) = queue.front() {
@@ -271,6 +274,8 @@ mod tests {
         assert_eq!(units, [vec![1000, 1000], vec![2 << 20], vec![2 << 20]]);
         let units = drain(Queue::ordered(wants(&lens), Batching::new(Some(LIMITS))), 16);
         assert_eq!(units, [vec![1000], vec![2 << 20], vec![1000], vec![2 << 20]]);
+        let units = drain(Queue::ordered(wants(&[300_000, 10]), Batching::new(Some(LIMITS))), 1);
+        assert_eq!(units, [vec![300_000], vec![10]]);
     }
 
     #[test]

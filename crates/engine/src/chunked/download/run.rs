@@ -90,9 +90,17 @@ pub(super) async fn run(
     options.progress.expect(Some(digest.len));
     match job.ask().await {
         Ok((profile, Some(manifest))) => {
+            job.outcome.chunks = manifest.chunks().len() as u64;
             job.chunked(prepared, &profile, manifest, target_path).await?;
         }
-        Ok((_, None)) => job.whole(prepared).await?,
+        Ok((_, None)) => match job.as_one_chunk() {
+            Some(manifest) => {
+                job.outcome.whole = true;
+                let plain = StoreProfile::new(digest.function);
+                job.chunked(prepared, &plain, manifest, None).await?;
+            }
+            None => job.whole(prepared).await?,
+        },
         Err(error) => {
             prepared.abandon(&error).await;
             return Err(error);
@@ -129,6 +137,14 @@ impl Job<'_> {
         Ok((profile, manifest))
     }
 
+    /// A blob that is short enough to be held is one chunk: verified before it is written, and
+    /// fetched once by all who want it.
+    fn as_one_chunk(&self) -> Option<Manifest> {
+        let held_bytes_max = drive::held_bytes_max(&self.fetcher.calls.budget);
+        let fits = (1..=held_bytes_max).contains(&self.blob.len);
+        fits.then(|| Manifest::new(self.blob, vec![self.blob], None).ok()).flatten()
+    }
+
     /// By its chunks.
     async fn chunked(
         &mut self,
@@ -137,7 +153,6 @@ impl Job<'_> {
         manifest: Manifest,
         target_path: Option<PathBuf>,
     ) -> Result<()> {
-        self.outcome.chunks = manifest.chunks().len() as u64;
         let manifest = Arc::new(manifest);
         let (prepared, resumed) = self.resume(prepared, &manifest).await?;
         let Resumed { kept, mut seeds } = resumed;
@@ -169,6 +184,8 @@ impl Job<'_> {
             placing: Placing::new(sink, Arc::clone(&self.options.progress), stop, done),
             batching,
             bytes: destination.bytes.clone(),
+            own: drive::own_share(&self.fetcher.calls.budget),
+            held_bytes_max: drive::held_bytes_max(&self.fetcher.calls.budget),
             copied_chunks: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
         });
@@ -186,7 +203,9 @@ impl Job<'_> {
         let (sink, done) = shared.placing.into_parts();
         match driven {
             Ok(()) => self.commit(destination, sink).await,
-            Err(Trouble::Missing(error)) if self.options.whole_fallback => {
+            Err(Trouble::Missing(error))
+                if self.options.whole_fallback && manifest.chunks().len() > 1 =>
+            {
                 self.fall_back(destination, sink, done, &error).await
             }
             Err(trouble) => {
@@ -210,9 +229,14 @@ impl Job<'_> {
             return Ok((Prepared::File { part, found: None }, Resumed::default()));
         }
         let (manifest, cancel) = (Arc::clone(manifest), self.fetcher.calls.cancel.clone());
+        let cancelled = self.fetcher.calls.cancelled();
         blocking(move || {
             let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
             let chunks = part::chunks(&part.file, &manifest, &cancel).map_err(failed)?;
+            if cancel.is_cancelled() {
+                // Not all was looked at: the file stays as it is.
+                return Err(cancelled);
+            }
             let mut resumed = Resumed::default();
             let file = Arc::new(part.file.try_clone().map_err(failed)?);
             for (digest, mark) in chunks {
@@ -235,7 +259,8 @@ impl Job<'_> {
     ) -> Result<()> {
         let mut paths = self.options.seeds.clone();
         paths.extend(target_path.filter(|path| path.is_file()));
-        if paths.is_empty() {
+        // One chunk is the whole blob: no older version has it.
+        if paths.is_empty() || manifest.chunks().len() < 2 {
             return Ok(());
         }
         let Some(chunking) = manifest.chunking().or(profile.chunkings.first()) else {
