@@ -5,6 +5,7 @@
 //! reports ratios. Nothing here is part of what users install.
 
 mod buffer;
+mod chunked;
 mod fetch;
 mod figures;
 mod machine;
@@ -39,6 +40,11 @@ enum Command {
     Read(read::ReadBenchOptions),
     /// Brings whole objects into memory, beside what is done by hand and by `object_store`.
     Memory(memory::MemoryBenchOptions),
+    /// Moves blobs as chunks to and from a cache, beside what Bazel does and what latency allows.
+    Chunked(chunked::ChunkedOptions),
+    /// Moves one and prints what it took, in a process of its own.
+    #[command(hide = true)]
+    ChunkedOnce(chunked::ChunkedOnceOptions),
     /// Brings one and prints what it took: ours, in a process of its own.
     #[command(hide = true)]
     MemoryOnce(memory::MemoryOnceOptions),
@@ -53,6 +59,8 @@ fn main() -> anyhow::Result<()> {
         Command::Buffer(options) => buffer::run(&options),
         Command::Read(options) => read::run(&options),
         Command::Memory(options) => memory::run(&options),
+        Command::Chunked(options) => chunked::run(&options),
+        Command::ChunkedOnce(options) => chunked::run_once(&options),
         Command::MemoryOnce(options) => memory::run_once(&options),
         Command::ReadOnce(options) => read::run_once(&options),
     }
