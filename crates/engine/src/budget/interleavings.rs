@@ -40,12 +40,14 @@ fn everybody_gets_the_only_unit() {
 fn a_wish_for_all_is_not_passed_over() {
     check(|| {
         let gate = Arc::new(Gate::new(2));
-        let first = gate.try_acquire(ShareId(0), 1).expect("free");
+        let held = gate.try_acquire(ShareId(0), 1).expect("free");
         let other = Arc::clone(&gate);
-        let thread = thread::spawn(move || drop(block_on(other.acquire(ShareId(1), 2))));
+        let all = thread::spawn(move || drop(block_on(other.acquire(ShareId(1), 2))));
+        // Whoever waits must hold nothing: with the large wish before it, this would wait for ever.
+        let releasing = thread::spawn(move || drop(held));
         drop(block_on(gate.acquire(ShareId(2), 1)));
-        drop(first);
-        thread.join().expect("no panic");
+        all.join().expect("no panic");
+        releasing.join().expect("no panic");
         assert!(gate.try_acquire(ShareId(0), 2).is_some(), "all came back");
     });
 }
