@@ -51,4 +51,7 @@ mod guide {
     struct Buffer;
     #[doc = include_str!("../../../docs/reading.md")]
     struct Reading;
+    #[cfg(feature = "reapi")]
+    #[doc = include_str!("../../../docs/chunked.md")]
+    struct Chunked;
 }
