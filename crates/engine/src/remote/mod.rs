@@ -38,7 +38,7 @@ mod object;
 pub mod reapi;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod refusal;
-#[cfg(feature = "_transport")]
+#[cfg(feature = "_http1")]
 mod response;
 #[cfg(feature = "s3")]
 mod s3;
@@ -121,7 +121,7 @@ impl Opened {
     }
 
     /// Counts a request that led to this answer.
-    #[cfg(feature = "_transport")]
+    #[cfg(feature = "_http1")]
     fn after_one_more(mut self) -> Self {
         self.requests += 1;
         self

@@ -11,9 +11,12 @@ use super::locate::unsupported;
 use super::reapi::{CacheUrl, ReapiCache};
 use super::{Location, Remote, RemoteOptions};
 use crate::error::Result;
-use crate::transport::{Transport, TransportOptions};
+#[cfg(feature = "_http1")]
+use crate::transport::Transport;
+use crate::transport::TransportOptions;
 
 /// What a URL names.
+#[cfg(feature = "_http1")]
 pub(super) struct Named {
     /// Tells remotes apart: the bucket, or one for all of HTTP.
     pub(super) remote: String,
@@ -26,9 +29,11 @@ pub(super) struct Named {
 #[derive(Debug)]
 pub(super) struct Network {
     options: RemoteOptions,
+    #[cfg(feature = "_http1")]
     made: Mutex<HashMap<String, Arc<dyn Remote>>>,
     #[cfg(feature = "reapi")]
     caches: Mutex<HashMap<String, ReapiCache>>,
+    #[cfg(feature = "_http1")]
     transport: Mutex<Option<Transport>>,
 }
 
@@ -36,18 +41,28 @@ impl Network {
     pub(super) fn new(options: RemoteOptions) -> Self {
         Self {
             options,
+            #[cfg(feature = "_http1")]
             made: Mutex::default(),
             #[cfg(feature = "reapi")]
             caches: Mutex::default(),
+            #[cfg(feature = "_http1")]
             transport: Mutex::default(),
         }
     }
 
     pub(super) fn locate(&self, scheme: &str, text: &str) -> Result<Location> {
-        #[cfg(feature = "reapi")]
-        if matches!(scheme, "grpc" | "grpcs") {
-            return self.blob_in_cache(text);
+        match scheme {
+            #[cfg(feature = "reapi")]
+            "grpc" | "grpcs" => self.blob_in_cache(text),
+            #[cfg(feature = "_http1")]
+            _ => self.blob_over_http(scheme, text),
+            #[cfg(not(feature = "_http1"))]
+            _ => Err(unsupported(scheme)),
         }
+    }
+
+    #[cfg(feature = "_http1")]
+    fn blob_over_http(&self, scheme: &str, text: &str) -> Result<Location> {
         let Named { remote, blob, display, file_name } = match scheme {
             #[cfg(feature = "http")]
             "http" | "https" => super::http::name(text)?,
@@ -63,6 +78,7 @@ impl Network {
         Ok(Location { remote, blob, display, file_name })
     }
 
+    #[cfg(feature = "_http1")]
     fn remote(&self, scheme: &str, key: &str) -> Result<Arc<dyn Remote>> {
         let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remote) = lock().get(key) {
@@ -120,6 +136,7 @@ impl Network {
         options
     }
 
+    #[cfg(feature = "_http1")]
     fn transport(&self) -> Result<Transport> {
         let mut made = self.transport.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(transport) = made.as_ref() {

@@ -54,7 +54,7 @@ impl Version {
     }
 
     /// Whether both name the same version: equal, or one date written in two ways.
-    #[cfg(feature = "_transport")]
+    #[cfg(feature = "_http1")]
     pub(super) fn agrees(&self, other: &Self) -> bool {
         if self == other {
             return true;

@@ -4,14 +4,17 @@
 //! them to its own HTTP client elsewhere, which would send them along when it asks for credentials,
 //! too. These travel with the request for a blob and go nowhere else.
 
+#[cfg(feature = "_http1")]
 use std::sync::Arc;
 
 use http::HeaderMap;
 
 /// The headers; each takes the place of all of its name.
+#[cfg(feature = "_http1")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Added(pub(crate) Arc<HeaderMap>);
 
+#[cfg(feature = "_http1")]
 impl Added {
     pub(super) fn apply(&self, headers: &mut HeaderMap) {
         replace(headers, &self.0);

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::Uri;
 use http::uri::Scheme;
@@ -15,11 +14,9 @@ use tower_service::Service;
 
 use super::TransportOptions;
 use super::prompt::Prompt;
+use super::tcp::tcp;
 use super::trust::Trust;
 use crate::error::Result;
-
-/// A dead peer is noticed after this long without traffic, below the idle limits of common NATs.
-const KEEPALIVE_SECONDS: u64 = 60;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
@@ -36,17 +33,6 @@ impl Connector {
     pub(super) fn new(options: &TransportOptions) -> Result<Self> {
         Ok(Self { tcp: Tcp(tcp(options)), trust: Arc::new(Trust::new(options)?) })
     }
-}
-
-/// What makes TCP connections, for TLS or without.
-pub(super) fn tcp(options: &TransportOptions) -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(Duration::from_secs(KEEPALIVE_SECONDS)));
-    tcp.set_connect_timeout(Some(Duration::from_millis(options.connect_ms_max)));
-    tcp.set_recv_buffer_size(options.receive_buffer_bytes);
-    tcp
 }
 
 impl Service<Uri> for Connector {

@@ -21,7 +21,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
 use super::TransportOptions;
-use super::connect::tcp;
+use super::tcp::tcp;
 use super::trust::Trust;
 use crate::error::Result;
 
