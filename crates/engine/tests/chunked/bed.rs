@@ -4,7 +4,7 @@
 //! alone by `ByteStream`, as the test chooses.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,8 +63,13 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) async fn new(options: ReapiOptions) -> Self {
+        Self::with(options, &reapi::ReapiOptions::default()).await
+    }
+
+    /// A cache that is spoken to in another way than by default.
+    pub(crate) async fn with(options: ReapiOptions, client: &reapi::ReapiOptions) -> Self {
         let server = ReapiServer::start(options).await.unwrap();
-        let store = Self::client(&server);
+        let store = Self::client(&server, client);
         let folder = tempfile::tempdir().unwrap();
         let budget = Budget::new(BudgetOptions { requests: 64, bytes: BUDGET_BYTES });
         Self { server, store, folder, budget }
@@ -74,11 +79,11 @@ impl Bed {
         Self::new(way.options()).await
     }
 
-    fn client(server: &ReapiServer) -> Arc<dyn ChunkStore> {
+    fn client(server: &ReapiServer, options: &reapi::ReapiOptions) -> Arc<dyn ChunkStore> {
         let url = reapi::CacheUrl::parse(&server.url()).unwrap();
         let cache = reapi::ReapiCache::new(
             &url,
-            &reapi::ReapiOptions::default(),
+            options,
             &ExtraHeaders::default(),
             &TransportOptions::default(),
         );
@@ -188,6 +193,31 @@ impl Bed {
         let free = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), free).await;
         assert!(free.is_ok(), "{} bytes still held", self.budget.held_bytes());
         assert!(self.budget.held_bytes_peak() <= BUDGET_BYTES);
+    }
+}
+
+/// A writer whose bytes can be looked at.
+#[derive(Clone, Default)]
+pub(crate) struct Collect(Arc<Mutex<Vec<u8>>>);
+
+impl Collect {
+    pub(crate) fn target(&self) -> Target {
+        Target::Writer { writer: Box::new(self.clone()), name: "output".to_owned() }
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl std::io::Write for Collect {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

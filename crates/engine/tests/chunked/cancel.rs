@@ -111,10 +111,10 @@ async fn the_first_error_ends_the_rest_and_is_the_one_reported() {
         let name = bed.server.put(data.clone());
         let gate = Gate::new();
         let rpc = if way == Way::Batches { Rpc::BatchRead } else { Rpc::Read };
-        // Seven wait for ever; the eighth is refused.
-        let refusal = GrpcStatus::new(Code::PermissionDenied, "the eighth");
-        bed.server.script().push(ReapiRule::new(ReapiFault::Fail(refusal)).rpc(rpc).nth(8));
-        bed.server.script().push(ReapiRule::new(ReapiFault::Hold(gate)).rpc(rpc).times(7));
+        // Two wait for ever; the third is refused.
+        let refusal = GrpcStatus::new(Code::PermissionDenied, "the third");
+        bed.server.script().push(ReapiRule::new(ReapiFault::Fail(refusal)).rpc(rpc).nth(3));
+        bed.server.script().push(ReapiRule::new(ReapiFault::Hold(gate)).rpc(rpc).times(2));
         let error = bed.download(&name, &bed.down()).await.unwrap_err();
         assert_eq!((error.kind(), bed.arrived()), (ErrorKind::NoAccess, None), "{error:?}");
     }

@@ -1,40 +1,13 @@
 //! A slow chunk holds nothing up but itself, and a target that takes bytes in order holds no more
 //! than the budget grants.
 
-use std::sync::{Arc, Mutex};
-
 use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate::core::window::WindowOptions;
 use tidegate::download::Target;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 
-use crate::bed::{BUDGET_BYTES, Bed, LEN, Way, blob, chunks};
-
-/// A writer whose bytes can be looked at.
-#[derive(Clone, Default)]
-struct Collect(Arc<Mutex<Vec<u8>>>);
-
-impl Collect {
-    fn target(&self) -> Target {
-        Target::Writer { writer: Box::new(self.clone()), name: "output".to_owned() }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl std::io::Write for Collect {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::bed::{BUDGET_BYTES, Bed, Collect, LEN, Way, blob, chunks};
 
 /// Holds the first chunk's call until the gate opens.
 fn hold_head(bed: &Bed, data: &[u8], gate: &Gate) {

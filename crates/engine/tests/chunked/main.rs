@@ -11,5 +11,6 @@ mod everywhere;
 mod head;
 mod lies;
 mod pace;
+mod packed;
 mod troubles;
 mod up_faults;

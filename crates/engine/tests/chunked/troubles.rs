@@ -12,7 +12,7 @@ use tidegate_testkit::reapi::{
 };
 use tidegate_testkit::{Gate, pseudo_random};
 
-use crate::bed::{BUDGET_BYTES, Bed, CUT, Way, blob, chunks, hashes};
+use crate::bed::{BUDGET_BYTES, Bed, CUT, Collect, Way, blob, chunks, hashes};
 
 /// A chunk was downloaded with the blob's output as its own, and truncated it.
 #[tokio::test]
@@ -93,6 +93,47 @@ async fn bazel_30742_a_late_missing_chunk_of_a_manifest_is_not_found() {
         bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
         let error = bed.download(&name, &bed.down()).await.unwrap_err();
         assert_eq!((error.kind(), bed.arrived()), (ErrorKind::NotFound, None), "{error:?}");
+    }
+}
+
+/// What has gone into a pipe cannot be taken back: the rest follows, and nothing comes twice.
+#[tokio::test]
+async fn bazel_30742_a_late_missing_chunk_appends_nothing_to_what_was_written_in_order() {
+    for way in Way::ALL {
+        for whole_fallback in [true, false] {
+            let bed = Bed::by(way).await;
+            let data = blob(1);
+            let name = bed.server.put(data.clone());
+            let cut = chunks(&data);
+            let late = hashes(&cut[cut.len() - 20..cut.len() - 19]);
+            bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(late));
+            let output = Collect::default();
+            let options = ChunkedDownloadOptions { whole_fallback, ..bed.down() };
+            let ended = bed.download_to(&name, output.target(), &options).await;
+            assert_eq!(ended.is_ok(), whole_fallback, "{way:?}: {ended:?}");
+            if whole_fallback {
+                assert_eq!(output.bytes(), data, "{way:?}");
+            } else {
+                assert!(data.starts_with(&output.bytes()), "{way:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn bazel_30742_a_late_missing_chunk_leaves_memory_right() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        // A blob in memory is the budget's for as long as it is there.
+        let budget = Budget::new(BudgetOptions { requests: 64, bytes: 1 << 20 });
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        let last = hashes(&chunks(&data)).split_off(chunks(&data).len() - 1);
+        bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
+        let options = ChunkedDownloadOptions { budget: budget.clone(), ..bed.down() };
+        let report = bed.download_to(&name, Target::Memory, &options).await.unwrap();
+        assert!(report.whole);
+        assert_eq!(report.memory, Some(data));
     }
 }
 

@@ -66,6 +66,9 @@ impl<'a> ResumingBody<'a> {
             match self.step().await {
                 Ok(frame) if frame.is_empty() => {}
                 Ok(frame) => return Ok(Some(frame)),
+                Err(error) if error.kind() == ErrorKind::Integrity => {
+                    self.rewind(self.position, error).await?;
+                }
                 Err(error) => self.interrupted(error).await?,
             }
         }

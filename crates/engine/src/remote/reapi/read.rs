@@ -226,7 +226,8 @@ impl Arriving {
             .retryable(RetryClass::Now))
     }
 
+    /// It may have been damaged on the way only.
     fn wrong(&self, message: impl std::fmt::Display) -> Error {
-        failure::wrong(&self.target, Operation::Read, message)
+        failure::wrong(&self.target, Operation::Read, message).retryable(RetryClass::Now)
     }
 }
