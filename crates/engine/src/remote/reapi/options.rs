@@ -9,8 +9,9 @@ pub struct ReapiOptions {
     /// is taken for one that holds whole blobs only.
     pub chunks: bool,
     /// Connections to one cache, at most. They are made as requests need them: one carries a few
-    /// at once, more are shared out. Default 4: two saturate two cores on loopback, and a link that
-    /// loses packets slows one connection down at a time.
+    /// at once, more are shared out. Default 4: on loopback one carries all that two cores can
+    /// send and receive (2 GiB/s and more), and more of them neither help nor harm; beyond
+    /// loopback each has a congestion window of its own, and many servers drive each by one thread.
     pub connections_max: usize,
     /// A connection that is waited upon and brings nothing for this long is asked whether it lives,
     /// and given up where it does not answer within 20 s; `None` never asks. Default 60,000: less,

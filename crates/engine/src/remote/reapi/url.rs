@@ -186,6 +186,8 @@ fn digest(function: &str, hash: &str, len: &str) -> Result<Digest, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -231,6 +233,24 @@ mod tests {
         ] {
             let error = CacheUrl::parse(&text.replace("HASH", HASH)).unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_displayed_as_a_url_that_is_taken_for_the_same(
+            host in "[a-zA-Z0-9.%\\[\\]:-]{1,12}",
+            path in "([a-z0-9%/.?# é\\\\^{}-]|%2[0-9a-f]|blobs|sha256/){0,12}",
+            blob in prop::sample::select(vec!["", "/sha256/HASH/0", "/blobs/HASH/7"]),
+        ) {
+            let text = format!("grpc://{host}/{path}{}", blob.replace("HASH", HASH));
+            if let Ok(url) = CacheUrl::parse(&text) {
+                for url in [url.clone(), url.with_digest(None)] {
+                    let shown = url.to_string();
+                    let again = CacheUrl::parse(&shown);
+                    prop_assert_eq!(again.ok(), Some(url), "{} as {}", text, shown);
+                }
+            }
         }
     }
 }
