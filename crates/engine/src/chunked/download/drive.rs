@@ -47,13 +47,16 @@ pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
     HELD_BYTES_MAX.min(budget.limits().bytes / HELD_SHARE)
 }
 
-/// A window that has grown over a long way holds as many chunks: one blob takes no more than this
-/// part of the budget, which leaves room for others, and bounds what is in memory however large
-/// the chunks are. A unit takes from here first; whoever holds anything of it ends without
-/// needing more.
+/// A window that has grown over a long way holds as many chunks. One blob may hold so much of them,
+/// or its part of the budget where that is more: 64 chunks of 1 MiB, which is 20 Gbit/s over 25 ms.
+const OWN_BYTES_MIN: u64 = 64 << 20;
+
+/// What one blob may hold: it bounds what is in memory where the budget is ample, and leaves room
+/// for others. A unit takes from here first; whoever holds anything of it ends without needing
+/// more.
 pub(super) fn own_share(budget: &Budget) -> Budget {
     let limits = budget.limits();
-    Budget::new(BudgetOptions { bytes: limits.bytes / SHARE, ..limits })
+    Budget::new(BudgetOptions { bytes: OWN_BYTES_MIN.max(limits.bytes / SHARE), ..limits })
 }
 
 /// What the units of one download share.
