@@ -82,6 +82,7 @@ fn run(session: Session, command: Command) -> Exit {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
             Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
+            Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             // Those that need no runtime have been done by then.
             Command::Completions { .. } | Command::Man { .. } => Exit::Success,

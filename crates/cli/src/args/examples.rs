@@ -77,6 +77,22 @@ Examples:
   tidegate stat --ca-cert ca.pem https://intranet.example/disk.img
           with a certificate authority of one's own";
 
+pub(super) const CHUNK: &str = "\
+Examples:
+  tidegate chunk disk.img
+          each chunk's offset, length and SHA-256
+  tidegate chunk v1.img v2.img
+          and what the two share: how little of v2 an upload would have to send
+  tidegate chunk --avg 64KiB v1.img v2.img
+          with smaller chunks, which share more and cost more
+  tidegate chunk --function repmaxcdc --min 256KiB --horizon 2MiB disk.img
+          by the other function of the Remote Execution API
+  tidegate chunk --digest blake3 --json disk.img | jq '.chunks[0].digest'
+          for scripts: one JSON object
+
+Files are cut and hashed on all cores. Without options chunks are those that the Remote Execution
+API recommends, and that Bazel makes: FastCDC 2020 with an average of 512 KiB.";
+
 pub(super) const DEMO: &str = "\
 Examples:
   tidegate demo

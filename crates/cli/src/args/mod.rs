@@ -2,6 +2,7 @@
 //! come. Values are checked here, so that a wrong one is a usage error before anything is done.
 
 mod cache;
+mod chunk;
 mod examples;
 mod header;
 mod remote;
@@ -9,6 +10,7 @@ mod transfer;
 mod version;
 
 pub(crate) use cache::{CacheArgs, ChunkingArg};
+pub(crate) use chunk::ChunkArgs;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Show a blob's size, version and checksums
     #[command(after_help = examples::STAT)]
     Stat(Box<StatArgs>),
+    /// Show where files are cut into chunks by their content, and what several of them share
+    #[command(after_help = examples::CHUNK)]
+    Chunk(ChunkArgs),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
     #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
@@ -155,6 +160,10 @@ impl Cli {
             Command::Cp(args) if args.sources().is_none() => {
                 Err(wrong("cp", "a source is not valid UTF-8"))
             }
+            Command::Chunk(args) => match args.chunking.chunking() {
+                Ok(_) => Ok(cli),
+                Err(message) => Err(wrong("chunk", &message)),
+            },
             _ => Ok(cli),
         }
     }

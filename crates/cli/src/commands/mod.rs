@@ -2,6 +2,7 @@
 //! what it has to say it has said by then.
 
 pub(crate) mod cat;
+pub(crate) mod chunk;
 pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod generate;

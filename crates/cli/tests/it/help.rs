@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::run_in;
 
-const COMMANDS: [&str; 7] = ["", "cp", "cat", "stat", "demo", "completions", "man"];
+const COMMANDS: [&str; 8] = ["", "cp", "cat", "stat", "chunk", "demo", "completions", "man"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_is_as_it_was_written_down() {

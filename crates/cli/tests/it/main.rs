@@ -5,6 +5,7 @@
 mod bed;
 mod caches;
 mod cat;
+mod chunk;
 mod cp;
 mod demo;
 mod disk;
