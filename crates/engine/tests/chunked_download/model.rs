@@ -46,7 +46,7 @@ impl Dice {
         // Few seeds, so that some recur.
         let kinds = (0..count).map(|_| {
             let seed = self.below(40);
-            (self.len(seed), seed)
+            (len(seed), seed)
         });
         let kinds: Vec<_> = kinds.collect();
         let mut bed = Bed::on(self.store(), chunks(kinds)).with_budget(
@@ -58,12 +58,6 @@ impl Dice {
         bed.options.retry.attempts_max = 4;
         bed.options.whole_fallback = self.below(3) > 0;
         bed
-    }
-
-    /// Equal seeds must have equal lengths.
-    fn len(&self, seed: u64) -> usize {
-        [1, 100, 900, 5_000, 40_000, 130_000, 400_000, 1_500_000]
-            [usize::try_from(seed % 8).unwrap()]
     }
 
     fn script(&mut self, bed: &Bed) {
@@ -97,6 +91,11 @@ impl Dice {
             Act { delay, fault, ..Act::default() }
         });
     }
+}
+
+/// Equal seeds must have equal lengths.
+fn len(seed: u64) -> usize {
+    [1, 100, 900, 5_000, 40_000, 130_000, 400_000, 1_500_000][usize::try_from(seed % 8).unwrap()]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +149,7 @@ async fn attempt(bed: &Bed, kind: Kind) -> Result<ChunkedReport> {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::print_stderr, reason = "a failure prints its round")]
 async fn whatever_happens_what_is_delivered_is_right() {
     let (mut done, mut failed) = (0, 0);
     for round in 0..ROUNDS {
