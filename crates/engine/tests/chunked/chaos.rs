@@ -4,11 +4,11 @@ use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions};
 use tidegate::core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::reapi::{
-    BatchLie, Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, Rpc,
-    RpcLatency, SplicedAgain,
+    BatchLie, ChunkFunction, Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions,
+    ReapiRule, Rpc, RpcLatency, SplicedAgain,
 };
 
-use crate::bed::{Bed, Way, blob};
+use crate::bed::{Bed, CUT, Way, blob};
 
 const SEEDS: u64 = 24;
 
@@ -44,8 +44,11 @@ async fn what_arrives_through_chaos_is_right() {
         let way = Way::ALL[usize::from(random.below(2) == 0)];
         let function =
             [HashFunction::Sha256, HashFunction::Blake3][usize::from(random.below(2) == 0)];
+        let rep_max = ChunkFunction::RepMaxCdc { min_bytes: 700, horizon_bytes: 3000 };
+        let cut = [CUT, rep_max][usize::from(random.below(2) == 0)];
         let options = ReapiOptions {
             hash_functions: vec![function],
+            chunk_functions: vec![cut],
             latency: RpcLatency { mean_ms: 2, jitter_ms: 2 },
             zstd: random.below(2) == 0,
             spliced_again: [SplicedAgain::AlreadyExists, SplicedAgain::Extended]

@@ -3,7 +3,6 @@
 
 use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 

@@ -25,9 +25,10 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
         bed.server.put(data.slice(..usize::try_from(cut[0].len_bytes).unwrap()));
         let old = b"the old output, longer than a chunk or not";
         bed.file("target", old);
+        // One that does not travel with the first.
         let gate = Gate::new();
         let rpc = if way == Way::Batches { Rpc::BatchRead } else { Rpc::Read };
-        let hold = ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(rpc).hash(&cut[9].hash);
+        let hold = ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(rpc).hash(&cut[150].hash);
         bed.server.script().push(hold);
         let options = bed.down();
         let mut download = Box::pin(bed.download(&name, &options));
