@@ -13,6 +13,7 @@
 //! | [`digest`] | a blob's name by content: function, hash and length |
 //! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
+//! | [`sha256_pair`] | two messages hashed side by side by one core |
 //! | [`retry`] | whether and when an interrupted request is made again |
 //! | [`window`] | how many requests of one blob are in flight |
 //!
@@ -50,6 +51,7 @@ pub mod parts;
 pub mod plan;
 pub mod range;
 pub mod retry;
+pub mod sha256_pair;
 pub mod window;
 
 pub use checksum::{

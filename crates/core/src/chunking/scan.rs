@@ -329,10 +329,8 @@ mod tests {
             let first = Record { at: 1000, hash: first };
             let (mut expected, mut found) = (vec![first], vec![first]);
             let (mut one, mut lanes) = (3, 3);
-            let mut at = 1000;
-            for byte in &bytes {
+            for (at, byte) in (1001..).zip(&bytes) {
                 one = step(&GEAR, one, *byte);
-                at += 1;
                 if one > expected.last().unwrap().hash {
                     expected.push(Record { at, hash: one });
                 }

@@ -6,6 +6,7 @@
 //! has brought into the page cache is still there for the others.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::checksum::Checksummer;
@@ -19,12 +20,17 @@ use super::room::Room;
 use super::stream::CutChunk;
 use crate::error::Error;
 
-/// Chunks are digested together until they have so many bytes, so that the smallest chunks do not
-/// cost more to hand out than to hash.
-const JOB_BYTES: u64 = 512 << 10;
+/// Chunks are digested together until they have so many bytes: two at a time are faster than one,
+/// and the smallest must not cost more to hand out than to hash. Less where the file is so short
+/// that some threads would have none.
+const JOB_BYTES: u64 = 4 << 20;
+const JOB_BYTES_MIN: u64 = 512 << 10;
+
+/// Jobs that each thread should get, so that all end at about one time.
+const JOBS_EACH: u64 = 4;
 
 /// Jobs that may wait to be taken, for each thread: enough for some to be far larger than others.
-const JOBS_PER_THREAD: usize = 8;
+const JOBS_PER_THREAD: usize = 4;
 
 /// The whole is at most so far ahead of cutting.
 const LEAD_BYTES: u64 = 64 << 20;
@@ -35,9 +41,20 @@ pub(super) struct Job {
     /// Its place in the order of jobs.
     index: u64,
     /// Where the first chunk begins.
-    pub(super) offset: u64,
+    offset: u64,
     /// Their lengths.
     pub(super) lengths: Vec<u64>,
+}
+
+impl Job {
+    /// Where each chunk is in the file.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.lengths.iter().scan(self.offset, |at, len| {
+            let start = *at;
+            *at += len;
+            Some(start..*at)
+        })
+    }
 }
 
 /// Reading in order and finding ends of chunks.
@@ -85,6 +102,7 @@ pub(super) struct Board {
     news: Notify,
     len: u64,
     threads: usize,
+    job_bytes: u64,
     stopped: CancellationToken,
 }
 
@@ -106,6 +124,9 @@ struct State {
     taken: u64,
     /// Where the next job begins.
     job_at: u64,
+    /// The lengths of its chunks so far, and their sum.
+    gathered: Vec<u64>,
+    gathered_bytes: u64,
     failure: Option<Error>,
 }
 
@@ -126,6 +147,8 @@ impl Board {
             done: VecDeque::new(),
             taken: 0,
             job_at: 0,
+            gathered: Vec::new(),
+            gathered_bytes: 0,
             failure: None,
         };
         Self {
@@ -134,6 +157,7 @@ impl Board {
             news: Notify::new(),
             len: options.len,
             threads,
+            job_bytes: (options.len / (threads as u64 * JOBS_EACH)).clamp(JOB_BYTES_MIN, JOB_BYTES),
             stopped: options.cancel.child_token(),
         }
     }
@@ -181,20 +205,16 @@ impl Board {
     /// Gives cutting back after a piece.
     pub(super) fn put_cutting(&self, mut cutting: Cutting, is_cut: bool) {
         let mut state = self.lock();
-        let mut lengths = std::mem::take(&mut cutting.lengths).into_iter().peekable();
-        while lengths.peek().is_some() {
-            let mut bytes = 0;
-            let job_lengths = std::iter::from_fn(|| {
-                let next = lengths.next_if(|_| bytes < JOB_BYTES)?;
-                bytes += next;
-                Some(next)
-            });
-            let lengths = job_lengths.collect();
-            let index = state.taken + state.done.len() as u64;
-            let offset = state.job_at;
-            state.jobs.push_back(Job { index, offset, lengths });
-            state.done.push_back(None);
-            state.job_at += bytes;
+        for len in cutting.lengths.drain(..) {
+            state.gathered.push(len);
+            state.gathered_bytes += len;
+            if state.gathered_bytes >= self.job_bytes {
+                state.begin_job();
+            }
+        }
+        // Whoever waits for the first chunks should not wait for a whole job.
+        if is_cut || state.jobs.is_empty() {
+            state.begin_job();
         }
         state.cut_at = cutting.at;
         state.is_cut = is_cut;
@@ -282,6 +302,18 @@ impl Board {
 }
 
 impl State {
+    /// Makes a job of what was gathered.
+    fn begin_job(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let index = self.taken + self.done.len() as u64;
+        let lengths = std::mem::take(&mut self.gathered);
+        self.jobs.push_back(Job { index, offset: self.job_at, lengths });
+        self.done.push_back(None);
+        self.job_at += std::mem::take(&mut self.gathered_bytes);
+    }
+
     /// Nothing will be to do any more, but for what others have claimed already.
     fn is_over(&self) -> bool {
         self.is_cut && self.jobs.is_empty() && self.whole.is_none()

@@ -10,6 +10,7 @@ use std::thread;
 
 use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::sha256_pair::{self, Sha256};
 
 use super::CutOptions;
 use super::board::{Board, Cutting, Job, Task, Whole};
@@ -110,15 +111,63 @@ impl Worker {
     }
 
     fn digest(&self, job: &Job, room: &mut Room) -> Result<()> {
-        let mut chunks = Vec::with_capacity(job.lengths.len());
-        let mut offset = job.offset;
-        for len in &job.lengths {
-            let mut hasher = hasher(self.digest_function)?;
-            self.read(offset..offset + len, room, |bytes| hasher.update(bytes))?;
-            chunks.push(CutChunk { offset, digest: self.named(hasher, *len) });
-            offset += len;
-        }
+        let chunks = if self.digest_function == DigestFunction::Sha256 && job.lengths.len() > 1 {
+            self.digest_pairs(job, room)?
+        } else {
+            self.digest_each(job, room)?
+        };
         self.board.job_done(job, chunks);
+        Ok(())
+    }
+
+    fn digest_each(&self, job: &Job, room: &mut Room) -> Result<Vec<CutChunk>> {
+        let chunk = |range: Range<u64>| {
+            let len = range.end - range.start;
+            let mut hasher = hasher(self.digest_function)?;
+            self.read(range.clone(), room, |bytes| hasher.update(bytes))?;
+            Ok(CutChunk { offset: range.start, digest: self.named(hasher, len) })
+        };
+        job.ranges().map(chunk).collect()
+    }
+
+    /// Two chunks at a time: as one of them ends, the next takes its place.
+    fn digest_pairs(&self, job: &Job, room: &mut Room) -> Result<Vec<CutChunk>> {
+        let mut next = job.ranges().map(Lane::new);
+        let mut lanes = [next.next(), next.next()];
+        let mut done = Vec::with_capacity(job.lengths.len());
+        loop {
+            match &mut lanes {
+                [Some(one), Some(other)] => self.advance_both(one, other, room)?,
+                [Some(one), None] | [None, Some(one)] => {
+                    let Lane { rest, hasher, .. } = one;
+                    self.read(rest.clone(), room, |bytes| hasher.update(bytes))?;
+                    rest.start = rest.end;
+                }
+                [None, None] => break,
+            }
+            for lane in &mut lanes {
+                if let Some(ended) = lane.take_if(|lane| lane.rest.is_empty()) {
+                    done.push(ended.finish());
+                    *lane = next.next();
+                }
+            }
+        }
+        done.sort_unstable_by_key(|chunk| chunk.offset);
+        Ok(done)
+    }
+
+    fn advance_both(&self, one: &mut Lane, other: &mut Lane, room: &mut Room) -> Result<()> {
+        let len = [&*one, &*other].map(|lane| lane.rest.end - lane.rest.start);
+        let len = usize::try_from(len[0].min(len[1])).unwrap_or(usize::MAX);
+        let middle = room.buffer.len() / 2;
+        let (half, other_half) = room.buffer.split_at_mut(middle);
+        let len = len.min(half.len());
+        let (half, other_half) = (&mut half[..len], &mut other_half[..len]);
+        self.read_into(half, one.rest.start)?;
+        self.read_into(other_half, other.rest.start)?;
+        sha256_pair::update_pair((&mut one.hasher, half), (&mut other.hasher, other_half));
+        one.rest.start += len as u64;
+        other.rest.start += len as u64;
         Ok(())
     }
 
@@ -132,23 +181,22 @@ impl Worker {
     fn read(&self, range: Range<u64>, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            if self.board.stopped().is_cancelled() {
-                let stopped = "it was cancelled";
-                return Err(Error::new(
-                    ErrorKind::Cancelled,
-                    Operation::Read,
-                    &*self.name,
-                    stopped,
-                ));
-            }
             let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
             let count = left.min(room.buffer.len());
             let buffer = &mut room.buffer[..count];
-            self.file.read_exact_at(buffer, at).map_err(|error| self.unread(at, error))?;
+            self.read_into(buffer, at)?;
             each(buffer);
             at += count as u64;
         }
         Ok(())
+    }
+
+    fn read_into(&self, buffer: &mut [u8], at: u64) -> Result<()> {
+        if self.board.stopped().is_cancelled() {
+            let stopped = "it was cancelled";
+            return Err(Error::new(ErrorKind::Cancelled, Operation::Read, &*self.name, stopped));
+        }
+        self.file.read_exact_at(buffer, at).map_err(|error| self.unread(at, error))
     }
 
     fn unread(&self, at: u64, error: io::Error) -> Error {
@@ -163,6 +211,27 @@ impl Worker {
 
     fn storage_error(&self, message: &str, error: io::Error) -> Error {
         Error::new(ErrorKind::Storage, Operation::Read, &*self.name, message).caused_by(error)
+    }
+}
+
+/// A chunk beside another.
+struct Lane {
+    offset: u64,
+    /// What was not hashed.
+    rest: Range<u64>,
+    hasher: Sha256,
+}
+
+impl Lane {
+    fn new(range: Range<u64>) -> Self {
+        Self { offset: range.start, rest: range, hasher: Sha256::new() }
+    }
+
+    fn finish(self) -> CutChunk {
+        let len = self.rest.end - self.offset;
+        let hash = self.hasher.finish();
+        let digest = Digest { function: DigestFunction::Sha256, hash, len };
+        CutChunk { offset: self.offset, digest }
     }
 }
 
