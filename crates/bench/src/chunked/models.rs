@@ -2,9 +2,9 @@
 //!
 //! Bazel (8.7, 9.1 and later). Down: Split, then one `ByteStream.Read` a chunk; the next is asked
 //! for while fewer than 16 lie between the next to be written and the next to be asked for, so that
-//! one slow chunk holds up all behind it. Up, in stages: cut and hash the whole file, ask what is
-//! missing, then one `ByteStream.Write` a chunk, 16 in flight and refilled whenever one ends, then
-//! Splice.
+//! one slow chunk holds up all behind it. Up, in stages: cut the whole file and hash its chunks (it
+//! knows the file's own digest from when the file was made), ask what is missing, then one
+//! `ByteStream.Write` a chunk, 16 in flight and refilled whenever one ends, then Splice.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate::core::Checksummer;
@@ -68,13 +68,13 @@ fn hash_and_write(
 pub(crate) async fn upload_in_stages(
     plain: &Plain,
     source: &Path,
+    blob: &Digest,
     chunking: &Chunking,
-    function: DigestFunction,
     window: usize,
 ) -> Result<usize> {
     let file = Arc::new(File::open(source)?);
-    let (blob, chunks) = {
-        let (file, chunking) = (Arc::clone(&file), *chunking);
+    let chunks = {
+        let (file, chunking, function) = (Arc::clone(&file), *chunking, blob.function);
         tokio::task::spawn_blocking(move || cut(&file, &chunking, function)).await??
     };
     let digests: Vec<Digest> = chunks.iter().map(|(_, digest)| *digest).collect();
@@ -82,18 +82,17 @@ pub(crate) async fn upload_in_stages(
         plain.missing(&digests).await?.into_iter().collect();
     let writes = chunks.into_iter().filter(|(_, digest)| missing.contains(digest));
     write_any_order(plain, &file, writes.collect(), window).await?;
-    plain.splice(&blob, &digests).await?;
+    plain.splice(blob, &digests).await?;
     Ok(digests.len())
 }
 
-/// The file's digest, and its chunks in order with where they begin. On one thread.
+/// The file's chunks in order, with where they begin. On one thread.
 pub(crate) fn cut(
     file: &File,
     chunking: &Chunking,
     function: DigestFunction,
-) -> Result<(Digest, Vec<(u64, Digest)>)> {
+) -> Result<Vec<(u64, Digest)>> {
     let mut cutter = Cutter::new(chunking);
-    let mut whole = Checksummer::new(function.algorithm())?;
     let mut chunks = Vec::new();
     // What was read and is in no chunk yet, and where it begins.
     let (mut pending, mut offset) = (Vec::new(), 0_u64);
@@ -101,7 +100,6 @@ pub(crate) fn cut(
     loop {
         let before = pending.len();
         let count = (&mut reader).take(PIECE_BYTES as u64).read_to_end(&mut pending)?;
-        whole.update(&pending[before..]);
         let lengths: Vec<u64> = match count {
             0 => cutter.finish().collect(),
             _ => cutter.feed(&pending[before..]).collect(),
@@ -114,12 +112,9 @@ pub(crate) fn cut(
         }
         pending.drain(..taken);
         if count == 0 {
-            break;
+            return Ok(chunks);
         }
     }
-    let hash = whole.finish();
-    let hash = hash.as_bytes().try_into().context("a digest of 32 bytes")?;
-    Ok((Digest { function, hash, len: offset }, chunks))
 }
 
 async fn write_any_order(

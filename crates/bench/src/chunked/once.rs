@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -122,11 +122,10 @@ async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOn
             })
         }
         Direction::Up => {
-            let function = Some(digest.function);
-            let options =
-                UploadOptions { window, budget, digest_function: function, ..Default::default() };
+            // Known to whoever made the file, as in the models.
+            let digest = Some(*digest);
+            let options = UploadOptions { window, budget, digest, ..UploadOptions::default() };
             let report = upload(&store, path, &options).await?;
-            ensure!(report.digest == *digest, "{} was put", report.digest);
             let held_bytes_peak = Some(report.held_bytes_peak);
             Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(report.cut.chunks) })
         }
@@ -150,7 +149,7 @@ async fn model(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedO
         (Way::Bare64, Direction::Up) => models::write_all(&plain, path, prepared, 64).await?,
         (_, Direction::Down) => models::download_in_order(&plain, digest, path, window).await?,
         (_, Direction::Up) => {
-            models::upload_in_stages(&plain, path, &chunking, digest.function, window).await?
+            models::upload_in_stages(&plain, path, digest, &chunking, window).await?
         }
     };
     Ok(stopwatch.stop(count as u64))
@@ -164,7 +163,7 @@ fn offsets(blob: &Digest, chunks: Vec<Digest>) -> Result<Vec<(u64, Digest)>> {
 async fn cut(path: &Path, case: Case, function: DigestFunction) -> Result<Vec<(u64, Digest)>> {
     let (path, chunking) = (path.to_owned(), case.chunking()?);
     let cut = move || models::cut(&std::fs::File::open(path)?, &chunking, function);
-    Ok(tokio::task::spawn_blocking(cut).await??.1)
+    Ok(tokio::task::spawn_blocking(cut).await??)
 }
 
 /// User and system time of this process.
