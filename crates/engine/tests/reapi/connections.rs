@@ -1,10 +1,16 @@
 //! Connections: how many, and what happens when one goes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures_util::future::join_all;
 use tidegate::chunked::ChunkStore as _;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::transport::TransportOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
+use tokio::net::TcpListener;
 
 use crate::bed::{connect, digest, noise, sha256, start, whole};
 
@@ -114,4 +120,40 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
     assert!(whole(cache.get(&name, 0).await.unwrap()).await.unwrap() == bytes);
     assert_eq!(server.connections(), 1);
     server.idle().await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
+    // It takes connections and says nothing, so that TLS never begins.
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("grpcs://{}", mute.local_addr().unwrap());
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&accepted);
+    let listening = tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            held.push(mute.accept().await);
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let remotes = Remotes::new(RemoteOptions {
+        reapi: CacheOptions { connections_max: 1, ..CacheOptions::default() },
+        transport: TransportOptions { connect_ms_max: 300, ..TransportOptions::default() },
+        ..RemoteOptions::default()
+    });
+    let (cache, _) = remotes.cache(&url).unwrap();
+    let asking = (0..40_u8).map(|n| {
+        let cache = cache.clone();
+        async move { cache.missing(&[sha256(&[n])]).await }
+    });
+    for asked in join_all(asking).await {
+        let error = asked.unwrap_err();
+        assert_eq!(error.kind(), tidegate::ErrorKind::Timeout, "{error:?}");
+        assert!(error.chain().ends_with("in time: no connection: timed out"), "{error:?}");
+    }
+    assert_eq!(accepted.load(Ordering::Relaxed), 1);
+    // Whoever comes later tries anew.
+    cache.missing(&[sha256(b"later")]).await.unwrap_err();
+    assert_eq!(accepted.load(Ordering::Relaxed), 2);
+    listening.abort();
 }

@@ -13,10 +13,11 @@
 //! it never decides. Otherwise streams that nobody reads at the moment, because an ordered target
 //! waits for another, could fill it and keep that other one waiting for ever.
 
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use http::{HeaderMap, Uri};
@@ -28,7 +29,7 @@ use tower_service::Service;
 use super::answer::Answer;
 use crate::transport::{self, Http2Connector};
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 type Answering =
     Pin<Box<dyn Future<Output = Result<http::Response<Answer>, BoxError>> + Send + 'static>>;
 
@@ -58,8 +59,34 @@ impl fmt::Debug for Connections {
 #[derive(Debug, Default)]
 struct Slot {
     streams: AtomicUsize,
-    // Held while connecting, so that one connection is made for all who come meanwhile.
-    connection: Mutex<Option<SendRequest<Body>>>,
+    /// Attempts to connect that came to an end.
+    attempts: AtomicU64,
+    // Held while connecting, so that one attempt is made for all who come meanwhile.
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    open: Option<SendRequest<Body>>,
+    /// How the last attempt failed.
+    failure: Option<Unconnected>,
+}
+
+/// Why there is no connection, told to all who waited for it.
+#[derive(Clone, Debug)]
+struct Unconnected(Arc<dyn Error + Send + Sync>);
+
+impl fmt::Display for Unconnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no connection")
+    }
+}
+
+impl Error for Unconnected {
+    /// The failure itself, and not what holds it, so that it can be told from its type.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
 }
 
 /// One stream's place on a connection.
@@ -127,23 +154,40 @@ impl Connections {
     }
 
     /// The connection of a slot, made anew where there is none or it takes no requests any more.
+    /// Who waited for an attempt that failed fails with it: one after the other would each wait as
+    /// long again for a host that does not answer.
     async fn connection(&self, slot: &Slot) -> Result<SendRequest<Body>, BoxError> {
-        let mut place = slot.connection.lock().await;
-        if let Some(open) = place.as_ref().filter(|open| !open.is_closed()) {
+        let attempts = || slot.attempts.load(Ordering::Acquire);
+        let before = attempts();
+        let mut place = slot.place.lock().await;
+        if let Some(open) = place.open.as_ref().filter(|open| !open.is_closed()) {
             return Ok(open.clone());
         }
-        // CANCEL: the lock is let go, and the next to come connects.
-        let made = self.connector.connect(&self.origin).await?;
-        *place = Some(made.clone());
-        Ok(made)
+        if let Some(failure) = place.failure.as_ref().filter(|_| attempts() != before) {
+            return Err(failure.clone().into());
+        }
+        // CANCEL: the lock is let go with nothing changed, and the next to come connects.
+        let made = self.connector.connect(&self.origin).await;
+        slot.attempts.fetch_add(1, Ordering::Release);
+        match made {
+            Ok(made) => {
+                *place = Place { open: Some(made.clone()), failure: None };
+                Ok(made)
+            }
+            Err(error) => {
+                let failure = Unconnected(error.into());
+                *place = Place { open: None, failure: Some(failure.clone()) };
+                Err(failure.into())
+            }
+        }
     }
 
     /// Lets go of a connection that refused a request; what it still carries goes on.
     async fn forget(&self, slot: &Slot) {
-        let mut place = slot.connection.lock().await;
+        let mut place = slot.place.lock().await;
         // Another may have connected meanwhile.
-        if place.as_ref().is_some_and(SendRequest::is_closed) {
-            *place = None;
+        if place.open.as_ref().is_some_and(SendRequest::is_closed) {
+            place.open = None;
         }
     }
 }

@@ -44,7 +44,7 @@ struct ServerStatus {
 /// A failed call about `target`, which holds no secrets.
 pub(super) fn failed(status: &Status, operation: Operation, target: &str) -> Error {
     if let Some(cause) = status.source() {
-        return broken(cause, status.to_string(), operation, target);
+        return broken(cause, operation, target);
     }
     // Details are a whole `google.rpc.Status` again; one that cannot be read tells nothing.
     let details = rpc::Status::decode(status.details()).unwrap_or_default().details;
@@ -57,24 +57,32 @@ pub(super) fn failed_in_batch(status: &rpc::Status, operation: Operation, target
     refused(code, &status.message, &status.details, operation, target)
 }
 
-/// A connection that could not be made or broke; `text` is all that is left of its error.
-fn broken(
-    cause: &(dyn std::error::Error + 'static),
-    text: String,
-    operation: Operation,
-    target: &str,
-) -> Error {
+/// A connection that could not be made or broke.
+fn broken(cause: &(dyn std::error::Error + 'static), operation: Operation, target: &str) -> Error {
     let failure = reset(cause).unwrap_or_else(|| {
         let failure = classify(cause);
         (failure.kind, failure.retry, failure.message, failure.hint)
     });
     let (kind, retry, message, hint) = failure;
-    let error =
-        Error::new(kind, operation, target, message).caused_by(Broken(text)).retryable(retry);
+    let error = Error::new(kind, operation, target, message)
+        .caused_by(Broken(levels(cause)))
+        .retryable(retry);
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
     }
+}
+
+/// What each level of an error says, the outermost first.
+fn levels(cause: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = shown(&cause.to_string());
+    let mut level = cause.source();
+    while let Some(error) = level {
+        text.push_str(": ");
+        text.push_str(&shown(&error.to_string()));
+        level = error.source();
+    }
+    text
 }
 
 /// The text of a transport's error, of which `tonic` gives no more than a loan.
