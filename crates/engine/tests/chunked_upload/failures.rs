@@ -108,6 +108,36 @@ async fn what_does_not_pass_ends_everything_and_is_reported() {
 }
 
 #[tokio::test]
+async fn a_chunk_that_is_refused_for_good_is_not_tried_again_with_others() {
+    let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
+        Call::PutBatch(_) => Reply::Refuse,
+        _ => Reply::Go,
+    });
+    let error = run(&store, &File::random(10_000, 58).path, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoAccess, "{error}");
+    assert_eq!(store.count(|call| matches!(call, Call::PutBatch(_))), 1);
+}
+
+#[tokio::test]
+async fn what_waits_for_memory_is_cancelled_too() {
+    for chunkings in [vec![small()], vec![]] {
+        let store = FakeStore::new(profile(&chunkings));
+        let (budget, cancel) = (budget(64, 1 << 20), CancellationToken::new());
+        let all = budget.bytes(1 << 20).await;
+        let chosen = UploadOptions { budget: budget.clone(), cancel: cancel.clone(), ..options() };
+        let file = File::random(100_000, 59);
+        let stop = async {
+            until(|| chosen.progress.snapshot().len_bytes > 0).await;
+            cancel.cancel();
+        };
+        let (outcome, ()) = tokio::join!(run(&store, &file.path, &chosen), stop);
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+        drop(all);
+        until(|| budget.held_bytes() == 0).await;
+    }
+}
+
+#[tokio::test]
 async fn attempts_are_used_up() {
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::PutBatch(_) => Reply::Fail(ErrorKind::Throttled, RetryClass::Now),

@@ -67,6 +67,8 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
         let file = File::random(2 << 20, 23);
         let full = async {
             until(|| store.putting_peak() == window.start as usize).await;
+            // All of it is paid for.
+            assert!(chosen.budget.held_bytes() >= store.bytes());
             gate.add_permits(10_000);
         };
         let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), full);

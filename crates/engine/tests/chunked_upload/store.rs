@@ -39,6 +39,8 @@ pub(crate) enum Reply {
     Lacks(Vec<Digest>),
     /// For `register`: a chunk is missing, whatever there is.
     ChunkMissing,
+    /// Of a batch, fails the first for now and the last for good.
+    Refuse,
     /// For a batch: answers for one chunk less.
     Short,
 }
@@ -145,6 +147,11 @@ impl FakeStore {
     /// The most calls that carried bytes at once.
     pub(crate) fn putting_peak(&self) -> usize {
         self.putting_peak.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of batches in flight.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::SeqCst)
     }
 
     /// The most bytes of batches in flight.
@@ -259,9 +266,16 @@ impl ChunkStore for FakeStore {
         let bytes: u64 = digests.iter().map(|digest| digest.len + limits.overhead_bytes).sum();
         assert!(bytes <= limits.bytes_max && chunks.len() <= limits.count_max, "too large a batch");
         let (reply, _under) = self.begin(Call::PutBatch(digests)).await?;
-        let broken = if let Reply::Break(broken) = reply { broken } else { 0 };
+        let broken = match reply {
+            Reply::Break(broken) => broken,
+            Reply::Refuse => 1,
+            _ => 0,
+        };
         let mut answers: Vec<Result<()>> = (chunks.iter().enumerate())
             .map(|(index, (digest, bytes))| {
+                if matches!(reply, Reply::Refuse) && index + 1 == chunks.len() {
+                    return Err(failure(ErrorKind::NoAccess, RetryClass::Never));
+                }
                 if index < broken {
                     return Err(failure(ErrorKind::Remote, RetryClass::Now));
                 }
