@@ -10,7 +10,7 @@
 //! | [`range`] | which bytes of a blob are asked for, and which a server says it sent |
 //! | [`extents`] | which bytes of a sink have been written |
 //! | [`checksum`] | checksums, how they are computed, combined and read from headers |
-//! | [`chunking`] | where a blob is cut into chunks, by its content
+//! | [`chunking`] | where a blob is cut into chunks, by its content |
 //! | [`digest`] | a blob's name by content: function, hash and length |
 //! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
