@@ -82,6 +82,8 @@ pub async fn download(
 
 async fn run(location: &Location, target: Target, options: &DownloadOptions) -> Result<Report> {
     let start = Instant::now();
+    // Blobs share the budget fairly.
+    let options = &DownloadOptions { budget: options.budget.share(), ..options.clone() };
     let mut target = Prepared::new(target, location, options).await?;
     let opened = tokio::select! {
         biased;
