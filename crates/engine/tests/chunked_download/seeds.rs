@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
@@ -120,9 +120,11 @@ async fn an_index_of_what_the_seed_was_is_not_used() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
     let index = fs::read(index_of(&seed)).unwrap();
+    // A time as long as any other in the index's header, so that only its digits tell.
+    let then = UNIX_EPOCH + Duration::new(1_600_000_000, 123_456_789);
     // As long as it was, but nearly the blob itself by now.
     fs::write(&seed, [&bed.content()[..], b"x"].concat()).unwrap();
-    fs::File::options().write(true).open(&seed).unwrap().set_modified(UNIX_EPOCH).unwrap();
+    fs::File::options().write(true).open(&seed).unwrap().set_modified(then).unwrap();
     let report = bed.to_file().await.unwrap();
     assert!(report.fetched_chunks <= 2 && first.fetched_chunks > 2, "{report:?}");
     assert!(fs::read(index_of(&seed)).unwrap() != index);

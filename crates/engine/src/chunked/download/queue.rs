@@ -276,6 +276,8 @@ mod tests {
         assert_eq!(units, [vec![1000], vec![2 << 20], vec![1000], vec![2 << 20]]);
         let units = drain(Queue::ordered(wants(&[300_000, 10]), Batching::new(Some(LIMITS))), 1);
         assert_eq!(units, [vec![300_000], vec![10]]);
+        let units = drain(Queue::ordered(wants(&[10, 300_000]), Batching::new(Some(LIMITS))), 1);
+        assert_eq!(units, [vec![10], vec![300_000]]);
     }
 
     #[test]
