@@ -17,10 +17,11 @@
 //! # How
 //!
 //! One short lock; nothing is called under it. Taking what is free while nobody waits costs that
-//! lock and an entry in a small table, some 50 ns. Giving something out costs the logarithm of the
-//! number of shares that wait.
+//! lock and an entry in a small table, some 70 ns with giving it back. Where others wait, it costs
+//! the logarithm of their number.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -39,10 +40,10 @@ pub(super) struct Gate(Mutex<State>);
 struct State {
     free: u32,
     /// Those that hold or want something; the others are not known.
-    shares: HashMap<ShareId, Share>,
+    shares: BTreeMap<ShareId, Share>,
     /// The shares that want something, the next first: what each holds, and its oldest wish.
     order: BTreeSet<(u64, u64, ShareId)>,
-    wishes: HashMap<u64, Wish>,
+    wishes: BTreeMap<u64, Wish>,
     /// Counts wishes, so that older ones are smaller.
     next_wish: u64,
 }
@@ -80,9 +81,9 @@ impl Gate {
     pub(super) fn new(units: u32) -> Self {
         Self(Mutex::new(State {
             free: units,
-            shares: HashMap::new(),
+            shares: BTreeMap::new(),
             order: BTreeSet::new(),
-            wishes: HashMap::new(),
+            wishes: BTreeMap::new(),
             next_wish: 0,
         }))
     }
@@ -122,6 +123,17 @@ impl State {
 
     fn take_back(&mut self, share: ShareId, units: u32) -> Afterwards {
         self.free += units;
+        if self.order.is_empty() {
+            // Nobody waits: there is no order to keep.
+            if let Entry::Occupied(mut known) = self.shares.entry(share) {
+                let held = &mut known.get_mut().held;
+                *held = held.saturating_sub(u64::from(units));
+                if *held == 0 {
+                    known.remove();
+                }
+            }
+            return Afterwards::default();
+        }
         self.change_held(share, |held| held.saturating_sub(u64::from(units)));
         self.grant()
     }
