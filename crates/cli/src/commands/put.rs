@@ -11,6 +11,7 @@ use serde::Serialize;
 use tidegate::chunked::{
     ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
 };
+use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::remote::reapi::CacheUrl;
 use tidegate::{Error, ErrorKind, Operation, Result};
 
@@ -44,12 +45,12 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         let options = UploadOptions {
             digest: url.digest(),
             digest_function: args.cache.function(),
+            chunking: chunking(args, &store).await,
             window: args.transfer.chunk_window(),
             retry: args.remote.retry(),
             budget: budget.clone(),
             progress,
             cancel: session.cancel.clone(),
-            ..UploadOptions::default()
         };
         let start = Instant::now();
         let put = Box::pin(upload(&store, file, &options)).await;
@@ -60,6 +61,18 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         display.end().await;
     }
     tell(&session, &outcomes)
+}
+
+/// How files are cut where the cache leaves that to us and chunks are insisted on: as the API
+/// recommends. Otherwise it is the cache's to say.
+async fn chunking(args: &CpArgs, store: &Arc<dyn ChunkStore>) -> Option<Chunking> {
+    if args.cache.chunking != ChunkingArg::Always {
+        return None;
+    }
+    let profile = store.profile().await.ok()?;
+    let is_ours = profile.can_splice && profile.chunkings.is_empty();
+    let params = FastCdc2020Params::new(512 << 10, 0).ok()?;
+    is_ours.then_some(Chunking::FastCdc2020(params))
 }
 
 /// The hint where an upload was interrupted.
@@ -78,14 +91,10 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
         return Err(invalid("an option", "it is for what is fetched, and this puts files"));
     }
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
-    if args.cache.chunking == ChunkingArg::Always {
-        let profile = store.profile().await?;
-        if !profile.can_splice || profile.chunkings.is_empty() {
-            let message = "the cache takes no chunks";
-            let error =
-                Error::new(ErrorKind::Unsupported, Operation::Locate, url.to_string(), message);
-            return Err(error.with_hint("leave out --chunking always"));
-        }
+    if args.cache.chunking == ChunkingArg::Always && !store.profile().await?.can_splice {
+        let message = "the cache takes no chunks";
+        let error = Error::new(ErrorKind::Unsupported, Operation::Locate, url.to_string(), message);
+        return Err(error.with_hint("leave out --chunking always"));
     }
     Ok((Arc::new(store), url, files))
 }

@@ -115,6 +115,17 @@ async fn whether_as_chunks_can_be_said() {
     let always = ["cp", "--chunking", "always"];
     let server = plain.server.url();
     plain.run(&[&always[..], &["in", &server]].concat()).await.ends(2).says("takes no chunks");
+    // One that makes blobs of chunks however they were cut.
+    let options =
+        ReapiOptions { split: false, chunk_functions: Vec::new(), ..ReapiOptions::default() };
+    let open = Caches::new(options).await;
+    open.write("in", &bytes);
+    let server = open.server.url();
+    let ran = open.run(&[&always[..], &["in", &server]].concat()).await;
+    let url = ran.ends(0).out();
+    assert_eq!(open.server.counts().calls(Rpc::Splice), 1);
+    open.run(&["cp", url.trim_end(), "out"]).await.ends(0);
+    assert!(open.read("out") == bytes);
     let ran = plain.run(&[&always[..], &[&url, "out2"]].concat()).await;
     assert_ne!(ran.says("gives no chunks").code, Some(0));
     assert!(!Path::new(&plain.folder.path().join("out2")).exists());

@@ -152,7 +152,9 @@ async fn run(
     let outcome = match chunking {
         _ if pipeline.is_present() => (UploadOutcome::Present, 0),
         Some(chunking) => {
-            let rounds = register::register(&transfer, &mut pipeline, blob, chunking).await?;
+            // One that the store does not name it would refuse.
+            let named = profile.chunkings.contains(&chunking).then_some(chunking);
+            let rounds = register::register(&transfer, &mut pipeline, blob, named).await?;
             (UploadOutcome::Chunked, rounds)
         }
         None if pipeline.brought() == 0 => (UploadOutcome::Present, 0),
@@ -190,7 +192,9 @@ fn digest_function(
 /// only what is strictly longer than the longest chunk is cut: so equal blobs are cut alike.
 fn chunking(profile: &StoreProfile, options: &UploadOptions, len: u64) -> Option<Chunking> {
     let chunking = options.chunking.or_else(|| profile.chunkings.first().copied())?;
-    let is_known = profile.can_splice && profile.chunkings.contains(&chunking);
+    // A store that names none takes any: it only checks that the chunks make up the blob.
+    let is_known = profile.chunkings.is_empty() || profile.chunkings.contains(&chunking);
+    let is_known = profile.can_splice && is_known;
     let fits = profile.blob_bytes_max.is_none_or(|max| chunking.chunk_bytes_max() <= max);
     (is_known && fits && len > chunking.chunk_bytes_max()).then_some(chunking)
 }

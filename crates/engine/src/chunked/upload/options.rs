@@ -22,8 +22,8 @@ pub struct UploadOptions {
     /// The hash function that names blob and chunks; by default that of `digest`, or else the one
     /// that the store prefers.
     pub digest_function: Option<DigestFunction>,
-    /// How the blob is cut; by default as the store prefers. Where the store does not know it, the
-    /// blob is put whole.
+    /// How the blob is cut; by default as the store prefers. Where the store names other ways, the
+    /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given.
     pub chunking: Option<Chunking>,
     /// Requests in flight that carry bytes.
     pub window: WindowOptions,

@@ -21,15 +21,15 @@ use crate::error::{Error, ErrorKind, Result};
 /// How often lost chunks are sent again: a store that loses them faster than they come is full.
 const ROUNDS_MAX: u32 = 3;
 
-/// Makes `blob` of its chunks, all of which are there. Gives how often some were not.
+/// Makes `blob` of its chunks, all of which are there, cut by `chunking` where the store knows that. Gives how often some were not.
 pub(super) async fn register(
     transfer: &Transfer,
     pipeline: &mut Pipeline<'_>,
     blob: Digest,
-    chunking: Chunking,
+    chunking: Option<Chunking>,
 ) -> Result<u32> {
     let chunks = pipeline.ledger().chunks();
-    let manifest = Manifest::new(blob, chunks, Some(chunking)).map_err(|error| {
+    let manifest = Manifest::new(blob, chunks, chunking).map_err(|error| {
         transfer.error(ErrorKind::Integrity, "its chunks do not make it up").caused_by(error)
     })?;
     let mut doubt = Doubt::None;
