@@ -28,7 +28,7 @@
 //!
 //! So throughput itself is compared, under two windows at a time:
 //!
-//! 1. *Start*: double after each round as long as throughput grows by [`WORTH`] of what it would
+//! 1. *Start*: double after each round as long as throughput grows by `WORTH` of what it would
 //!    grow by if nothing were in the way. When it does not, go to where Little's law puts the knee.
 //! 2. *Cruise*: one round as it is, one a step up; kept if throughput follows. One as it is, one a
 //!    step down; kept if nothing is lost. Steps are a quarter, and grow while they succeed. When
