@@ -30,6 +30,10 @@ pub(crate) const LEN: usize = 256 << 10;
 pub(crate) const BUDGET_BYTES: u64 = 128 << 10;
 /// Nothing here takes so long; what is still in flight then was leaked.
 const SETTLED_MS_MAX: u64 = 20_000;
+/// No transfer here takes so long; one that does waits for what never comes.
+const TRANSFER_MS_MAX: u64 = 60_000;
+/// Silence is not given up within any test, so that nothing is mended by waiting for it.
+const PATIENCE_MS: u64 = 3_600_000;
 
 /// How chunks travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,8 @@ impl Bed {
             delay_ms_min: 1,
             delay_ms_max: 5,
             progress_bytes_min: 64,
+            stall_ms_max: PATIENCE_MS,
+            header_ms_max: PATIENCE_MS,
             seed: Some(1),
             ..RetryPolicy::default()
         }
@@ -161,7 +167,7 @@ impl Bed {
         options: &UploadOptions,
     ) -> tidegate::Result<UploadReport> {
         let path = self.file("source", data);
-        let outcome = tidegate::chunked::upload(&self.store, &path, options).await;
+        let outcome = in_time(tidegate::chunked::upload(&self.store, &path, options)).await;
         self.settled().await;
         if let Ok(report) = &outcome {
             let function = match report.digest.function {
@@ -219,6 +225,12 @@ impl std::io::Write for Collect {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// What a transfer came to.
+async fn in_time<T>(transfer: impl Future<Output = T>) -> T {
+    let limit = Duration::from_millis(TRANSFER_MS_MAX);
+    tokio::time::timeout(limit, transfer).await.expect("it waits for what never comes")
 }
 
 /// A blob whose chunks all differ.

@@ -1,5 +1,7 @@
 //! Servers that are slow, stall, or ask for patience.
 
+use std::collections::HashSet;
+
 use tidegate::ErrorKind;
 use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions, UploadOutcome};
 use tidegate::core::retry::RetryPolicy;
@@ -111,6 +113,11 @@ async fn a_server_that_asks_for_too_much_patience_is_given_up() {
         };
         let expected = [ErrorKind::Throttled, ErrorKind::Exhausted];
         assert!(expected.contains(&error.kind()), "{rpc:?}: {error:?}");
+        // Nobody comes back before he was told to.
+        let calls = bed.server.calls();
+        let asked: Vec<_> = calls.iter().filter(|call| call.rpc == rpc).collect();
+        let distinct: HashSet<_> = asked.iter().map(|call| &call.hashes).collect();
+        assert_eq!(asked.len(), distinct.len(), "{rpc:?}");
     }
 }
 

@@ -333,17 +333,19 @@ async fn tuist_12971_a_small_blob_takes_one_round_trip_a_stage() {
 async fn tuist_12971_chunks_are_sent_while_others_are_still_asked_for() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
-        let data = pseudo_random(1 << 20, 1);
+        // More chunks than are asked for at once.
+        let data = pseudo_random(4 << 20, 1);
         let gate = Gate::new();
         // Every question but the first is held: what the first found missing travels meanwhile.
         let held = ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(Rpc::FindMissing).nth(2);
         bed.server.script().push(held.always());
         let options = bed.up();
         let mut upload = Box::pin(bed.upload(&data, &options));
-        let rpc = if way == Way::Batches { Rpc::BatchUpdate } else { Rpc::Write };
         tokio::select! {
             ended = &mut upload => panic!("{ended:?}"),
-            () = bed.server.counted(|counts| counts.calls(rpc) > 0 && counts.bytes_in > 0) => {}
+            () = bed.server.counted(|counts| {
+                counts.rpc(Rpc::FindMissing).in_flight > 0 && counts.bytes_in > 0
+            }) => {}
         }
         gate.open();
         let report = upload.await.unwrap();
