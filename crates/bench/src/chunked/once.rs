@@ -163,7 +163,7 @@ fn offsets(blob: &Digest, chunks: Vec<Digest>) -> Result<Vec<(u64, Digest)>> {
 async fn cut(path: &Path, case: Case, function: DigestFunction) -> Result<Vec<(u64, Digest)>> {
     let (path, chunking) = (path.to_owned(), case.chunking()?);
     let cut = move || models::cut(&std::fs::File::open(path)?, &chunking, function);
-    Ok(tokio::task::spawn_blocking(cut).await??)
+    tokio::task::spawn_blocking(cut).await?
 }
 
 /// User and system time of this process.

@@ -15,6 +15,7 @@
 //! those who do not accept `gzip`, is told that we do; the others are asked for `identity`, as
 //! some servers compress on the way. An answer that was decompressed all the same is refused.
 
+mod chunk_store;
 mod file;
 mod locate;
 mod pinned;
@@ -45,6 +46,10 @@ mod s3;
 #[cfg(feature = "s3")]
 mod s3_profile;
 
+pub use chunk_store::{
+    BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
+    StoreProfile,
+};
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 #[cfg(feature = "_transport")]

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn small_ones_travel_together_within_the_stores_limits() {
-        assert_eq!(counts(&mut outbox(LIMITS, &[KIB; 2500]), None), [1000, 1000, 500]);
+        assert_eq!(counts(&mut outbox(LIMITS, &vec![KIB; 2500]), None), [1000, 1000, 500]);
         assert_eq!(counts(&mut outbox(LIMITS, &[MIB; 8]), None), [3, 3, 2]);
         let tight = BatchLimits { overhead_bytes: 0, ..LIMITS };
         assert_eq!(counts(&mut outbox(tight, &[MIB; 8]), None), [4, 4]);

@@ -20,8 +20,8 @@ use super::super::{Body, ExtraHeaders};
 use super::capabilities::Capabilities;
 use super::channel::Channel;
 use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
-use crate::chunked::{ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
 use crate::error::{Error, Operation, Result};
+use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
 use crate::transport::{Http2Connector, TransportOptions};
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and

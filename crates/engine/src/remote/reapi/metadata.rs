@@ -19,7 +19,12 @@ use crate::transport;
 const REQUEST_METADATA: HeaderName =
     HeaderName::from_static("build.bazel.remote.execution.v2.requestmetadata-bin");
 
+/// What a call of gRPC consists of (PROTOCOL-HTTP2.md): another value would break every call.
+const GRPCS_OWN: [&str; 3] = ["content-type", "te", "grpc-"];
+
 /// The headers of every request to one cache. The caller's take the place of ours.
+///
+/// Fails with `Invalid` for those that are gRPC's own.
 pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<HeaderMap> {
     let correlated = options.correlated_invocations_id.clone();
     let metadata = v2::RequestMetadata {
@@ -34,6 +39,13 @@ pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<He
     let encoded = STANDARD_NO_PAD.encode(metadata.encode_to_vec());
     let value = HeaderValue::try_from(encoded)
         .map_err(|error| invalid("the invocation's id", "it makes no header").caused_by(error))?;
+    for name in extra.as_map().keys() {
+        if GRPCS_OWN.iter().any(|own| name.as_str().starts_with(own)) {
+            return Err(
+                invalid(name.as_str(), "this header is gRPC's own").with_hint("leave it out")
+            );
+        }
+    }
     let mut headers = HeaderMap::new();
     headers.insert(REQUEST_METADATA, value);
     let agent = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
@@ -60,6 +72,18 @@ fn invocation() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_grpcs_own_is_refused() {
+        for line in ["Content-Type: text/plain", "TE: x", "grpc-timeout: 1S"] {
+            let mut extra = ExtraHeaders::new();
+            // Some are refused before.
+            if extra.add_line(line).is_ok() {
+                let error = headers(&ReapiOptions::default(), &extra).unwrap_err();
+                assert!(error.chain().contains("gRPC's own"), "{}", error.chain());
+            }
+        }
+    }
 
     #[test]
     fn the_server_is_told_who_asks_and_the_callers_headers_win() {

@@ -17,8 +17,8 @@ use super::ReapiCache;
 use super::cache::answers;
 use super::capabilities::{Capabilities, MESSAGE_BYTES, number};
 use super::digest::{from_proto, function, to_proto};
-use crate::chunked::{Manifest, Registered};
 use crate::error::{ErrorKind, Operation, Result};
+use crate::remote::{Manifest, Registered};
 
 /// A chunk's digest in an answer: its hash (66), its length (11), and the field around them (2).
 const CHUNK_BYTES: u64 = 80;

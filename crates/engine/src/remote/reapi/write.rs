@@ -26,8 +26,8 @@ use super::cache::answers;
 use super::channel::Channel;
 use super::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
 use super::{Compression, ReapiCache, resource};
-use crate::chunked::{PutRequest, PutSource};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{PutRequest, PutSource};
 
 /// Bytes in one message: enough that what surrounds them does not show, and a sixteenth of what
 /// gRPC's libraries take in one.
