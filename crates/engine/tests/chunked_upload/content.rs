@@ -70,12 +70,24 @@ async fn a_store_that_cannot_make_blobs_of_chunks_gets_them_whole() {
     no_splice.can_splice = false;
     let other = Chunking::FastCdc2020(FastCdc2020Params::new(2048, 0).unwrap());
     let whole_only = StoreProfile::new(DigestFunction::Sha256);
-    for profile in [no_splice, profile(&[other]), profile(&[]), whole_only] {
+    for profile in [no_splice, profile(&[other]), whole_only] {
         let store = FakeStore::new(profile);
         let chosen = UploadOptions { chunking: Some(small()), ..options() };
         assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Whole);
         assert_eq!((store.puts(), store.registers()), (vec![file.digest()], 0));
     }
+}
+
+/// It takes manifests, and does not say of what: of anything, then, if it is asked to.
+#[tokio::test]
+async fn a_store_that_names_no_way_of_cutting_is_given_chunks_only_if_told() {
+    let file = File::random(1 << 20, 3);
+    let store = FakeStore::new(profile(&[]));
+    let chosen = UploadOptions { chunking: Some(small()), ..options() };
+    assert_eq!(holds(&store, &file, &options()).await, UploadOutcome::Whole);
+    let store = FakeStore::new(profile(&[]));
+    assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Chunked);
+    assert_eq!(store.registers(), 1);
 }
 
 #[tokio::test]
