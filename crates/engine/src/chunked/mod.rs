@@ -1,6 +1,6 @@
 //! Blobs as chunks: only chunks that the other side lacks travel.
 //!
-//! The machinery knows a store of chunks by a small trait, [`ChunkStore`](crate::remote::ChunkStore),
+//! The machinery knows a store of chunks by a small trait, [`ChunkStore`],
 //! and nothing of the protocol behind it.
 //!
 //! | file | idea |
