@@ -70,7 +70,7 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
 
     /// Does `work`, or waits for whoever does it and takes over where he fails. Cancel-safe:
     /// dropping the future passes the work on. `work` may be called once only, by this caller.
-    #[allow(dead_code, reason = "for those who want one thing at a time")]
+    #[cfg(test)]
     pub(crate) async fn once<E>(
         &self,
         key: &K,

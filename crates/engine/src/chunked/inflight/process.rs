@@ -23,7 +23,6 @@ pub(crate) fn fetches() -> &'static InFlight<Key, Chunk> {
 }
 
 /// Chunks that are being sent; the outcome is that the store has them.
-#[allow(dead_code, reason = "uploads come with their own module")]
 pub(crate) fn sends() -> &'static InFlight<Key, ()> {
     static SENDS: LazyLock<InFlight<Key, ()>> = LazyLock::new(InFlight::new);
     &SENDS
