@@ -24,9 +24,11 @@
 //! | `pipeline` | all of it under way |
 //! | `send`, `piece_source` | one request that carries bytes |
 //! | `register` | the blob is made of its chunks, which may be lost in the meantime |
+//! | `held` | memory that is paid for |
 //! | `transfer` | what all of these share |
 
 mod cutting;
+mod held;
 mod inquiry;
 mod ledger;
 mod options;

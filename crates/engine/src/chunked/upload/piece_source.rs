@@ -5,15 +5,15 @@
 //! read, again (see `source`), and the last of them are given out only if the whole is what its
 //! digest says: so a put of something else never ends.
 //!
-//! Invariants: pieces held here and one in the store's hands are within the permit; a piece that is
-//! being read when the put is dropped keeps the permit until it has been.
+//! Invariants: pieces held here and one in the store's hands are within the permit, which goes back
+//! when the last of them is gone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tidegate_core::checksum::{Checksum, Checksummer};
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
@@ -21,9 +21,9 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::held::Held;
 use super::ledger::Piece;
 use super::source::SourceFile;
-use super::transfer::Held;
 use crate::chunked::PutSource;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -165,10 +165,10 @@ impl PieceSource {
             // An earlier attempt of somebody else may have left more than was read here.
             while check.hashed_bytes < offset {
                 let len = piece_bytes.min(offset - check.hashed_bytes);
-                let bytes = read(&file, start + check.hashed_bytes, len)?;
+                let bytes = read(&file, start + check.hashed_bytes, len, &held)?;
                 check.update(&bytes);
             }
-            let bytes = read(&file, start + offset, piece_bytes.min(digest.len - offset))?;
+            let bytes = read(&file, start + offset, piece_bytes.min(digest.len - offset), &held)?;
             let end = offset + bytes.len() as u64;
             // What is read again has been hashed before.
             let fresh = end.saturating_sub(check.hashed_bytes).min(bytes.len() as u64);
@@ -180,7 +180,6 @@ impl PieceSource {
                     return Err(file.differs(&digest));
                 }
             }
-            drop(held);
             Ok((bytes, check))
         })
     }
@@ -254,8 +253,7 @@ impl Check {
     }
 }
 
-fn read(file: &SourceFile, offset: u64, len: u64) -> Result<Bytes> {
-    let mut bytes = BytesMut::zeroed(usize::try_from(len).unwrap_or(usize::MAX));
-    file.read(offset, &mut bytes)?;
-    Ok(bytes.freeze())
+fn read(file: &SourceFile, offset: u64, len: u64, held: &Held) -> Result<Bytes> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    held.filled(len, |bytes| file.read(offset, bytes))
 }

@@ -31,11 +31,12 @@ use futures_util::stream::FuturesUnordered;
 use tidegate_core::digest::Digest;
 
 use super::cutting::{Cut, Cutting};
+use super::held::Held;
 use super::inquiry::Inquiry;
 use super::ledger::{Fate, Ledger, Piece};
 use super::outbox::{Load, Outbox};
 use super::send::{held_bytes, send};
-use super::transfer::{Held, Transfer};
+use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::inflight::{Joined, Key, Lead, sends};
 use crate::error::Result;

@@ -1,7 +1,9 @@
 //! One load's way from the file to the store: read, compared, put, until the store has it.
 //!
 //! The bytes are granted before this begins, and read only now. They are held while an attempt
-//! that failed rests, since they will be needed again at once; the request's permit is not.
+//! that failed rests, since they will be needed again at once; the request's permit is not. What
+//! was granted goes back when the last of the bytes is gone, and the connection may have some of
+//! them after this has ended.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -12,11 +14,12 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
+use super::held::Held;
 use super::ledger::Piece;
 use super::outbox::Load;
 use super::piece_source::{self, PieceSource};
 use super::source::SourceFile;
-use super::transfer::{Held, Transfer};
+use super::transfer::Transfer;
 use crate::chunked::PutRequest;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,7 +42,7 @@ pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<
 }
 
 async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result<()> {
-    let (mut chunks, held) = read(transfer, pieces.to_vec(), held).await?;
+    let mut chunks = read(transfer, pieces.to_vec(), held).await?;
     let calls = &transfer.calls.put_batch;
     let mut attempts = calls.begin();
     loop {
@@ -56,11 +59,7 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let Err(error) = outcome else { return Ok(()) };
         if *error.retry() == RetryClass::Never {
             // Perhaps because they are not what they were.
-            let compare = move |file: &SourceFile| {
-                let compared = file.compare(&chunks);
-                drop(held);
-                compared
-            };
+            let compare = move |file: &SourceFile| file.compare(&chunks);
             return transfer.file.blocking(compare).await.and(Err(error));
         }
         if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
@@ -96,21 +95,26 @@ fn taken(
     failure.map_or(Ok(()), Err)
 }
 
-/// Reads chunks again. What is read after this was dropped is still paid for.
-async fn read(
-    transfer: &Transfer,
-    pieces: Vec<Piece>,
-    held: Held,
-) -> Result<(Vec<(Digest, Bytes)>, Held)> {
+/// Reads chunks again, all into one run of memory. What is read after this was dropped is still
+/// paid for.
+async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec<(Digest, Bytes)>> {
     let work = move |file: &SourceFile| {
-        let chunks: Result<Vec<_>> = (pieces.iter())
-            .map(|piece| Ok((piece.digest, file.read_chunk(piece.offset, &piece.digest)?)))
-            .collect();
-        let chunks = chunks?;
+        // All of it fits into memory: the budget has granted it.
+        let len = |piece: &Piece| usize::try_from(piece.digest.len).unwrap_or(usize::MAX);
+        let mut bytes = held.filled(pieces.iter().map(len).sum(), |mut rest| {
+            for piece in &pieces {
+                let (chunk, after) = rest.split_at_mut(len(piece));
+                file.read(piece.offset, chunk)?;
+                rest = after;
+            }
+            Ok(())
+        })?;
+        let chunks: Vec<_> =
+            pieces.iter().map(|piece| (piece.digest, bytes.split_to(len(piece)))).collect();
         if file.is_doubtful()? {
             file.compare(&chunks)?;
         }
-        Ok((chunks, held))
+        Ok(chunks)
     };
     transfer.file.blocking(work).await
 }

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -156,14 +156,6 @@ impl SourceFile {
                 .changed(format!("it had {} bytes when it was opened, and has fewer", self.len())),
             _ => unreadable(&self.name, error),
         })
-    }
-
-    /// Reads a chunk again. Blocks.
-    pub(super) fn read_chunk(&self, offset: u64, digest: &Digest) -> Result<Bytes> {
-        // What is read at once fits into memory: the budget has granted it.
-        let mut bytes = BytesMut::zeroed(usize::try_from(digest.len).unwrap_or(usize::MAX));
-        self.read(offset, &mut bytes)?;
-        Ok(bytes.freeze())
     }
 
     /// Compares chunks that were read again with what they were. Takes a while.

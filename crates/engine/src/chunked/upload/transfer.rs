@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::report::UploadRequests;
 use super::source::SourceFile;
 use super::{UploadOptions, UploadProgress};
-use crate::budget::{Budget, BytesPermit};
+use crate::budget::Budget;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
 use crate::error::{Error, ErrorKind, Operation};
@@ -42,25 +42,6 @@ pub(super) struct KindsOfCalls {
     pub(super) put: Calls,
     pub(super) put_batch: Calls,
     pub(super) register: Calls,
-}
-
-/// Memory that the budget has granted, for as long as anybody holds a clone.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    bytes: u64,
-    _permit: Arc<BytesPermit>,
-}
-
-impl Held {
-    /// So many of the bytes of `permit`, if it has as many.
-    pub(super) fn new(permit: BytesPermit, bytes: u64) -> Self {
-        Self { bytes: bytes.min(permit.bytes()), _permit: Arc::new(permit) }
-    }
-
-    /// Bytes that may be held.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
 }
 
 impl Transfer {

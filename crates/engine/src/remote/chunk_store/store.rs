@@ -64,7 +64,8 @@ impl StoreProfile {
 /// Where the bytes of a blob that is put come from. They may be asked for again after a failure.
 #[async_trait]
 pub trait PutSource: fmt::Debug + Send + Sync {
-    /// The bytes from `offset` on: at least one and at most `len_max`, or none at the end.
+    /// The bytes from `offset` on: at least one and at most `len_max`, or none at the end. They are
+    /// paid for by whoever puts; see [`ChunkStore::put_batch`].
     async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes>;
 }
 
@@ -130,6 +131,10 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
 
     /// Puts small chunks, in one request; the answers are in their order. Must fit
     /// [`StoreProfile::batch`].
+    ///
+    /// The bytes are held on whoever's budget puts them until the last clone of them is gone, so
+    /// that what a connection is still sending counts. A store that keeps bytes beyond the call has
+    /// to copy them, or nobody can put more than the budget has.
     async fn put_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>>;
 
     /// The chunks that make up a blob, validated; `None` where the blob is not there, or cannot be

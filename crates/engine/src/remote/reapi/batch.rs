@@ -4,14 +4,17 @@ use std::collections::HashMap;
 use std::fmt;
 
 use bytes::Bytes;
+use futures_util::stream;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::{rpc, v2};
 use tonic::Code;
 use v2::batch_read_blobs_response::Response as ReadOne;
 use v2::batch_update_blobs_request::Request as WriteOne;
+use v2::content_addressable_storage_client::ContentAddressableStorageClient;
 
 use super::digest::{from_proto, function, to_proto};
+use super::outgoing::{self, Carrying};
 use super::{Compression, ReapiCache, failure, zstd};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -96,8 +99,16 @@ impl ReapiCache {
             digest_function: function(first.function),
         };
         let answer_bytes = (chunks.len() as u64 + 1) * OVERHEAD_BYTES_MAX;
-        let mut storage = self.storage(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
-        let answer = storage.batch_update_blobs(request).await;
+        let pieces = outgoing::batch(request).map_err(|error| {
+            let target = self.target(None);
+            Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")
+                .caused_by(error)
+        })?;
+        let carrying = Carrying::new(self.channel(), stream::iter(pieces));
+        let mut storage =
+            ContentAddressableStorageClient::with_origin(carrying, self.channel().origin().clone())
+                .max_decoding_message_size(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
+        let answer = storage.batch_update_blobs(v2::BatchUpdateBlobsRequest::default()).await;
         let answer = answer.map_err(|status| self.failed(&status, Operation::Write, None))?;
         let mut came: HashMap<Digest, Option<rpc::Status>> = HashMap::new();
         for response in answer.into_inner().responses {

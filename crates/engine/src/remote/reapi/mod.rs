@@ -15,6 +15,7 @@
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
 //! | `resource`, `digest` | names in the API's form |
 //! | `deframe` | the data of a stream as it arrives |
+//! | `outgoing` | requests that carry the bytes of blobs |
 //! | `zstd` | packed bytes |
 //! | `channel`, `answer` | connections, and answers that end with a status |
 //! | `metadata` | the headers of every request |
@@ -35,6 +36,7 @@ mod failure;
 mod metadata;
 mod missing;
 mod options;
+mod outgoing;
 mod read;
 mod resource;
 mod split;

@@ -5,7 +5,8 @@
 //! in packed bytes, and servers differ in what they keep of one.
 //!
 //! The server may answer before everything is sent, because the blob is there already: then sending
-//! stops. Memory: one piece being sent and one in the connection's own buffer.
+//! stops. Memory: what is sent is the source's own; the connection has up to half a MiB of it, and
+//! one piece more.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::future::{Either, select};
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt as _};
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::bytestream::byte_stream_client::ByteStreamClient;
@@ -24,6 +25,7 @@ use tonic::Code;
 
 use super::cache::answers;
 use super::channel::Channel;
+use super::outgoing::{self, Carrying};
 use super::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
 use super::{Compression, ReapiCache, resource};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -117,9 +119,10 @@ impl ReapiCache {
         pieces.failed = Some(failed);
         // However this ends, nothing more is read and sent.
         let _stop = Stop(Arc::clone(&pieces.stopped));
-        let mut client = self.stream();
+        let carrying = Carrying::new(self.channel(), pieces.into_stream());
+        let mut client = ByteStreamClient::with_origin(carrying, self.channel().origin().clone());
         // CANCEL: dropping the future resets the stream.
-        let call = pin!(client.write(pieces.into_stream()));
+        let call = pin!(client.write(stream::empty()));
         let failure = pin!(failure);
         let answer = match select(call, failure).await {
             Either::Left((answer, mut failure)) => {
@@ -192,8 +195,9 @@ impl Pieces {
         }
     }
 
-    fn into_stream(self) -> impl Stream<Item = WriteRequest> + Send + 'static {
-        stream::unfold(self, |mut pieces| async move {
+    /// The messages, each as what stands before its data, and its data.
+    fn into_stream(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        let messages = stream::unfold(self, |mut pieces| async move {
             if pieces.finished || pieces.stopped.load(Ordering::Relaxed) {
                 return None;
             }
@@ -208,10 +212,11 @@ impl Pieces {
                     std::future::pending().await
                 }
             }
-        })
+        });
+        messages.flat_map(stream::iter)
     }
 
-    async fn message(&mut self) -> Result<WriteRequest> {
+    async fn message(&mut self) -> Result<[Bytes; 2]> {
         let data = if self.deflater.is_some() { self.pack().await? } else { self.piece().await? };
         self.finished = self.next == self.len;
         let message = WriteRequest {
@@ -221,7 +226,9 @@ impl Pieces {
             data,
         };
         self.offset += message.data.len() as u64;
-        Ok(message)
+        outgoing::write(message).map_err(|error| {
+            self.error(ErrorKind::Unsupported, "it makes no message").caused_by(error)
+        })
     }
 
     async fn piece(&mut self) -> Result<Bytes> {
