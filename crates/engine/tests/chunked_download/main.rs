@@ -15,6 +15,7 @@
 //! | what is at hand is copied, and never believed | `seeds` |
 //! | a chunk that recurs far apart is fetched once | `targets`, `window::a_chunk_that_recurs_everywhere_is_fetched_once` |
 //! | what one download fetches the others wait for; failures are their own | `sharing` |
+//! | all of that holds for chunks too long to be held, too | `long` |
 //! | a slow head stalls nothing; a stream holds its share behind it | `window` |
 //! | however small the budget, nobody waits for ever | `window::many_blobs_share_a_tiny_budget_without_waiting_for_each_other` |
 //! | all of it, in rounds of chance | `model` |
@@ -24,6 +25,7 @@
 mod bed;
 mod fake;
 mod faults;
+mod long;
 mod model;
 mod resume;
 mod seeds;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::ErrorKind;
+use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
 use tidegate::chunked::{ChunkedDownloadOptions, download};
 use tidegate::core::window::WindowOptions;
 use tidegate::download::Target;
+use tidegate::{Budget, BudgetOptions, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
@@ -151,5 +152,51 @@ async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
             download(&store, &digest, second, &options)
         );
         assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+    }
+}
+
+/// Whoever leads may be in a runtime that nobody drives any more: those who wait do not wait for
+/// ever.
+#[test]
+fn a_leader_that_stands_still_is_not_waited_for_without_end() {
+    let kinds = [
+        (300_000, BudgetOptions::default()),
+        (3_000_000, BudgetOptions { requests: 64, bytes: 16 << 20 }),
+    ];
+    for (len, limits) in kinds {
+        let bed = Bed::new(chunks([(len, 1), (900, 2)]));
+        bed.store.script(|call, _, nth| match call {
+            Call::Get { .. } if nth == 0 => Act::fault(Fault::Hang),
+            _ => Act::default(),
+        });
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_all().start_paused(true).build().unwrap()
+        };
+        let run = async || {
+            // Its own budget: what the first holds is held for as long.
+            let options =
+                ChunkedDownloadOptions { budget: Budget::new(limits), ..bed.options.clone() };
+            let buffer = Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap());
+            download(&bed.dyn_store(), &bed.blob, Target::Buffer(buffer), &options).await
+        };
+        let stopped = runtime();
+        stopped.block_on(async {
+            tokio::select! {
+                biased;
+                ended = run() => panic!("it hangs: {ended:?}"),
+                () = async {
+                    while !bed.store.asked_for().contains_key(&bed.digest(0)) {
+                        tokio::task::yield_now().await;
+                    }
+                } => {}
+            }
+        });
+        let report = runtime()
+            .block_on(async { tokio::time::timeout(Duration::from_secs(1_000_000), run()).await });
+        let report = report.expect("it waits for ever").unwrap();
+        assert!(report.memory.unwrap() == bed.content());
+        assert_eq!(bed.store.asked_for()[&bed.digest(0)], 2);
+        drop(stopped);
     }
 }

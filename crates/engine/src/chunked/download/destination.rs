@@ -7,6 +7,7 @@
 //! | buffer | a task that follows what has been written, in place |
 //! | ordered, discard | the thread that delivers |
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub(super) enum Arrival {
 pub(super) struct Destination {
     blob: Digest,
     hashing: Hashing,
+    reader: Option<Arc<File>>,
     /// What pays for chunks on their way.
     pub(super) bytes: Budget,
 }
@@ -96,8 +98,8 @@ impl Destination {
         let budget = calls.budget.clone();
         match prepared {
             Prepared::File { part, .. } => {
-                let (part, journal) = begin(part, blob, kept.clone()).await?;
-                Self::file(part, journal, blob, &kept, options, budget)
+                let begun = begin(part, blob, kept.clone()).await?;
+                Self::file(begun, blob, &kept, options, budget)
             }
             Prepared::Writer { writer, name } => {
                 Self::ordered(writer, name, blob, arrival, budget, calls).await
@@ -116,24 +118,24 @@ impl Destination {
     }
 
     fn file(
-        part: PartFile,
-        journal: Journal,
+        begun: Begun,
         blob: Digest,
         kept: &[Mark],
         options: &ChunkedDownloadOptions,
         bytes: Budget,
     ) -> Result<(Sink, Self)> {
+        let Begun { part, journal, reader } = begun;
         let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
         let progress = Arc::new(Progress::default());
         for mark in kept {
             progress.written(mark.start..mark.start + mark.crc.len());
         }
-        let file = part.file.try_clone().map_err(failed)?;
+        let file = reader.try_clone().map_err(failed)?;
         let following = follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]);
         let hashing = Hashing::File(following.map_err(failed)?);
         // Whatever ends the sink closes `progress`, and so ends the hashing.
         let sink = FileSink::new(part, Some(journal), Some(progress), options.durability)?;
-        Ok((Sink::File(sink), Self { blob, hashing, bytes }))
+        Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes }))
     }
 
     async fn ordered(
@@ -151,13 +153,19 @@ impl Destination {
         let permit = calls.unless_cancelled(bytes.bytes(granted)).await?;
         let hashers = vec![hasher(&blob)?];
         let sink = OrderedSink::new(0, permit, reserved_end, writer, hashers, name)?;
-        Ok((Sink::Ordered(sink), Self { blob, hashing: Hashing::Ordered, bytes }))
+        Ok((Sink::Ordered(sink), Self { blob, hashing: Hashing::Ordered, reader: None, bytes }))
     }
 
     fn memory(sink: MemorySink, blob: Digest, bytes: Budget) -> Result<(Sink, Self)> {
         let mut hashing = JoinSet::new();
         hashing.spawn(follow_buffer(Arc::clone(sink.buffer()), blob.len, hasher(&blob)?));
-        Ok((Sink::Memory(sink), Self { blob, hashing: Hashing::Memory(hashing), bytes }))
+        let hashing = Hashing::Memory(hashing);
+        Ok((Sink::Memory(sink), Self { blob, hashing, reader: None, bytes }))
+    }
+
+    /// Reads the file that is written, where it is one.
+    pub(super) fn reader(&self) -> Option<Arc<File>> {
+        self.reader.clone()
     }
 
     /// Begins again where that can be done: a part file is emptied; what other sinks have been
@@ -172,8 +180,8 @@ impl Destination {
         let _ = self.hashing.file(0).await;
         written?;
         let Some(part) = part else { return Err(ended(&self.blob)) };
-        let (part, journal) = begin(part, self.blob, Vec::new()).await?;
-        let (sink, fresh) = Self::file(part, journal, self.blob, &[], options, self.bytes)?;
+        let begun = begin(part, self.blob, Vec::new()).await?;
+        let (sink, fresh) = Self::file(begun, self.blob, &[], options, self.bytes)?;
         Ok((sink, fresh, true))
     }
 
@@ -271,8 +279,15 @@ impl Hashing {
     }
 }
 
+/// A part file that is about to be written.
+struct Begun {
+    part: PartFile,
+    journal: Journal,
+    reader: Arc<File>,
+}
+
 /// Gives a part file its room and journal, over what is to be kept of it.
-async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<(PartFile, Journal)> {
+async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<Begun> {
     blocking(move || {
         let identity = identity(&blob);
         let journal = if kept.is_empty() {
@@ -281,8 +296,12 @@ async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<(PartFil
         } else {
             part.begin_over(&identity, &kept)
         };
-        match journal {
-            Ok(journal) => Ok((part, journal)),
+        let read = || {
+            let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
+            part.reader().map(Arc::new).map_err(failed)
+        };
+        match journal.and_then(|journal| Ok((journal, read()?))) {
+            Ok((journal, reader)) => Ok(Begun { part, journal, reader }),
             Err(error) => {
                 if kept.is_empty() {
                     part.remove();

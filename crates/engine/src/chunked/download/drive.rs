@@ -12,21 +12,26 @@
 //! bytes lie within reach of what has been delivered: either they were granted in full, or nothing
 //! before them is missing. A unit that waits for a chunk that another transfer is fetching holds
 //! its own bytes and no request, and leads nothing meanwhile (see `inflight`); whoever leads has
-//! its bytes, too, and waits for a request only.
+//! its bytes, too, and waits for a request only, or for a disk: who pours into an ordered sink, which
+//! may wait for its reader, leads nobody.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tidegate_core::digest::Digest;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::destination::SHARE;
 use super::fetch::{Fetcher, Trouble};
+use super::long::{Long, Origin};
 use super::place::Placing;
-use super::pour::{POUR_BYTES, Pour};
+use super::plan::Want;
+use super::pour::POUR_BYTES;
 use super::queue::{Batching, Queue, Unit, UnitKind};
 use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::chunked::chunk::Chunk;
@@ -220,7 +225,7 @@ impl Shared {
         if let [want] = unit.wants.as_slice()
             && want.digest.len > self.held_bytes_max
         {
-            return Pour { fetcher: &self.fetcher, placing: &self.placing }.chunk(want).await;
+            return self.bring_long(want).await;
         }
         let chunks = match unit.kind {
             UnitKind::Copy => self.copy(unit).await?,
@@ -237,25 +242,52 @@ impl Shared {
         Ok(())
     }
 
+    /// Too long to be held.
+    async fn bring_long(&self, want: &Want) -> Result<(), Trouble> {
+        let long = Long { fetcher: &self.fetcher, placing: &self.placing, want };
+        match long.bring().await? {
+            Origin::Seed => self.copied(&want.digest),
+            Origin::Shared => self.fetcher.shared(&want.digest),
+            // Counted as it came.
+            Origin::Store => {}
+        }
+        Ok(())
+    }
+
     /// From seeds; what is not there any more is fetched.
     async fn copy(&self, unit: &Unit) -> Result<Vec<Chunk>, Trouble> {
         let wants = unit.wants.clone();
         let read = blocking(move || {
             let read = wants.iter().map(|want| want.seed.as_ref()?.read(&want.digest));
             Ok(read.collect::<Vec<Option<Chunk>>>())
-        })
-        .await?;
-        let mut chunks = Vec::with_capacity(read.len());
-        for (want, chunk) in unit.wants.iter().zip(read) {
-            if let Some(chunk) = chunk {
-                self.copied_chunks.fetch_add(1, Ordering::Relaxed);
-                self.copied_bytes.fetch_add(want.digest.len, Ordering::Relaxed);
-                chunks.push(chunk);
-                continue;
-            }
-            let batched = self.batching.takes(want.digest.len);
-            chunks.extend(self.fetcher.fetch(&[want.digest], batched).await?);
+        });
+        let mut chunks = read.await?;
+        let is_there = |chunk: &Option<Chunk>| chunk.is_some();
+        unit.wants
+            .iter()
+            .zip(&chunks)
+            .filter(|(_, chunk)| is_there(chunk))
+            .for_each(|(want, _)| self.copied(&want.digest));
+        let lost = unit.wants.iter().zip(&chunks).filter(|(_, chunk)| !is_there(chunk));
+        // Not looked for in their seeds again.
+        let lost = lost.map(|(want, _)| Want { seed: None, ..want.clone() });
+        let mut lost: VecDeque<Want> = lost.collect();
+        let mut fetched = VecDeque::new();
+        while !lost.is_empty() {
+            let digests: Vec<Digest> =
+                self.batching.request(&mut lost).iter().map(|want| want.digest).collect();
+            let batched = digests.iter().all(|digest| self.batching.takes(digest.len));
+            fetched.extend(self.fetcher.fetch(&digests, batched).await?);
         }
-        Ok(chunks)
+        chunks
+            .iter_mut()
+            .filter(|chunk| chunk.is_none())
+            .for_each(|lost| *lost = fetched.pop_front());
+        Ok(chunks.into_iter().flatten().collect())
+    }
+
+    fn copied(&self, digest: &Digest) {
+        self.copied_chunks.fetch_add(1, Ordering::Relaxed);
+        self.copied_bytes.fetch_add(digest.len, Ordering::Relaxed);
     }
 }

@@ -61,8 +61,23 @@ pub(super) struct Fetcher {
     pub(super) keep: Option<Arc<Keep>>,
 }
 
-/// A chunk that this fetcher has to bring: its place among those asked for, and the duty.
-type Duty = (usize, Digest, Lead<Key, Chunk>);
+/// A chunk that this fetcher has to bring: its place among those asked for, and the duty to tell
+/// the others; none, where one of them has the duty and is not heard of.
+type Duty = (usize, Digest, Option<Lead<Key, Chunk>>);
+
+/// One that somebody else brings.
+type Awaited = (usize, Digest, Follow<Chunk>);
+
+/// What came of waiting for somebody else.
+#[derive(Debug)]
+pub(super) enum Heard<T> {
+    /// It is done.
+    Outcome(T),
+    /// Whoever led gave up: somebody else must lead.
+    GivenUp,
+    /// Nothing, for longer than a request may take.
+    Nothing,
+}
 
 impl Fetcher {
     /// Brings all `digests`, in their order; `batched` where they fit one batch.
@@ -75,8 +90,9 @@ impl Fetcher {
         batched: bool,
     ) -> Result<Vec<Chunk>, Trouble> {
         let mut chunks: Vec<Option<Chunk>> = vec![None; digests.len()];
+        let mut unheard = vec![false; digests.len()];
         loop {
-            let (duties, follows) = self.join(digests, &mut chunks);
+            let (duties, follows) = self.join(digests, &unheard, &mut chunks);
             if batched {
                 self.bring_batch(duties, &mut chunks).await?;
             } else {
@@ -84,17 +100,20 @@ impl Fetcher {
                     self.bring_one(duty, &mut chunks).await?;
                 }
             }
-            for (index, follow) in follows {
-                // CANCEL: nothing is lost by leaving; whoever leads goes on.
-                let outcome = tokio::select! {
-                    biased;
-                    () = self.calls.cancel.cancelled() => return Err(self.calls.cancelled().into()),
-                    outcome = follow.outcome() => outcome,
-                };
-                if let (Some(chunk), Some(place)) = (outcome, chunks.get_mut(index)) {
-                    self.counts.shared_chunks.fetch_add(1, Ordering::Relaxed);
-                    self.counts.shared_bytes.fetch_add(chunk.crc().len(), Ordering::Relaxed);
-                    *place = Some(chunk);
+            for (index, digest, follow) in follows {
+                match self.hear(follow, digest.len).await? {
+                    Heard::Outcome(chunk) => {
+                        if let Some(place) = chunks.get_mut(index) {
+                            self.shared(&digest);
+                            *place = Some(chunk);
+                        }
+                    }
+                    Heard::GivenUp => {}
+                    Heard::Nothing => {
+                        if let Some(unheard) = unheard.get_mut(index) {
+                            *unheard = true;
+                        }
+                    }
                 }
             }
             if chunks.iter().all(Option::is_some) {
@@ -103,27 +122,46 @@ impl Fetcher {
         }
     }
 
-    /// What of the `digests` that have not been brought is ours to bring, and what is others'.
+    /// Waits for somebody else to bring a chunk of `bytes`, though not for ever: whoever leads may be
+    /// in a part of the process that stands still.
+    pub(super) async fn hear<T: Clone>(&self, follow: Follow<T>, bytes: u64) -> Result<Heard<T>> {
+        let patience = self.calls.patience(bytes);
+        // CANCEL: nothing is lost by leaving; whoever leads goes on.
+        let heard = self.calls.unless_cancelled(tokio::time::timeout(patience, follow.outcome()));
+        Ok(match heard.await? {
+            Ok(Some(outcome)) => Heard::Outcome(outcome),
+            Ok(None) => Heard::GivenUp,
+            Err(_elapsed) => Heard::Nothing,
+        })
+    }
+
+    /// What names a chunk on its way from this store.
+    pub(super) fn key(&self, digest: &Digest) -> Key {
+        Key { store: Arc::clone(&self.identity), digest: *digest }
+    }
+
+    /// What of the `digests` that have not been brought is ours to bring, and what is others'. Those
+    /// that nothing was heard of are ours in any case.
     fn join(
         &self,
         digests: &[Digest],
+        unheard: &[bool],
         chunks: &mut [Option<Chunk>],
-    ) -> (Vec<Duty>, Vec<(usize, Follow<Chunk>)>) {
+    ) -> (Vec<Duty>, Vec<Awaited>) {
         let (mut duties, mut follows) = (Vec::new(), Vec::new());
-        for (index, (digest, chunk)) in digests.iter().zip(chunks).enumerate() {
-            if chunk.is_some() {
-                continue;
-            }
-            match fetches().join(&Key { store: Arc::clone(&self.identity), digest: *digest }) {
+        let wanted = digests.iter().zip(unheard).zip(chunks).enumerate();
+        for (index, ((digest, unheard), chunk)) in wanted.filter(|(_, (_, one))| one.is_none()) {
+            match fetches().join(&self.key(digest)) {
                 // Looked for only now: whoever kept it did so before letting go of its lead.
                 Joined::Lead(lead) => match self.kept(digest) {
                     Some(kept) => {
                         *chunk = Some(kept.clone());
                         lead.succeed(kept);
                     }
-                    None => duties.push((index, *digest, lead)),
+                    None => duties.push((index, *digest, Some(lead))),
                 },
-                Joined::Follow(follow) => follows.push((index, follow)),
+                Joined::Follow(_) if *unheard => duties.push((index, *digest, None)),
+                Joined::Follow(follow) => follows.push((index, *digest, follow)),
             }
         }
         (duties, follows)
@@ -232,10 +270,16 @@ impl Fetcher {
         Ok(())
     }
 
-    /// A chunk went straight into the sink.
-    pub(super) fn poured(&self, digest: &Digest) {
+    /// A chunk went straight into the sink, so many bytes of it from the store.
+    pub(super) fn poured(&self, bytes: u64) {
         self.counts.fetched_chunks.fetch_add(1, Ordering::Relaxed);
-        self.poured_bytes(digest.len);
+        self.poured_bytes(bytes);
+    }
+
+    /// Somebody else has brought a chunk.
+    pub(super) fn shared(&self, digest: &Digest) {
+        self.counts.shared_chunks.fetch_add(1, Ordering::Relaxed);
+        self.counts.shared_bytes.fetch_add(digest.len, Ordering::Relaxed);
     }
 
     /// Bytes went straight into the sink.
@@ -249,7 +293,9 @@ impl Fetcher {
         if let Some(keep) = &self.keep {
             keep.offer(&digest, &chunk);
         }
-        lead.succeed(chunk.clone());
+        if let Some(lead) = lead {
+            lead.succeed(chunk.clone());
+        }
         if let Some(place) = chunks.get_mut(index) {
             *place = Some(chunk);
         }

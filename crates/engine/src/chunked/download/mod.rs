@@ -16,7 +16,8 @@
 //! | `body` | the bytes of one blob, through as many requests as it takes |
 //! | `keep` | chunks that recur in a target that takes bytes in order |
 //! | `place` | verified chunks into the sink |
-//! | `pour` | what is too long to be held, straight into the sink |
+//! | `long` | a chunk too long to be held, into the sink as it comes |
+//! | `pour` | a blob as a whole, into the sink as it comes |
 //! | `destination` | the sink from its making to its end |
 
 mod body;
@@ -25,6 +26,7 @@ mod drive;
 mod fetch;
 mod gate;
 mod keep;
+mod long;
 mod options;
 mod place;
 mod plan;

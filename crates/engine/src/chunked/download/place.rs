@@ -2,6 +2,7 @@
 //!
 //! Chunks that are neighbours in the blob are written, and marked in a file's journal, as one run.
 
+use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -24,6 +25,8 @@ const RUN_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Placing {
     pub(super) sink: Sink,
+    /// Reads a file that is written, where others may copy from it.
+    pub(super) reader: Option<Arc<File>>,
     pub(super) progress: Arc<Progress>,
     /// Ends every wait.
     pub(super) stop: CancellationToken,
@@ -42,11 +45,12 @@ impl Placing {
     /// Nothing but `done` is there.
     pub(super) fn new(
         sink: Sink,
+        reader: Option<Arc<File>>,
         progress: Arc<Progress>,
         stop: CancellationToken,
         done: Extents,
     ) -> Self {
-        Self { sink, progress, stop, done: Mutex::new(done) }
+        Self { sink, reader, progress, stop, done: Mutex::new(done) }
     }
 
     /// The sink, and what it has been given, once nobody writes any more.

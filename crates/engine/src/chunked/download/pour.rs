@@ -1,9 +1,5 @@
-//! [`Pour`]: what is too long to be held in memory, straight into the sink as it arrives: a chunk
-//! beyond what one may hold, or a blob as a whole.
-//!
-//! What a file is given of such a chunk is provisional until all of it has been verified: neither
-//! its journal nor its hash sees it before, and wrong bytes are written over by right ones. Other
-//! sinks take each byte once; there the hash of the whole is what finds wrong bytes out.
+//! [`Pour`]: a blob as a whole, straight into the sink as it arrives. Nothing but the hash of the
+//! whole says whether it is right.
 
 use bytes::Bytes;
 use tidegate_core::checksum::Crc;
@@ -12,13 +8,12 @@ use tidegate_core::digest::Digest;
 use super::body::ResumingBody;
 use super::fetch::{Fetcher, Trouble};
 use super::place::{Placing, Turns};
-use super::plan::Want;
-use crate::chunked::chunk::{CRC, Proving};
+use crate::chunked::chunk::CRC;
 use crate::error::Result;
 use crate::sink::{Mark, Sink};
 
 /// Gathered before a file's thread is called.
-const BATCH_BYTES: u64 = 512 << 10;
+pub(super) const BATCH_BYTES: u64 = 512 << 10;
 
 /// What pouring holds in memory: a batch that is gathered, one that is written, and a frame on its
 /// way into them.
@@ -34,114 +29,44 @@ pub(super) struct Pour<'a> {
 }
 
 /// Consecutive bytes, gathered for the sink.
-struct Gathered {
+pub(super) struct Gathered {
     start: u64,
     frames: Vec<Bytes>,
     crc: Crc,
 }
 
 impl Gathered {
-    fn new(start: u64) -> Self {
+    pub(super) fn new(start: u64) -> Self {
         Self { start, frames: Vec::new(), crc: Crc::empty(CRC) }
     }
 
-    fn end(&self) -> u64 {
-        self.start + self.crc.len()
+    pub(super) fn len(&self) -> u64 {
+        self.crc.len()
     }
 
-    fn push(&mut self, frame: Bytes) {
+    fn end(&self) -> u64 {
+        self.start + self.len()
+    }
+
+    pub(super) fn push(&mut self, frame: Bytes) {
         self.crc.update(&frame);
         let short = frame.len() < COPIED_BELOW_BYTES;
         self.frames.push(if short { Bytes::copy_from_slice(&frame) } else { frame });
     }
 
-    fn take(&mut self) -> Self {
+    /// What was gathered, to begin anew behind it.
+    pub(super) fn take(&mut self) -> Self {
         let next = Self::new(self.end());
         std::mem::replace(self, next)
+    }
+
+    /// Where it begins, and its bytes.
+    pub(super) fn into_parts(self) -> (u64, Vec<Bytes>) {
+        (self.start, self.frames)
     }
 }
 
 impl Pour<'_> {
-    /// One chunk, to all its places.
-    pub(super) async fn chunk(&self, want: &Want) -> Result<(), Trouble> {
-        match self.placing.sink {
-            Sink::File(_) => self.provisionally(want).await,
-            _ => self.for_good(want).await,
-        }
-    }
-
-    async fn provisionally(&self, want: &Want) -> Result<(), Trouble> {
-        let digest = want.digest;
-        let mut body = ResumingBody::new(self.fetcher, digest, 0);
-        let mut proving = Proving::new(digest)?;
-        let mut turns = Turns::new();
-        let mut gathered = Gathered::new(0);
-        loop {
-            let frame = body.next().await?;
-            let ended = frame.is_none();
-            if let Some(frame) = frame {
-                proving.update(&frame)?;
-                gathered.push(frame);
-            }
-            if ended || gathered.crc.len() >= BATCH_BYTES {
-                turns.all_back(&self.placing.stop).await;
-                self.write_provisionally(want, gathered.take(), &mut turns).await?;
-            }
-            if !ended {
-                continue;
-            }
-            match proving.finish() {
-                Ok(crc) => {
-                    self.settle(want, crc, &mut turns).await?;
-                    turns.all_back(&self.placing.stop).await;
-                    self.fetcher.poured(&digest);
-                    return Ok(());
-                }
-                Err(error) => {
-                    body.rewind(0, error).await?;
-                    (proving, gathered) = (Proving::new(digest)?, Gathered::new(0));
-                }
-            }
-        }
-    }
-
-    async fn write_provisionally(
-        &self,
-        want: &Want,
-        gathered: Gathered,
-        turns: &mut Turns,
-    ) -> Result<(), Trouble> {
-        for place in want.places.as_slice() {
-            let (at, frames) = (place + gathered.start, gathered.frames.clone());
-            self.placing.write_provisionally(at, frames, turns, &self.fetcher.calls).await?;
-        }
-        Ok(())
-    }
-
-    /// What was written provisionally is right.
-    async fn settle(&self, want: &Want, crc: Crc, turns: &mut Turns) -> Result<(), Trouble> {
-        for place in want.places.as_slice() {
-            let mark = Mark { start: *place, crc };
-            self.placing.settle(mark, turns, &self.fetcher.calls).await?;
-        }
-        Ok(())
-    }
-
-    async fn for_good(&self, want: &Want) -> Result<(), Trouble> {
-        let mut body = ResumingBody::new(self.fetcher, want.digest, 0);
-        let mut turns = Turns::new();
-        while let Some(frame) = body.next().await? {
-            let from = body.position() - frame.len() as u64;
-            for place in want.places.as_slice() {
-                let frames = vec![frame.clone()];
-                let calls = &self.fetcher.calls;
-                self.placing.write(place + from, frames, None, &mut turns, calls).await?;
-            }
-        }
-        self.fetcher.poured(&want.digest);
-        Ok(())
-    }
-
     /// A whole blob, but for what the sink has been given already: from the first byte that it
     /// lacks.
     pub(super) async fn whole(&self, blob: &Digest) -> Result<(), Trouble> {
@@ -159,7 +84,7 @@ impl Pour<'_> {
                     gathered = Gathered::new(at);
                 }
                 gathered.push(bytes);
-                if gathered.crc.len() >= batch_bytes {
+                if gathered.len() >= batch_bytes {
                     self.write(gathered.take(), &mut turns).await?;
                 }
             }

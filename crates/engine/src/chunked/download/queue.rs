@@ -57,7 +57,7 @@ pub(super) enum Queue {
     Ordered {
         /// All wants.
         wants: VecDeque<Want>,
-        /// What a batch may hold.
+        /// What is put together.
         batching: Batching,
     },
 }
@@ -76,17 +76,22 @@ pub(super) struct FreeQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batching {
     limits: Option<BatchLimits>,
+    /// No unit of several chunks holds more.
+    held_bytes_max: u64,
 }
 
 impl Batching {
-    pub(super) fn new(limits: Option<BatchLimits>) -> Self {
-        Self { limits: limits.filter(|limits| limits.count_max > 0) }
+    /// With the store's limits, and as much as may be held; what is longer than that goes alone, and
+    /// is not held (see `long`).
+    pub(super) fn new(limits: Option<BatchLimits>, held_bytes_max: u64) -> Self {
+        Self { limits: limits.filter(|limits| limits.count_max > 0), held_bytes_max }
     }
 
     /// Whether a chunk of `len` bytes can travel in a batch.
     pub(super) fn takes(&self, len: u64) -> bool {
         self.limits.is_some_and(|limits| {
-            len <= SMALL_BYTES_MAX && len.saturating_add(limits.overhead_bytes) <= limits.bytes_max
+            len <= SMALL_BYTES_MAX.min(self.held_bytes_max)
+                && len.saturating_add(limits.overhead_bytes) <= limits.bytes_max
         })
     }
 
@@ -103,6 +108,7 @@ impl Batching {
             let load = len.saturating_add(limits.overhead_bytes);
             let full = wants.len() >= limits.count_max
                 || loaded.saturating_add(load) > limits.bytes_max
+                || bytes.saturating_add(len) > self.held_bytes_max
                 // Rather too much by one than less than half of what was sought.
                 || (bytes.saturating_add(len) > target_bytes && bytes >= target_bytes / 2)
                 || !self.takes(len)
@@ -115,6 +121,26 @@ impl Batching {
             wants.extend(queue.pop_front());
         }
         wants
+    }
+
+    /// The wants from the front of `queue` that make one run of copies.
+    fn copies(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
+        let bytes_max = COPY_BYTES_MAX.min(self.held_bytes_max);
+        let mut bytes = 0_u64;
+        let mut wants = Vec::new();
+        while let Some(want) = queue.front() {
+            bytes = bytes.saturating_add(want.digest.len);
+            if !wants.is_empty() && (bytes > bytes_max || want.seed.is_none()) {
+                break;
+            }
+            wants.extend(queue.pop_front());
+        }
+        wants
+    }
+
+    /// The wants that a store can give in one request, taken from the front of `queue`.
+    pub(super) fn request(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
+        self.batch(queue, BATCH_BYTES_MAX)
     }
 }
 
@@ -169,7 +195,7 @@ impl Queue {
             Self::Ordered { wants, batching } => {
                 let copies = wants.front()?.seed.is_some();
                 if copies && copy {
-                    return Some(Unit { wants: run_of_copies(wants), kind: UnitKind::Copy });
+                    return Some(Unit { wants: batching.copies(wants), kind: UnitKind::Copy });
                 }
                 if copies || !fetch {
                     return None;
@@ -186,7 +212,10 @@ impl Queue {
 impl FreeQueue {
     fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
         if copy && !self.copies.is_empty() {
-            return Some(Unit { wants: run_of_copies(&mut self.copies), kind: UnitKind::Copy });
+            return Some(Unit {
+                wants: self.batching.copies(&mut self.copies),
+                kind: UnitKind::Copy,
+            });
         }
         if !fetch {
             return None;
@@ -207,25 +236,13 @@ impl FreeQueue {
     }
 }
 
-fn run_of_copies(queue: &mut VecDeque<Want>) -> Vec<Want> {
-    let mut bytes = 0_u64;
-    let mut wants = Vec::new();
-    while let Some(want) = queue.front() {
-        bytes = bytes.saturating_add(want.digest.len);
-        if !wants.is_empty() && (bytes > COPY_BYTES_MAX || want.seed.is_none()) {
-            break;
-        }
-        wants.extend(queue.pop_front());
-    }
-    wants
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate_core::digest::{Digest, DigestFunction};
 
     use super::super::plan::Places;
     use super::*;
+    use crate::chunked::seed::SeedPlace;
 
     const LIMITS: BatchLimits =
         BatchLimits { bytes_max: 4 << 20, count_max: 1000, overhead_bytes: 100 };
@@ -252,15 +269,19 @@ mod tests {
         units
     }
 
+    fn batching(limits: Option<BatchLimits>) -> Batching {
+        Batching::new(limits, 4 << 20)
+    }
+
     #[test]
     fn few_small_chunks_are_one_request() {
-        let units = drain(Queue::free(wants(&[1024; 32]), Batching::new(Some(LIMITS))), 16);
+        let units = drain(Queue::free(wants(&[1024; 32]), batching(Some(LIMITS))), 16);
         assert_eq!(units.len(), 1);
     }
 
     #[test]
     fn many_are_spread_over_the_window() {
-        let batching = Batching::new(Some(LIMITS));
+        let batching = batching(Some(LIMITS));
         let units = drain(Queue::free(wants(&[4096; 1024]), batching), 16);
         assert!((16..=40).contains(&units.len()), "{}", units.len());
         let units = drain(Queue::ordered(wants(&[4096; 1024]), batching), 16);
@@ -270,31 +291,49 @@ mod tests {
     #[test]
     fn large_ones_go_alone_and_what_is_first_goes_first() {
         let lens = [1000, 2 << 20, 1000, 2 << 20];
-        let units = drain(Queue::free(wants(&lens), Batching::new(Some(LIMITS))), 16);
+        let units = drain(Queue::free(wants(&lens), batching(Some(LIMITS))), 16);
         assert_eq!(units, [vec![1000, 1000], vec![2 << 20], vec![2 << 20]]);
-        let units = drain(Queue::ordered(wants(&lens), Batching::new(Some(LIMITS))), 16);
+        let units = drain(Queue::ordered(wants(&lens), batching(Some(LIMITS))), 16);
         assert_eq!(units, [vec![1000], vec![2 << 20], vec![1000], vec![2 << 20]]);
-        let units = drain(Queue::ordered(wants(&[300_000, 10]), Batching::new(Some(LIMITS))), 1);
+        let units = drain(Queue::ordered(wants(&[300_000, 10]), batching(Some(LIMITS))), 1);
         assert_eq!(units, [vec![300_000], vec![10]]);
-        let units = drain(Queue::ordered(wants(&[10, 300_000]), Batching::new(Some(LIMITS))), 1);
+        let units = drain(Queue::ordered(wants(&[10, 300_000]), batching(Some(LIMITS))), 1);
         assert_eq!(units, [vec![10], vec![300_000]]);
     }
 
     #[test]
     fn no_batch_passes_what_the_store_takes() {
         let limits = BatchLimits { bytes_max: 10_000, count_max: 3, overhead_bytes: 1000 };
-        let units = drain(Queue::free(wants(&[2000; 10]), Batching::new(Some(limits))), 1);
+        let units = drain(Queue::free(wants(&[2000; 10]), batching(Some(limits))), 1);
         assert_eq!(units.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3, 1]);
         let limits = BatchLimits { count_max: 100, ..limits };
-        for unit in drain(Queue::free(wants(&[4000; 10]), Batching::new(Some(limits))), 1) {
+        for unit in drain(Queue::free(wants(&[4000; 10]), batching(Some(limits))), 1) {
             assert!(unit.iter().map(|len| len + 1000).sum::<u64>() <= 10_000);
         }
     }
 
     #[test]
     fn a_store_without_batches_is_asked_one_by_one() {
-        let units = drain(Queue::free(wants(&[10; 5]), Batching::new(None)), 16);
+        let units = drain(Queue::free(wants(&[10; 5]), batching(None)), 16);
         assert_eq!(units.len(), 5);
-        assert_eq!(drain(Queue::ordered(wants(&[10; 5]), Batching::new(None)), 16).len(), 5);
+        assert_eq!(drain(Queue::ordered(wants(&[10; 5]), batching(None)), 16).len(), 5);
+    }
+
+    /// However small the budget: what is put together is paid for, and what is longer goes alone.
+    #[test]
+    fn no_unit_of_several_holds_more_than_may_be_held() {
+        let lens = [3000, 2000, 2000, 9000, 5000, 100];
+        let batching = Batching::new(Some(LIMITS), 6000);
+        let units = drain(Queue::ordered(wants(&lens), batching), 1);
+        assert_eq!(units, [vec![3000, 2000], vec![2000], vec![9000], vec![5000, 100]]);
+        let file = std::sync::Arc::new(tempfile::tempfile().unwrap());
+        let mut copies = wants(&lens);
+        for want in &mut copies {
+            want.seed = Some(SeedPlace::in_file(&file, 0));
+        }
+        for queue in [Queue::free(copies.clone(), batching), Queue::ordered(copies, batching)] {
+            let units = drain(queue, 1);
+            assert_eq!(units, [vec![3000, 2000], vec![2000], vec![9000], vec![5000, 100]]);
+        }
     }
 }

@@ -166,7 +166,8 @@ impl Job<'_> {
         }
         self.told_resumed(done.total());
         let (sink, destination) = self.open(prepared, kept, Arrival::Chunks).await?;
-        let batching = Batching::new(profile.batch);
+        let held_bytes_max = drive::held_bytes_max(&self.fetcher.calls.budget);
+        let batching = Batching::new(profile.batch, held_bytes_max);
         let queue = if matches!(sink, Sink::Ordered(_)) {
             let keep = Keep::new(&manifest, destination.bytes.clone());
             self.fetcher.keep = Some(Arc::new(keep));
@@ -176,16 +177,17 @@ impl Job<'_> {
         };
         drop(seeds);
         let stop = self.fetcher.calls.cancel.child_token();
+        let progress = Arc::clone(&self.options.progress);
         let shared = Arc::new(Shared {
             fetcher: Fetcher {
                 calls: self.fetcher.calls.ended_by(stop.clone()),
                 ..self.fetcher.clone()
             },
-            placing: Placing::new(sink, Arc::clone(&self.options.progress), stop, done),
+            placing: Placing::new(sink, destination.reader(), progress, stop, done),
             batching,
             bytes: destination.bytes.clone(),
             own: drive::own_share(&self.fetcher.calls.budget),
-            held_bytes_max: drive::held_bytes_max(&self.fetcher.calls.budget),
+            held_bytes_max,
             copied_chunks: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
         });
@@ -238,7 +240,7 @@ impl Job<'_> {
                 return Err(cancelled);
             }
             let mut resumed = Resumed::default();
-            let file = Arc::new(part.file.try_clone().map_err(failed)?);
+            let file = Arc::new(part.reader().map_err(failed)?);
             for (digest, mark) in chunks {
                 // Where it recurs, it is at hand.
                 resumed.seeds.add(digest, &file, mark.start);
@@ -272,7 +274,6 @@ impl Job<'_> {
         let options = SeedOptions {
             chunking: *chunking,
             indexed: self.options.seed_indexes,
-            chunk_bytes_max: drive::held_bytes_max(&calls.budget),
             budget: calls.budget.clone(),
             cancel: calls.cancel.clone(),
         };
@@ -323,7 +324,7 @@ impl Job<'_> {
     async fn pour(&mut self, destination: Destination, sink: Sink, done: Extents) -> Result<()> {
         self.outcome.whole = true;
         let stop = self.fetcher.calls.cancel.clone();
-        let placing = Placing::new(sink, Arc::clone(&self.options.progress), stop, done);
+        let placing = Placing::new(sink, None, Arc::clone(&self.options.progress), stop, done);
         let poured = self.pour_into(&placing, &destination).await;
         let (sink, _) = placing.into_parts();
         match poured {

@@ -8,27 +8,38 @@
 //!
 //! Invariants:
 //! - A key is in the map exactly while a [`Lead`] of it lives: the lead takes it out when it
-//!   succeeds and when it is dropped.
-//! - The lock is never held across an await, nor while a waker runs.
+//!   succeeds and when it is dropped, before anybody is told.
+//! - No lock is held across an await, nor while a waker runs.
 //! - Who leads must not wait for a lead of another before letting go of its own, or two could wait
 //!   for each other: finish what you lead first, then follow.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `flight` | one piece of work, and those who wait for its end |
+//! | `process` | what is in flight in this process |
+//! | `interleavings` | all orders of leading, following and leaving, by the model checker |
 
+mod flight;
+#[cfg(all(test, tidegate_loom))]
+mod interleavings;
 mod process;
+mod sync;
 
-pub(crate) use process::{Key, fetches, sends};
+pub(crate) use process::{Key, fetches, pours, sends};
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::watch;
+use flight::Flight;
+use sync::{Mutex, MutexGuard, lock};
 
 /// Work that is being done, by what names it; clones share it. `T` is the outcome, cheap to clone.
 pub(crate) struct InFlight<K, T>(Arc<Mutex<Flights<K, T>>>);
 
-type Flights<K, T> = HashMap<K, watch::Receiver<Option<T>>>;
+type Flights<K, T> = HashMap<K, Arc<Flight<T>>>;
 
 /// Who does the work, and who waits for it.
 #[derive(Debug)]
@@ -43,29 +54,32 @@ pub(crate) enum Joined<K: Hash + Eq, T> {
 pub(crate) struct Lead<K: Hash + Eq, T> {
     flights: InFlight<K, T>,
     // Taken when the lead ends.
-    held: Option<(K, watch::Sender<Option<T>>)>,
+    held: Option<(K, Arc<Flight<T>>)>,
 }
 
 /// A wait for somebody else's work.
-pub(crate) struct Follow<T>(watch::Receiver<Option<T>>);
+pub(crate) struct Follow<T>(Arc<Flight<T>>);
 
 impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     /// Nothing in flight.
     pub(crate) fn new() -> Self {
-        Self(Arc::default())
+        Self(Arc::new(Mutex::new(HashMap::new())))
     }
 
     /// Leads the work that `key` names, or follows whoever does.
     pub(crate) fn join(&self, key: &K) -> Joined<K, T> {
         match self.lock().entry(key.clone()) {
-            Entry::Occupied(flight) => Joined::Follow(Follow(flight.get().clone())),
+            Entry::Occupied(flight) => Joined::Follow(Follow(Arc::clone(flight.get()))),
             Entry::Vacant(place) => {
-                let (sender, receiver) = watch::channel(None);
-                place.insert(receiver);
-                let flights = Self(Arc::clone(&self.0));
-                Joined::Lead(Lead { flights, held: Some((key.clone(), sender)) })
+                let flight = Arc::clone(place.insert(Arc::new(Flight::new())));
+                Joined::Lead(Lead { flights: self.clone(), held: Some((key.clone(), flight)) })
             }
         }
+    }
+
+    /// Follows whoever does the work that `key` names, where somebody does.
+    pub(crate) fn follow(&self, key: &K) -> Option<Follow<T>> {
+        self.lock().get(key).map(|flight| Follow(Arc::clone(flight)))
     }
 
     /// Does `work`, or waits for whoever does it and takes over where he fails. Cancel-safe:
@@ -101,39 +115,36 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
 
 impl<K, T> InFlight<K, T> {
     fn lock(&self) -> MutexGuard<'_, Flights<K, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
 impl<K: Hash + Eq, T> Lead<K, T> {
     /// The work is done: those who follow are given its outcome, and who comes later does it anew.
-    pub(crate) fn succeed(mut self, value: T) {
-        if let Some((key, sender)) = self.held.take() {
-            self.flights.lock().remove(&key);
-            // Outside the lock: it wakes. Nobody may be left to hear it.
-            sender.send_replace(Some(value));
+    pub(crate) fn succeed(mut self, outcome: T) {
+        self.end(Some(outcome));
+    }
+
+    fn end(&mut self, outcome: Option<T>) {
+        if let Some((key, flight)) = self.held.take() {
+            // First out of the map, then told: whoever asks again must not find this flight.
+            let taken = self.flights.lock().remove(&key);
+            drop(taken);
+            flight.end(outcome);
         }
     }
 }
 
 impl<K: Hash + Eq, T> Drop for Lead<K, T> {
     fn drop(&mut self) {
-        if let Some((key, sender)) = self.held.take() {
-            // First out of the map, then told: whoever asks again must not find this flight.
-            self.flights.lock().remove(&key);
-            drop(sender);
-        }
+        self.end(None);
     }
 }
 
 impl<T: Clone> Follow<T> {
     /// Waits until the work is done; `None` where whoever led gave up: ask again. Cancel-safe.
-    pub(crate) async fn outcome(mut self) -> Option<T> {
-        // Fails only once the sender is gone, and with it all hope.
-        match self.0.wait_for(Option::is_some).await {
-            Ok(value) => value.clone(),
-            Err(_gone) => None,
-        }
+    pub(crate) async fn outcome(self) -> Option<T> {
+        self.0.wait().await
     }
 }
 
@@ -161,5 +172,5 @@ impl<T> fmt::Debug for Follow<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tidegate_loom)))]
 mod tests;

@@ -11,13 +11,16 @@
 //! |---|---|
 //! | `index` | the chunks of a file, kept beside it |
 //! | `part` | what of an earlier attempt's part file is right |
+//! | `place` | where a chunk is at hand, and reading it |
 
 mod index;
 pub(crate) mod part;
+mod place;
+
+pub(crate) use place::SeedPlace;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,29 +28,12 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tokio_util::sync::CancellationToken;
 
-use super::chunk::Chunk;
 use super::cut::{CutOptions, cut_file};
 use super::{CutChunk, Manifest};
 use crate::budget::Budget;
 use crate::download::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use index::Stamp;
-
-/// Where a chunk is at hand.
-#[derive(Clone, Debug)]
-pub(crate) struct SeedPlace {
-    file: Arc<File>,
-    offset: u64,
-}
-
-impl SeedPlace {
-    /// Reads the chunk that `digest` names; `None` where it is not there any more. Blocks.
-    pub(crate) fn read(&self, digest: &Digest) -> Option<Chunk> {
-        let mut bytes = vec![0; usize::try_from(digest.len).ok()?];
-        self.file.read_exact_at(&mut bytes, self.offset).ok()?;
-        Chunk::verified(digest, bytes.into()).ok()
-    }
-}
 
 /// What of a blob is at hand.
 #[derive(Debug, Default)]
@@ -62,8 +48,6 @@ pub(crate) struct SeedOptions {
     pub(crate) chunking: Chunking,
     /// Keep an index beside each, and use the one that is there.
     pub(crate) indexed: bool,
-    /// Chunks longer than this are of no use, in bytes.
-    pub(crate) chunk_bytes_max: u64,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
 }
@@ -76,7 +60,7 @@ impl Seeds {
 
     /// A chunk is at hand at `offset` of `file`; the first place that is told stays.
     pub(crate) fn add(&mut self, digest: Digest, file: &Arc<File>, offset: u64) {
-        self.places.entry(digest).or_insert_with(|| SeedPlace { file: Arc::clone(file), offset });
+        self.places.entry(digest).or_insert_with(|| SeedPlace::in_file(file, offset));
     }
 
     /// Looks at each of `paths` for chunks of `manifest`. Gives notes on those that are of no use;
@@ -88,8 +72,7 @@ impl Seeds {
         options: &SeedOptions,
     ) -> Result<Vec<String>> {
         let mut notes = Vec::new();
-        let wanted = manifest.chunks().iter().filter(|one| one.len <= options.chunk_bytes_max);
-        let wanted: Arc<HashSet<Digest>> = Arc::new(wanted.copied().collect());
+        let wanted: Arc<HashSet<Digest>> = Arc::new(manifest.chunks().iter().copied().collect());
         for path in paths {
             if wanted.iter().all(|digest| self.places.contains_key(digest)) {
                 break;

@@ -1,9 +1,9 @@
 //! The part file: made or found, locked against other runs, given room, and at the end given its
 //! name. All of it blocks; call it off the runtime's threads.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use tidegate_core::checksum::Crc;
@@ -67,6 +67,15 @@ impl PartFile {
             }
         }
         Err(busy(&target))
+    }
+
+    /// The same file once more, for reading. It does not share the lock where that can be had: whoever
+    /// still reads when this run is over keeps no other run out.
+    pub(crate) fn reader(&self) -> io::Result<File> {
+        match File::open(&self.target.part) {
+            Ok(file) if is_same(&file.metadata()?, &self.file.metadata()?) => Ok(file),
+            _ => self.file.try_clone(),
+        }
     }
 
     /// What an earlier run left, if it is of the blob `source`.
@@ -193,13 +202,15 @@ fn busy(target: &FileTarget) -> Error {
 
 /// Whether the part file's name still leads to the file that is open.
 fn same_file(file: &File, target: &FileTarget) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let open = file.metadata()?;
     match fs::metadata(&target.part) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Ok(named) => Ok(is_same(&named, &file.metadata()?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 #[cfg(test)]

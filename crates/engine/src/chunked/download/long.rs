@@ -1,0 +1,244 @@
+//! [`Long`]: a chunk too long to be held in memory, into the sink as it comes: from a seed, from
+//! where another download of this process has put it, or from the store.
+//!
+//! It is fetched once while in flight as others are. Its bytes cannot be handed to those who wait,
+//! though; they are told where they are once they are right, and copy them. So only a target that
+//! can be read again has others wait: what went into a pipe is gone.
+//!
+//! What a file is given of such a chunk is provisional until all of it has been verified: neither
+//! its journal nor its hash sees it before, and wrong bytes are written over by right ones. Other
+//! sinks take each byte once. There what is copied is proved before, and what is fetched fails the
+//! download where it is wrong.
+
+use bytes::Bytes;
+use tidegate_core::checksum::Crc;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
+
+use super::body::ResumingBody;
+use super::fetch::{Fetcher, Heard, Trouble};
+use super::place::{Placing, Turns};
+use super::plan::Want;
+use super::pour::{BATCH_BYTES, Gathered};
+use crate::chunked::chunk::Proving;
+use crate::chunked::inflight::{Joined, Key, pours};
+use crate::chunked::seed::SeedPlace;
+use crate::download::blocking;
+use crate::sink::{Mark, Sink};
+
+/// One such chunk, and where it goes.
+pub(super) struct Long<'a> {
+    pub(super) fetcher: &'a Fetcher,
+    pub(super) placing: &'a Placing,
+    pub(super) want: &'a Want,
+}
+
+/// Where its bytes came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Seed,
+    /// Another download of this process.
+    Shared,
+    Store,
+}
+
+impl Long<'_> {
+    /// Brings it to all its places.
+    pub(super) async fn bring(&self) -> Result<Origin, Trouble> {
+        // What a sink that takes each byte once has been given.
+        let mut given = 0;
+        if let Some(seed) = &self.want.seed
+            && self.copy(seed, &mut given).await?
+        {
+            return Ok(Origin::Seed);
+        }
+        let lead = loop {
+            match self.join() {
+                None => break None,
+                Some(Joined::Lead(lead)) => break Some(lead),
+                Some(Joined::Follow(follow)) => {
+                    match self.fetcher.hear(follow, self.digest().len).await? {
+                        Heard::Outcome(place) if self.copy(&place, &mut given).await? => {
+                            return Ok(Origin::Shared);
+                        }
+                        Heard::GivenUp => {}
+                        // It is not there any more, or will not be: fetched here, too.
+                        _ => break None,
+                    }
+                }
+            }
+        };
+        self.fetch(given).await?;
+        if let (Some(lead), Some(place)) = (lead, self.read_again()) {
+            lead.succeed(place);
+        }
+        Ok(Origin::Store)
+    }
+
+    fn digest(&self) -> Digest {
+        self.want.digest
+    }
+
+    /// The duty to fetch it, or a wait for whoever does; neither, where nobody does and nobody could
+    /// copy what is fetched here.
+    fn join(&self) -> Option<Joined<Key, SeedPlace>> {
+        let key = self.fetcher.key(&self.digest());
+        if self.read_again().is_some() {
+            return Some(pours().join(&key));
+        }
+        pours().follow(&key).map(Joined::Follow)
+    }
+
+    /// Where it can be read once it has been brought.
+    fn read_again(&self) -> Option<SeedPlace> {
+        match &self.placing.sink {
+            Sink::File(_) => {
+                let file = self.placing.reader.as_ref()?;
+                Some(SeedPlace::in_file(file, self.want.first()))
+            }
+            Sink::Memory(sink) => Some(SeedPlace::in_buffer(sink.buffer(), self.want.first())),
+            Sink::Ordered(_) | Sink::Discard => None,
+        }
+    }
+
+    /// From where it is said to be; says whether all of it was there.
+    async fn copy(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, Trouble> {
+        match self.placing.sink {
+            Sink::File(_) => self.copy_provisionally(place).await,
+            _ => self.copy_proven(place, given).await,
+        }
+    }
+
+    async fn copy_provisionally(&self, place: &SeedPlace) -> Result<bool, Trouble> {
+        let digest = self.digest();
+        let mut proving = Proving::new(digest)?;
+        let mut turns = Turns::new();
+        let mut at = 0;
+        while at < digest.len {
+            let place = place.clone();
+            let read = blocking(move || {
+                let piece = place.piece(at, digest.len);
+                piece.map(|piece| proving.update(&piece).map(|()| (piece, proving))).transpose()
+            });
+            let Some((piece, proved)) = read.await? else { return Ok(false) };
+            proving = proved;
+            let mut gathered = Gathered::new(at);
+            at += piece.len() as u64;
+            gathered.push(piece);
+            turns.all_back(&self.placing.stop).await;
+            self.write_provisionally(gathered, &mut turns).await?;
+        }
+        let Ok(crc) = proving.finish() else { return Ok(false) };
+        self.settle(crc, &mut turns).await?;
+        Ok(true)
+    }
+
+    async fn copy_proven(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, Trouble> {
+        let (place, digest, stop) = (place.clone(), self.digest(), self.placing.stop.clone());
+        let proven = blocking(move || Ok(place.prove(&digest, &stop))).await?;
+        let Some(mut proven) = proven else { return Ok(false) };
+        let mut turns = Turns::new();
+        while *given < digest.len {
+            let at = *given;
+            let read = blocking(move || Ok(proven.piece(at).map(|piece| (piece, proven)))).await?;
+            let Some((piece, rest)) = read else { return Ok(false) };
+            proven = rest;
+            self.write(at, piece.clone(), &mut turns).await?;
+            *given += piece.len() as u64;
+        }
+        Ok(true)
+    }
+
+    /// From the store, what the sink has not been given.
+    async fn fetch(&self, given: u64) -> Result<(), Trouble> {
+        match self.placing.sink {
+            Sink::File(_) => self.fetch_provisionally().await?,
+            _ => self.fetch_for_good(given).await?,
+        }
+        self.fetcher.poured(self.digest().len - given);
+        Ok(())
+    }
+
+    async fn fetch_provisionally(&self) -> Result<(), Trouble> {
+        let digest = self.digest();
+        let mut body = ResumingBody::new(self.fetcher, digest, 0);
+        let mut proving = Proving::new(digest)?;
+        let mut turns = Turns::new();
+        let mut gathered = Gathered::new(0);
+        loop {
+            let frame = body.next().await?;
+            let ended = frame.is_none();
+            if let Some(frame) = frame {
+                proving.update(&frame)?;
+                gathered.push(frame);
+            }
+            if ended || gathered.len() >= BATCH_BYTES {
+                turns.all_back(&self.placing.stop).await;
+                self.write_provisionally(gathered.take(), &mut turns).await?;
+            }
+            if !ended {
+                continue;
+            }
+            match proving.finish() {
+                Ok(crc) => return self.settle(crc, &mut turns).await,
+                Err(error) => {
+                    body.rewind(0, error).await?;
+                    (proving, gathered) = (Proving::new(digest)?, Gathered::new(0));
+                }
+            }
+        }
+    }
+
+    /// Each byte once: one that is wrong cannot be taken back.
+    async fn fetch_for_good(&self, given: u64) -> Result<(), Trouble> {
+        let digest = self.digest();
+        let mut body = ResumingBody::new(self.fetcher, digest, given);
+        // What was given before was proved before; the rest alone has no digest.
+        let mut proving = (given == 0).then(|| Proving::new(digest)).transpose()?;
+        let mut turns = Turns::new();
+        while let Some(frame) = body.next().await? {
+            if let Some(proving) = &mut proving {
+                proving.update(&frame)?;
+            }
+            let at = body.position() - frame.len() as u64;
+            self.write(at, frame, &mut turns).await?;
+        }
+        match proving.map(Proving::finish) {
+            Some(Err(error)) => Err(error.retryable(RetryClass::Never).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// To all its places.
+    async fn write(&self, at: u64, bytes: Bytes, turns: &mut Turns) -> Result<(), Trouble> {
+        for place in self.want.places.as_slice() {
+            let frames = vec![bytes.clone()];
+            let calls = &self.fetcher.calls;
+            self.placing.write(place + at, frames, None, turns, calls).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_provisionally(
+        &self,
+        gathered: Gathered,
+        turns: &mut Turns,
+    ) -> Result<(), Trouble> {
+        let (start, frames) = gathered.into_parts();
+        for place in self.want.places.as_slice() {
+            let (at, frames) = (place + start, frames.clone());
+            self.placing.write_provisionally(at, frames, turns, &self.fetcher.calls).await?;
+        }
+        Ok(())
+    }
+
+    /// What was written provisionally is right. Returns once it has been written.
+    async fn settle(&self, crc: Crc, turns: &mut Turns) -> Result<(), Trouble> {
+        for place in self.want.places.as_slice() {
+            let mark = Mark { start: *place, crc };
+            self.placing.settle(mark, turns, &self.fetcher.calls).await?;
+        }
+        turns.all_back(&self.placing.stop).await;
+        Ok(())
+    }
+}
