@@ -76,15 +76,21 @@ pub(super) struct FreeQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batching {
     limits: Option<BatchLimits>,
-    /// No unit of several chunks holds more.
+    /// A chunk that is longer goes alone.
     held_bytes_max: u64,
 }
 
 impl Batching {
-    /// With the store's limits, and as much as may be held; what is longer than that goes alone, and
-    /// is not held (see `long`).
+    /// With the store's limits, and the longest chunk that may be held; what is longer goes alone,
+    /// and is not held (see `long`).
     pub(super) fn new(limits: Option<BatchLimits>, held_bytes_max: u64) -> Self {
         Self { limits: limits.filter(|limits| limits.count_max > 0), held_bytes_max }
+    }
+
+    /// What several chunks may hold together: a part of the budget that is granted in full, however
+    /// small the budget.
+    fn together_bytes_max(&self) -> u64 {
+        self.held_bytes_max.saturating_mul(2)
     }
 
     /// Whether a chunk of `len` bytes can travel in a batch.
@@ -108,7 +114,7 @@ impl Batching {
             let load = len.saturating_add(limits.overhead_bytes);
             let full = wants.len() >= limits.count_max
                 || loaded.saturating_add(load) > limits.bytes_max
-                || bytes.saturating_add(len) > self.held_bytes_max
+                || bytes.saturating_add(len) > self.together_bytes_max()
                 // Rather too much by one than less than half of what was sought.
                 || (bytes.saturating_add(len) > target_bytes && bytes >= target_bytes / 2)
                 || !self.takes(len)
@@ -125,15 +131,19 @@ impl Batching {
 
     /// The wants from the front of `queue` that make one run of copies.
     fn copies(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
-        let bytes_max = COPY_BYTES_MAX.min(self.held_bytes_max);
+        let bytes_max = COPY_BYTES_MAX.min(self.together_bytes_max());
         let mut bytes = 0_u64;
         let mut wants = Vec::new();
         while let Some(want) = queue.front() {
             bytes = bytes.saturating_add(want.digest.len);
-            if !wants.is_empty() && (bytes > bytes_max || want.seed.is_none()) {
+            let is_long = want.digest.len > self.held_bytes_max;
+            if !wants.is_empty() && (is_long || bytes > bytes_max || want.seed.is_none()) {
                 break;
             }
             wants.extend(queue.pop_front());
+            if is_long {
+                break;
+            }
         }
         wants
     }
@@ -321,19 +331,19 @@ mod tests {
 
     /// However small the budget: what is put together is paid for, and what is longer goes alone.
     #[test]
-    fn no_unit_of_several_holds_more_than_may_be_held() {
-        let lens = [3000, 2000, 2000, 9000, 5000, 100];
-        let batching = Batching::new(Some(LIMITS), 6000);
+    fn what_is_put_together_is_bounded_and_what_is_long_goes_alone() {
+        let lens = [3000, 2000, 2000, 3001, 1000, 100];
+        let batching = Batching::new(Some(LIMITS), 3000);
+        let expected = [vec![3000, 2000], vec![2000], vec![3001], vec![1000, 100]];
         let units = drain(Queue::ordered(wants(&lens), batching), 1);
-        assert_eq!(units, [vec![3000, 2000], vec![2000], vec![9000], vec![5000, 100]]);
+        assert_eq!(units, expected);
         let file = std::sync::Arc::new(tempfile::tempfile().unwrap());
         let mut copies = wants(&lens);
         for want in &mut copies {
             want.seed = Some(SeedPlace::in_file(&file, 0));
         }
         for queue in [Queue::free(copies.clone(), batching), Queue::ordered(copies, batching)] {
-            let units = drain(queue, 1);
-            assert_eq!(units, [vec![3000, 2000], vec![2000], vec![9000], vec![5000, 100]]);
+            assert_eq!(drain(queue, 1), expected);
         }
     }
 }
