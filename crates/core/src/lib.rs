@@ -1,6 +1,7 @@
 //! The pure part of Tidegate: what a range, an extent, a checksum, a plan and a retry *are*.
 //!
-//! Nothing here performs I/O, reads a clock, spawns a task or contains `unsafe`. State machines
+//! Nothing here performs I/O, reads a clock or spawns a task; `unsafe` is in one file of vector
+//! instructions only (`sha256/avx512.rs`). State machines
 //! take events and the time as arguments and return decisions, so that they can be driven in
 //! simulated time and tested against naive models. Everything that talks to the world is built on
 //! top of this crate and depends on it; it depends on nothing else of Tidegate.
@@ -14,7 +15,7 @@
 //! | [`digest`] | a blob's name by content: function, hash and length |
 //! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
-//! | [`sha256_pair`] | two messages hashed side by side by one core |
+//! | [`sha256`] | messages hashed side by side by one core |
 //! | [`retry`] | whether and when an interrupted request is made again |
 //! | [`window`] | how many requests of one blob are in flight |
 //!
@@ -52,7 +53,7 @@ pub mod parts;
 pub mod plan;
 pub mod range;
 pub mod retry;
-pub mod sha256_pair;
+pub mod sha256;
 pub mod window;
 
 pub use checksum::{

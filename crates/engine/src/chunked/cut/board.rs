@@ -1,9 +1,9 @@
 //! [`Board`]: what is to be done, by whom, and what was found; shared by the threads and the stream.
 //!
 //! What is urgent: the whole first, since nothing can make up for time lost there; then cutting,
-//! while there are fewer jobs than threads; then digesting. Cutting stops while many jobs wait to
-//! be taken, done or not, and the whole while it is far ahead of cutting, so that what one of them
-//! has brought into the page cache is still there for the others.
+//! while fewer chunks wait than all threads together hash at a time; then digesting. Cutting stops
+//! while it is far ahead of whoever takes the chunks, and the whole while it is far ahead of
+//! cutting, so that what one of them has brought into the page cache is still there for the others.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,6 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_core::checksum::Checksummer;
 use tidegate_core::chunking::Cutter;
 use tidegate_core::digest::Digest;
+use tidegate_core::sha256::LANES;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -20,41 +21,21 @@ use super::room::Room;
 use super::stream::CutChunk;
 use crate::error::Error;
 
-/// Chunks are digested together until they have so many bytes: two at a time are faster than one,
-/// and the smallest must not cost more to hand out than to hash. Less where the file is so short
-/// that some threads would have none.
-const JOB_BYTES: u64 = 4 << 20;
-const JOB_BYTES_MIN: u64 = 512 << 10;
-
-/// Jobs that each thread should get, so that all end at about one time.
-const JOBS_EACH: u64 = 4;
-
-/// Jobs that may wait to be taken, for each thread: enough for some to be far larger than others.
-const JOBS_PER_THREAD: usize = 4;
+/// Cutting may be ahead of whoever takes the chunks by so many for each thread, enough for some to
+/// be far longer than others; and by so many bytes in any case.
+const AHEAD_CHUNKS: usize = 4 * LANES;
+const AHEAD_BYTES: u64 = 8 << 20;
 
 /// The whole is at most so far ahead of cutting.
 const LEAD_BYTES: u64 = 64 << 20;
 
-/// Chunks that follow each other.
-#[derive(Debug)]
-pub(super) struct Job {
-    /// Its place in the order of jobs.
-    index: u64,
-    /// Where the first chunk begins.
-    offset: u64,
-    /// Their lengths.
-    pub(super) lengths: Vec<u64>,
-}
-
-impl Job {
-    /// Where each chunk is in the file.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.lengths.iter().scan(self.offset, |at, len| {
-            let start = *at;
-            *at += len;
-            Some(start..*at)
-        })
-    }
+/// A chunk to be digested.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    /// Its place in the order of chunks.
+    pub(super) index: u64,
+    /// Where it is in the file.
+    pub(super) range: Range<u64>,
 }
 
 /// Reading in order and finding ends of chunks.
@@ -63,7 +44,7 @@ pub(super) struct Cutting {
     pub(super) cutter: Cutter,
     /// Bytes that were read.
     pub(super) at: u64,
-    /// Chunks whose ends are known and that are in no job yet.
+    /// Chunks whose ends are known and that nobody was told of yet.
     pub(super) lengths: Vec<u64>,
 }
 
@@ -79,8 +60,11 @@ pub(super) struct Whole {
 #[derive(Debug)]
 pub(super) enum Task {
     Cut(Cutting),
-    Digest(Job),
+    /// More chunks, beside those that the thread has.
+    Digest(Vec<Piece>),
     Whole(Whole),
+    /// Nothing but what the thread has already.
+    Advance,
 }
 
 /// What the stream finds.
@@ -102,7 +86,6 @@ pub(super) struct Board {
     news: Notify,
     len: u64,
     threads: usize,
-    job_bytes: u64,
     stopped: CancellationToken,
 }
 
@@ -116,17 +99,15 @@ struct State {
     whole: Option<Whole>,
     is_whole_due: bool,
     whole_digest: Option<Digest>,
-    /// Jobs that nobody has begun.
-    jobs: VecDeque<Job>,
-    /// What became of the jobs that were not taken, in order.
-    done: VecDeque<Option<Vec<CutChunk>>>,
-    /// The index of the first of them.
+    /// Chunks that nobody digests yet.
+    queue: VecDeque<Piece>,
+    /// What became of the chunks that were not taken, in order.
+    done: VecDeque<Option<CutChunk>>,
+    /// The index of the first of them, and where it begins.
     taken: u64,
-    /// Where the next job begins.
-    job_at: u64,
-    /// The lengths of its chunks so far, and their sum.
-    gathered: Vec<u64>,
-    gathered_bytes: u64,
+    taken_at: u64,
+    /// Where the next chunk begins.
+    chunk_at: u64,
     failure: Option<Error>,
 }
 
@@ -143,12 +124,11 @@ impl Board {
             is_whole_due: options.whole,
             whole: whole.map(|hasher| Whole { hasher, at: 0 }),
             whole_digest: None,
-            jobs: VecDeque::new(),
+            queue: VecDeque::new(),
             done: VecDeque::new(),
             taken: 0,
-            job_at: 0,
-            gathered: Vec::new(),
-            gathered_bytes: 0,
+            taken_at: 0,
+            chunk_at: 0,
             failure: None,
         };
         Self {
@@ -157,7 +137,6 @@ impl Board {
             news: Notify::new(),
             len: options.len,
             threads,
-            job_bytes: (options.len / (threads as u64 * JOBS_EACH)).clamp(JOB_BYTES_MIN, JOB_BYTES),
             stopped: options.cancel.child_token(),
         }
     }
@@ -167,14 +146,26 @@ impl Board {
         self.len
     }
 
-    /// The most urgent thing to do; waits for it, without the buffer. `None` when nothing will come.
-    pub(super) fn claim(&self, room: &mut Option<Room>) -> Option<Task> {
+    /// The most urgent thing to do, for a thread that can take `free` chunks more. Where there is
+    /// nothing, it waits, without the buffer, unless it `has_chunks`. `None` when nothing will come.
+    pub(super) fn claim(
+        &self,
+        room: &mut Option<Room>,
+        free: usize,
+        has_chunks: bool,
+    ) -> Option<Task> {
         let mut state = self.lock();
         loop {
-            if let Some(task) = self.pick(&mut state) {
+            if self.stopped.is_cancelled() {
+                return None;
+            }
+            if let Some(task) = self.pick(&mut state, free) {
                 return Some(task);
             }
-            if self.stopped.is_cancelled() || state.is_over() {
+            if has_chunks {
+                return Some(Task::Advance);
+            }
+            if state.is_over() {
                 return None;
             }
             *room = None;
@@ -182,46 +173,48 @@ impl Board {
         }
     }
 
-    fn pick(&self, state: &mut State) -> Option<Task> {
-        if self.stopped.is_cancelled() {
-            return None;
-        }
+    fn pick(&self, state: &mut State, free: usize) -> Option<Task> {
         // One thread alone goes on with what is in its cache.
         let lead = if self.threads > 1 { LEAD_BYTES } else { 0 };
         let (is_cut, whole_end) = (state.is_cut, state.cut_at + lead);
         if let Some(whole) = state.whole.take_if(|whole| is_cut || whole.at < whole_end) {
             return Some(Task::Whole(whole));
         }
-        let has_room = state.done.len() < self.threads * JOBS_PER_THREAD;
-        if has_room
-            && state.jobs.len() < self.threads
+        if self.has_room(state)
+            && state.queue.len() < self.threads * LANES
             && let Some(cutting) = state.cutting.take()
         {
             return Some(Task::Cut(cutting));
         }
-        state.jobs.pop_front().map(Task::Digest)
+        // At the end every thread has its share.
+        let count = state.queue.len().div_ceil(self.threads).min(free);
+        (count > 0).then(|| Task::Digest(state.queue.drain(..count).collect()))
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.done.len() < self.threads * AHEAD_CHUNKS
+            || state.cut_at - state.taken_at < AHEAD_BYTES
     }
 
     /// Gives cutting back after a piece.
     pub(super) fn put_cutting(&self, mut cutting: Cutting, is_cut: bool) {
         let mut state = self.lock();
         for len in cutting.lengths.drain(..) {
-            state.gathered.push(len);
-            state.gathered_bytes += len;
-            if state.gathered_bytes >= self.job_bytes {
-                state.begin_job();
-            }
-        }
-        // Whoever waits for the first chunks should not wait for a whole job.
-        if is_cut || state.jobs.is_empty() {
-            state.begin_job();
+            let index = state.taken + state.done.len() as u64;
+            let range = state.chunk_at..state.chunk_at + len;
+            state.chunk_at = range.end;
+            state.queue.push_back(Piece { index, range });
+            state.done.push_back(None);
         }
         state.cut_at = cutting.at;
         state.is_cut = is_cut;
         state.cutting = Some(cutting).filter(|_| !is_cut);
         drop(state);
         self.work.notify_all();
-        self.news.notify_one();
+        if is_cut {
+            // There may be no chunk at all.
+            self.news.notify_one();
+        }
     }
 
     /// Gives the whole back after a piece.
@@ -237,16 +230,18 @@ impl Board {
         self.news.notify_one();
     }
 
-    /// A job is done.
-    pub(super) fn job_done(&self, job: &Job, chunks: Vec<CutChunk>) {
+    /// Chunks were digested.
+    pub(super) fn digested(&self, chunks: impl IntoIterator<Item = (u64, CutChunk)>) {
         let mut state = self.lock();
-        let place = usize::try_from(job.index - state.taken).ok();
-        if let Some(done) = place.and_then(|place| state.done.get_mut(place)) {
-            *done = Some(chunks);
+        for (index, chunk) in chunks {
+            let place = usize::try_from(index - state.taken).ok();
+            if let Some(done) = place.and_then(|place| state.done.get_mut(place)) {
+                *done = Some(chunk);
+            }
         }
-        let is_next = place == Some(0);
+        let has_news = state.done.front().is_some_and(Option::is_some);
         drop(state);
-        if is_next {
+        if has_news {
             self.news.notify_one();
         }
     }
@@ -277,11 +272,15 @@ impl Board {
         if let Some(error) = state.failure.take() {
             return Taken::Failed(error);
         }
-        if let Some(chunks) = state.done.front_mut().and_then(Option::take) {
-            state.done.pop_front();
-            state.taken += 1;
-            drop(state);
-            self.work.notify_all();
+        let had_room = self.has_room(&state);
+        let ready = state.done.iter().take_while(|done| done.is_some()).count();
+        if ready > 0 {
+            let chunks: Vec<CutChunk> = state.done.drain(..ready).flatten().collect();
+            state.taken += ready as u64;
+            state.taken_at += chunks.iter().map(|chunk| chunk.digest.len).sum::<u64>();
+            if !had_room && self.has_room(&state) {
+                self.work.notify_all();
+            }
             return Taken::Chunks(chunks);
         }
         let is_whole = !state.is_whole_due || state.whole_digest.is_some();
@@ -302,20 +301,8 @@ impl Board {
 }
 
 impl State {
-    /// Makes a job of what was gathered.
-    fn begin_job(&mut self) {
-        if self.gathered.is_empty() {
-            return;
-        }
-        let index = self.taken + self.done.len() as u64;
-        let lengths = std::mem::take(&mut self.gathered);
-        self.jobs.push_back(Job { index, offset: self.job_at, lengths });
-        self.done.push_back(None);
-        self.job_at += std::mem::take(&mut self.gathered_bytes);
-    }
-
     /// Nothing will be to do any more, but for what others have claimed already.
     fn is_over(&self) -> bool {
-        self.is_cut && self.jobs.is_empty() && self.whole.is_none()
+        self.is_cut && self.queue.is_empty() && self.whole.is_none()
     }
 }

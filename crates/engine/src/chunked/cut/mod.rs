@@ -17,7 +17,8 @@
 //! | `stream` | what the caller holds |
 //! | `board` | what is to be done, by whom, and what was found |
 //! | `worker` | one thread of those that do it |
-//! | `room` | its buffer, paid for while it works only |
+//! | `lanes` | the chunks that it hashes side by side |
+//! | `room` | its buffers, paid for while it works only |
 //!
 //! # Invariants
 //!
@@ -27,6 +28,7 @@
 //! - Dropping the stream ends the threads within one piece each.
 
 mod board;
+mod lanes;
 mod room;
 mod stream;
 #[cfg(test)]
@@ -57,7 +59,7 @@ pub struct CutOptions {
     pub len: u64,
     /// The file's name, for errors.
     pub name: String,
-    /// Pays for the threads' buffers, 256 KiB each.
+    /// Pays for the threads' buffers, at most 768 KiB each.
     pub budget: Budget,
     /// Ends it with an error.
     pub cancel: CancellationToken,

@@ -1,4 +1,4 @@
-//! [`Room`]: a thread's buffer, and what the budget granted for it.
+//! [`Room`]: a thread's buffers, and what the budget granted for them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,29 +10,42 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, BytesPermit};
 
-/// One read: long enough that a call costs little, and short enough that the bytes are still in the
-/// core's own cache when they are hashed.
-pub(super) const ROOM_BYTES: usize = 256 << 10;
+/// One read in order: long enough that a call costs little, and short enough that the bytes are
+/// still in the core's own cache when they are hashed.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// So little is taken even where the budget is smaller.
+const ROOM_BYTES_MIN: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Room {
+    /// For what is read in order.
     pub(super) buffer: Vec<u8>,
+    /// For the chunks under way, see `lanes`.
+    pub(super) slots: Vec<u8>,
     _permit: BytesPermit,
 }
 
 impl Room {
     /// Waits for the budget, on a thread that nothing else needs; `None` where `cancel` came first.
-    pub(super) fn wait(budget: &Budget, cancel: &CancellationToken) -> Option<Self> {
+    pub(super) fn wait(
+        budget: &Budget,
+        slots_bytes: usize,
+        cancel: &CancellationToken,
+    ) -> Option<Self> {
+        let wanted = BUFFER_BYTES + slots_bytes;
         let permit = wait(async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => None,
-                permit = budget.bytes(ROOM_BYTES as u64) => Some(permit),
+                permit = budget.bytes(wanted as u64) => Some(permit),
             }
         })?;
         // A budget that is smaller gives what it has.
-        let len = usize::try_from(permit.bytes()).map_or(ROOM_BYTES, |len| len.min(ROOM_BYTES));
-        Some(Self { buffer: vec![0; len], _permit: permit })
+        let len = usize::try_from(permit.bytes()).unwrap_or(usize::MAX);
+        let len = len.clamp(ROOM_BYTES_MIN, wanted);
+        let slots = len * slots_bytes / wanted;
+        Some(Self { buffer: vec![0; len - slots], slots: vec![0; slots], _permit: permit })
     }
 }
 

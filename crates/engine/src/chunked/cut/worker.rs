@@ -10,10 +10,10 @@ use std::thread;
 
 use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::{Digest, DigestFunction};
-use tidegate_core::sha256_pair::{self, Sha256};
 
 use super::CutOptions;
-use super::board::{Board, Cutting, Job, Task, Whole};
+use super::board::{Board, Cutting, Piece, Task, Whole};
+use super::lanes::{Lanes, SLOTS_BYTES};
 use super::room::Room;
 use super::stream::CutChunk;
 use crate::budget::Budget;
@@ -66,17 +66,26 @@ pub(super) fn begin(file: Arc<File>, options: CutOptions) -> Arc<Board> {
 
 impl Worker {
     fn run(&self) {
+        // The function that is not hashed side by side has one message fill a core.
+        let is_side_by_side = self.digest_function == DigestFunction::Sha256;
+        let slots_bytes = if is_side_by_side { SLOTS_BYTES } else { 0 };
         let mut room = None;
-        while let Some(task) = self.board.claim(&mut room) {
+        let mut lanes = Lanes::default();
+        while let Some(task) = self.board.claim(&mut room, lanes.free(), !lanes.is_empty()) {
             if room.is_none() {
-                room = Room::wait(&self.budget, self.board.stopped());
+                room = Room::wait(&self.budget, slots_bytes, self.board.stopped());
             }
             // None where the work was stopped, and the task does not matter any more.
             let Some(room) = room.as_mut() else { return };
             let done = match task {
                 Task::Cut(cutting) => self.cut(cutting, room),
                 Task::Whole(whole) => self.whole(whole, room),
-                Task::Digest(job) => self.digest(&job, room),
+                Task::Digest(pieces) if is_side_by_side => {
+                    lanes.take(pieces);
+                    self.advance(&mut lanes, room)
+                }
+                Task::Digest(pieces) => self.digest(&pieces, room),
+                Task::Advance => self.advance(&mut lanes, room),
             };
             if let Err(error) = done {
                 self.board.fail(error);
@@ -110,64 +119,22 @@ impl Worker {
         Ok(())
     }
 
-    fn digest(&self, job: &Job, room: &mut Room) -> Result<()> {
-        let chunks = if self.digest_function == DigestFunction::Sha256 && job.lengths.len() > 1 {
-            self.digest_pairs(job, room)?
-        } else {
-            self.digest_each(job, room)?
-        };
-        self.board.job_done(job, chunks);
+    fn advance(&self, lanes: &mut Lanes, room: &mut Room) -> Result<()> {
+        let ended = lanes.advance(&mut room.slots, |slot, at| self.read_into(slot, at))?;
+        if !ended.is_empty() {
+            self.board.digested(ended);
+        }
         Ok(())
     }
 
-    fn digest_each(&self, job: &Job, room: &mut Room) -> Result<Vec<CutChunk>> {
-        let chunk = |range: Range<u64>| {
-            let len = range.end - range.start;
+    /// One after the other.
+    fn digest(&self, pieces: &[Piece], room: &mut Room) -> Result<()> {
+        for Piece { index, range } in pieces {
             let mut hasher = hasher(self.digest_function)?;
             self.read(range.clone(), room, |bytes| hasher.update(bytes))?;
-            Ok(CutChunk { offset: range.start, digest: self.named(hasher, len) })
-        };
-        job.ranges().map(chunk).collect()
-    }
-
-    /// Two chunks at a time: as one of them ends, the next takes its place.
-    fn digest_pairs(&self, job: &Job, room: &mut Room) -> Result<Vec<CutChunk>> {
-        let mut next = job.ranges().map(Lane::new);
-        let mut lanes = [next.next(), next.next()];
-        let mut done = Vec::with_capacity(job.lengths.len());
-        loop {
-            match &mut lanes {
-                [Some(one), Some(other)] => self.advance_both(one, other, room)?,
-                [Some(one), None] | [None, Some(one)] => {
-                    let Lane { rest, hasher, .. } = one;
-                    self.read(rest.clone(), room, |bytes| hasher.update(bytes))?;
-                    rest.start = rest.end;
-                }
-                [None, None] => break,
-            }
-            for lane in &mut lanes {
-                if let Some(ended) = lane.take_if(|lane| lane.rest.is_empty()) {
-                    done.push(ended.finish());
-                    *lane = next.next();
-                }
-            }
+            let digest = self.named(hasher, range.end - range.start);
+            self.board.digested([(*index, CutChunk { offset: range.start, digest })]);
         }
-        done.sort_unstable_by_key(|chunk| chunk.offset);
-        Ok(done)
-    }
-
-    fn advance_both(&self, one: &mut Lane, other: &mut Lane, room: &mut Room) -> Result<()> {
-        let len = [&*one, &*other].map(|lane| lane.rest.end - lane.rest.start);
-        let len = usize::try_from(len[0].min(len[1])).unwrap_or(usize::MAX);
-        let middle = room.buffer.len() / 2;
-        let (half, other_half) = room.buffer.split_at_mut(middle);
-        let len = len.min(half.len());
-        let (half, other_half) = (&mut half[..len], &mut other_half[..len]);
-        self.read_into(half, one.rest.start)?;
-        self.read_into(other_half, other.rest.start)?;
-        sha256_pair::update_pair((&mut one.hasher, half), (&mut other.hasher, other_half));
-        one.rest.start += len as u64;
-        other.rest.start += len as u64;
         Ok(())
     }
 
@@ -211,27 +178,6 @@ impl Worker {
 
     fn storage_error(&self, message: &str, error: io::Error) -> Error {
         Error::new(ErrorKind::Storage, Operation::Read, &*self.name, message).caused_by(error)
-    }
-}
-
-/// A chunk beside another.
-struct Lane {
-    offset: u64,
-    /// What was not hashed.
-    rest: Range<u64>,
-    hasher: Sha256,
-}
-
-impl Lane {
-    fn new(range: Range<u64>) -> Self {
-        Self { offset: range.start, rest: range, hasher: Sha256::new() }
-    }
-
-    fn finish(self) -> CutChunk {
-        let len = self.rest.end - self.offset;
-        let hash = self.hasher.finish();
-        let digest = Digest { function: DigestFunction::Sha256, hash, len };
-        CutChunk { offset: self.offset, digest }
     }
 }
 

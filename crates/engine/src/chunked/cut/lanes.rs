@@ -1,0 +1,142 @@
+//! [`Lanes`]: the chunks that one thread hashes, side by side.
+//!
+//! Each has a slot of the thread's buffer, which is read into when what it held is hashed. As one
+//! chunk ends, the next that the board has takes its place, so that a core has as many messages
+//! side by side as it hashes fastest (see [`tidegate_core::sha256`]), however long the chunks are.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::sha256::{self, Sha256};
+
+use super::board::Piece;
+use super::stream::CutChunk;
+use crate::error::Result;
+
+/// A slot is read into in pieces of at most so many bytes: a call costs little beside them, and all
+/// slots together fit a core's own cache.
+const SLOT_BYTES: usize = 32 << 10;
+
+/// A slot of fewer is not worth a lane.
+const SLOT_BYTES_MIN: usize = 4 << 10;
+
+/// What is not the end of a chunk is hashed in whole blocks of SHA-256.
+const BLOCK_BYTES: usize = 64;
+
+/// What all lanes' slots take.
+pub(super) const SLOTS_BYTES: usize = sha256::LANES * SLOT_BYTES;
+
+/// The chunks under way.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// Chunks without a lane.
+    waiting: VecDeque<Piece>,
+}
+
+/// A chunk beside others.
+#[derive(Debug)]
+struct Lane {
+    piece: Piece,
+    hasher: Sha256,
+    slot: usize,
+    /// What was read and is in the slot, and was not hashed.
+    filled: Range<usize>,
+    /// Where to read on.
+    at: u64,
+}
+
+impl Lanes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Chunks that can be taken.
+    pub(super) fn free(&self) -> usize {
+        sha256::LANES.saturating_sub(self.lanes.len() + self.waiting.len())
+    }
+
+    pub(super) fn take(&mut self, pieces: Vec<Piece>) {
+        self.waiting.extend(pieces);
+    }
+
+    /// Hashes on, all by as much as the lane that has least at hand; gives those that ended, with
+    /// their indices.
+    pub(super) fn advance(
+        &mut self,
+        slots: &mut [u8],
+        mut read: impl FnMut(&mut [u8], u64) -> Result<()>,
+    ) -> Result<Vec<(u64, CutChunk)>> {
+        let count = count(slots.len());
+        let mut slots: Vec<&mut [u8]> = slots.chunks_mut(slots.len() / count).collect();
+        self.begin(count);
+        // As much for each that is empty as the others have, so that all are empty at one time.
+        let at_hand = self.lanes.iter().map(|lane| lane.filled.len()).filter(|len| *len > 0).min();
+        let at_hand = at_hand.map(|len| len - len % BLOCK_BYTES);
+        for lane in self.lanes.iter_mut().filter(|lane| lane.filled.is_empty()) {
+            let Some(slot) = slots.get_mut(lane.slot) else { continue };
+            let whole_blocks = slot.len() - slot.len() % BLOCK_BYTES;
+            let rest = usize::try_from(lane.piece.range.end - lane.at).unwrap_or(usize::MAX);
+            let len = rest.min(at_hand.unwrap_or(whole_blocks));
+            read(&mut slot[..len], lane.at)?;
+            lane.at += len as u64;
+            lane.filled = 0..len;
+            if len < BLOCK_BYTES {
+                // The end of a chunk, which would let all others go on by no more.
+                lane.hasher.update(&slot[..len]);
+                lane.filled = 0..0;
+            }
+        }
+        let mut ended = self.take_ended();
+        let step = self.lanes.iter().map(|lane| lane.filled.len() / BLOCK_BYTES).min();
+        let step = step.unwrap_or(0) * BLOCK_BYTES;
+        let mut messages = Vec::with_capacity(self.lanes.len());
+        for lane in &mut self.lanes {
+            let start = lane.filled.start;
+            lane.filled.start += step;
+            let bytes = slots.get(lane.slot).map(|slot| &slot[start..start + step]);
+            messages.push((&mut lane.hasher, bytes.unwrap_or_default()));
+        }
+        sha256::update_all(&mut messages);
+        for lane in self.lanes.iter_mut().filter(|lane| lane.filled.len() < BLOCK_BYTES) {
+            let bytes = slots.get(lane.slot).map(|slot| &slot[lane.filled.clone()]);
+            lane.hasher.update(bytes.unwrap_or_default());
+            lane.filled = 0..0;
+        }
+        ended.extend(self.take_ended());
+        Ok(ended)
+    }
+
+    /// Gives those that wait a lane, where one of `count` is free.
+    fn begin(&mut self, count: usize) {
+        for slot in 0..count {
+            if self.lanes.iter().any(|lane| lane.slot == slot) {
+                continue;
+            }
+            let Some(piece) = self.waiting.pop_front() else { return };
+            let at = piece.range.start;
+            self.lanes.push(Lane { piece, hasher: Sha256::new(), slot, filled: 0..0, at });
+        }
+    }
+
+    fn take_ended(&mut self) -> Vec<(u64, CutChunk)> {
+        let has_ended = |lane: &mut Lane| lane.filled.is_empty() && lane.at == lane.piece.range.end;
+        self.lanes.extract_if(.., has_ended).map(Lane::finish).collect()
+    }
+}
+
+/// The number of lanes that have a slot in so many bytes.
+fn count(slots_bytes: usize) -> usize {
+    (slots_bytes / SLOT_BYTES_MIN).clamp(1, sha256::LANES)
+}
+
+impl Lane {
+    fn finish(self) -> (u64, CutChunk) {
+        let Piece { index, range } = self.piece;
+        let hash = self.hasher.finish();
+        let digest =
+            Digest { function: DigestFunction::Sha256, hash, len: range.end - range.start };
+        (index, CutChunk { offset: range.start, digest })
+    }
+}
