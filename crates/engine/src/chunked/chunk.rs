@@ -34,6 +34,11 @@ impl Chunk {
         gathering.finish()
     }
 
+    /// Bytes that were found to be those that a digest names, and their CRC.
+    pub(super) fn proven(bytes: Bytes, crc: Crc) -> Self {
+        Self { frames: Arc::new([bytes]), crc }
+    }
+
     /// The bytes, in order.
     pub(crate) fn frames(&self) -> &[Bytes] {
         &self.frames

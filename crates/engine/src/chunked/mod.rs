@@ -8,6 +8,7 @@
 //! | `cut` | a file's chunks with their digests, on all cores |
 //! | `attempt` | one call of a store, made as often as it takes |
 //! | `chunk` | a chunk's bytes, verified |
+//! | `prove` | chunks verified side by side |
 //! | `inflight` | what several transfers want at once is done once |
 //! | `upload` | a file becomes a blob of a store |
 //! | `seed` | files at hand that share chunks with a blob |
@@ -18,6 +19,7 @@ mod chunk;
 mod cut;
 mod download;
 mod inflight;
+mod prove;
 mod seed;
 mod upload;
 

@@ -15,6 +15,7 @@ use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::{Chunk, Gathering};
 use crate::chunked::inflight::{Follow, Joined, Key, Lead, fetches};
+use crate::chunked::prove::prove_all;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// Why a chunk cannot be had.
@@ -222,11 +223,24 @@ impl Fetcher {
     ) -> Result<(Vec<Duty>, Option<Error>), Trouble> {
         let mut rest = Vec::new();
         let (mut missing, mut failure): (Option<Error>, Option<Error>) = (None, None);
+        let (mut arrived, mut claims) = (Vec::new(), Vec::new());
         for (duty, answer) in duties.into_iter().zip(answers) {
-            let chunk = answer.and_then(|bytes| match bytes {
-                Some(bytes) => Chunk::verified(&duty.1, bytes),
-                None => Err(absent(&duty.1)),
-            });
+            let flaw = match answer {
+                Ok(Some(bytes)) => {
+                    claims.push((duty.1, bytes));
+                    None
+                }
+                Ok(None) => Some(absent(&duty.1)),
+                Err(error) => Some(error),
+            };
+            arrived.push((duty, flaw));
+        }
+        let mut proven = prove_all(claims).await.into_iter();
+        for (duty, flaw) in arrived {
+            let chunk = match flaw {
+                Some(flaw) => Err(flaw),
+                None => proven.next().unwrap_or_else(|| Err(absent(&duty.1))),
+            };
             match chunk {
                 Ok(chunk) => self.brought(duty, chunk, chunks),
                 Err(error) if error.kind() == ErrorKind::NotFound => missing = Some(error),
@@ -239,8 +253,6 @@ impl Fetcher {
                     rest.push(duty);
                 }
             }
-            // Verifying takes a millisecond a megabyte: others may want the thread meanwhile.
-            tokio::task::yield_now().await;
         }
         match missing {
             Some(error) => Err(Trouble::Missing(error)),
