@@ -49,7 +49,8 @@ const IDLE: Duration = Duration::from_millis(500);
 pub(crate) async fn prove_all(claims: Vec<(Digest, Bytes)>) -> Vec<Result<Chunk>> {
     let bytes: usize = claims.iter().map(|(_, bytes)| bytes.len()).sum();
     let is_worth_it = bytes >= HANDED_OVER_BYTES_MIN;
-    let answers = if is_worth_it { QUEUE.put_all(&claims) } else { claims.iter().map(|_| None).collect() };
+    let answers =
+        if is_worth_it { QUEUE.put_all(&claims) } else { claims.iter().map(|_| None).collect() };
     let mut chunks = Vec::with_capacity(claims.len());
     for ((digest, bytes), answer) in claims.into_iter().zip(answers) {
         let answer = match answer {
@@ -253,14 +254,19 @@ mod tests {
     #[tokio::test]
     async fn a_batch_is_judged_one_by_one() {
         for len in [100, 10_000] {
-            let mut claims: Vec<_> = (0..50).map(|n| bytes(len + n, n)).map(|bytes| {
-                (Digest::of(DigestFunction::Sha256, &bytes), bytes)
-            }).collect();
+            let mut claims: Vec<_> = (0..50)
+                .map(|n| bytes(len + n, n))
+                .map(|bytes| (Digest::of(DigestFunction::Sha256, &bytes), bytes))
+                .collect();
             claims[7].1 = claims[8].1.clone();
             claims[20].1 = bytes(len + 20, 77);
             claims[30].0 = Digest::of(DigestFunction::Blake3, &claims[30].1);
-            let wrong: Vec<usize> = prove_all(claims.clone()).await.iter().enumerate()
-                .filter_map(|(n, chunk)| chunk.is_err().then_some(n)).collect();
+            let wrong: Vec<usize> = prove_all(claims.clone())
+                .await
+                .iter()
+                .enumerate()
+                .filter_map(|(n, chunk)| chunk.is_err().then_some(n))
+                .collect();
             assert_eq!(wrong, [7, 20]);
         }
     }
