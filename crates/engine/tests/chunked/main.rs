@@ -12,5 +12,6 @@ mod head;
 mod lies;
 mod pace;
 mod packed;
+mod silence;
 mod troubles;
 mod up_faults;

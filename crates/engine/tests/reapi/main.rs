@@ -8,6 +8,7 @@ mod bed;
 mod blobs;
 mod compression;
 mod connections;
+mod keep_alive;
 mod manifests;
 mod missing;
 mod puts;

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Close,
     /// Answer what is in flight and take nothing more.
     GoAway,
+    /// Keep it, and do nothing on it any more.
+    Silence,
 }
 
 /// Why a call ends other than well.
@@ -208,6 +210,10 @@ impl Call {
             Verdict::Close => {
                 self.answer.overtaken().await;
                 self.command(Command::Close);
+                self.answer.until_gone().await.into()
+            }
+            Verdict::Silence => {
+                self.command(Command::Silence);
                 self.answer.until_gone().await.into()
             }
         }

@@ -55,6 +55,11 @@ pub(crate) async fn serve(
             Some(command) = commanded.recv() => match command {
                 Command::Close => break,
                 Command::GoAway => connection.graceful_shutdown(),
+                Command::Silence => {
+                    calls.shutdown().await;
+                    // Whoever ends the server ends this.
+                    std::future::pending::<()>().await;
+                }
             },
         }
     }

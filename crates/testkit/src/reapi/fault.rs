@@ -26,6 +26,9 @@ pub enum ReapiFault {
     Close,
     /// GOAWAY: calls in flight on this connection are answered, and it takes no more.
     GoAway,
+    /// The connection goes silent: what is in flight on it is dropped without a word, nothing more is
+    /// read from it or written to it, and it stays open. As when a firewall between has forgotten it.
+    Silence,
     /// Blobs of these hashes are evicted before the call is looked at.
     EvictBefore(Vec<String>),
     /// Blobs of these hashes are evicted once the answer is made.

@@ -11,6 +11,7 @@ pub(crate) enum Verdict {
     Fail(GrpcStatus),
     Reset(u32),
     Close,
+    Silence,
 }
 
 /// What is to go wrong.
@@ -57,6 +58,7 @@ impl Plan {
             ReapiFault::Fail(status) => first(&mut self.before, Verdict::Fail(status)),
             ReapiFault::Reset(code) => first(&mut self.before, Verdict::Reset(code)),
             ReapiFault::Close => first(&mut self.before, Verdict::Close),
+            ReapiFault::Silence => first(&mut self.before, Verdict::Silence),
             ReapiFault::AnswerLost => first(&mut self.after, Verdict::Lost),
             ReapiFault::FailAfter(status) => first(&mut self.after, Verdict::Fail(status)),
             ReapiFault::GoAway => self.go_away = true,
