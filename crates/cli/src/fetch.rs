@@ -182,7 +182,24 @@ async fn fetch_chunks(
     };
     let store: Arc<dyn ChunkStore> = Arc::new(chunks.cache.clone());
     let fetched = chunked::download(&store, &chunks.digest, target, &options_of_chunks);
-    hinted(fetch, options, Box::pin(fetched).await)
+    let outcome = Box::pin(fetched).await.map_err(|error| of_blob(fetch, &chunks.digest, error));
+    hinted(fetch, options, outcome)
+}
+
+/// What failed with one chunk, or with a batch of them, is told with the blob's name: of several
+/// blobs nobody could say which it was.
+fn of_blob(fetch: &Fetch, digest: &Digest, error: Error) -> Error {
+    let is_of_target = error.kind() == ErrorKind::Storage;
+    if is_of_target || error.chain().contains(&digest.to_string()) {
+        return error;
+    }
+    let (attempts, hint) = (error.attempts(), error.hint().map(str::to_owned));
+    let whole = failure(fetch, error.kind(), "a part of it failed").after_attempts(attempts);
+    let whole = whole.caused_by(error);
+    match hint {
+        Some(hint) => whole.with_hint(hint),
+        None => whole,
+    }
 }
 
 fn target(fetch: &Fetch, options: &DownloadOptions) -> Result<Target> {

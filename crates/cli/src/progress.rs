@@ -161,7 +161,7 @@ fn total(blobs: &[Arc<dyn Followed>]) -> Total {
     total
 }
 
-/// `1.20 GiB of 4.00 GiB, 812 MiB/s, 4 s left, 32 shards, 2 restarts`.
+/// `1.20 GiB of 4.00 GiB, 812 MiB/s, 4 s left, 32 in flight, 2 restarts`.
 fn describe(total: &Total, rate: Option<f64>) -> String {
     let mut text = size::human(total.done_bytes);
     // Writing to a String cannot fail, here and below.
@@ -174,7 +174,8 @@ fn describe(total: &Total, rate: Option<f64>) -> String {
             let _ = write!(text, ", {left} left");
         }
     }
-    let _ = write!(text, ", {}", count(total.in_flight, "shard"));
+    // Shards, chunks or batches of them: requests, whatever each brings.
+    let _ = write!(text, ", {} in flight", total.in_flight);
     if total.restarts > 0 {
         let _ = write!(text, ", {}", count(total.restarts, "restart"));
     }
@@ -240,12 +241,12 @@ mod tests {
     #[test]
     fn a_line_tells_what_there_is_to_tell() {
         let mut total = Total { done_bytes: 1 << 30, in_flight: 1, ..Total::default() };
-        assert_eq!(describe(&total, None), "1.00 GiB, 1 shard");
+        assert_eq!(describe(&total, None), "1.00 GiB, 1 in flight");
         total.len_bytes = Some(4 << 30);
         total.restarts = 2;
         assert_eq!(
             describe(&total, Some(1024.0 * 1024.0 * 1024.0)),
-            "1.00 GiB of 4.00 GiB, 1.00 GiB/s, 3 s left, 1 shard, 2 restarts"
+            "1.00 GiB of 4.00 GiB, 1.00 GiB/s, 3 s left, 1 in flight, 2 restarts"
         );
         assert!(!describe(&total, Some(0.0)).contains("left"));
     }

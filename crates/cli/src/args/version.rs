@@ -25,7 +25,18 @@ pub(crate) struct VersionArgs {
 impl VersionArgs {
     /// Whether there is any.
     pub(crate) fn is_given(&self) -> bool {
-        self.version().is_some()
+        self.name().is_some()
+    }
+
+    /// The option that is given.
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        let options = [
+            ("--generation", self.generation.is_some()),
+            ("--version-id", self.version_id.is_some()),
+            ("--if-match", self.if_match.is_some()),
+            ("--last-modified", self.last_modified.is_some()),
+        ];
+        options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
 
     /// The blob in the version meant.

@@ -39,6 +39,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     let progress: Vec<_> = files.iter().map(|_| Arc::<UploadProgress>::default()).collect();
     let followed = progress.iter().map(|one| Arc::clone(one) as Arc<dyn Followed>).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
+    let begun = Instant::now();
     let mut outcomes = Vec::new();
     // One after the other: each uses all cores and, where there is enough to send, all of the link.
     for (file, progress) in files.iter().zip(progress) {
@@ -60,7 +61,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     if let Some(display) = display {
         display.end().await;
     }
-    tell(&session, &outcomes)
+    tell(&session, (&files, &url), &outcomes, begun.elapsed().as_secs_f64())
 }
 
 /// How files are cut where the cache leaves that to us and chunks are insisted on: as the API
@@ -87,8 +88,9 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
         return Err(invalid(&url.to_string(), "it names one blob, but there are several files")
             .with_hint("leave out the digest"));
     }
-    if args.version.is_given() || !args.cache.seed.is_empty() {
-        return Err(invalid("an option", "it is for what is fetched, and this puts files"));
+    let seed = (!args.cache.seed.is_empty()).then_some("--seed");
+    if let Some(option) = args.version.name().or(seed) {
+        return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
     if args.cache.chunking == ChunkingArg::Always && !store.profile().await?.can_splice {
@@ -131,6 +133,9 @@ struct Put {
     sent_chunks: u64,
     sent_bytes: u64,
     held_bytes_peak: u64,
+    /// Whether the digest is that of the file's bytes, and not only what the target's URL says.
+    #[serde(skip)]
+    is_compared: bool,
 }
 
 impl Put {
@@ -145,10 +150,13 @@ impl Put {
             requests: requests.missing + requests.put + requests.put_batch + requests.register,
             retries: requests.retries,
             outcome: match report.outcome {
+                // Chunks that were sent made it whole again, before it was asked for.
+                UploadOutcome::Present if report.sent.chunks > 0 => "chunked",
                 UploadOutcome::Present => "present",
                 UploadOutcome::Whole => "whole",
                 _ => "chunked",
             },
+            is_compared: url.digest().is_none(),
             chunks: report.distinct.chunks,
             sent_chunks: report.sent.chunks,
             sent_bytes: report.sent.bytes,
@@ -158,7 +166,8 @@ impl Put {
 
     fn text(&self) -> String {
         let sent = match self.outcome {
-            "present" => "it was there".to_owned(),
+            "present" if self.is_compared => "it was there".to_owned(),
+            "present" => "it was there, so the file was not read".to_owned(),
             "whole" => "sent whole".to_owned(),
             _ => format!(
                 "{} of {} sent, {}",
@@ -181,35 +190,72 @@ impl Put {
 /// The JSON of several files.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
+    bytes: u64,
+    seconds: f64,
+    requests: u64,
+    retries: u64,
+    sent_bytes: u64,
     failed: usize,
     blobs: Vec<Entry<'a>>,
+    /// That of the first file that failed, which decides the exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failure>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Entry<'a> {
     Put(&'a Put),
-    Failed { error: Failure },
+    Failed { source: String, target: String, error: Failure },
 }
 
-fn entry(outcome: &Result<Put>) -> Entry<'_> {
-    match outcome {
-        Ok(put) => Entry::Put(put),
-        Err(error) => Entry::Failed { error: Failure::new(error) },
+impl<'a> Summary<'a> {
+    fn new(
+        (files, url): (&[PathBuf], &CacheUrl),
+        outcomes: &'a [Result<Put>],
+        seconds: f64,
+    ) -> Self {
+        let puts = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
+        let entry = |(file, outcome): (&PathBuf, &'a Result<Put>)| match outcome {
+            Ok(put) => Entry::Put(put),
+            Err(error) => Entry::Failed {
+                source: file.display().to_string(),
+                target: url.to_string(),
+                error: Failure::new(error),
+            },
+        };
+        Self {
+            bytes: puts().map(|put| put.bytes).sum(),
+            seconds,
+            requests: puts().map(|put| put.requests).sum(),
+            retries: puts().map(|put| put.retries).sum(),
+            sent_bytes: puts().map(|put| put.sent_bytes).sum(),
+            failed: outcomes.len() - puts().count(),
+            blobs: files.iter().zip(outcomes).map(entry).collect(),
+            error: first_failure(outcomes).map(Failure::new),
+        }
     }
 }
 
-fn tell(session: &Session, outcomes: &[Result<Put>]) -> Exit {
-    let first = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
-    let end = first.map_or(Exit::Success, Exit::from);
+fn first_failure(outcomes: &[Result<Put>]) -> Option<&Error> {
+    outcomes.iter().find_map(|outcome| outcome.as_ref().err())
+}
+
+/// Reports the outcomes of `to`'s files, in their order.
+fn tell(
+    session: &Session,
+    to: (&[PathBuf], &CacheUrl),
+    outcomes: &[Result<Put>],
+    seconds: f64,
+) -> Exit {
+    let end = first_failure(outcomes).map_or(Exit::Success, Exit::from);
     if session.output.json {
         match outcomes {
             [Ok(put)] => return session.json(put),
             [Err(error)] => return session.fail(error),
             _ => {}
         }
-        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        let _ = session.json(&Summary { failed, blobs: outcomes.iter().map(entry).collect() });
+        let _ = session.json(&Summary::new(to, outcomes, seconds));
         return end;
     }
     for outcome in outcomes {

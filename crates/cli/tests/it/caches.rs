@@ -6,7 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{
-    Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
+    ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };
 
 use crate::bed::{Ran, names, run_in};
@@ -146,6 +146,62 @@ async fn several_files_are_put_and_each_is_told() {
     let named = told["blobs"][1]["digest"].as_str().unwrap().to_owned();
     let expected = HashFunction::Blake3.hash(b"two");
     assert_eq!(named, format!("blake3/{expected}/3"));
+    // What of several is told in JSON is told of each, and of all.
+    let ran = caches.run(&["cp", "--json", "one", "missing", "two", &url]).await;
+    let told: Value = serde_json::from_slice(&ran.ends(3).stdout).unwrap();
+    assert_eq!((&told["failed"], &told["bytes"]), (&1.into(), &6.into()), "{told}");
+    assert_eq!(told["error"]["kind"], "not_found");
+    assert_eq!(told["error"], told["blobs"][1]["error"]);
+    let failed = (&told["blobs"][1]["source"], &told["blobs"][1]["target"]);
+    assert_eq!(failed, (&"missing".into(), &url.into()));
+}
+
+/// The cache knew the blob, and had lost a chunk of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_had_to_be_sent_is_told_though_the_blob_was_known() {
+    let caches = Caches::default().await;
+    let bytes = pseudo_random(5_000_000, 5);
+    caches.write("in", &bytes);
+    let chunking = ChunkFunction::FAST_CDC_2020;
+    let (_, chunks) = caches.server.put_chunked(HashFunction::Sha256, chunking, bytes);
+    caches.server.evict(&chunks[1].hash);
+    let url = caches.server.url();
+    let ran = caches.run(&["cp", "--json", "in", &url]).await;
+    let put: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!((&put["outcome"], &put["sent_chunks"]), (&"chunked".into(), &1.into()), "{put}");
+    let ran = caches.run(&["cp", "--json", "in", &url]).await;
+    let put: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!((&put["outcome"], &put["sent_chunks"]), (&"present".into(), &0.into()), "{put}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_need_not_be_read_is_not_said_to_be_there() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let url = caches.put("in").await;
+    caches.run(&["cp", "in", &caches.server.url()]).await.ends(0).says("it was there, 1 request");
+    caches.write("in", b"else");
+    caches.run(&["cp", "in", &url]).await.ends(0).says("so the file was not read");
+    caches.write("in", b"longer");
+    caches.run(&["cp", "in", &url]).await.ends(5).says("its bytes are not those of");
+}
+
+/// Of several blobs nobody could say which it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_with_a_chunk_names_the_blob() {
+    let caches = Caches::default().await;
+    let bytes = pseudo_random(5_000_000, 6);
+    let chunking = ChunkFunction::FAST_CDC_2020;
+    let (blob, chunks) = caches.server.put_chunked(HashFunction::Sha256, chunking, bytes);
+    let url = format!("{}/sha256/{}/{}", caches.server.url(), blob.hash, blob.len_bytes);
+    for rpc in [Rpc::BatchRead, Rpc::Read] {
+        caches.server.script().always(rpc, ReapiFault::FlipBit(0));
+    }
+    let ran = caches.run(&["cp", &url, "out"]).await;
+    let told = format!("cannot download {url}: a part of it failed: cannot verify sha256/");
+    let hint = "if it repeats, the stored blob is damaged";
+    ran.ends(5).says(&told).says(hint);
+    assert!(chunks.iter().any(|chunk| ran.stderr.contains(&chunk.hash)), "{}", ran.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,6 +217,9 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     caches.run(&["cp", "http://127.0.0.1:1/x", &server]).await.ends(2).says("only files");
     caches.run(&["cp", "--compress", "auto", "in", "out"]).await.ends(2).says("grpc://");
     caches.run(&["cp", "--client-cert", "c.pem", "in", &server]).await.ends(2);
+    let told = "--generation: it is for what is fetched";
+    caches.run(&["cp", "--generation", "5", "in", &server]).await.ends(2).says(told);
+    caches.run(&["cp", "--seed", "in", "in", &server]).await.ends(2).says("--seed: it is for");
     let denied = GrpcStatus::new(Code::PermissionDenied, "read-only");
     caches.server.script().always(Rpc::BatchUpdate, ReapiFault::Fail(denied.clone()));
     caches.server.script().always(Rpc::Write, ReapiFault::Fail(denied));

@@ -125,7 +125,7 @@ async fn several_files_show_what_they_share() {
 async fn what_cannot_be_cut_is_an_error() {
     let folder = folder(&[("a", b"abc")]);
     run_in(folder.path(), &["chunk", "absent"]).await.ends(3).says("absent: there is no such file");
-    run_in(folder.path(), &["chunk", "."]).await.ends(2).says("expected a regular file");
+    run_in(folder.path(), &["chunk", "."]).await.ends(2).says("expected a file: is a directory");
     let failed = run_in(folder.path(), &["chunk", "--json", "a", "absent"]).await;
     assert_eq!(failed.ends(3).json()["error"]["kind"], "not_found");
     let cases: [(&[&str], &str); 9] = [

@@ -181,8 +181,11 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
     let opened = blocking(move || {
         // Anything else could wait for ever when it is opened, as a pipe would.
         let metadata = std::fs::metadata(&path)?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(io::ErrorKind::InvalidInput.into());
         }
         let file = File::open(&path)?;
         let metadata = file.metadata()?;
@@ -192,7 +195,12 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound => (ErrorKind::NotFound, "there is no such file"),
             io::ErrorKind::PermissionDenied => (ErrorKind::NoAccess, "it may not be read"),
-            io::ErrorKind::InvalidInput => (ErrorKind::Invalid, "expected a regular file"),
+            io::ErrorKind::IsADirectory => (ErrorKind::Invalid, "expected a file"),
+            io::ErrorKind::InvalidInput => {
+                let message = "expected a regular file, whose bytes stay as they are";
+                return Error::new(ErrorKind::Invalid, Operation::Read, name, message)
+                    .with_hint("write it to a file first");
+            }
             _ => (ErrorKind::Storage, "it cannot be opened"),
         };
         let hint = match kind {
