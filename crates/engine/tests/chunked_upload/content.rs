@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{StoreProfile, UploadOptions, UploadOutcome};
+use tidegate::chunked::{ChunkStore, StoreProfile, UploadOptions, UploadOutcome, upload};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
 
-use crate::bed::{File, SMALL_MAX, large, options, random, run, small};
+use crate::bed::{File, HANG, SMALL_MAX, large, options, random, run, small};
 use crate::store::{Call, FakeStore, profile};
 
 async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
@@ -151,5 +151,22 @@ async fn what_is_no_file_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let error = run(&store, &folder.path().join("none"), &options()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert_eq!(store.log(), []);
+}
+
+/// Opening a pipe waits for whoever writes to it, perhaps for ever, and cannot be cancelled.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_pipe_is_refused_and_not_waited_for() {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    let store = FakeStore::new(profile(&[small()]));
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    let dynamic: Arc<dyn ChunkStore> = Arc::clone(&store) as _;
+    let outcome = tokio::time::timeout(HANG, upload(&dynamic, &pipe, &options())).await;
+    // Whoever waits all the same waits no more.
+    let _other_end = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    assert_eq!(outcome.unwrap().unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(store.log(), []);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore, UploadOptions, upload};
+use tidegate::chunked::{ChunkStore, UploadOptions, UploadOutcome, upload};
 use tidegate::core::retry::{RetryClass, RetryPolicy};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -78,6 +78,111 @@ async fn a_put_that_broke_goes_on_under_its_own_name() {
     let id = &puts[0].0;
     assert!(puts.iter().all(|put| put.0 == *id));
     assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+}
+
+/// A store that has lost what was kept of a put, or has kept more than it says, refuses to go on.
+#[tokio::test]
+async fn a_put_that_may_not_go_on_begins_anew_once() {
+    for (kind, expected) in [
+        (ErrorKind::Invalid, true),
+        (ErrorKind::OutOfRange, true),
+        (ErrorKind::NotFound, true),
+        (ErrorKind::NoAccess, false),
+    ] {
+        let mut puts = 0;
+        let store = FakeStore::scripted(profile(&[]), move |call, _| match call {
+            Call::Put { resume, .. } => {
+                puts += 1;
+                match (puts, resume) {
+                    (1, _) => Reply::Break(3),
+                    (_, true) => Reply::Fail(kind, RetryClass::Never),
+                    _ => Reply::Go,
+                }
+            }
+            _ => Reply::Go,
+        });
+        let file = File::random(3 << 20, 60);
+        let outcome = run(&store, &file.path, &options()).await;
+        assert_eq!(outcome.is_ok(), expected, "{kind:?}");
+        assert_eq!(store.blobs().contains_key(&file.digest()), expected, "{kind:?}");
+        let ids: Vec<String> = (store.log().into_iter())
+            .filter_map(|call| match call {
+                Call::Put { upload_id, .. } => Some(upload_id),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ids.len(), if expected { 3 } else { 2 });
+        assert!(ids[0] == ids[1] && ids.get(2) != Some(&ids[0]), "{ids:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_anew_as_well_is_refused() {
+    let mut puts = 0;
+    let store = FakeStore::scripted(profile(&[]), move |call, _| match call {
+        Call::Put { .. } => {
+            puts += 1;
+            match puts {
+                1 => Reply::Break(3),
+                _ => Reply::Fail(ErrorKind::Invalid, RetryClass::Never),
+            }
+        }
+        _ => Reply::Go,
+    });
+    let error = run(&store, &File::random(3 << 20, 61).path, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(store.count(|call| matches!(call, Call::Put { .. })), 3);
+}
+
+/// The blob was asked for, and then all its chunks were brought before there was an answer.
+#[tokio::test]
+async fn nothing_else_is_in_flight_while_the_blob_is_made() {
+    let file = File::random(1 << 20, 62);
+    let (blob, unanswered) = (file.digest(), Arc::new(Semaphore::new(0)));
+    let (made, making) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (made_gate, making_gate) = (Arc::clone(&made), Arc::clone(&making));
+    let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {
+        Call::Missing(digests) if digests.contains(&blob) => Reply::Wait(Arc::clone(&unanswered)),
+        Call::Register { .. } => {
+            making_gate.add_permits(1);
+            Reply::Wait(Arc::clone(&made_gate))
+        }
+        _ => Reply::Go,
+    });
+    let chosen = UploadOptions { digest: Some(blob), ..options() };
+    let observe = async {
+        making.acquire().await.unwrap().forget();
+        assert_eq!(store.in_flight(), 1);
+        made.add_permits(1);
+    };
+    let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), observe);
+    assert_eq!(report.unwrap().digest, blob);
+}
+
+/// A manifest may be longer than a message can be.
+#[tokio::test]
+async fn what_cannot_be_made_of_chunks_is_put_whole() {
+    for named in [false, true] {
+        let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
+            Call::Register { .. } => Reply::Fail(ErrorKind::Unsupported, RetryClass::Never),
+            _ => Reply::Go,
+        });
+        let file = File::random(1 << 20, 63);
+        let chosen = UploadOptions { digest: named.then(|| file.digest()), ..options() };
+        let report = run(&store, &file.path, &chosen).await.unwrap();
+        assert_eq!((report.outcome, report.digest), (UploadOutcome::Whole, file.digest()));
+        assert!(store.blobs()[&file.digest()] == file.bytes);
+        assert_eq!((store.registers(), report.requests.put), (1, 1));
+    }
+    // Not where it would not be taken either.
+    let mut bounded = profile(&[small()]);
+    bounded.blob_bytes_max = Some(100_000);
+    let store = FakeStore::scripted(bounded, |call, _| match call {
+        Call::Register { .. } => Reply::Fail(ErrorKind::Unsupported, RetryClass::Never),
+        _ => Reply::Go,
+    });
+    let error = run(&store, &File::random(1 << 20, 64).path, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
 #[tokio::test]

@@ -93,6 +93,17 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_longer_than_what_was_asked_is_wrong() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(100_000, 1);
+    server.put(bytes);
+    server.script().next(Rpc::BatchRead, ReapiFault::Batch(BatchLie::Twice));
+    let error = cache.get_batch(&[digest]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert!(cache.get_batch(&[digest]).await.unwrap()[0].is_ok());
+}
+
+#[tokio::test]
 async fn the_largest_batch_that_the_profile_allows_passes() {
     // The server keeps its limits to the byte: on blobs together, and on a message.
     for batch_bytes_max in [0, 100_000, 4 << 20] {

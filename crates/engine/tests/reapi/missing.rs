@@ -34,6 +34,13 @@ async fn one_asked_for_twice_or_named_twice_comes_once() {
 }
 
 #[tokio::test]
+async fn naming_all_of_them_twice_is_not_too_much() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Twice));
+    assert_eq!(cache.missing(&many(2_000)).await.unwrap().len(), 2_000);
+}
+
+#[tokio::test]
 async fn nothing_is_asked_where_there_is_nothing_to_ask() {
     let (server, cache) = start(ReapiOptions::default()).await;
     assert!(cache.missing(&[]).await.unwrap().is_empty());

@@ -11,7 +11,8 @@
 //!
 //! A blob that is no longer than the longest chunk, and any blob for a store that takes no
 //! manifests or cuts by nothing that we know, is its own only chunk: the same pipeline asks for
-//! it and puts it.
+//! it and puts it. So it goes where a store that takes manifests does not take this one: it may be
+//! longer than a message can be.
 //!
 //! | file | idea |
 //! |---|---|
@@ -156,8 +157,14 @@ async fn run(
         Some(chunking) => {
             // One that the store does not name it would refuse.
             let named = profile.chunkings.contains(&chunking).then_some(chunking);
-            let rounds = register::register(&transfer, &mut pipeline, blob, named).await?;
-            (UploadOutcome::Chunked, rounds)
+            match register::register(&transfer, &mut pipeline, blob, named).await {
+                Ok(rounds) => (UploadOutcome::Chunked, rounds),
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    drop(pipeline);
+                    return Box::pin(whole_instead(&transfer, &profile, blob, error, start)).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
         None if pipeline.brought() == 0 => (UploadOutcome::Present, 0),
         None => (UploadOutcome::Whole, 0),
@@ -166,6 +173,26 @@ async fn run(
         file.blocking(SourceFile::check_unchanged).await?;
     }
     Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
+}
+
+/// The store cannot make the blob of its chunks: it gets all of it.
+async fn whole_instead(
+    transfer: &Transfer,
+    profile: &StoreProfile,
+    blob: Digest,
+    error: Error,
+    start: Instant,
+) -> Result<UploadReport> {
+    if profile.blob_bytes_max.is_some_and(|bytes_max| blob.len > bytes_max) {
+        return Err(error);
+    }
+    tracing::debug!(%blob, error = error.chain(), "put whole, as it cannot be made of its chunks");
+    transfer.progress.expect(blob.len);
+    let cutting = Cutting::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
+    let outbox = Outbox::new(profile.batch, pipeline::held_bytes_max(&transfer.budget));
+    let mut pipeline = Pipeline::new(transfer, cutting, outbox, None);
+    pipeline.run().await?;
+    Ok(report(transfer, Some(&pipeline), (blob, UploadOutcome::Whole, 0), start))
 }
 
 fn digest_function(

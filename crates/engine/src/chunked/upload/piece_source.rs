@@ -33,6 +33,9 @@ const PIECE_BYTES_MAX: u64 = 1 << 20;
 /// Pieces held at once: one read ahead, one given out in parts, one on its way through the store.
 const PIECES_HELD: u64 = 3;
 
+/// No offset: nothing has been read.
+const NOWHERE: u64 = u64::MAX;
+
 /// What is taken from the budget for a put of `len` bytes.
 pub(super) fn held_bytes(len: u64) -> u64 {
     len.min(PIECES_HELD * PIECE_BYTES_MAX)
@@ -49,6 +52,8 @@ pub(super) struct PieceSource {
     reading: Mutex<Reading>,
     /// Offset after the last byte ever given out.
     reached: AtomicU64,
+    /// Where the attempt under way began, or [`NOWHERE`].
+    began: AtomicU64,
     moved: StdMutex<Instant>,
     failure: StdMutex<Option<Error>>,
 }
@@ -84,14 +89,16 @@ impl PieceSource {
             held,
             reading: Mutex::default(),
             reached: AtomicU64::new(0),
+            began: AtomicU64::new(NOWHERE),
             moved: StdMutex::new(Instant::now()),
             failure: StdMutex::default(),
         }
     }
 
-    /// How far it has ever been read.
-    pub(super) fn reached(&self) -> u64 {
-        self.reached.load(Ordering::Relaxed)
+    /// Where the attempt under way began to read: what the store has kept of those before it. What
+    /// was read since may have come to nothing.
+    pub(super) fn kept(&self) -> Option<u64> {
+        Some(self.began.load(Ordering::Relaxed)).filter(|offset| *offset != NOWHERE)
     }
 
     /// Why reading failed, where it did: the store's own error may only say that it got nothing.
@@ -103,7 +110,8 @@ impl PieceSource {
     /// `answer_limit`.
     pub(super) async fn stalled(&self, limit: Duration, answer_limit: Duration) -> Error {
         loop {
-            let limit = if self.reached() < self.digest.len { limit } else { answer_limit };
+            let is_read = self.reached.load(Ordering::Relaxed) == self.digest.len;
+            let limit = if is_read { answer_limit } else { limit };
             let until = self.moved() + limit;
             if until <= Instant::now() {
                 let message = format!("nothing moved for {} s", limit.as_secs_f64());
@@ -116,7 +124,12 @@ impl PieceSource {
     }
 
     /// Another attempt begins.
-    pub(super) fn touch(&self) {
+    pub(super) fn begin(&self) {
+        self.began.store(NOWHERE, Ordering::Relaxed);
+        self.touch();
+    }
+
+    fn touch(&self) {
         *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -204,6 +217,9 @@ impl PutSource for PieceSource {
         }
         match self.piece(offset, len_max as u64).await {
             Ok(bytes) => {
+                // Where it is not the first it stays as it is.
+                let order = Ordering::Relaxed;
+                let _ = self.began.compare_exchange(NOWHERE, offset, order, order);
                 self.reached.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
                 self.touch();
                 Ok(bytes)

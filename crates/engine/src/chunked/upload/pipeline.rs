@@ -135,8 +135,18 @@ impl<'a> Pipeline<'a> {
         this
     }
 
-    /// Works until the fate of every chunk is known, or the blob turns out to be there.
+    /// Works until the fate of every chunk is known, or the blob turns out to be there. Nothing is
+    /// in flight then.
     pub(super) async fn run(&mut self) -> Result<()> {
+        self.work().await?;
+        // What nobody waits for any more: whether the blob is there, where that is not known yet;
+        // or all the rest, where it is. It would keep its requests from whoever needs them, perhaps
+        // this upload's own next one.
+        self.flight.clear();
+        Ok(())
+    }
+
+    async fn work(&mut self) -> Result<()> {
         let mut has_lingered = false;
         loop {
             self.ask(std::mem::take(&mut has_lingered));
@@ -161,6 +171,7 @@ impl<'a> Pipeline<'a> {
     /// The store has lost chunks: finds out which, or takes it that `these` are, whatever it says.
     pub(super) async fn again(&mut self, ids: &[usize], is_forced: bool) -> Result<()> {
         self.is_forced = is_forced;
+        self.question = Question::None;
         for id in ids {
             self.ledger.settle(*id, Fate::Open);
             self.lead_or_follow(*id);

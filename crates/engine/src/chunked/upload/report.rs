@@ -10,7 +10,7 @@ use tidegate_core::digest::Digest;
 pub enum UploadOutcome {
     /// It was there already.
     Present,
-    /// It was put whole: it is short, or the store takes no manifests.
+    /// It was put whole: it is short, or the store takes no manifests, or not this one.
     Whole,
     /// Its chunks were put, as far as they were missing, and it was made of them.
     Chunked,

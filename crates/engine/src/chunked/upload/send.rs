@@ -121,8 +121,8 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
 
 async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<()> {
     let source = Arc::new(PieceSource::new(Arc::clone(&transfer.file), piece, held));
-    let (calls, upload_id) = (&transfer.calls.put, upload_id());
-    let (len, mut known, mut resume) = (piece.digest.len, 0, false);
+    let (calls, mut upload_id) = (&transfer.calls.put, new_upload_id());
+    let (len, mut known, mut resume, mut is_anew) = (piece.digest.len, 0, false, false);
     let (stall, answer) =
         (calls.patience(piece_source::held_bytes(len)), transfer.answer_limit(len));
     let mut attempts = calls.begin();
@@ -134,7 +134,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
             resume,
             source: Arc::clone(&source) as _,
         };
-        source.touch();
+        source.begin();
         let ticket = transfer.started();
         let put = attempts.within(calls.patience(len) + answer, async {
             tokio::select! {
@@ -150,16 +150,35 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         if let Some(error) = source.take_failure() {
             return Err(error);
         }
-        let reached = source.reached();
-        attempts.on_bytes(reached - known);
-        (known, resume) = (reached, true);
+        if resume && !is_anew && may_disagree(&error) {
+            (upload_id, known, resume, is_anew) = (new_upload_id(), 0, false, true);
+            continue;
+        }
+        let kept = source.kept().unwrap_or(known);
+        attempts.on_bytes(kept.saturating_sub(known));
+        (known, resume) = (kept.max(known), true);
         attempts.interrupted(error).await?;
     }
 }
 
+/// Whether a store may have refused to go on with an upload because it has kept something else of
+/// it than it says. Begun anew under another name, it either succeeds or shows what is wrong.
+fn may_disagree(error: &Error) -> bool {
+    let is_final = *error.retry() == RetryClass::Never;
+    is_final
+        && matches!(
+            error.kind(),
+            ErrorKind::Invalid
+                | ErrorKind::OutOfRange
+                | ErrorKind::NotFound
+                | ErrorKind::Integrity
+                | ErrorKind::Remote
+        )
+}
+
 /// 32 hexadecimal digits that no other upload has: the standard library seeds its hash maps from
 /// the system, and each hash of another number under two such seeds is another.
-fn upload_id() -> String {
+fn new_upload_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     (0..2).fold(String::new(), |mut id, _| {

@@ -73,12 +73,13 @@ impl SourceFile {
         let opened = blocking(&name, {
             let name = Arc::clone(&name);
             move || {
+                // Asked before it is opened, too: opening a pipe waits for whoever writes to it.
+                let metadata =
+                    std::fs::metadata(&path).map_err(|error| unreadable(&name, error))?;
+                check_regular(&name, &metadata)?;
                 let file = File::open(&path).map_err(|error| unreadable(&name, error))?;
                 let metadata = file.metadata().map_err(|error| unreadable(&name, error))?;
-                if !metadata.is_file() {
-                    let message = "it is not a regular file, so it cannot be read twice";
-                    return Err(Error::new(ErrorKind::Invalid, Operation::Upload, &*name, message));
-                }
+                check_regular(&name, &metadata)?;
                 let stamp = Stamp::of(&metadata);
                 let is_settled = stamp.is_settled(SystemTime::now());
                 Ok(Arc::new(Self { file: Arc::new(file), name, stamp, is_settled, named }))
@@ -215,6 +216,14 @@ async fn blocking<T: Send + 'static>(
         let message = "the runtime is shutting down";
         Err(Error::new(ErrorKind::Cancelled, Operation::Upload, name, message).caused_by(error))
     })
+}
+
+fn check_regular(name: &str, metadata: &Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let message = "it is not a regular file, so it cannot be read twice";
+    Err(Error::new(ErrorKind::Invalid, Operation::Upload, name, message))
 }
 
 fn unreadable(name: &str, error: io::Error) -> Error {

@@ -83,7 +83,8 @@ impl PutSource for Bytes {
 pub struct PutRequest {
     /// The blob's name.
     pub digest: Digest,
-    /// The same for every attempt at one blob, and for no other: 32 hexadecimal digits.
+    /// The same for attempts that go on where an earlier one broke, and for no others: 32
+    /// hexadecimal digits.
     pub upload_id: String,
     /// An earlier attempt failed: ask how much of it was kept, and go on there.
     pub resume: bool,
@@ -150,5 +151,7 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     ) -> Result<Option<Manifest>>;
 
     /// Makes a blob of chunks that are there. That the blob is there already is success.
+    ///
+    /// Fails with `Unsupported` where it cannot take this manifest; the blob may be put whole.
     async fn register(&self, manifest: &Manifest) -> Result<Registered>;
 }

@@ -46,7 +46,7 @@ impl ReapiCache {
         });
         let mut storage = self.storage(usize::try_from(bytes).unwrap_or(usize::MAX));
         let answer = storage.batch_read_blobs(request).await;
-        let answer = answer.map_err(|status| self.failed(&status, Operation::Read, None))?;
+        let answer = answer.map_err(|status| self.unanswered(&status, Operation::Read, None))?;
         let mut came = HashMap::new();
         for response in answer.into_inner().responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
@@ -109,7 +109,7 @@ impl ReapiCache {
             ContentAddressableStorageClient::with_origin(carrying, self.channel().origin().clone())
                 .max_decoding_message_size(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
         let answer = storage.batch_update_blobs(v2::BatchUpdateBlobsRequest::default()).await;
-        let answer = answer.map_err(|status| self.failed(&status, Operation::Write, None))?;
+        let answer = answer.map_err(|status| self.unanswered(&status, Operation::Write, None))?;
         let mut came: HashMap<Digest, Option<rpc::Status>> = HashMap::new();
         for response in answer.into_inner().responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));

@@ -142,6 +142,21 @@ impl ReapiCache {
         failure::failed(status, operation, &self.target(digest))
     }
 
+    /// A call whose answer may only be so long. One that was longer cannot be right.
+    pub(super) fn unanswered(
+        &self,
+        status: &Status,
+        operation: Operation,
+        digest: Option<&Digest>,
+    ) -> Error {
+        // No server answers these calls so; it is what was made of an answer that was too long.
+        if answers(status, Code::OutOfRange) {
+            let message = "expected an answer to what was asked, got a longer one";
+            return self.wrong(operation, digest, message);
+        }
+        self.failed(status, operation, digest)
+    }
+
     /// An answer that cannot be right.
     pub(super) fn wrong(
         &self,

@@ -13,8 +13,9 @@ use crate::error::{Operation, Result};
 /// 1.6 MiB, in the request and, where all are missing, in the answer; gRPC's libraries take 4 MiB.
 const DIGESTS_MAX: usize = 20_000;
 
-/// A digest in an answer, and what is around it, at most.
-const DIGEST_BYTES_MAX: usize = 128;
+/// A digest in an answer, and what is around it; three times over, since one that is named again
+/// does no harm.
+const DIGEST_BYTES_MAX: usize = 256;
 
 impl ReapiCache {
     /// Those of `digests` that are not there. One request after the other where one cannot hold
@@ -51,7 +52,7 @@ impl ReapiCache {
         let mut storage = self.storage((asked.len() + 8) * DIGEST_BYTES_MAX);
         let only = asked.iter().next().copied().filter(|_| asked.len() == 1);
         let answer = storage.find_missing_blobs(request).await;
-        let answer = answer.map_err(|status| self.failed(&status, operation, only.as_ref()))?;
+        let answer = answer.map_err(|status| self.unanswered(&status, operation, only.as_ref()))?;
         let (mut missing, mut seen) = (Vec::new(), HashSet::new());
         for digest in &answer.get_ref().missing_blob_digests {
             let digest = from_proto(digest, of)

@@ -56,12 +56,12 @@ impl ReapiCache {
         let compressor = deflater.is_some().then_some("zstd");
         let name = resource::write(self.instance(), &request.upload_id, digest, compressor);
         let kept = match &deflater {
-            None if request.resume => self.kept(&name, digest).await?,
+            None if request.resume => match self.kept(&name, digest).await? {
+                Kept::Part(bytes) => bytes,
+                Kept::Whole => return Ok(()),
+            },
             _ => 0,
         };
-        if kept == digest.len {
-            return Ok(());
-        }
         let packed = deflater.is_some();
         let committed = self.send(request, Pieces::new(request, name, kept, deflater)).await?;
         if committed == i64::try_from(digest.len).unwrap_or(i64::MAX) {
@@ -94,22 +94,24 @@ impl ReapiCache {
         })
     }
 
-    /// How many bytes the server has of an earlier attempt.
-    async fn kept(&self, name: &str, digest: &Digest) -> Result<u64> {
+    /// What the server has of an earlier attempt.
+    async fn kept(&self, name: &str, digest: &Digest) -> Result<Kept> {
         let request = QueryWriteStatusRequest { resource_name: name.to_owned() };
         match self.stream().query_write_status(request).await {
-            Ok(answer) if answer.get_ref().complete => Ok(digest.len),
-            // Not all of it can be kept without being complete.
-            Ok(answer) => Ok(u64::try_from(answer.get_ref().committed_size)
-                .ok()
-                .filter(|kept| *kept < digest.len)
-                .unwrap_or(0)),
-            Err(status)
-                if answers(&status, Code::NotFound) || answers(&status, Code::Unimplemented) =>
-            {
-                Ok(0)
+            Ok(answer) if answer.get_ref().complete => Ok(Kept::Whole),
+            // It may have all of it, and not know that this is all.
+            Ok(answer) => Ok(Kept::Part(
+                u64::try_from(answer.get_ref().committed_size)
+                    .ok()
+                    .filter(|kept| *kept <= digest.len)
+                    .unwrap_or(0),
+            )),
+            Err(status) => {
+                let error = self.failed(&status, Operation::Write, Some(digest));
+                // A server that knows nothing of it, or does not tell: it will say what is wrong
+                // with the upload itself.
+                if *error.retry() == RetryClass::Never { Ok(Kept::Part(0)) } else { Err(error) }
             }
-            Err(status) => Err(self.failed(&status, Operation::Write, Some(digest))),
         }
     }
 
@@ -150,6 +152,13 @@ impl ReapiCache {
         let channel = self.channel();
         ByteStreamClient::with_origin(channel.clone(), channel.origin().clone())
     }
+}
+
+/// What a server has of an upload.
+enum Kept {
+    /// So many bytes, and it waits for more, or for the end.
+    Part(u64),
+    Whole,
 }
 
 /// Stops the reading when it is dropped.
@@ -217,7 +226,12 @@ impl Pieces {
     }
 
     async fn message(&mut self) -> Result<[Bytes; 2]> {
-        let data = if self.deflater.is_some() { self.pack().await? } else { self.piece().await? };
+        let data = match &self.deflater {
+            Some(_) => self.pack().await?,
+            // The server has all of it, and is only to be told so.
+            None if self.next == self.len => Bytes::new(),
+            None => self.piece().await?,
+        };
         self.finished = self.next == self.len;
         let message = WriteRequest {
             resource_name: std::mem::take(&mut self.name),
