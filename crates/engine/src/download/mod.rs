@@ -85,6 +85,7 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
     // Blobs share the budget fairly.
     let options = &DownloadOptions { budget: options.budget.share(), ..options.clone() };
     let mut target = Prepared::new(target, location, options).await?;
+    let _owner = target.owner();
     let opened = tokio::select! {
         biased;
         () = options.cancel.cancelled() => Err(cancelled(location)),

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
 use crate::sink::file::journal::Found;
-use crate::sink::file::{FileTarget, PartFile};
+use crate::sink::file::{FileTarget, PartFile, RunOwner};
 
 /// Where the bytes will go.
 pub(crate) enum Prepared {
@@ -68,6 +68,14 @@ impl Prepared {
                 .caused_by(error)
         })?;
         Ok(Some(Self::Writer { writer: Box::new(writer), name }))
+    }
+
+    /// Whoever wants the outcome, where that is a file; to be held until there is one.
+    pub(crate) fn owner(&self) -> Option<RunOwner> {
+        match self {
+            Self::File { part, .. } => Some(part.owner()),
+            _ => None,
+        }
     }
 
     /// What an earlier run left, taken out.

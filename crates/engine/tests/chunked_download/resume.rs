@@ -170,3 +170,56 @@ async fn a_dropped_download_leaves_nothing_in_flight() {
     }
     assert_eq!(bed.options.budget.held_bytes(), 0);
 }
+
+/// Begun anew right after it was dropped: what still writes for the first is waited for.
+#[tokio::test]
+async fn a_dropped_download_can_be_begun_anew_at_once() {
+    let bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
+    let hanging: Vec<_> = (10..20).map(|index| bed.digest(index)).collect();
+    bed.store.script(move |_, digest, _| match digest {
+        Some(digest) if hanging.contains(digest) => Act::fault(Fault::Hang),
+        _ => Act::default(),
+    });
+    for round in 1..=20 {
+        let store = bed.dyn_store();
+        let mut options = bed.options.clone();
+        options.progress = std::sync::Arc::default();
+        let run = download(&store, &bed.blob, Target::File(bed.path()), &options);
+        let handed_on = async {
+            while options.progress.snapshot().done_bytes < 3_000_000 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = run => panic!("round {round}: {ended:?}"),
+            () = handed_on => {}
+        }
+    }
+    bed.store.script(|_, _, _| Act::default());
+    assert_eq!(bed.to_file().await.unwrap().resumed_bytes, 3_000_000);
+}
+
+#[tokio::test]
+async fn a_download_that_goes_on_keeps_another_out() {
+    let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
+    let gate = CancellationToken::new();
+    let held = gate.clone();
+    bed.store.script(move |_, digest, _| match digest {
+        Some(_) => Act::behind(&held),
+        None => Act::default(),
+    });
+    let store = bed.dyn_store();
+    let target = || Target::File(bed.path());
+    let second = async {
+        while bed.store.fetches().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let second = download(&store, &bed.blob, target(), &bed.options).await;
+        gate.cancel();
+        second
+    };
+    let (first, second) = tokio::join!(download(&store, &bed.blob, target(), &bed.options), second);
+    assert!(second.unwrap_err().chain().contains("another run"));
+    assert!(first.is_ok() && bed.holds_blob());
+}

@@ -69,6 +69,7 @@ pub(super) async fn run(
     };
     let prepared =
         Prepared::of(target, options.resume.then(|| destination::source(digest))).await?;
+    let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),
         // Blobs share the budget fairly.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`target`] | where the target is, and why it cannot be written |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`run`] | who writes a part file, and whether anybody still wants that |
 //! | [`journal`] | what a part file remembers of itself, behind its data |
 //! | [`writer`] | the thread that writes |
 //! | [`writeback`] | beginning early with what a sync would wait for |
@@ -13,11 +14,13 @@
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;
+mod run;
 pub(crate) mod target;
 mod writeback;
 pub(crate) mod writer;
 
 pub use part_file::Durability;
 pub(crate) use part_file::PartFile;
+pub(crate) use run::RunOwner;
 pub(crate) use target::FileTarget;
 pub(crate) use writer::FileSink;

@@ -11,6 +11,7 @@ use tidegate_core::checksum::Crc;
 use super::super::Mark;
 use super::FileTarget;
 use super::journal::{Found, Identity, Journal};
+use super::run::{Run, RunOwner};
 use super::target::storage_error;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -35,11 +36,12 @@ const CHECK_BYTES: usize = 1 << 20;
 pub(crate) struct PartFile {
     pub(crate) file: File,
     pub(crate) target: FileTarget,
+    run: Run,
 }
 
 impl PartFile {
     /// Opens or makes the part file beside `target` and locks it. Fails where another run holds it,
-    /// or the folder takes no files.
+    /// or the folder takes no files. A run of this process that nobody wants any more is waited for.
     pub(crate) fn open(target: FileTarget) -> Result<Self> {
         let failed = |error| storage_error(Operation::Write, &target.display(), error);
         // A run that finished between our open and our lock has renamed the file that we hold.
@@ -58,15 +60,26 @@ impl PartFile {
                 })?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy(&target)),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    if Run::await_end(&file).map_err(failed)? {
+                        continue;
+                    }
+                    return Err(busy(&target));
+                }
                 // A file system without locks: the user vouches for one run at a time.
                 Err(error) => tracing::debug!(%error, "the part file cannot be locked"),
             }
             if same_file(&file, &target).map_err(failed)? {
-                return Ok(Self { file, target });
+                let run = Run::begin(&file).map_err(failed)?;
+                return Ok(Self { file, target, run });
             }
         }
         Err(busy(&target))
+    }
+
+    /// Whoever wants the outcome of writing it; to be held until there is one.
+    pub(crate) fn owner(&self) -> RunOwner {
+        self.run.owner()
     }
 
     /// The same file once more, for reading. It does not share the lock where that can be had: whoever
@@ -163,6 +176,15 @@ impl PartFile {
     }
 }
 
+impl Drop for PartFile {
+    /// Unlocks the file, though others may still read through other handles on it.
+    fn drop(&mut self) {
+        if let Err(error) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
+            tracing::debug!(%error, "the part file cannot be unlocked");
+        }
+    }
+}
+
 /// Reads the bytes of one extent back and says whether they are what the journal remembers.
 pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool> {
     let mut crc = Crc::empty(expected.algorithm());
@@ -227,9 +249,35 @@ mod tests {
     fn a_second_run_is_refused_while_the_first_lives() {
         let folder = tempfile::tempdir().unwrap();
         let first = part(folder.path()).unwrap();
+        let _owner = first.owner();
         assert!(part(folder.path()).unwrap_err().to_string().contains("another run"));
         drop(first);
         assert!(part(folder.path()).is_ok());
+    }
+
+    /// As long as somebody wants the first; then the second has it as soon as the first has ended.
+    #[test]
+    fn an_abandoned_run_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = part(folder.path()).unwrap();
+        let owner = first.owner();
+        assert!(part(folder.path()).unwrap_err().to_string().contains("another run"));
+        drop(owner);
+        let (ended, ends) = std::sync::mpsc::channel();
+        let path = folder.path();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(move || {
+                let second = part(path);
+                (second, ends.try_recv().is_ok())
+            });
+            // What still reads does not count.
+            let reading = first.file.try_clone().unwrap();
+            ended.send(()).unwrap();
+            drop(first);
+            let (second, after) = second.join().unwrap();
+            assert!(second.is_ok() && after);
+            drop(reading);
+        });
     }
 
     #[test]
