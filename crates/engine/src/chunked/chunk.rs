@@ -44,6 +44,13 @@ impl Chunk {
         &self.frames
     }
 
+    /// A copy of the bytes, which keeps nothing else alive: frames are slices of what they came in,
+    /// such as a batch of many chunks.
+    pub(crate) fn apart(&self) -> Self {
+        let bytes = Bytes::from(self.frames.concat());
+        Self { frames: Arc::new([bytes]), crc: self.crc }
+    }
+
     /// Their CRC, by [`CRC`]; it knows their number, too.
     pub(crate) fn crc(&self) -> Crc {
         self.crc

@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     EndAfter(usize),
     /// No answer ever.
     Hang,
+    /// An answer that goes on for ever, of frames without a byte, one a second.
+    Empty,
 }
 
 /// How one call is treated.
@@ -311,6 +313,12 @@ impl ChunkStore for FakeStore {
         let Some(mut bytes) = self.bytes(digest) else {
             return Err(error(ErrorKind::NotFound, RetryClass::Never));
         };
+        if how.fault == Fault::Empty {
+            return Ok(Box::pin(stream::unfold(in_flight, |guard| async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok(Bytes::new()), guard))
+            })));
+        }
         if how.fault == Fault::Flipped {
             bytes = flipped(&bytes);
         }

@@ -327,3 +327,32 @@ async fn whoever_reads_the_output_may_go_away() {
         assert_eq!(bed.run(target).await.unwrap_err().kind(), ErrorKind::Storage);
     }
 }
+
+/// However it is dressed up: nothing is nothing.
+#[tokio::test(start_paused = true)]
+async fn frames_without_a_byte_are_silence() {
+    for can_split in [true, false] {
+        let store = FakeStore::new().with_profile(|profile| profile.can_split = can_split);
+        let mut bed = Bed::on(store, chunks((0..4).map(|seed| (2_000_000, seed))));
+        bed.options.retry.attempts_max = 2;
+        bed.store.script(|call, _, _| match call {
+            Call::Get { .. } => Act::fault(Fault::Empty),
+            _ => Act::default(),
+        });
+        let a_day = std::time::Duration::from_hours(24);
+        let outcome = tokio::time::timeout(a_day, bed.run(Target::Discard)).await;
+        let error = outcome.expect("it waits for ever").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+    }
+}
+
+/// Some say of the whole batch what they should say of the chunk.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_not_found_is_a_missing_chunk() {
+    let bed = Bed::new(chunks((0..40).map(|seed| (1000, seed))));
+    bed.store.script(|call, _, _| match call {
+        Call::Batch { .. } => Act::fault(Fault::Missing),
+        _ => Act::default(),
+    });
+    assert!(bed.to_file().await.unwrap().whole);
+}

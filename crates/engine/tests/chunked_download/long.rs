@@ -132,9 +132,9 @@ async fn each_is_fetched_once_by_downloads_at_once() {
     }
 }
 
-/// A pipe takes what a file has brought; nobody waits for what goes into a pipe.
+/// What a file has brought goes into a stream, too.
 #[tokio::test]
-async fn a_stream_copies_from_a_file_and_keeps_nobody_waiting() {
+async fn a_stream_copies_from_a_file() {
     let bed = Bed::new(chunks([(2_200_000, 1), (100, 2)])).with_budget(BUDGET_BYTES, 16);
     let gate = CancellationToken::new();
     held_behind(&bed, &gate);
@@ -156,40 +156,37 @@ async fn a_stream_copies_from_a_file_and_keeps_nobody_waiting() {
     assert!(second.unwrap().shared_bytes >= 2_200_000);
     assert!(file.bytes() == bed.content() && *collect.0.lock().unwrap() == bed.content());
     assert_eq!(bed.store.asked_for()[&bed.digest(0)], 1);
-
-    // The other way round: the stream comes first, and its reader reads nothing.
-    bed.store.forget();
-    let (reads, stopped) = std::sync::mpsc::channel();
-    let stream = Target::Writer { writer: Box::new(Stopped(stopped)), name: "test".to_owned() };
-    let (slow, other) = (another(&bed), another(&bed));
-    let mut first = Box::pin(download(&store, &bed.blob, stream, &slow));
-    let second = async {
-        begun(&slow, 1).await;
-        let again = Given::new(&bed, Kind::File, "again");
-        let report = download(&store, &bed.blob, again.target(), &other).await.unwrap();
-        assert!(again.bytes() == bed.content());
-        report
-    };
-    tokio::select! {
-        ended = &mut first => panic!("its reader reads nothing: {ended:?}"),
-        report = second => assert!(!report.whole),
-    }
-    drop(reads);
-    first.await.unwrap();
 }
 
-/// Takes nothing until the sender is gone.
-struct Stopped(std::sync::mpsc::Receiver<()>);
-
-impl std::io::Write for Stopped {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let _ = self.0.recv();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+/// A stream may wait for whoever reads it: the others fetch for themselves.
+#[tokio::test]
+async fn nobody_waits_for_what_goes_into_a_stream() {
+    let mut bed = Bed::new(chunks([(2_200_000, 1), (100, 2)])).with_budget(BUDGET_BYTES, 16);
+    // Silence is not given up within this test.
+    bed.options.retry.stall_ms_max = 3_600_000;
+    let (gate, long) = (CancellationToken::new(), bed.digest(0));
+    let held = gate.clone();
+    bed.store.script(move |_, digest, nth| match digest {
+        Some(digest) if *digest == long && nth == 0 => Act::behind(&held),
+        _ => Act::default(),
+    });
+    let (store, other) = (bed.dyn_store(), another(&bed));
+    let collect = Collect::default();
+    let stream = Target::Writer { writer: Box::new(collect.clone()), name: "test".to_owned() };
+    let first = download(&store, &bed.blob, stream, &bed.options);
+    let second = async {
+        while !bed.store.asked_for().contains_key(&long) {
+            tokio::task::yield_now().await;
+        }
+        let file = Given::new(&bed, Kind::File, "file");
+        let report = download(&store, &bed.blob, file.target(), &other).await;
+        gate.cancel();
+        assert!(file.bytes() == bed.content());
+        report
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!((first.unwrap().shared_chunks, second.unwrap().shared_chunks), (0, 0));
+    assert!(*collect.0.lock().unwrap() == bed.content());
 }
 
 #[tokio::test]

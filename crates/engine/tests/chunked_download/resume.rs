@@ -223,3 +223,25 @@ async fn a_download_that_goes_on_keeps_another_out() {
     assert!(second.unwrap_err().chain().contains("another run"));
     assert!(first.is_ok() && bed.holds_blob());
 }
+
+/// A failure before the part file has been looked at leaves what is in it.
+#[tokio::test(start_paused = true)]
+async fn a_failure_before_the_first_chunk_leaves_what_there_was() {
+    let mut bed = broken_off().await;
+    // As after a crash between the last byte and the name.
+    let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
+    part.set_len(bed.blob.len).unwrap();
+    for call in [Call::Profile, Call::Manifest] {
+        bed.store.script(
+            move |one, _, _| {
+                if *one == call { Act::fault(Fault::Refused) } else { Act::default() }
+            },
+        );
+        assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::NoAccess);
+    }
+    mend(&bed);
+    bed.options.cancel.cancel();
+    assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::Cancelled);
+    bed.options.cancel = CancellationToken::new();
+    assert_eq!(bed.to_file().await.unwrap().resumed_bytes, 3_000_000);
+}

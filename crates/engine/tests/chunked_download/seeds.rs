@@ -178,3 +178,21 @@ async fn blobs_named_by_blake3_have_seeds_too() {
     let report = bed.to_file().await.unwrap();
     assert!(report.copied_bytes > 1_900_000, "{report:?}");
 }
+
+/// What is not there any more is fetched together, as if no seed had had it.
+#[tokio::test(start_paused = true)]
+async fn a_seed_that_lost_everything_costs_few_requests() {
+    let (bed, seed) = seeded();
+    bed.run(Target::Memory).await.unwrap();
+    let found = fs::metadata(&seed).unwrap();
+    fs::write(&seed, vec![0; usize::try_from(found.len()).unwrap()]).unwrap();
+    let file = fs::File::options().write(true).open(&seed).unwrap();
+    file.set_modified(found.modified().unwrap()).unwrap();
+    for is_file in [true, false] {
+        bed.store.forget();
+        let report = if is_file { bed.to_file().await } else { bed.to_writer().await.0 };
+        let report = report.unwrap();
+        assert_eq!((report.copied_chunks, report.fetched_bytes), (0, bed.blob.len));
+        assert!(report.fetched_chunks > 300 && bed.store.fetches().len() < 30, "{report:?}");
+    }
+}

@@ -64,7 +64,6 @@ impl<'a> ResumingBody<'a> {
                 return Ok(None);
             }
             match self.step().await {
-                Ok(frame) if frame.is_empty() => {}
                 Ok(frame) => return Ok(Some(frame)),
                 Err(error) if error.kind() == ErrorKind::Integrity => {
                     self.rewind(self.position, error).await?;
@@ -99,10 +98,9 @@ impl<'a> ResumingBody<'a> {
                 }
             }
         }
-        let Some(live) = self.live.as_mut() else { return Ok(Bytes::new()) };
+        let Some(live) = self.live.as_mut() else { return Err(self.fetcher.calls.cancelled()) };
         let limit = self.fetcher.calls.patience(0);
-        let next = async { live.body.next().await.transpose() };
-        let Some(mut frame) = self.attempts.within(limit, next).await? else {
+        let Some(mut frame) = self.attempts.within(limit, bytes_of(&mut live.body)).await? else {
             let (position, len) = (self.position, self.digest.len);
             return Err(self
                 .fetcher
@@ -132,6 +130,17 @@ impl<'a> ResumingBody<'a> {
             return Err(Trouble::Missing(error));
         }
         Ok(self.attempts.interrupted(error).await?)
+    }
+}
+
+/// The next frame that has any bytes: an endless stream of empty ones is silence.
+async fn bytes_of(body: &mut Body) -> Result<Option<Bytes>, Error> {
+    loop {
+        match body.next().await.transpose()? {
+            // Others may want the thread meanwhile, and the clock must be looked at.
+            Some(frame) if frame.is_empty() => tokio::task::coop::consume_budget().await,
+            other => return Ok(other),
+        }
     }
 }
 

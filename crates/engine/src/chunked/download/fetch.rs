@@ -200,6 +200,9 @@ impl Fetcher {
                 }
                 Err(error) => {
                     sent.failed(&error);
+                    if error.kind() == ErrorKind::NotFound {
+                        return Err(Trouble::Missing(error));
+                    }
                     Some(error)
                 }
             };

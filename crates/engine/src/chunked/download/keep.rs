@@ -72,7 +72,7 @@ impl Keep {
             drop(permit);
         } else {
             state.bytes = bytes;
-            state.kept.insert(*digest, (chunk.clone(), permit));
+            state.kept.insert(*digest, (chunk.apart(), permit));
         }
     }
 
@@ -143,6 +143,26 @@ mod tests {
         keep.placed(&digest("a"));
         assert!(keep.take(&digest("a")).is_none());
         assert_eq!(budget.held_bytes(), 0);
+    }
+
+    /// A small chunk is a slice of the batch that it came in.
+    #[test]
+    fn nothing_else_is_kept_alive() {
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
+        let keep = keep(&budget, &["a", "b", "a"]);
+        let batch: Arc<[u8]> = b"...a...".as_slice().into();
+        let came = Bytes::from_owner(Owned(Arc::clone(&batch))).slice(3..4);
+        keep.offer(&digest("a"), &Chunk::verified(&digest("a"), came).unwrap());
+        assert_eq!(Arc::strong_count(&batch), 1);
+        assert_eq!(keep.take(&digest("a")).unwrap().frames(), [Bytes::from_static(b"a")]);
+    }
+
+    struct Owned(Arc<[u8]>);
+
+    impl AsRef<[u8]> for Owned {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `options`, `report` | what the caller chooses, and is told |
 //! | `plan` | what has to be brought |
+//! | `resume` | what an earlier attempt left |
 //! | `queue` | what goes next, and how much of it together |
 //! | `drive` | how many are in flight |
 //! | `gate` | the window's controller, with its clock |
@@ -33,6 +34,7 @@ mod plan;
 mod pour;
 mod queue;
 mod report;
+mod resume;
 mod run;
 
 pub use options::ChunkedDownloadOptions;

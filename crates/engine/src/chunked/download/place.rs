@@ -21,6 +21,10 @@ use crate::sink::{Batch, Mark, Sink};
 /// A run is written once it is so long: more gains nothing, and waits.
 const RUN_BYTES_MAX: u64 = 1 << 20;
 
+/// ... or once it has so many pieces, as many as a file takes at once: a chunk of one byte may belong
+/// everywhere, and each place costs a piece.
+const RUN_PIECES_MAX: usize = 1024;
+
 /// What all that write into one sink share.
 #[derive(Debug)]
 pub(super) struct Placing {
@@ -81,7 +85,7 @@ impl Placing {
         let mut turns = Turns::new();
         let mut run = Run::default();
         for (at, chunk) in places {
-            if at != run.end() || run.len() >= RUN_BYTES_MAX {
+            if at != run.end() || run.is_full() {
                 self.write_run(std::mem::take(&mut run), &mut turns, calls).await?;
             }
             run.push(at, chunk);
@@ -200,6 +204,10 @@ impl Run {
         self.start + self.len()
     }
 
+    fn is_full(&self) -> bool {
+        self.len() >= RUN_BYTES_MAX || self.frames.len() >= RUN_PIECES_MAX
+    }
+
     fn push(&mut self, at: u64, chunk: &Chunk) {
         if self.crc.is_none() {
             self.start = at;
@@ -215,5 +223,25 @@ impl Run {
         });
         debug_assert_eq!(CRC, chunk.crc().algorithm());
         self.frames.extend(chunk.frames().iter().cloned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::digest::{Digest, DigestFunction};
+
+    use super::*;
+
+    /// A chunk of one byte that belongs everywhere: what is gathered for it is bounded by pieces, as
+    /// each costs more than the byte.
+    #[test]
+    fn a_run_of_tiny_chunks_is_bounded() {
+        let digest = Digest::of(DigestFunction::Blake3, b"a");
+        let chunk = Chunk::verified(&digest, Bytes::from_static(b"a")).unwrap();
+        let mut run = Run::default();
+        while !run.is_full() {
+            run.push(run.end(), &chunk);
+        }
+        assert_eq!((run.frames.len(), run.len()), (RUN_PIECES_MAX, RUN_PIECES_MAX as u64));
     }
 }

@@ -21,12 +21,12 @@ use super::plan;
 use super::pour::{POUR_BYTES, Pour};
 use super::queue::{Batching, Queue};
 use super::report::ChunkedReport;
+use super::resume::{self, Resumed};
 use crate::chunked::attempt::Calls;
-use crate::chunked::seed::{SeedOptions, Seeds, part};
+use crate::chunked::seed::{SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
 
 /// What is known of one download all along.
@@ -47,13 +47,6 @@ struct Outcome {
     whole: bool,
     notes: Vec<String>,
     memory: Option<Bytes>,
-}
-
-/// What a part file that is there already is good for.
-#[derive(Default)]
-struct Resumed {
-    kept: Vec<Mark>,
-    seeds: Seeds,
 }
 
 pub(super) async fn run(
@@ -103,7 +96,7 @@ pub(super) async fn run(
             None => job.whole(prepared).await?,
         },
         Err(error) => {
-            prepared.abandon(&error).await;
+            resume::leave(prepared, &error).await;
             return Err(error);
         }
     }
@@ -155,10 +148,12 @@ impl Job<'_> {
         target_path: Option<PathBuf>,
     ) -> Result<()> {
         let manifest = Arc::new(manifest);
-        let (prepared, resumed) = self.resume(prepared, &manifest).await?;
+        let calls = &self.fetcher.calls;
+        let (prepared, resumed) =
+            resume::chunks(prepared, &manifest, self.options.resume, calls).await?;
         let Resumed { kept, mut seeds } = resumed;
         if let Err(error) = self.gather(&mut seeds, profile, &manifest, target_path).await {
-            prepared.abandon(&error).await;
+            resume::leave(prepared, &error).await;
             return Err(error);
         }
         let mut done = Extents::new();
@@ -219,39 +214,6 @@ impl Job<'_> {
         }
     }
 
-    /// What of the part file can be kept.
-    async fn resume(
-        &self,
-        prepared: Prepared,
-        manifest: &Arc<Manifest>,
-    ) -> Result<(Prepared, Resumed)> {
-        let Prepared::File { part, .. } = prepared else {
-            return Ok((prepared, Resumed::default()));
-        };
-        if !self.options.resume {
-            return Ok((Prepared::File { part, found: None }, Resumed::default()));
-        }
-        let (manifest, cancel) = (Arc::clone(manifest), self.fetcher.calls.cancel.clone());
-        let cancelled = self.fetcher.calls.cancelled();
-        blocking(move || {
-            let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
-            let chunks = part::chunks(&part.file, &manifest, &cancel).map_err(failed)?;
-            if cancel.is_cancelled() {
-                // Not all was looked at: the file stays as it is.
-                return Err(cancelled);
-            }
-            let mut resumed = Resumed::default();
-            let file = Arc::new(part.reader().map_err(failed)?);
-            for (digest, mark) in chunks {
-                // Where it recurs, it is at hand.
-                resumed.seeds.add(digest, &file, mark.start);
-                resumed.kept.push(mark);
-            }
-            Ok((Prepared::File { part, found: None }, resumed))
-        })
-        .await
-    }
-
     /// Looks at the seeds.
     async fn gather(
         &mut self,
@@ -261,7 +223,10 @@ impl Job<'_> {
         target_path: Option<PathBuf>,
     ) -> Result<()> {
         let mut paths = self.options.seeds.clone();
-        paths.extend(target_path.filter(|path| path.is_file()));
+        if let Some(path) = target_path {
+            let is_there = blocking(move || Ok(path.is_file().then_some(path)));
+            paths.extend(is_there.await?);
+        }
         // One chunk is the whole blob: no older version has it.
         if paths.is_empty() || manifest.chunks().len() < 2 {
             return Ok(());
@@ -285,16 +250,8 @@ impl Job<'_> {
 
     /// As one stream.
     async fn whole(&mut self, prepared: Prepared) -> Result<()> {
-        let (prepared, kept) = match prepared {
-            Prepared::File { part, found: Some(found) } if self.options.resume => {
-                blocking(move || {
-                    let kept = part::marks(&part.file, &found);
-                    Ok((Prepared::File { part, found: None }, kept))
-                })
-                .await?
-            }
-            other => (other, Vec::new()),
-        };
+        let calls = &self.fetcher.calls;
+        let (prepared, kept) = resume::whole(prepared, self.options.resume, calls).await?;
         let mut done = Extents::new();
         for mark in &kept {
             done.insert(mark.start..mark.start + mark.crc.len());

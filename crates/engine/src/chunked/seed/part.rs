@@ -53,7 +53,7 @@ pub(crate) fn chunks(
         while let Some((offset, digest)) = places.get(next.fetch_add(1, Ordering::Relaxed))
             && !cancel.is_cancelled()
         {
-            if let Some(crc) = check(file, *offset, digest, &mut buffer) {
+            if let Some(crc) = check(file, *offset, digest, &mut buffer, cancel) {
                 let mark = Mark { start: *offset, crc };
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push((*digest, mark));
             }
@@ -72,11 +72,17 @@ pub(crate) fn chunks(
     Ok(kept)
 }
 
-/// The chunk's CRC, if it is there.
-fn check(file: &File, offset: u64, digest: &Digest, buffer: &mut [u8]) -> Option<Crc> {
+/// The chunk's CRC, if it is there, and nothing is cancelled before that is known.
+fn check(
+    file: &File,
+    offset: u64,
+    digest: &Digest,
+    buffer: &mut [u8],
+    cancel: &CancellationToken,
+) -> Option<Crc> {
     let mut proving = Proving::new(*digest).ok()?;
     let mut done = 0;
-    while done < digest.len {
+    while done < digest.len && !cancel.is_cancelled() {
         let left = usize::try_from(digest.len - done).unwrap_or(usize::MAX);
         let piece = buffer.get_mut(..left.min(READ_BYTES))?;
         file.read_exact_at(piece, offset + done).ok()?;
@@ -86,11 +92,15 @@ fn check(file: &File, offset: u64, digest: &Digest, buffer: &mut [u8]) -> Option
     proving.finish().ok()
 }
 
-/// The marks of a journal whose bytes are there, each byte once. Blocks.
-pub(crate) fn marks(file: &File, found: &Found) -> Vec<Mark> {
+/// The marks of a journal whose bytes are there, each byte once; `None` where it is cancelled
+/// before all were looked at. Blocks.
+pub(crate) fn marks(file: &File, found: &Found, cancel: &CancellationToken) -> Option<Vec<Mark>> {
     let mut seen = Extents::new();
     let mut kept = Vec::new();
     for mark in &found.marks {
+        if cancel.is_cancelled() {
+            return None;
+        }
         let range = mark.start..mark.start + mark.crc.len();
         let is_new = seen.overlapping(range.clone()).next().is_none();
         if is_new && holds(file, mark.start, &mark.crc).unwrap_or(false) {
@@ -98,7 +108,7 @@ pub(crate) fn marks(file: &File, found: &Found) -> Vec<Mark> {
             kept.push(*mark);
         }
     }
-    kept
+    Some(kept)
 }
 
 #[cfg(test)]
@@ -121,5 +131,27 @@ mod tests {
         assert_eq!(kept, [(0, chunks_of[0]), (5, chunks_of[2])]);
         file.set_len(8).unwrap();
         assert_eq!(chunks(&file, &manifest, &CancellationToken::new()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_was_not_looked_at() {
+        use crate::remote::Version;
+        use crate::sink::file::journal::{CrcName, Identity};
+        let file = tempfile::tempfile().unwrap();
+        let identity = Identity {
+            source: "digest:x".to_owned(),
+            version: Version::ETag("x".to_owned()),
+            len_bytes: 3,
+            crc: CrcName::Crc32c,
+        };
+        let mut journal = Journal::create(&file, &identity).unwrap();
+        file.write_all_at(b"abc", 0).unwrap();
+        let mark = Mark { start: 0, crc: Crc::of(crate::chunked::chunk::CRC, b"abc") };
+        journal.append(&file, mark).unwrap();
+        let found = Journal::find(&file).unwrap().unwrap();
+        let cancel = CancellationToken::new();
+        assert_eq!(marks(&file, &found, &cancel), Some(vec![mark]));
+        cancel.cancel();
+        assert_eq!(marks(&file, &found, &cancel), None);
     }
 }
