@@ -64,6 +64,20 @@ async fn each_chunk_fails_alone() {
 }
 
 #[tokio::test]
+async fn a_server_that_says_much_of_a_failure_is_heard() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let status = GrpcStatus::new(Code::ResourceExhausted, "no space left; ".repeat(4_000));
+    let lie = ReapiFault::Batch(BatchLie::FailFirst(status));
+    server.script().always(Rpc::BatchUpdate, lie.clone());
+    server.script().always(Rpc::BatchRead, lie);
+    let chunks = chunks(Some(&server));
+    let answers = cache.put_batch(&chunks).await.unwrap();
+    assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
+    let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+    assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
+}
+
+#[tokio::test]
 async fn chunks_are_put_and_what_is_there_is_no_failure() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let chunks = chunks(None);
@@ -95,7 +109,7 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
 #[tokio::test]
 async fn an_answer_that_is_longer_than_what_was_asked_is_wrong() {
     let (server, cache) = start(ReapiOptions::default()).await;
-    let (digest, bytes) = noise(100_000, 1);
+    let (digest, bytes) = noise(300_000, 1);
     server.put(bytes);
     server.script().next(Rpc::BatchRead, ReapiFault::Batch(BatchLie::Twice));
     let error = cache.get_batch(&[digest]).await.unwrap_err();

@@ -10,7 +10,8 @@ use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate::transport::TransportOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::bed::{connect, digest, noise, sha256, start, whole};
 
@@ -70,6 +71,53 @@ async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
     assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Now);
     assert!(cache.missing(&[name]).await.unwrap().is_empty());
     assert_eq!(server.connections(), 2);
+}
+
+/// A proxy's page for people: HTTP/2, status 200, `text/html`.
+#[tokio::test]
+async fn what_is_no_grpc_server_is_told_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("grpc://{}", listener.local_addr().unwrap());
+    let answers = Arc::new(AtomicUsize::new(0));
+    let answered = Arc::clone(&answers);
+    let page = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(answer_with_a_page(stream, Arc::clone(&answered)));
+        }
+    });
+    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&url).unwrap();
+    let error = cache.profile().await.unwrap_err();
+    assert_eq!(error.kind(), tidegate::ErrorKind::Unsupported, "{}", error.chain());
+    assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Never);
+    assert_eq!(answers.load(Ordering::SeqCst), 1);
+    page.abort();
+}
+
+/// Frames of HTTP/2 by hand (RFC 9113): a length of three bytes, a kind, flags, the stream.
+async fn answer_with_a_page(mut stream: TcpStream, answers: Arc<AtomicUsize>) {
+    const HEADERS: u8 = 1;
+    const PREFACE_BYTES: usize = 24;
+    let mut preface = [0; PREFACE_BYTES];
+    stream.read_exact(&mut preface).await.unwrap();
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).await.is_ok() {
+        let len = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; len]).await.unwrap();
+        if head[3] == HEADERS {
+            answers.fetch_add(1, Ordering::SeqCst);
+            // `:status: 200`, and `content-type` (31) with a value of nine bytes.
+            let block = b"\x88\x0f\x10\x09text/html";
+            let mut answer = vec![0, 0, block.len().to_le_bytes()[0], HEADERS, 4];
+            answer.extend_from_slice(&head[5..]);
+            answer.extend_from_slice(block);
+            answer.extend_from_slice(&[0, 0, 6, 0, 1]);
+            answer.extend_from_slice(&head[5..]);
+            answer.extend_from_slice(b"<html>");
+            stream.write_all(&answer).await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -140,9 +140,12 @@ impl<'a> Pipeline<'a> {
     pub(super) async fn run(&mut self) -> Result<()> {
         self.work().await?;
         // What nobody waits for any more: whether the blob is there, where that is not known yet;
-        // or all the rest, where it is. It would keep its requests from whoever needs them, perhaps
-        // this upload's own next one.
+        // or all the rest, where it is. It would keep requests, memory and chunks from whoever
+        // needs them, perhaps this upload's own next request.
         self.flight.clear();
+        self.reserving = None;
+        self.cutting = None;
+        self.leads.clear();
         Ok(())
     }
 

@@ -5,6 +5,9 @@
 //! so one without is a broken connection here, which is tried again, and not an unknown failure of
 //! the server.
 //!
+//! What answers with anything but gRPC, such as a proxy with a page for people, is told by the type
+//! of what it sends. Taken for messages, it would be a failure of the server that might pass.
+//!
 //! It also takes away what would make `tonic` panic: details of a status that are not base64.
 
 use std::io;
@@ -15,6 +18,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -41,13 +45,24 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Wraps the body of `response`.
-    pub(super) fn wrap(response: http::Response<Incoming>, lease: Lease) -> http::Response<Self> {
+    pub(super) fn wrap(
+        response: http::Response<Incoming>,
+        lease: Lease,
+    ) -> Result<http::Response<Self>, NoGrpc> {
         let (mut head, body) = response.into_parts();
         sanitise(&mut head.headers);
         let ended = head.status != StatusCode::OK || has_status(&head.headers);
-        http::Response::from_parts(head, Self { body, ended, _lease: lease })
+        if !ended && !is_grpc(&head.headers) {
+            return Err(NoGrpc);
+        }
+        Ok(http::Response::from_parts(head, Self { body, ended, _lease: lease }))
     }
 }
+
+/// The answer is of something else.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("expected an answer of type application/grpc")]
+pub(super) struct NoGrpc;
 
 impl Body for Answer {
     type Data = Bytes;
@@ -87,6 +102,11 @@ impl Body for Answer {
 
 fn has_status(headers: &HeaderMap) -> bool {
     headers.contains_key(Status::GRPC_STATUS)
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 fn sanitise(headers: &mut HeaderMap) {

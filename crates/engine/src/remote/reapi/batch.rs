@@ -22,6 +22,9 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// of some length.
 const OVERHEAD_BYTES_MAX: u64 = 1 << 10;
 
+/// What it may have beyond that: where a few blobs fail, some servers say very much of each.
+const SLACK_BYTES: u64 = 256 << 10;
+
 const ZSTD: i32 = v2::compressor::Value::Zstd as i32;
 const IDENTITY: i32 = v2::compressor::Value::Identity as i32;
 
@@ -41,7 +44,7 @@ impl ReapiCache {
             acceptable_compressors: if zstd { vec![ZSTD] } else { Vec::new() },
             digest_function: function(first.function),
         };
-        let bytes = digests.iter().fold(OVERHEAD_BYTES_MAX, |sum, digest| {
+        let bytes = digests.iter().fold(SLACK_BYTES, |sum, digest| {
             sum.saturating_add(digest.len).saturating_add(OVERHEAD_BYTES_MAX)
         });
         let mut storage = self.storage(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -98,7 +101,7 @@ impl ReapiCache {
             requests: chunks.iter().map(|(digest, data)| one_write(digest, data, zstd)).collect(),
             digest_function: function(first.function),
         };
-        let answer_bytes = (chunks.len() as u64 + 1) * OVERHEAD_BYTES_MAX;
+        let answer_bytes = chunks.len() as u64 * OVERHEAD_BYTES_MAX + SLACK_BYTES;
         let pieces = outgoing::batch(request).map_err(|error| {
             let target = self.target(None);
             Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")

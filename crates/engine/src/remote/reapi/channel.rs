@@ -125,7 +125,7 @@ impl Channel {
         // CANCEL: dropping the future resets the stream and gives the lease back.
         let mut connection = self.0.connection(&lease.0).await?;
         let refused = match connection.try_send_request(request).await {
-            Ok(response) => return Ok(Answer::wrap(response, lease)),
+            Ok(response) => return Ok(Answer::wrap(response, lease)?),
             Err(refused) => refused,
         };
         let mut refused = refused;
@@ -135,7 +135,7 @@ impl Channel {
         self.0.forget(&lease.0).await;
         let mut connection = self.0.connection(&lease.0).await?;
         match connection.try_send_request(unsent).await {
-            Ok(response) => Ok(Answer::wrap(response, lease)),
+            Ok(response) => Ok(Answer::wrap(response, lease)?),
             Err(refused) => Err(refused.into_error().into()),
         }
     }

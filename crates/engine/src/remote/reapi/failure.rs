@@ -17,6 +17,7 @@ use tidegate_core::retry::RetryClass;
 use tidegate_reapi::rpc;
 use tonic::{Code, Status};
 
+use super::answer::NoGrpc;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::transport::classify;
 
@@ -59,7 +60,7 @@ pub(super) fn failed_in_batch(status: &rpc::Status, operation: Operation, target
 
 /// A connection that could not be made or broke.
 fn broken(cause: &(dyn std::error::Error + 'static), operation: Operation, target: &str) -> Error {
-    let failure = reset(cause).unwrap_or_else(|| {
+    let failure = reset(cause).or_else(|| foreign(cause)).unwrap_or_else(|| {
         let failure = classify(cause);
         (failure.kind, failure.retry, failure.message, failure.hint)
     });
@@ -108,6 +109,20 @@ fn reset(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
                 _ => "the server reset the stream",
             };
             return Some((ErrorKind::Transport, RetryClass::Now, message, None));
+        }
+        level = error.source();
+    }
+    None
+}
+
+/// What answers is no gRPC server.
+fn foreign(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
+    let mut level = Some(cause);
+    while let Some(error) = level {
+        if error.is::<NoGrpc>() {
+            let message = "what answers there is no gRPC server";
+            let hint = "check the address and the port";
+            return Some((ErrorKind::Unsupported, RetryClass::Never, message, Some(hint)));
         }
         level = error.source();
     }

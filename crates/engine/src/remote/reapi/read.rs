@@ -103,11 +103,6 @@ impl ReapiCache {
         if let Some(status) = status_of(answer.status(), answer.headers()) {
             return Err(failure::failed(&status, Operation::Read, target));
         }
-        let kind = answer.headers().get(header::CONTENT_TYPE);
-        if kind.is_none_or(|kind| !kind.as_bytes().starts_with(b"application/grpc")) {
-            let message = "what answers there is no gRPC server";
-            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, target, message));
-        }
         Ok(answer)
     }
 
