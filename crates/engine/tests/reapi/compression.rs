@@ -29,6 +29,7 @@ async fn bytes_are_packed_both_ways_where_the_cache_offers_it() {
 #[tokio::test]
 async fn batches_are_packed_too() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Auto).await;
+    assert!(cache.profile().await.unwrap().packs);
     let chunks = vec![text(50_000), noise(50_000, 1)];
     for answer in cache.put_batch(&chunks).await.unwrap() {
         answer.unwrap();

@@ -57,7 +57,6 @@ use tokio::time::Instant;
 
 use self::cutting::Cutting;
 use self::ledger::Fate;
-use self::outbox::Outbox;
 use self::pipeline::Pipeline;
 use self::source::SourceFile;
 use self::transfer::Transfer;
@@ -146,8 +145,7 @@ async fn run(
         }
         None => (Cutting::whole(&file, function, options.digest, &budget), None),
     };
-    let outbox = Outbox::new(profile.batch, pipeline::held_bytes_max(&budget));
-    let mut pipeline = Pipeline::new(&transfer, cutting, outbox, asked);
+    let mut pipeline = Pipeline::new(&transfer, &profile, cutting, asked);
     pipeline.run().await?;
     let Some(blob) = pipeline.blob() else {
         return Err(transfer.error(ErrorKind::Cancelled, "cutting it ended early"));
@@ -189,8 +187,7 @@ async fn whole_instead(
     tracing::debug!(%blob, error = error.chain(), "put whole, as it cannot be made of its chunks");
     transfer.progress.expect(blob.len);
     let cutting = Cutting::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
-    let outbox = Outbox::new(profile.batch, pipeline::held_bytes_max(&transfer.budget));
-    let mut pipeline = Pipeline::new(transfer, cutting, outbox, None);
+    let mut pipeline = Pipeline::new(transfer, profile, cutting, None);
     pipeline.run().await?;
     Ok(report(transfer, Some(&pipeline), (blob, UploadOutcome::Whole, 0), start))
 }

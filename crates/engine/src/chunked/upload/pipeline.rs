@@ -38,6 +38,7 @@ use super::outbox::{Load, Outbox};
 use super::send::{held_bytes, send};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
+use crate::chunked::StoreProfile;
 use crate::chunked::inflight::{Joined, Key, Lead, sends};
 use crate::error::Result;
 
@@ -93,6 +94,8 @@ pub(super) struct Pipeline<'a> {
     ledger: Ledger,
     inquiry: Inquiry,
     outbox: Outbox,
+    /// What is sent takes more memory than its bytes.
+    packs: bool,
     brought: u64,
     sending: usize,
     held_bytes: u64,
@@ -107,10 +110,11 @@ impl<'a> Pipeline<'a> {
     /// Begins with nothing cut. `asked` is the blob where it is known and not its only chunk.
     pub(super) fn new(
         transfer: &'a Transfer,
+        profile: &StoreProfile,
         cutting: Cutting,
-        outbox: Outbox,
         asked: Option<Digest>,
     ) -> Self {
+        let outbox = Outbox::new(profile.batch, held_bytes_max(&transfer.budget));
         let mut this = Self {
             transfer,
             flight: FuturesUnordered::new(),
@@ -120,6 +124,7 @@ impl<'a> Pipeline<'a> {
             ledger: Ledger::default(),
             inquiry: Inquiry::new(),
             outbox,
+            packs: profile.packs,
             brought: 0,
             sending: 0,
             held_bytes: 0,
@@ -297,7 +302,7 @@ impl<'a> Pipeline<'a> {
             let spread_over = nothing_comes.then_some(free as u64);
             let share_bytes = held_bytes_max / limit.max(1) as u64;
             let Some(load) = self.outbox.next(share_bytes, spread_over) else { return };
-            let bytes = held_bytes(&load);
+            let bytes = held_bytes(&load, self.packs);
             if let Some(permit) = self.transfer.budget.try_bytes(bytes) {
                 self.start_sending(load, permit);
             } else {
@@ -315,9 +320,9 @@ impl<'a> Pipeline<'a> {
 
     fn start_sending(&mut self, load: Load, permit: BytesPermit) {
         let transfer = self.transfer;
-        let held = Held::new(permit, held_bytes(&load));
+        let held = Held::new(permit, held_bytes(&load, false));
         self.sending += 1;
-        self.held_bytes += held_bytes(&load);
+        self.held_bytes += held_bytes(&load, self.packs);
         self.flight
             .push(Box::pin(async move { Ok(Event::Sent(send(transfer, load, held).await?)) }));
     }
@@ -345,7 +350,7 @@ impl<'a> Pipeline<'a> {
             }
             Event::Sent(load) => {
                 self.sending -= 1;
-                self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&load));
+                self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&load, self.packs));
                 self.brought += load.pieces().len() as u64;
                 for piece in load.pieces() {
                     self.settle(piece, Fate::Sent);
@@ -375,7 +380,7 @@ impl<'a> Pipeline<'a> {
 }
 
 /// What loads under way may hold together before another is begun.
-pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
+fn held_bytes_max(budget: &Budget) -> u64 {
     budget.limits().bytes / SHARE
 }
 

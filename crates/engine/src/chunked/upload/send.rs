@@ -23,12 +23,19 @@ use super::transfer::Transfer;
 use crate::chunked::PutRequest;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a load holds while it is sent, in bytes.
-pub(super) fn held_bytes(load: &Load) -> u64 {
-    match load {
-        Load::Batch(_) => load.len_bytes(),
-        Load::Single(piece) => piece_source::held_bytes(piece.digest.len),
-    }
+/// What packing one stream takes: the packer's own memory and what it has ready.
+const PACKING_BYTES: u64 = 2 << 20;
+
+/// What a load holds while it is sent, in bytes; `packs` where the store packs it before.
+pub(super) fn held_bytes(load: &Load, packs: bool) -> u64 {
+    let (bytes, packed) = match load {
+        Load::Batch(_) => (load.len_bytes(), load.len_bytes()),
+        Load::Single(piece) => {
+            let len = piece.digest.len;
+            (piece_source::held_bytes(len), len.min(PACKING_BYTES))
+        }
+    };
+    if packs { bytes.saturating_add(packed) } else { bytes }
 }
 
 /// Puts a load. Fails with what no further attempt can mend.

@@ -45,6 +45,9 @@ pub struct StoreProfile {
     pub batch: Option<BatchLimits>,
     /// The longest blob that it takes, in bytes, where it says so.
     pub blob_bytes_max: Option<u64>,
+    /// What is put is packed before it is sent: while it is on its way it may take twice the
+    /// memory.
+    pub packs: bool,
 }
 
 impl StoreProfile {
@@ -57,6 +60,7 @@ impl StoreProfile {
             can_splice: false,
             batch: None,
             blob_bytes_max: None,
+            packs: false,
         }
     }
 }

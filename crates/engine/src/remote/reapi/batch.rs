@@ -59,7 +59,28 @@ impl ReapiCache {
                 came.insert(digest, response);
             }
         }
-        Ok(digests.iter().map(|digest| self.one_read(digest, came.get(digest))).collect())
+        if !zstd {
+            return Ok(digests
+                .iter()
+                .map(|digest| self.one_read(digest, came.get(digest)))
+                .collect());
+        }
+        let (cache, digests) = (self.clone(), digests.to_vec());
+        let unpack =
+            move || digests.iter().map(|digest| cache.one_read(digest, came.get(digest))).collect();
+        self.off_the_runtime(Operation::Read, unpack).await
+    }
+
+    /// Packs or unpacks a batch, which takes milliseconds, on a thread that may be busy for so long.
+    async fn off_the_runtime<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
+            let message = "the runtime is shutting down";
+            Error::new(ErrorKind::Cancelled, operation, self.target(None), message).caused_by(error)
+        })
     }
 
     fn one_read(&self, digest: &Digest, response: Option<&ReadOne>) -> Result<Option<Bytes>> {
@@ -96,9 +117,16 @@ impl ReapiCache {
         let Some((first, _)) = chunks.first() else { return Ok(Vec::new()) };
         let zstd =
             self.compression() != Compression::Never && self.capabilities().await?.zstd_batches;
+        let requests = if zstd {
+            let chunks = chunks.to_vec();
+            let pack = move || chunks.iter().map(|(digest, data)| packed(digest, data)).collect();
+            self.off_the_runtime(Operation::Write, pack).await?
+        } else {
+            chunks.iter().map(|(digest, data)| one_write(digest, data.clone(), IDENTITY)).collect()
+        };
         let request = v2::BatchUpdateBlobsRequest {
             instance_name: self.instance().to_owned(),
-            requests: chunks.iter().map(|(digest, data)| one_write(digest, data, zstd)).collect(),
+            requests,
             digest_function: function(first.function),
         };
         let answer_bytes = chunks.len() as u64 * OVERHEAD_BYTES_MAX + SLACK_BYTES;
@@ -152,9 +180,13 @@ impl ReapiCache {
     }
 }
 
-fn one_write(digest: &Digest, data: &Bytes, zstd: bool) -> WriteOne {
-    let packed = if zstd { zstd::pack_if_worth_it(data) } else { None };
-    let compressor = if packed.is_some() { ZSTD } else { IDENTITY };
-    let data = packed.unwrap_or_else(|| data.clone());
+fn packed(digest: &Digest, data: &Bytes) -> WriteOne {
+    match zstd::pack_if_worth_it(data) {
+        Some(packed) => one_write(digest, packed, ZSTD),
+        None => one_write(digest, data.clone(), IDENTITY),
+    }
+}
+
+fn one_write(digest: &Digest, data: Bytes, compressor: i32) -> WriteOne {
     WriteOne { digest: Some(to_proto(digest)), data, compressor }
 }

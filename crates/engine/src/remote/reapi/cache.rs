@@ -111,6 +111,8 @@ impl ReapiCache {
         if !self.0.chunks {
             capabilities.without_chunks();
         }
+        let is_spoken = capabilities.zstd || capabilities.zstd_batches;
+        capabilities.profile.packs = is_spoken && self.compression() != Compression::Never;
         let profile = Arc::new(capabilities.profile.clone());
         Ok((capabilities, profile))
     }
