@@ -47,6 +47,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
             digest: url.digest(),
             digest_function: args.cache.function(),
             chunking: chunking(args, &store).await,
+            whole_fallback: args.cache.chunking != ChunkingArg::Always,
             window: args.transfer.chunk_window(),
             retry: args.remote.retry(),
             budget: budget.clone(),

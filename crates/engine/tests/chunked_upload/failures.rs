@@ -174,7 +174,15 @@ async fn what_cannot_be_made_of_chunks_is_put_whole() {
         assert!(store.blobs()[&file.digest()] == file.bytes);
         assert_eq!((store.registers(), report.requests.put), (1, 1));
     }
-    // Not where it would not be taken either.
+    // Not where that is not wanted.
+    let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
+        Call::Register { .. } => Reply::Fail(ErrorKind::Unsupported, RetryClass::Never),
+        _ => Reply::Go,
+    });
+    let chosen = UploadOptions { whole_fallback: false, ..options() };
+    let error = run(&store, &File::random(1 << 20, 65).path, &chosen).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    // Nor where it would not be taken either.
     let mut bounded = profile(&[small()]);
     bounded.blob_bytes_max = Some(100_000);
     let store = FakeStore::scripted(bounded, |call, _| match call {

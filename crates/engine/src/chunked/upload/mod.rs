@@ -157,7 +157,7 @@ async fn run(
             let named = profile.chunkings.contains(&chunking).then_some(chunking);
             match register::register(&transfer, &mut pipeline, blob, named).await {
                 Ok(rounds) => (UploadOutcome::Chunked, rounds),
-                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Err(error) if error.kind() == ErrorKind::Unsupported && options.whole_fallback => {
                     drop(pipeline);
                     return Box::pin(whole_instead(&transfer, &profile, blob, error, start)).await;
                 }

@@ -13,7 +13,7 @@ use crate::budget::Budget;
 
 /// How an upload is done. The defaults assume a cache some 20 ms away, and leave to it how blobs
 /// are named and cut.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct UploadOptions {
     /// The file's digest, where the caller knows it: then the store is asked for the blob at once,
     /// and where it has it the file may not even be read. A file that is something else is
@@ -25,6 +25,9 @@ pub struct UploadOptions {
     /// How the blob is cut; by default as the store prefers. Where the store names other ways, the
     /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given.
     pub chunking: Option<Chunking>,
+    /// Whether the blob is put whole where the store turns out not to make it of its chunks: it may
+    /// say that it takes manifests, and take none, or none as long as this one. Default yes.
+    pub whole_fallback: bool,
     /// Requests in flight that carry bytes.
     pub window: WindowOptions,
     /// How to go on after a failure. Its deadline bounds the whole upload.
@@ -35,4 +38,20 @@ pub struct UploadOptions {
     pub progress: Arc<UploadProgress>,
     /// Ends the upload. What the store has got of it makes the next one shorter.
     pub cancel: CancellationToken,
+}
+
+impl Default for UploadOptions {
+    fn default() -> Self {
+        Self {
+            digest: None,
+            digest_function: None,
+            chunking: None,
+            whole_fallback: true,
+            window: WindowOptions::default(),
+            retry: RetryPolicy::default(),
+            budget: Budget::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::default(),
+        }
+    }
 }
