@@ -1,7 +1,8 @@
 //! [`Chunk`]: a chunk's bytes, verified against its digest; one that exists is right.
 //!
 //! The bytes stay in the frames that they came in: a clone shares them, and nothing is copied but
-//! frames so short that they would hold a multiple of their length.
+//! frames so short that they would hold a multiple of their length. Many at once are verified by
+//! `prove`.
 
 use std::sync::Arc;
 
@@ -29,14 +30,19 @@ pub(crate) struct Chunk {
 impl Chunk {
     /// Bytes that are all there, if they are those that `digest` names.
     pub(crate) fn verified(digest: &Digest, bytes: Bytes) -> Result<Self> {
-        let mut gathering = Gathering::new(*digest)?;
-        gathering.take(bytes)?;
-        gathering.finish()
+        Self::of_frames(digest, Arc::new([bytes]))
+    }
+
+    /// The same of several frames.
+    pub(super) fn of_frames(digest: &Digest, frames: Arc<[Bytes]>) -> Result<Self> {
+        let mut proving = Proving::new(*digest)?;
+        frames.iter().try_for_each(|frame| proving.update(frame))?;
+        Ok(Self { crc: proving.finish()?, frames })
     }
 
     /// Bytes that were found to be those that a digest names, and their CRC.
-    pub(super) fn proven(bytes: Bytes, crc: Crc) -> Self {
-        Self { frames: Arc::new([bytes]), crc }
+    pub(super) fn proven(frames: Arc<[Bytes]>, crc: Crc) -> Self {
+        Self { frames, crc }
     }
 
     /// The bytes, in order.
@@ -57,37 +63,22 @@ impl Chunk {
     }
 }
 
-/// A chunk on its way.
-#[derive(Debug)]
-pub(crate) struct Gathering {
-    proving: Proving,
+/// Frames as they are kept: short ones copied together, others as they came.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
     frames: Vec<Bytes>,
-    // Short frames, copied together; they follow those in `frames`.
+    /// They follow those in `frames`.
     short: BytesMut,
 }
 
-impl Gathering {
-    /// Nothing yet of the chunk that `digest` names.
-    pub(crate) fn new(digest: Digest) -> Result<Self> {
-        let proving = Proving::new(digest)?;
-        Ok(Self { proving, frames: Vec::new(), short: BytesMut::new() })
-    }
-
-    /// The bytes that follow those taken before. Fails where they are too many.
-    pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
+impl Frames {
+    pub(crate) fn push(&mut self, frame: Bytes) {
         if frame.len() >= COPIED_BELOW_BYTES {
-            return self.take(frame);
+            self.join_short();
+            self.frames.push(frame);
+        } else {
+            self.short.extend_from_slice(&frame);
         }
-        self.proving.update(&frame)?;
-        self.short.extend_from_slice(&frame);
-        Ok(())
-    }
-
-    fn take(&mut self, frame: Bytes) -> Result<()> {
-        self.proving.update(&frame)?;
-        self.join_short();
-        self.frames.push(frame);
-        Ok(())
     }
 
     fn join_short(&mut self) {
@@ -96,11 +87,36 @@ impl Gathering {
         }
     }
 
-    /// The chunk, if its bytes are those that its digest names.
-    pub(crate) fn finish(mut self) -> Result<Chunk> {
+    pub(super) fn finish(mut self) -> Arc<[Bytes]> {
         self.join_short();
+        self.frames.into()
+    }
+}
+
+/// A chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    proving: Proving,
+    frames: Frames,
+}
+
+impl Gathering {
+    /// Nothing yet of the chunk that `digest` names.
+    pub(crate) fn new(digest: Digest) -> Result<Self> {
+        Ok(Self { proving: Proving::new(digest)?, frames: Frames::default() })
+    }
+
+    /// The bytes that follow those taken before. Fails where they are too many.
+    pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
+        self.proving.update(&frame)?;
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// The chunk, if its bytes are those that its digest names.
+    pub(crate) fn finish(self) -> Result<Chunk> {
         let crc = self.proving.finish()?;
-        Ok(Chunk { frames: self.frames.into(), crc })
+        Ok(Chunk { frames: self.frames.finish(), crc })
     }
 }
 

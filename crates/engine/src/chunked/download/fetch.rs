@@ -13,9 +13,9 @@ use super::gate::Gate;
 use super::keep::Keep;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
-use crate::chunked::chunk::{Chunk, Gathering};
+use crate::chunked::chunk::Chunk;
 use crate::chunked::inflight::{Follow, Joined, Key, Lead, fetches};
-use crate::chunked::prove::prove_all;
+use crate::chunked::prove::{Arriving, Claim, Prover};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// Why a chunk cannot be had.
@@ -58,6 +58,7 @@ pub(super) struct Fetcher {
     pub(super) calls: Calls,
     pub(super) gate: Arc<Gate>,
     pub(super) counts: Arc<FetchCounts>,
+    pub(super) prover: Prover,
     /// Chunks that recur further on, where the target takes bytes in order.
     pub(super) keep: Option<Arc<Keep>>,
 }
@@ -230,7 +231,7 @@ impl Fetcher {
         for (duty, answer) in duties.into_iter().zip(answers) {
             let flaw = match answer {
                 Ok(Some(bytes)) => {
-                    claims.push((duty.1, bytes));
+                    claims.push(Claim::new(duty.1, bytes));
                     None
                 }
                 Ok(None) => Some(absent(&duty.1)),
@@ -238,7 +239,7 @@ impl Fetcher {
             };
             arrived.push((duty, flaw));
         }
-        let mut proven = prove_all(claims).await.into_iter();
+        let mut proven = self.prover.prove_all(claims).await.into_iter();
         for (duty, flaw) in arrived {
             let chunk = match flaw {
                 Some(flaw) => Err(flaw),
@@ -267,18 +268,14 @@ impl Fetcher {
     async fn bring_one(&self, duty: Duty, chunks: &mut [Option<Chunk>]) -> Result<(), Trouble> {
         let digest = duty.1;
         let mut body = ResumingBody::new(self, digest, 0);
-        let mut gathering = Gathering::new(digest)?;
         let chunk = loop {
-            if let Some(frame) = body.next().await? {
-                gathering.push(frame)?;
-                continue;
+            let mut arriving = Arriving::new(digest)?;
+            while let Some(frame) = body.next().await? {
+                arriving.push(frame)?;
             }
-            match gathering.finish() {
+            match arriving.finish(&self.prover).await {
                 Ok(chunk) => break chunk,
-                Err(error) => {
-                    body.rewind(0, error).await?;
-                    gathering = Gathering::new(digest)?;
-                }
+                Err(error) => body.rewind(0, error).await?,
             }
         };
         self.brought(duty, chunk, chunks);

@@ -23,6 +23,7 @@ use super::queue::{Batching, Queue};
 use super::report::ChunkedReport;
 use super::resume::{self, Resumed};
 use crate::chunked::attempt::Calls;
+use crate::chunked::prove::Prover;
 use crate::chunked::seed::{SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::download::{Prepared, Target, blocking};
@@ -78,6 +79,7 @@ pub(super) async fn run(
         calls,
         gate: Arc::new(Gate::new(options.window)),
         counts: Arc::new(FetchCounts::default()),
+        prover: Prover::default(),
         keep: None,
     };
     let mut job = Job { fetcher, blob: *digest, options, outcome: Outcome::default() };
