@@ -227,8 +227,8 @@ impl std::io::Write for Collect {
     }
 }
 
-/// What a transfer came to.
-async fn in_time<T>(transfer: impl Future<Output = T>) -> T {
+/// What it came to.
+pub(crate) async fn in_time<T>(transfer: impl Future<Output = T>) -> T {
     let limit = Duration::from_millis(TRANSFER_MS_MAX);
     tokio::time::timeout(limit, transfer).await.expect("it waits for what never comes")
 }

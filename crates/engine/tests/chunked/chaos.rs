@@ -1,14 +1,18 @@
 //! Many things that go wrong at once, by seed: what arrives is right.
 
-use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions};
+use futures_util::future::join_all;
+use tidegate::ErrorKind;
+use tidegate::budget::{Budget, BudgetOptions};
+use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions, upload};
 use tidegate::core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::reapi::{
     BatchLie, ChunkFunction, Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions,
     ReapiRule, Rpc, RpcLatency, SplicedAgain,
 };
+use tokio_util::sync::CancellationToken;
 
-use crate::bed::{Bed, CUT, Way, blob};
+use crate::bed::{BUDGET_BYTES, Bed, CUT, Way, blob, digest, in_time};
 
 const SEEDS: u64 = 24;
 
@@ -74,5 +78,69 @@ async fn what_arrives_through_chaos_is_right() {
         let downloaded = bed.download(&function.name(&data), &options).await;
         downloaded.unwrap_or_else(|error| panic!("seed {seed}: down: {error:?}"));
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "seed {seed}");
+    }
+}
+
+/// Uploads that share chunks, memory and requests, of which there are too few for any two of them;
+/// some are ended before they end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
+    for seed in 0..SEEDS {
+        let mut random = SplitMix64::new(seed);
+        let way = Way::ALL[usize::from(random.below(2) == 0)];
+        let bed = Bed::new(ReapiOptions { seed, ..way.options() }).await;
+        for _ in 0..4 {
+            let (rpc, fault) = fault(&mut random);
+            let mut rule = ReapiRule::new(fault).times(10).chance(seed, 0.2);
+            if let Some(rpc) = rpc {
+                rule = rule.rpc(rpc);
+            }
+            bed.server.script().push(rule);
+        }
+        let requests = [1, 2, 3][usize::try_from(random.below(3)).unwrap()];
+        let bytes = [4096, 16 << 10, BUDGET_BYTES][usize::try_from(random.below(3)).unwrap()];
+        let budget = Budget::new(BudgetOptions { requests, bytes });
+        let retry = RetryPolicy { attempts_max: 60, ..Bed::impatient() };
+        let uploads = (0..8_u64).map(|index| {
+            // Half of each is the same.
+            let data =
+                [blob(seed).slice(..40 << 10), blob(1000 + index).slice(..40 << 10)].concat();
+            let path = bed.file(&index.to_string(), &data);
+            let cancel = CancellationToken::new();
+            let options = UploadOptions {
+                digest: random.below(2).eq(&0).then(|| digest(&HashFunction::Sha256.name(&data))),
+                retry: retry.clone(),
+                budget: budget.clone(),
+                cancel: cancel.clone(),
+                ..bed.up()
+            };
+            let after = (random.below(3) == 0).then(|| random.below(30));
+            let (store, server) = (&bed.store, &bed.server);
+            async move {
+                let ending = async {
+                    if let Some(calls) = after {
+                        server.counted(|counts| counts.total.arrived as u64 > calls).await;
+                        cancel.cancel();
+                    }
+                };
+                let (outcome, ()) = tokio::join!(in_time(upload(store, &path, &options)), ending);
+                match outcome {
+                    Ok(_) => assert!(server.contains(&HashFunction::Sha256.name(&data))),
+                    Err(error) => {
+                        let ended = after.is_some() && error.kind() == ErrorKind::Cancelled;
+                        assert!(ended, "seed {seed}: {}", error.chain());
+                    }
+                }
+            }
+        });
+        join_all(uploads).await;
+        bed.settled().await;
+        in_time(async {
+            while budget.held_bytes() > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert!(budget.held_bytes_peak() <= bytes);
     }
 }

@@ -222,7 +222,9 @@ impl Pieces {
                 }
             }
         });
-        messages.flat_map(stream::iter)
+        // What only ends an upload has no data.
+        let pieces = |message: [Bytes; 2]| message.into_iter().filter(|piece| !piece.is_empty());
+        messages.flat_map(move |message| stream::iter(pieces(message)))
     }
 
     async fn message(&mut self) -> Result<[Bytes; 2]> {
