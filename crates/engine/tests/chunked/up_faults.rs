@@ -141,6 +141,22 @@ async fn a_write_that_lacks_only_its_end_is_ended() {
     assert_eq!(offsets, [0, i64::try_from(chunk.len_bytes).unwrap()]);
 }
 
+/// One that does not know batches, or takes shorter messages than it says.
+#[tokio::test]
+async fn what_cannot_be_put_in_batches_is_put_alone() {
+    let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
+    for fault in [fail(Code::Unimplemented), ReapiFault::Fail(long)] {
+        let bed = Bed::by(Way::Batches).await;
+        bed.server.script().always(Rpc::BatchUpdate, fault);
+        let data = blob(1);
+        let report = bed.upload(&data, &bed.up()).await.unwrap();
+        assert_eq!(report.outcome, UploadOutcome::Chunked);
+        assert_eq!(bed.server.counts().calls(Rpc::Write), chunks(&data).len());
+        let batches = bed.server.counts().calls(Rpc::BatchUpdate);
+        assert!(batches <= 16, "{batches}: no more than were in flight");
+    }
+}
+
 /// One that says that it takes manifests, and takes none.
 #[tokio::test]
 async fn a_blob_that_cannot_be_spliced_is_put_whole() {

@@ -72,6 +72,20 @@ impl Outbox {
         }
     }
 
+    /// From now on each chunk travels alone.
+    pub(super) fn end_batches(&mut self) {
+        if self.limits.count_max == 0 {
+            return;
+        }
+        self.limits.count_max = 0;
+        while let Some(piece) = self.small.pop_back() {
+            self.large_bytes += piece.digest.len;
+            self.large.push_front(piece);
+        }
+        self.small_bytes = 0;
+        self.large.make_contiguous().sort_unstable_by_key(|piece| piece.id);
+    }
+
     /// The next request's load, the chunk that has waited longest first. `share_bytes` is what each
     /// request may have where all of the window is in use, and `spread_over` the number of free
     /// slots, where nothing will be added.
@@ -175,6 +189,17 @@ mod tests {
             let loads = std::iter::from_fn(|| outbox.next(share, None));
             assert_eq!(loads.map(|load| load.pieces().len()).collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn batches_may_end() {
+        let mut outbox = outbox(LIMITS, &[KIB, 4 * MIB, KIB, KIB]);
+        outbox.end_batches();
+        let order = std::iter::from_fn(|| outbox.next(u64::MAX, None));
+        let order: Vec<_> = order.map(|load| load.pieces().to_vec()).collect();
+        assert!(order.iter().all(|pieces| pieces.len() == 1));
+        assert!(order.iter().map(|pieces| pieces[0].id).eq(0..4));
+        assert!(outbox.is_empty() && outbox.len_bytes() == 0);
     }
 
     #[test]

@@ -25,6 +25,7 @@
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -291,6 +292,9 @@ impl<'a> Pipeline<'a> {
 
     /// Sends what there is, as far as the window and the budget have room.
     fn send(&mut self) {
+        if !self.transfer.batches.load(Ordering::Relaxed) {
+            self.outbox.end_batches();
+        }
         while self.reserving.is_none() {
             let limit = self.transfer.window_limit();
             let free = limit.saturating_sub(self.sending);

@@ -42,7 +42,17 @@ pub(super) fn held_bytes(load: &Load, packs: bool) -> u64 {
 pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<Load> {
     let _under_way = transfer.progress.begin();
     match &load {
-        Load::Batch(pieces) => send_batch(transfer, pieces, held).await?,
+        Load::Batch(pieces) => match send_batch(transfer, pieces, held.clone()).await {
+            // One that says nothing of batches may not know them, or take less than it says.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                tracing::debug!(error = error.chain(), "no more batches");
+                transfer.batches.store(false, Ordering::Relaxed);
+                for piece in pieces {
+                    send_single(transfer, piece, held.clone()).await?;
+                }
+            }
+            outcome => outcome?,
+        },
         Load::Single(piece) => send_single(transfer, piece, held).await?,
     }
     Ok(load)

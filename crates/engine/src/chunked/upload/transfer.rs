@@ -1,5 +1,6 @@
 //! [`Transfer`]: what every part of one upload needs to know.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(super) struct Transfer {
     pub(super) calls: KindsOfCalls,
     pub(super) budget: Budget,
     pub(super) progress: Arc<UploadProgress>,
+    /// False once the store has refused a batch.
+    pub(super) batches: AtomicBool,
     window: Mutex<Window>,
     epoch: Instant,
 }
@@ -58,6 +61,7 @@ impl Transfer {
             calls: KindsOfCalls::new(file, budget, options),
             budget: budget.clone(),
             progress: Arc::clone(&options.progress),
+            batches: AtomicBool::new(true),
             window: Mutex::new(Window::new(options.window)),
             epoch: Instant::now(),
         }

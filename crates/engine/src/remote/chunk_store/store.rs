@@ -137,6 +137,8 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// Puts small chunks, in one request; the answers are in their order. Must fit
     /// [`StoreProfile::batch`].
     ///
+    /// Fails with `Unsupported` where it takes no such batch; each may be put by itself.
+    ///
     /// The bytes are held on whoever's budget puts them until the last clone of them is gone, so
     /// that what a connection is still sending counts. A store that keeps bytes beyond the call has
     /// to copy them, or nobody can put more than the budget has.
