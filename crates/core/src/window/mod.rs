@@ -38,7 +38,9 @@
 //! costs (see `round` and `size_cost`), times the part that succeeded: requests lost under load
 //! count against it. A round is as many requests as it needs to be worth comparing, not a time, so
 //! it works alike at 1 ms and at 1 s of latency; one that is too close to call goes on for as long
-//! again. When the content changes so much that rounds cannot be compared, doubling begins anew.
+//! again. When the content changes so much that rounds cannot be compared (see `content`), doubling
+//! begins anew, whatever the round was for: what was found for batches of megabytes may be a tenth
+//! of what small chunks need.
 //!
 //! # Invariants
 //!
@@ -51,12 +53,14 @@
 //!
 //! Not its business: fairness between blobs and the limit of the process, which are the budget's.
 
+mod content;
 mod options;
 mod round;
 mod size_cost;
 
 use std::time::Duration;
 
+use content::Content;
 pub use options::{Outcome, WindowOptions};
 use round::{Round, Sample};
 use size_cost::SizeCost;
@@ -80,9 +84,6 @@ const CRUISE_SAMPLES_MIN: u32 = 64;
 /// Rounds to rest after neither direction helped: doubles from the first to the last.
 const REST_ROUNDS_MIN: u32 = 1;
 const REST_ROUNDS_MAX: u32 = 16;
-
-/// When the mean size of requests changes by this factor, windows are not compared but sought anew.
-const SHIFT: f64 = 2.5;
 
 /// What being throttled leaves of the window.
 const BACKOFF: f64 = 0.7;
@@ -126,6 +127,8 @@ pub struct Window {
     /// Counts rounds, so that a ticket can tell whether it is of this one.
     round_id: u64,
     cost: SizeCost,
+    /// Of the last round that was decided.
+    content: Option<Content>,
     step_up: f64,
     step_down: f64,
     rest: u32,
@@ -150,6 +153,7 @@ impl Window {
             round: Round::new(start, start_samples(start)),
             round_id: 1,
             cost: SizeCost::default(),
+            content: None,
             step_up: STEP_MIN,
             step_down: STEP_MIN,
             rest: 0,
@@ -229,17 +233,22 @@ impl Window {
         if self.options.min == self.options.max {
             return self.base(self.limit, Direction::Up, 0);
         }
+        let content = Content::of(round.samples());
+        let is_other = self.content.is_some_and(|before| !before.is_like(&content));
+        self.content = Some(content);
         let phase = std::mem::replace(&mut self.phase, Phase::Start(None));
         match phase {
-            Phase::Start(before) => self.decide_start(before.as_ref(), round),
+            Phase::Start(before) => self.decide_start(before.as_ref(), is_other, round),
+            Phase::Base { .. } if is_other && round.is_filled() => self.start(round.limit, None),
             Phase::Base { next, rest } => self.decide_base(next, rest, round),
+            Phase::Trial { back, .. } if is_other => self.start(back, None),
             Phase::Trial { direction, base, back } => {
                 self.decide_trial(direction, base, back, &round);
             }
         }
     }
 
-    fn decide_start(&mut self, before: Option<&Round>, round: Round) {
+    fn decide_start(&mut self, before: Option<&Round>, is_other: bool, round: Round) {
         if !round.is_filled() {
             // Nothing is learnt; what was doubled in vain is taken back.
             let limit = before.map_or(round.limit, |before| before.limit);
@@ -248,7 +257,7 @@ impl Window {
                 None => self.start(limit, None),
             };
         }
-        if let Some(before) = before {
+        if let Some(before) = before.filter(|_| !is_other) {
             let growth = self.growth(before, &round);
             if growth < worth(before.limit, round.limit) {
                 let knee = scaled(before.limit, growth.clamp(1.0 / STEP_MAX, STEP_MAX));
@@ -273,10 +282,6 @@ impl Window {
     }
 
     fn decide_trial(&mut self, direction: Direction, base: Round, back: u32, round: &Round) {
-        if base.size_mib().max(round.size_mib()) > SHIFT * base.size_mib().min(round.size_mib()) {
-            // Other content: what was found before may be far off.
-            return self.start(back, None);
-        }
         let growth = self.growth(&base, round);
         let bound = match direction {
             Direction::Up => worth(base.limit, round.limit),

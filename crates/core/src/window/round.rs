@@ -182,12 +182,6 @@ impl Round {
         (squares / (done - 1.0) / done).sqrt()
     }
 
-    /// Mean size of its requests.
-    pub(super) fn size_mib(&self) -> f64 {
-        let sum: f64 = self.samples.iter().map(|sample| sample.size_mib).sum();
-        sum / count(self.samples.len()).max(1.0)
-    }
-
     /// Goes on for as long again. `false` where it has gone on for long enough.
     pub(super) fn extend(&mut self) -> bool {
         let need = (self.need * 2).min(SAMPLES_MAX);

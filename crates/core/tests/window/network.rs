@@ -76,11 +76,18 @@ impl Sizes {
     }
 }
 
+/// Bytes that came.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    asked_at_us: u64,
+    at_us: u64,
+    size_mib: f64,
+}
+
 /// What one run gave.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// When how many bytes came.
-    arrivals: Vec<(u64, f64)>,
+    arrivals: Vec<Arrival>,
     /// When the limit became what.
     pub(crate) limits: Vec<(u64, u32)>,
     pub(crate) lasted_ms: u64,
@@ -89,10 +96,17 @@ pub(crate) struct Run {
 impl Run {
     /// MiB per second from some moment on.
     pub(crate) fn rate_after(&self, from_ms: u64) -> f64 {
-        let bytes: f64 = (self.arrivals.iter())
-            .filter(|(at_us, _)| *at_us >= from_ms * 1000)
-            .map(|(_, size_mib)| size_mib)
-            .sum();
+        self.rate_of(from_ms, |arrival| arrival.at_us)
+    }
+
+    /// MiB per second of what was asked for from some moment on.
+    pub(crate) fn asked_rate_after(&self, from_ms: u64) -> f64 {
+        self.rate_of(from_ms, |arrival| arrival.asked_at_us)
+    }
+
+    fn rate_of(&self, from_ms: u64, at_us: impl Fn(&Arrival) -> u64) -> f64 {
+        let counted = self.arrivals.iter().filter(|arrival| at_us(arrival) >= from_ms * 1000);
+        let bytes: f64 = counted.map(|arrival| arrival.size_mib).sum();
         bytes * 1000.0 / to_f64(self.lasted_ms - from_ms)
     }
 
@@ -120,6 +134,7 @@ enum Step {
 }
 
 struct Request {
+    asked_at_us: u64,
     ticket: Option<Ticket>,
     size_mib: f64,
     outcome: Outcome,
@@ -143,7 +158,7 @@ pub(crate) fn run(network: &Network, sizes: Sizes, seed: u64, options: WindowOpt
             let (outcome, delay_us) = answer(network, &mut random, window.in_flight());
             let size_mib = sizes.draw(&mut random, now);
             events.push(Reverse((now + delay_us, requests.len(), Step::Answered)));
-            requests.push(Request { ticket: Some(ticket), size_mib, outcome });
+            requests.push(Request { asked_at_us: now, ticket: Some(ticket), size_mib, outcome });
         }
         let Some(Reverse((at, index, step))) = events.pop() else { return run };
         if at > network.lasts_ms * 1000 {
@@ -158,7 +173,7 @@ pub(crate) fn run(network: &Network, sizes: Sizes, seed: u64, options: WindowOpt
             continue;
         }
         let size_mib = if whole { request.size_mib } else { 0.0 };
-        run.arrivals.push((now, size_mib));
+        run.arrivals.push(Arrival { asked_at_us: request.asked_at_us, at_us: now, size_mib });
         let ticket = request.ticket.take().unwrap();
         let outcome = request.outcome;
         window.on_done(ticket, Duration::from_micros(now), bytes(size_mib), outcome);
