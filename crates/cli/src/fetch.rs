@@ -149,7 +149,13 @@ async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
             let report = fetch_chunks(fetch, chunks, options).await?;
             Ok(Done::of_chunks(source, &target, &report))
         }
-        _ => Ok(Done::new(source, &target, &fetch_shards(fetch, options).await?)),
+        chunks => {
+            let mut done = Done::new(source, &target, &fetch_shards(fetch, options).await?);
+            if chunks.as_ref().is_some_and(|chunks| !chunks.seeds.is_empty()) {
+                done.notes.push("the seeds were not used: the cache gives no chunks".to_owned());
+            }
+            Ok(done)
+        }
     }
 }
 

@@ -43,6 +43,7 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
         return Err(invalid("a version", "it is of one blob, but there are several sources")
             .with_hint("copy that blob with a command of its own"));
     }
+    for_caches(args, &names)?;
     let remotes = args.remote.remotes(&names)?;
     let target = local(&remotes, args.target())?;
     let sources = names
@@ -56,6 +57,33 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
         return Ok(vec![Fetch { source: source.clone(), place, chunks: chunks.clone() }]);
     }
     into_folder(sources, &target)
+}
+
+/// Refuses options of caches that can do nothing here.
+fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
+    let cache = &args.cache;
+    if cache.digest.is_some() {
+        return Err(invalid("--digest", "it is for what is put into a grpc:// cache")
+            .with_hint("--sha256, --md5 and --blake3 are for what is fetched"));
+    }
+    let is_seeded = !cache.seed.is_empty();
+    let seed = is_seeded.then_some("--seed");
+    let chunking = (cache.chunking != ChunkingArg::Auto).then_some("--chunking");
+    if let Some(option) = seed.or(chunking)
+        && !names.iter().any(|name| put::is_cache(name))
+    {
+        return Err(invalid(
+            option,
+            "it is for grpc:// and grpcs://, and no source is in such a cache",
+        ));
+    }
+    let is_whole = cache.chunking == ChunkingArg::Never || !args.transfer.expected().is_empty();
+    if is_seeded && is_whole {
+        let message = "chunks are taken from it, and this has the blob come whole";
+        return Err(invalid("--seed", message)
+            .with_hint("leave out --seed, or else --chunking never and checksums of your own"));
+    }
+    Ok(())
 }
 
 /// How the blob comes as chunks; `None` where it is in no cache, or is not to come so.

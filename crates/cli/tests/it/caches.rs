@@ -110,7 +110,8 @@ async fn whether_as_chunks_can_be_said() {
         Caches::new(ReapiOptions { split: false, splice: false, ..ReapiOptions::default() }).await;
     plain.write("in", &bytes);
     let url = plain.put("in").await;
-    plain.run(&["cp", &url, "out"]).await.ends(0);
+    let ran = plain.run(&["cp", "--seed", "in", &url, "out"]).await;
+    ran.ends(0).says("note: the seeds were not used: the cache gives no chunks");
     assert!(plain.read("out") == bytes);
     let always = ["cp", "--chunking", "always"];
     let server = plain.server.url();
@@ -154,6 +155,26 @@ async fn several_files_are_put_and_each_is_told() {
     assert_eq!(told["error"], told["blobs"][1]["error"]);
     let failed = (&told["blobs"][1]["source"], &told["blobs"][1]["target"]);
     assert_eq!(failed, (&"missing".into(), &url.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_that_can_do_nothing_are_refused() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let url = caches.put("in").await;
+    let hash = HashFunction::Sha256.hash(b"data");
+    let cases: [(&[&str], &str); 6] = [
+        (&["--seed", "in", "in", "out"], "--seed: it is for grpc://"),
+        (&["--chunking", "always", "in", "out"], "--chunking: it is for grpc://"),
+        (&["--chunking", "never", "in", "out"], "--chunking: it is for grpc://"),
+        (&["--digest", "blake3", &url, "out"], "--digest: it is for what is put"),
+        (&["--seed", "in", "--chunking", "never", &url, "out"], "--seed: chunks are taken from it"),
+        (&["--seed", "in", "--sha256", &hash, &url, "out"], "--seed: chunks are taken from it"),
+    ];
+    for (args, told) in cases {
+        caches.run(&[&["cp"], args].concat()).await.ends(2).says(told);
+    }
+    assert_eq!(names(caches.folder.path()), ["in"]);
 }
 
 /// The cache knew the blob, and had lost a chunk of it.

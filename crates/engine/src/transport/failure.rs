@@ -80,7 +80,7 @@ fn tls_failure(error: &rustls::Error) -> Failure {
         }
         rustls::Error::InvalidMessage(_) => Failure::fatal(
             "the server does not speak TLS",
-            "use http:// where the server has no TLS",
+            "use http://, or grpc:// for a cache, where the server has no TLS",
         ),
         _ => Failure::broken("the TLS session failed"),
     }
