@@ -64,17 +64,32 @@ struct Framed {
 enum Message {
     Raw(Vec<u8>),
     Missing(Vec<Name>),
-    Split { chunks: Vec<Name>, times: u16, function: i32 },
+    Split {
+        chunks: Vec<Name>,
+        times: u16,
+        function: i32,
+    },
     Splice(Option<Name>),
     Batch(Vec<Blob>),
     Updated(Vec<(Option<Name>, Option<GrpcStatus>)>),
     /// These bytes of a blob.
-    Read { blob: u8, from: u16, to: u16 },
+    Read {
+        blob: u8,
+        from: u16,
+        to: u16,
+    },
     ReadBytes(Vec<u8>),
     /// A blob as zstd, from here to there.
-    Packed { blob: u8, from: u8, to: u8 },
+    Packed {
+        blob: u8,
+        from: u8,
+        to: u8,
+    },
     Written(i64),
-    WriteStatus { committed: i64, complete: bool },
+    WriteStatus {
+        committed: i64,
+        complete: bool,
+    },
     Capabilities(Box<Capabilities>),
 }
 
@@ -120,7 +135,11 @@ struct Capabilities {
 #[derive(Arbitrary, Clone, Debug)]
 enum End {
     Ok,
-    Status { code: String, message: String, details: Option<Vec<u8>> },
+    Status {
+        code: String,
+        message: String,
+        details: Option<Vec<u8>>,
+    },
     Detailed(GrpcStatus),
     /// Without a word.
     Silent,
@@ -159,10 +178,8 @@ impl GrpcStatus {
     fn proto(&self) -> rpc::Status {
         let details = self.delay.map(|(seconds, nanos)| prost_types::Any {
             type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
-            value: rpc::RetryInfo {
-                retry_delay: Some(prost_types::Duration { seconds, nanos }),
-            }
-            .encode_to_vec(),
+            value: rpc::RetryInfo { retry_delay: Some(prost_types::Duration { seconds, nanos }) }
+                .encode_to_vec(),
         });
         let details = details.into_iter().collect();
         rpc::Status { code: self.code, message: self.message.clone(), details }

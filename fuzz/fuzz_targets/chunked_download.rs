@@ -118,9 +118,16 @@ struct Seed {
 /// What is done to an index that was right.
 #[derive(Arbitrary, Debug)]
 enum Change {
-    Set { at: u16, bytes: Vec<u8> },
+    Set {
+        at: u16,
+        bytes: Vec<u8>,
+    },
     /// The n-th record: this chunk of the blob, of this length.
-    Record { n: u8, chunk: u8, len: Option<u64> },
+    Record {
+        n: u8,
+        chunk: u8,
+        len: Option<u64>,
+    },
     Count(u64),
     Cut(u16),
     Append(Vec<u8>),

@@ -19,7 +19,8 @@ fuzz_target!(|input: (&[u8], Vec<(u16, u16)>)| {
             let range = start as u64..end as u64;
             let is_new = extents.gaps(range.clone()).map(|gap| gap.end - gap.start).sum::<u64>()
                 == range.end - range.start;
-            let accepted = parts.insert(range.start, Crc::of(algorithm, &bytes[start..end])).is_ok();
+            let accepted =
+                parts.insert(range.start, Crc::of(algorithm, &bytes[start..end])).is_ok();
             if start < end {
                 assert_eq!(accepted, is_new);
             }

@@ -76,8 +76,20 @@ impl State {
             if *is_right { stamp.clone() } else { serde_json::json!({ "e_tag": text }) }
         });
         let side = if self.position.0 { "start" } else { "end" };
-        let [buffer, drain, hedge, attempts, least, most, deadline, stall, connect, header, progress, after] =
-            self.numbers.map(Number::value);
+        let [
+            buffer,
+            drain,
+            hedge,
+            attempts,
+            least,
+            most,
+            deadline,
+            stall,
+            connect,
+            header,
+            progress,
+            after,
+        ] = self.numbers.map(Number::value);
         let verify = match &self.against {
             Some((algorithm, bytes)) => {
                 serde_json::json!({ "against": checksum(*algorithm, bytes) })

@@ -20,13 +20,26 @@ struct Input {
 #[derive(Arbitrary, Debug)]
 enum Event {
     /// As many as there is room for, and this many more.
-    Fill { more: u8 },
-    Done { which: u16, bytes: u64, how: u8 },
+    Fill {
+        more: u8,
+    },
+    Done {
+        which: u16,
+        bytes: u64,
+        how: u8,
+    },
     /// All that are in flight.
-    AllDone { bytes: u32, how: u8 },
-    Pass { ns: u64 },
+    AllDone {
+        bytes: u32,
+        how: u8,
+    },
+    Pass {
+        ns: u64,
+    },
     /// To any time, back included.
-    Set { ns: u64 },
+    Set {
+        ns: u64,
+    },
 }
 
 /// More would only take longer.
