@@ -51,6 +51,8 @@ pub(crate) struct Chunks {
     /// As chunks or not at all.
     pub(crate) always: bool,
     pub(crate) seeds: Vec<PathBuf>,
+    /// Beside what is fetched, too.
+    pub(crate) keeps_index: bool,
     pub(crate) window: WindowOptions,
 }
 
@@ -175,8 +177,7 @@ async fn fetch_chunks(
     let options_of_chunks = ChunkedDownloadOptions {
         window: chunks.window,
         seeds: chunks.seeds.clone(),
-        // Beside a target alone nobody expects another file.
-        seed_indexes: !chunks.seeds.is_empty(),
+        index_target: chunks.keeps_index,
         whole_fallback: !chunks.always,
         durability: options.durability,
         resume: options.resume,

@@ -16,6 +16,9 @@ pub(crate) struct CacheArgs {
     /// repeated. The target itself is one already. An index is kept beside it (.NAME.tidegate-chunks)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) seed: Vec<PathBuf>,
+    /// Keep such an index beside what is fetched, too: it need not be cut when it is a seed
+    #[arg(long)]
+    pub(crate) keep_index: bool,
     /// The hash function that names what is put [default: as the cache prefers]
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) digest: Option<DigestArg>,

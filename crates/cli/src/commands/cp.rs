@@ -99,6 +99,7 @@ fn chunks(remotes: &Remotes, text: &str, args: &CpArgs) -> Result<Option<Chunks>
         digest,
         always: args.cache.chunking == ChunkingArg::Always,
         seeds: args.cache.seed.clone(),
+        keeps_index: args.cache.keep_index,
         window: args.transfer.chunk_window(),
     }))
 }

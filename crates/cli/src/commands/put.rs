@@ -90,7 +90,8 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
             .with_hint("leave out the digest"));
     }
     let seed = (!args.cache.seed.is_empty()).then_some("--seed");
-    if let Some(option) = args.version.name().or(seed) {
+    let index = args.cache.keep_index.then_some("--keep-index");
+    if let Some(option) = args.version.name().or(seed).or(index) {
         return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;

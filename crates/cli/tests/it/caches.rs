@@ -81,12 +81,19 @@ async fn only_what_the_other_side_lacks_travels() {
     assert!(sent < 6_000_000 && put["sent_bytes"] == sent, "{sent}: {put}");
     caches.server.clear_counts();
     let url = put["target"].as_str().unwrap();
+    let index = caches.folder.path().join(".copy.tidegate-chunks");
     let ran = caches.run(&["cp", "--json", "--seed", "old", url, "copy"]).await;
+    ran.ends(0);
+    assert!(!index.exists(), "of the seed only");
+    std::fs::remove_file(caches.folder.path().join("copy")).unwrap();
+    caches.server.clear_counts();
+    let ran = caches.run(&["cp", "--json", "--keep-index", "--seed", "old", url, "copy"]).await;
     let done: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
     assert!(caches.read("copy") == bytes);
     let fetched = caches.server.counts().bytes_out;
     assert!(fetched < 6_000_000 && done["chunks"]["fetched_bytes"] == fetched, "{done}");
     assert_eq!(done["verified"][0], "sha256");
+    assert!(index.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,6 +248,7 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     let told = "--generation: it is for what is fetched";
     caches.run(&["cp", "--generation", "5", "in", &server]).await.ends(2).says(told);
     caches.run(&["cp", "--seed", "in", "in", &server]).await.ends(2).says("--seed: it is for");
+    caches.run(&["cp", "--keep-index", "in", &server]).await.ends(2).says("--keep-index: it is");
     let denied = GrpcStatus::new(Code::PermissionDenied, "read-only");
     caches.server.script().always(Rpc::BatchUpdate, ReapiFault::Fail(denied.clone()));
     caches.server.script().always(Rpc::Write, ReapiFault::Fail(denied));

@@ -73,12 +73,12 @@ async fn the_file_that_has_the_name_already_is_a_seed() {
     let (old, new) = versions();
     let mut bed = bed(&new);
     fs::write(bed.path(), &old).unwrap();
-    bed.options.seed_indexes = false;
     let report = bed.to_file().await.unwrap();
     assert!(report.copied_bytes > 1_900_000, "{report:?}");
-    assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1, "no index is kept");
+    let files = || fs::read_dir(bed.folder.path()).unwrap().count();
+    assert_eq!(files(), 1, "no index is kept of what is replaced");
     let report = bed.to_file().await.unwrap();
-    assert_eq!(report.fetched_chunks, 0, "it is the blob itself");
+    assert_eq!((report.fetched_chunks, files()), (0, 1), "it is the blob itself");
     bed.options.seed_target = false;
     assert_eq!(bed.to_file().await.unwrap().copied_chunks, 0);
 }
@@ -195,4 +195,73 @@ async fn a_seed_that_lost_everything_costs_few_requests() {
         assert_eq!((report.copied_chunks, report.fetched_bytes), (0, bed.blob.len));
         assert!(report.fetched_chunks > 300 && bed.store.fetches().len() < 30, "{report:?}");
     }
+}
+
+/// The blob's chunks are known once it has been fetched: the same index as a cut would give.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
+    let (old, new) = versions();
+    let (mut old, mut new) = (bed(&old), bed(&new));
+    let index = index_of(&old.path());
+    old.to_file().await.unwrap();
+    assert!(!index.exists(), "nobody asked for it");
+    old.options.index_target = true;
+    old.to_file().await.unwrap();
+    let kept = fs::read(&index).unwrap();
+    fs::remove_file(&index).unwrap();
+    new.options.seeds = vec![old.path()];
+    let cut = new.run(Target::Memory).await.unwrap();
+    assert!(fs::read(&index).unwrap() == kept);
+    assert!(cut.copied_bytes > 1_900_000, "{cut:?}");
+
+    // Nothing is where it was: with the index each chunk is looked for there, and is not found.
+    let modified = fs::metadata(old.path()).unwrap().modified().unwrap();
+    let mut moved = old.content();
+    moved.rotate_left(1);
+    fs::write(old.path(), moved).unwrap();
+    let file = fs::File::options().write(true).open(old.path()).unwrap();
+    file.set_modified(modified).unwrap();
+    new.options.seeds.clear();
+    new.folder = old.folder;
+    new.options.index_target = true;
+    let report = new.to_file().await.unwrap();
+    assert_eq!(report.copied_chunks, 0, "the target's own index was used");
+    let fresh = fs::read(&index).unwrap();
+    assert!(fresh != kept);
+    // And the index of what it is now.
+    let report = new.to_file().await.unwrap();
+    assert_eq!((report.fetched_chunks, report.notes.len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_cannot_be_kept_is_a_note() {
+    let mut bed = bed(&versions().0);
+    bed.options.index_target = true;
+    fs::create_dir(index_of(&bed.path())).unwrap();
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
+}
+
+/// What came whole was not verified chunk by chunk.
+#[tokio::test(start_paused = true)]
+async fn a_blob_that_came_whole_has_no_index() {
+    let mut bed = bed(&versions().0);
+    bed.options.index_target = true;
+    bed.store.evict(&bed.digest(7));
+    assert!(bed.to_file().await.unwrap().whole);
+    assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1);
+}
+
+/// A pipe in a seed's place has no end that anybody holds.
+#[tokio::test(start_paused = true)]
+async fn a_pipe_is_no_seed() {
+    let (_, new) = versions();
+    let mut bed = bed(&new);
+    let pipe = bed.folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    bed.options.seeds = vec![pipe];
+    let report = bed.to_file().await.unwrap();
+    assert_eq!((report.notes.len(), report.copied_chunks), (1, 0));
 }

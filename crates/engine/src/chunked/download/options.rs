@@ -27,9 +27,13 @@ pub struct ChunkedDownloadOptions {
     pub seeds: Vec<PathBuf>,
     /// The file that has the target's name already is a seed, too. On by default.
     pub seed_target: bool,
-    /// Keep an index of each seed's chunks beside it (`.NAME.tidegate-chunks`), and use the one
-    /// that is there. On by default.
+    /// Keep an index of the chunks of each of [`seeds`](Self::seeds) beside it
+    /// (`.NAME.tidegate-chunks`), and use the one that is there, the target's included. On by
+    /// default.
     pub seed_indexes: bool,
+    /// Keep such an index beside a target that is a file and came as chunks, so that it need not be
+    /// cut when it is a seed. Off by default: whoever names one file expects one file.
+    pub index_target: bool,
     /// Fetch the blob as a whole, from its beginning, where chunks of it cannot be had: one is
     /// missing, or the store's list of them cannot be right. On by default; without it, that is an
     /// error.
@@ -57,6 +61,7 @@ impl Default for ChunkedDownloadOptions {
             seeds: Vec::new(),
             seed_target: true,
             seed_indexes: true,
+            index_target: false,
             whole_fallback: true,
             durability: Durability::default(),
             resume: true,

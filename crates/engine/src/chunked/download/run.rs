@@ -1,5 +1,6 @@
 //! One download from the first question to the report.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +25,11 @@ use super::report::ChunkedReport;
 use super::resume::{self, Resumed};
 use crate::chunked::attempt::Calls;
 use crate::chunked::prove::Prover;
-use crate::chunked::seed::{SeedOptions, Seeds};
+use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
 
 /// What is known of one download all along.
@@ -58,7 +60,7 @@ pub(super) async fn run(
 ) -> Result<ChunkedReport> {
     let start = Instant::now();
     let target_path = match &target {
-        Target::File(path) if options.seed_target => Some(path.clone()),
+        Target::File(path) => Some(path.clone()),
         _ => None,
     };
     let prepared =
@@ -154,7 +156,8 @@ impl Job<'_> {
         let (prepared, resumed) =
             resume::chunks(prepared, &manifest, self.options.resume, calls).await?;
         let Resumed { kept, mut seeds } = resumed;
-        if let Err(error) = self.gather(&mut seeds, profile, &manifest, target_path).await {
+        if let Err(error) = self.gather(&mut seeds, profile, &manifest, target_path.as_ref()).await
+        {
             resume::leave(prepared, &error).await;
             return Err(error);
         }
@@ -164,8 +167,8 @@ impl Job<'_> {
         }
         self.told_resumed(done.total());
         let (sink, destination) = self.open(prepared, kept, Arrival::Chunks).await?;
-        let held_bytes_max = drive::held_bytes_max(&self.fetcher.calls.budget);
-        let batching = Batching::new(profile.batch, held_bytes_max);
+        let budget = &self.fetcher.calls.budget;
+        let batching = Batching::new(profile.batch, drive::held_bytes_max(budget));
         let queue = if matches!(sink, Sink::Ordered(_)) {
             let keep = Keep::new(&manifest, destination.bytes.clone());
             self.fetcher.keep = Some(Arc::new(keep));
@@ -174,21 +177,7 @@ impl Job<'_> {
             Queue::free(plan::distinct(&manifest, &done, &seeds), batching)
         };
         drop(seeds);
-        let stop = self.fetcher.calls.cancel.child_token();
-        let progress = Arc::clone(&self.options.progress);
-        let shared = Arc::new(Shared {
-            fetcher: Fetcher {
-                calls: self.fetcher.calls.ended_by(stop.clone()),
-                ..self.fetcher.clone()
-            },
-            placing: Placing::new(sink, destination.reader(), progress, stop, done),
-            batching,
-            bytes: destination.bytes.clone(),
-            own: drive::own_share(&self.fetcher.calls.budget),
-            held_bytes_max,
-            copied_chunks: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-        });
+        let shared = self.shared(sink, &destination, done, batching);
         let driven = drive::drive(&shared, queue, &self.options.cancel).await;
         self.fetcher.keep = None;
         // Every unit has been joined: nobody else holds what they shared.
@@ -202,7 +191,12 @@ impl Job<'_> {
         self.outcome.copied_bytes = shared.copied_bytes.load(Ordering::Relaxed);
         let (sink, done) = shared.placing.into_parts();
         match driven {
-            Ok(()) => self.commit(destination, sink).await,
+            Ok(()) => {
+                let file = destination.reader();
+                self.commit(destination, sink).await?;
+                self.index(target_path.zip(file), profile, manifest).await;
+                Ok(())
+            }
             Err(Trouble::Missing(error))
                 if self.options.whole_fallback && manifest.chunks().len() > 1 =>
             {
@@ -216,21 +210,50 @@ impl Job<'_> {
         }
     }
 
+    /// What the units have.
+    fn shared(
+        &self,
+        sink: Sink,
+        destination: &Destination,
+        done: Extents,
+        batching: Batching,
+    ) -> Arc<Shared> {
+        let stop = self.fetcher.calls.cancel.child_token();
+        let calls = self.fetcher.calls.ended_by(stop.clone());
+        let budget = &self.fetcher.calls.budget;
+        let progress = Arc::clone(&self.options.progress);
+        Arc::new(Shared {
+            fetcher: Fetcher { calls, ..self.fetcher.clone() },
+            placing: Placing::new(sink, destination.reader(), progress, stop, done),
+            batching,
+            bytes: destination.bytes.clone(),
+            own: drive::own_share(budget),
+            held_bytes_max: drive::held_bytes_max(budget),
+            copied_chunks: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+        })
+    }
+
     /// Looks at the seeds.
     async fn gather(
         &mut self,
         seeds: &mut Seeds,
         profile: &StoreProfile,
         manifest: &Manifest,
-        target_path: Option<PathBuf>,
+        target_path: Option<&PathBuf>,
     ) -> Result<()> {
-        let mut paths = self.options.seeds.clone();
-        if let Some(path) = target_path {
-            let is_there = blocking(move || Ok(path.is_file().then_some(path)));
-            paths.extend(is_there.await?);
+        let seed = |path: &PathBuf| SeedFile {
+            path: path.clone(),
+            keeps_index: self.options.seed_indexes,
+        };
+        let mut files: Vec<SeedFile> = self.options.seeds.iter().map(seed).collect();
+        if let Some(path) = target_path.filter(|_| self.options.seed_target).cloned() {
+            let is_there = blocking(move || Ok(path.is_file().then_some(path))).await?;
+            // It is about to be replaced: an index of it would be stale at once.
+            files.extend(is_there.map(|path| SeedFile { path, keeps_index: false }));
         }
         // One chunk is the whole blob: no older version has it.
-        if paths.is_empty() || manifest.chunks().len() < 2 {
+        if files.is_empty() || manifest.chunks().len() < 2 {
             return Ok(());
         }
         let Some(chunking) = manifest.chunking().or(profile.chunkings.first()) else {
@@ -245,7 +268,7 @@ impl Job<'_> {
             budget: calls.budget.clone(),
             cancel: calls.cancel.clone(),
         };
-        let notes = seeds.gather(&paths, manifest, &options).await?;
+        let notes = seeds.gather(&files, manifest, &options).await?;
         self.outcome.notes.extend(notes);
         Ok(())
     }
@@ -331,6 +354,29 @@ impl Job<'_> {
     async fn commit(&mut self, destination: Destination, sink: Sink) -> Result<()> {
         self.outcome.memory = destination.commit(sink, self.options, &self.fetcher.calls).await?;
         Ok(())
+    }
+
+    /// Keeps what is known of the target's chunks beside it.
+    async fn index(
+        &mut self,
+        target: Option<(PathBuf, Arc<File>)>,
+        profile: &StoreProfile,
+        manifest: Arc<Manifest>,
+    ) {
+        let chunking = manifest.chunking().or(profile.chunkings.first()).copied();
+        let (Some((path, file)), Some(chunking)) = (target, chunking) else { return };
+        if !self.options.index_target || manifest.chunks().len() < 2 {
+            return;
+        }
+        let kept = blocking(move || {
+            let failed =
+                |error| storage_error(Operation::Write, &path.display().to_string(), error);
+            seed::keep_index(&path, &file, &chunking, &manifest).map_err(failed)
+        });
+        // The target is there, with or without.
+        if let Err(error) = kept.await {
+            self.outcome.notes.push(format!("no index was kept beside it: {}", error.chain()));
+        }
     }
 
     fn told_resumed(&mut self, bytes: u64) {

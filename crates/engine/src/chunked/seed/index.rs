@@ -15,12 +15,11 @@
 //! function: an index whose header is not, byte for byte, the one that would be written now is
 //! stale. One that is stale or damaged is as good as none, and is replaced.
 
-use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -31,12 +30,12 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use crate::sink::file::target::hidden_name;
 
 const SUFFIX: &str = ".tidegate-chunks";
-const MAGIC: [u8; 8] = *b"TGCHNK01";
+pub(super) const MAGIC: [u8; 8] = *b"TGCHNK01";
 
 /// A header is some numbers; beyond this it is not one of ours.
 const HEADER_BYTES_MAX: usize = 4096;
 
-const RECORD_BYTES: usize = 40;
+pub(super) const RECORD_BYTES: usize = 40;
 const SEAL_BYTES: usize = 32;
 
 /// What tells one state of a file from another.
@@ -98,20 +97,20 @@ pub(super) fn header(stamp: &Stamp, chunking: &Chunking, function: DigestFunctio
         .unwrap_or_default()
 }
 
-fn path_of(seed: &Path) -> Option<PathBuf> {
+pub(super) fn path_of(seed: &Path) -> Option<PathBuf> {
     let name = seed.file_name()?.to_string_lossy();
     Some(seed.with_file_name(hidden_name(&name, SUFFIX)))
 }
 
-/// Those of the `wanted` chunks that the index beside `seed` names, each with its offset; `None`
-/// where there is no index with this header, or it is damaged.
+/// Those of the `wanted` chunks that the index beside `seed` names, each with the offset of its first
+/// place; `None` where there is no index with this header, or it is damaged.
 pub(super) fn load(
     seed: &Path,
     header: &[u8],
     function: DigestFunction,
     seed_bytes: u64,
     wanted: &HashSet<Digest>,
-) -> Option<Vec<(u64, Digest)>> {
+) -> Option<HashMap<Digest, u64>> {
     let path = path_of(seed)?;
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
@@ -130,7 +129,7 @@ fn read(
     function: DigestFunction,
     seed_bytes: u64,
     wanted: &HashSet<Digest>,
-) -> io::Result<Option<Vec<(u64, Digest)>>> {
+) -> io::Result<Option<HashMap<Digest, u64>>> {
     let Ok(hasher) = Checksummer::new(ChecksumAlgorithm::Blake3) else { return Ok(None) };
     let mut input = Sealed { input: BufReader::with_capacity(256 << 10, file), hasher };
     let mut start = [0; 12];
@@ -150,7 +149,8 @@ fn read(
     }
     let mut count = [0; 8];
     input.fill(&mut count)?;
-    let (mut found, mut offset) = (Vec::new(), 0_u64);
+    // No larger than what is wanted, however often that recurs.
+    let (mut found, mut offset) = (HashMap::new(), 0_u64);
     // Each has a byte at least, so that no count leads beyond the seed.
     for _ in 0..le(&count).min(seed_bytes) {
         let mut record = [0; RECORD_BYTES];
@@ -159,7 +159,7 @@ fn read(
         hash.copy_from_slice(&record[..32]);
         let digest = Digest { function, hash, len: le(&record[32..]) };
         if wanted.contains(&digest) {
-            found.push((offset, digest));
+            found.entry(digest).or_insert(offset);
         }
         match offset.checked_add(digest.len) {
             Some(end) if end <= seed_bytes => offset = end,
@@ -196,54 +196,14 @@ fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Writes the index beside `seed`, where that can be done.
-pub(super) fn save(seed: &Path, header: &[u8], chunks: &[Digest]) {
-    if header.is_empty() {
-        return;
-    }
-    let Some(path) = path_of(seed) else { return };
-    if let Err(error) = replace(&path, header, chunks) {
-        tracing::debug!(%error, index = %path.display(), "no index can be kept");
-    }
-}
-
-fn replace(path: &Path, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let unique = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!("-{}-{unique}", std::process::id()));
-    let new = PathBuf::from(name);
-    let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-    let written = write(file, header, chunks).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        // Nothing else can be done about what is left.
-        let _ = fs::remove_file(&new);
-    }
-    written
-}
-
-fn write(mut file: File, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
-    let mut bytes = Vec::with_capacity(64 + header.len() + chunks.len() * RECORD_BYTES);
-    bytes.extend_from_slice(&MAGIC);
-    let header_bytes = u32::try_from(header.len()).map_err(io::Error::other)?;
-    bytes.extend_from_slice(&header_bytes.to_le_bytes());
-    bytes.extend_from_slice(header);
-    bytes.extend_from_slice(&(chunks.len() as u64).to_le_bytes());
-    for chunk in chunks {
-        bytes.extend_from_slice(&chunk.hash);
-        bytes.extend_from_slice(&chunk.len.to_le_bytes());
-    }
-    let seal = Checksummer::of(ChecksumAlgorithm::Blake3, &bytes).map_err(io::Error::other)?;
-    bytes.extend_from_slice(seal.as_bytes());
-    file.write_all(&bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::FileExt;
 
     use tidegate_core::chunking::RepMaxCdcParams;
 
+    use super::super::index_writer::save;
     use super::*;
 
     const FUNCTION: DigestFunction = DigestFunction::Blake3;
@@ -262,8 +222,12 @@ mod tests {
             let bed = Self { folder, chunks, header: Vec::new() };
             let header = bed.header_now();
             let bed = Self { header, ..bed };
-            save(&bed.seed(), &bed.header, &bed.chunks);
+            bed.save().unwrap();
             bed
+        }
+
+        fn save(&self) -> io::Result<()> {
+            save(&self.seed(), &File::open(self.seed())?, &self.header, &self.chunks)
         }
 
         fn seed(&self) -> PathBuf {
@@ -280,7 +244,7 @@ mod tests {
             header(&stamp, &chunking, FUNCTION)
         }
 
-        fn load(&self, header: &[u8]) -> Option<Vec<(u64, Digest)>> {
+        fn load(&self, header: &[u8]) -> Option<HashMap<Digest, u64>> {
             let wanted = [self.chunks[1], self.chunks[2]].into_iter().collect();
             load(&self.seed(), header, FUNCTION, 6, &wanted)
         }
@@ -290,7 +254,7 @@ mod tests {
     fn what_is_wanted_is_found() {
         let bed = Bed::new();
         let found = bed.load(&bed.header).unwrap();
-        assert_eq!(found, [(2, bed.chunks[1]), (5, bed.chunks[2])]);
+        assert_eq!(found, [(bed.chunks[1], 2), (bed.chunks[2], 5)].into());
         assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
     }
 
@@ -327,8 +291,33 @@ mod tests {
         let bed = Bed::new();
         fs::remove_file(bed.index()).unwrap();
         fs::create_dir(bed.index()).unwrap();
-        save(&bed.seed(), &bed.header, &bed.chunks);
+        assert!(bed.save().is_err());
         assert!(bed.load(&bed.header).is_none());
         assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    /// However often a chunk recurs, one place is enough.
+    #[test]
+    fn what_recurs_is_found_once() {
+        let mut bed = Bed::new();
+        let again = bed.chunks[1];
+        bed.chunks = vec![again, again];
+        bed.save().unwrap();
+        let wanted = [again].into_iter().collect();
+        let found = load(&bed.seed(), &bed.header, FUNCTION, 6, &wanted).unwrap();
+        assert_eq!(found, [(again, 0)].into());
+    }
+
+    /// An index says what is in the seed: whoever may not read the one may not read the other.
+    #[test]
+    fn an_index_is_as_secret_as_its_seed() {
+        use std::os::unix::fs::PermissionsExt;
+        let bed = Bed::new();
+        for (seed, index) in [(0o600, 0o600), (0o755, 0o644), (0o440, 0o440)] {
+            fs::set_permissions(bed.seed(), fs::Permissions::from_mode(seed)).unwrap();
+            bed.save().unwrap();
+            let mode = fs::metadata(bed.index()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, index);
+        }
     }
 }

@@ -10,20 +10,25 @@
 //! | file | idea |
 //! |---|---|
 //! | `index` | the chunks of a file, kept beside it |
+//! | `index_writer` | writing that |
 //! | `part` | what of an earlier attempt's part file is right |
 //! | `place` | where a chunk is at hand, and reading it |
 
 mod index;
+mod index_writer;
 pub(crate) mod part;
 mod place;
 
 pub(crate) use place::SeedPlace;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +39,10 @@ use crate::budget::Budget;
 use crate::download::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use index::Stamp;
+use index_writer::IndexWriter;
+
+/// Chunks that are written to an index at once.
+const PENDING_MAX: usize = 4096;
 
 /// What of a blob is at hand.
 #[derive(Debug, Default)]
@@ -41,12 +50,20 @@ pub(crate) struct Seeds {
     places: HashMap<Digest, SeedPlace>,
 }
 
+/// A file to be looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct SeedFile {
+    pub(crate) path: PathBuf,
+    /// Keep an index beside it.
+    pub(crate) keeps_index: bool,
+}
+
 /// How seeds are looked at.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedOptions {
     /// How they are cut: as the blob was.
     pub(crate) chunking: Chunking,
-    /// Keep an index beside each, and use the one that is there.
+    /// Use the index that is there.
     pub(crate) indexed: bool,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
@@ -63,21 +80,21 @@ impl Seeds {
         self.places.entry(digest).or_insert_with(|| SeedPlace::in_file(file, offset));
     }
 
-    /// Looks at each of `paths` for chunks of `manifest`. Gives notes on those that are of no use;
+    /// Looks at each of `files` for chunks of `manifest`. Gives notes on those that are of no use;
     /// fails only where it is cancelled.
     pub(crate) async fn gather(
         &mut self,
-        paths: &[PathBuf],
+        files: &[SeedFile],
         manifest: &Manifest,
         options: &SeedOptions,
     ) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         let wanted: Arc<HashSet<Digest>> = Arc::new(manifest.chunks().iter().copied().collect());
-        for path in paths {
+        for file in files {
             if wanted.iter().all(|digest| self.places.contains_key(digest)) {
                 break;
             }
-            match self.look_at(path, manifest, &wanted, options).await {
+            match self.look_at(file, manifest, &wanted, options).await {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                 Err(error) => notes.push(format!("a seed was not used: {}", error.chain())),
@@ -88,30 +105,30 @@ impl Seeds {
 
     async fn look_at(
         &mut self,
-        path: &Path,
+        SeedFile { path, keeps_index }: &SeedFile,
         manifest: &Manifest,
         wanted: &Arc<HashSet<Digest>>,
         options: &SeedOptions,
     ) -> Result<()> {
         let opened = {
-            let path = path.to_owned();
+            let path = path.clone();
             blocking(move || open(&path)).await?
         };
         let (file, before) = (Arc::new(opened.0), opened.1);
         let function = manifest.blob().function;
         let header = index::header(&before, &options.chunking, function);
         if options.indexed {
-            let (path, header, wanted) = (path.to_owned(), header.clone(), Arc::clone(wanted));
+            let (path, header, wanted) = (path.clone(), header.clone(), Arc::clone(wanted));
             let len = before.len_bytes;
             let found = blocking(move || Ok(index::load(&path, &header, function, len, &wanted)));
             if let Some(found) = found.await? {
-                for (offset, digest) in found {
+                for (digest, offset) in found {
                     self.add(digest, &file, offset);
                 }
                 return Ok(());
             }
         }
-        let mut chunks = Vec::new();
+        let mut keeping = Keeping::begin(keeps_index.then_some((path, header))).await?;
         let mut stream = cut_file(
             Arc::clone(&file),
             CutOptions {
@@ -129,37 +146,93 @@ impl Seeds {
             if wanted.contains(&digest) {
                 self.add(digest, &file, offset);
             }
-            if options.indexed {
-                chunks.push(digest);
-            }
+            keeping.push(digest).await?;
         }
-        if options.indexed {
-            let path = path.to_owned();
-            // Best effort: the index only saves time.
-            let kept = blocking(move || {
-                if Stamp::of(&file).is_ok_and(|after| after == before) {
-                    index::save(&path, &header, &chunks);
-                }
-                Ok(())
-            });
-            kept.await?;
+        keeping.finish(file, before).await
+    }
+}
+
+/// Keeps an index beside `path`, of `file`, whose chunks are those of `manifest`; `chunking` is how
+/// blobs of its store are cut. Blocks.
+pub(crate) fn keep_index(
+    path: &Path,
+    file: &File,
+    chunking: &Chunking,
+    manifest: &Manifest,
+) -> io::Result<()> {
+    let header = index::header(&Stamp::of(file)?, chunking, manifest.blob().function);
+    index_writer::save(path, file, &header, manifest.chunks())
+}
+
+/// The index of a seed that is being cut, where one is to be kept. Best effort: it only saves time.
+struct Keeping {
+    writer: Option<IndexWriter>,
+    pending: Vec<Digest>,
+}
+
+impl Keeping {
+    async fn begin(of: Option<(&PathBuf, Vec<u8>)>) -> Result<Self> {
+        let Some((path, header)) = of else {
+            return Ok(Self { writer: None, pending: Vec::new() });
+        };
+        let path = path.clone();
+        let begun = blocking(move || Ok(kept(&path, IndexWriter::begin(&path, &header))));
+        Ok(Self { writer: begun.await?, pending: Vec::new() })
+    }
+
+    async fn push(&mut self, digest: Digest) -> Result<()> {
+        if self.writer.is_none() {
+            return Ok(());
         }
+        self.pending.push(digest);
+        if self.pending.len() < PENDING_MAX { Ok(()) } else { self.append().await }
+    }
+
+    async fn append(&mut self) -> Result<()> {
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let pending = std::mem::take(&mut self.pending);
+        let appended = blocking(move || {
+            let appended = writer.append(&pending);
+            Ok(kept(writer.path(), appended).map(|()| writer))
+        });
+        self.writer = appended.await?;
         Ok(())
     }
+
+    /// The seed has been cut to its end: it is worth its index if it is still what it was `before`.
+    async fn finish(mut self, file: Arc<File>, before: Stamp) -> Result<()> {
+        self.append().await?;
+        let Some(writer) = self.writer else { return Ok(()) };
+        blocking(move || {
+            if Stamp::of(&file).is_ok_and(|after| after == before) {
+                let path = writer.path().to_owned();
+                kept(&path, writer.finish(&file));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn kept<T>(path: &Path, outcome: io::Result<T>) -> Option<T> {
+    outcome
+        .inspect_err(
+            |error| tracing::debug!(%error, path = %path.display(), "no index can be kept"),
+        )
+        .ok()
 }
 
 fn open(path: &Path) -> Result<(File, Stamp)> {
     let failed = |message: &str| {
         Error::new(ErrorKind::Storage, Operation::Read, path.display().to_string(), message)
     };
-    // Before it is opened: opening a pipe would wait for its other end.
-    let metadata =
-        std::fs::metadata(path).map_err(|error| failed("no such seed").caused_by(error))?;
-    if !metadata.is_file() {
+    let unreadable = |error: io::Error| failed("it cannot be read").caused_by(error);
+    // Opening a pipe would wait for its other end.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(failed("it is not a regular file"));
     }
-    let unreadable = |error| failed("it cannot be read").caused_by(error);
-    let file = File::open(path).map_err(unreadable)?;
     let stamp = Stamp::of(&file).map_err(unreadable)?;
     Ok((file, stamp))
 }

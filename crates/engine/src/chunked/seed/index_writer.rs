@@ -1,0 +1,114 @@
+//! [`IndexWriter`]: writes the index of a file, whatever the number of its chunks, in bounded memory.
+//!
+//! It appears under its name when it is whole, in place of what had it. It may be read by whom the
+//! file may be read by.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::digest::Digest;
+
+use super::index::{MAGIC, RECORD_BYTES, path_of};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// An index that is being written; dropped before it is finished, nothing is left of it.
+#[derive(Debug)]
+pub(super) struct IndexWriter {
+    file: BufWriter<File>,
+    path: PathBuf,
+    /// Its name until it is whole.
+    new: PathBuf,
+    /// Where the number of chunks stands.
+    count_at: u64,
+    count: u64,
+}
+
+/// Writes the index of `file`, which is known as `seed`. Blocks.
+pub(super) fn save(seed: &Path, file: &File, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
+    let mut index = IndexWriter::begin(seed, header)?;
+    index.append(chunks)?;
+    index.finish(file)
+}
+
+impl IndexWriter {
+    /// Begins the index of `seed`, with this header. All methods block.
+    pub(super) fn begin(seed: &Path, header: &[u8]) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let path = path_of(seed).filter(|_| !header.is_empty());
+        let path = path.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        let unique = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-{}-{unique}", std::process::id()));
+        let new = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true).mode(0o600);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, options.open(&new)?);
+        let count_at = (MAGIC.len() + 4 + header.len()) as u64;
+        let mut index = Self { file, path, new, count_at, count: 0 };
+        let header_bytes = u32::try_from(header.len()).map_err(io::Error::other)?;
+        index.file.write_all(&MAGIC)?;
+        index.file.write_all(&header_bytes.to_le_bytes())?;
+        index.file.write_all(header)?;
+        index.file.write_all(&index.count.to_le_bytes())?;
+        Ok(index)
+    }
+
+    /// The name that it gets.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The chunks that follow those before.
+    pub(super) fn append(&mut self, chunks: &[Digest]) -> io::Result<()> {
+        for chunk in chunks {
+            let mut record = [0; RECORD_BYTES];
+            record[..32].copy_from_slice(&chunk.hash);
+            record[32..].copy_from_slice(&chunk.len.to_le_bytes());
+            self.file.write_all(&record)?;
+        }
+        self.count += chunks.len() as u64;
+        Ok(())
+    }
+
+    /// These were all; `file` is what they were found in.
+    pub(super) fn finish(mut self, file: &File) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().write_all_at(&self.count.to_le_bytes(), self.count_at)?;
+        let seal = self.seal()?;
+        self.file.write_all(&seal)?;
+        self.file.flush()?;
+        // Nobody runs it.
+        let mode = file.metadata()?.permissions().mode() & 0o666;
+        self.file.get_ref().set_permissions(Permissions::from_mode(mode))?;
+        fs::rename(&self.new, &self.path)
+    }
+
+    /// The hash of all of it, which leaves it at its end.
+    fn seal(&mut self) -> io::Result<Vec<u8>> {
+        let mut hasher = Checksummer::new(ChecksumAlgorithm::Blake3).map_err(io::Error::other)?;
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, self.file.get_ref());
+        input.seek(SeekFrom::Start(0))?;
+        let mut bytes = vec![0; BUFFER_BYTES];
+        loop {
+            match input.read(&mut bytes) {
+                Ok(0) => return Ok(hasher.finish().as_bytes().to_vec()),
+                Ok(count) => hasher.update(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for IndexWriter {
+    fn drop(&mut self) {
+        // Under its own name it is not there any more once it is whole; nothing else can be done
+        // about what is left.
+        let _ = fs::remove_file(&self.new);
+    }
+}
