@@ -15,7 +15,7 @@ async fn a_blob_that_is_not_there() {
     let error = bed.gcs_run(&["cp", "--json", "gs://bucket/blob", "out"]).await.ends(3).json();
     assert_eq!(error["error"]["kind"], "not_found");
     bed.run(&["cat", &bed.server.url("/nothing")]).await.ends(3);
-    bed.run(&["cat", "no/such/file"]).await.ends(3);
+    bed.run(&["cat", "no/such/file"]).await.ends(3).says("hint: check the path");
     assert_eq!(bed.names(), Vec::<String>::new());
 }
 

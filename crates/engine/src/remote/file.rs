@@ -177,5 +177,10 @@ fn failed(path: &str, operation: Operation, error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied => (ErrorKind::NoAccess, "the file may not be read"),
         _ => (ErrorKind::Storage, "the file cannot be read"),
     };
-    Error::new(kind, operation, path, message).caused_by(error)
+    let failed = Error::new(kind, operation, path, message).caused_by(error);
+    match kind {
+        ErrorKind::NotFound => failed.with_hint("check the path"),
+        ErrorKind::NoAccess => failed.with_hint("check the file's permissions"),
+        _ => failed,
+    }
 }
