@@ -7,7 +7,7 @@ use tidegate::chunked::{ChunkStore, StoreProfile, UploadOptions, UploadOutcome, 
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
 
-use crate::bed::{File, HANG, SMALL_MAX, large, options, random, run, small};
+use crate::bed::{File, HANG, SMALL_MAX, budget, large, options, random, run, small};
 use crate::store::{Call, FakeStore, profile};
 
 async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
@@ -141,6 +141,27 @@ async fn what_cannot_be_asked_of_the_store_is_refused() {
     let error = run(&store, &file.path, &chosen).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert_eq!(store.log(), []);
+}
+
+/// The store says how small chunks are, and does not know how many there will be.
+#[tokio::test]
+async fn a_blob_of_more_chunks_than_memory_is_put_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse");
+    // Some 80,000 chunks of 1 KiB on average, all of zeros.
+    std::fs::File::create(&path).unwrap().set_len(80 << 20).unwrap();
+    for (budget_bytes, whole_fallback, expected) in [
+        (256 << 20, true, Ok(UploadOutcome::Chunked)),
+        (1 << 20, true, Ok(UploadOutcome::Whole)),
+        (1 << 20, false, Err(ErrorKind::Unsupported)),
+    ] {
+        let store = FakeStore::new(profile(&[small()]));
+        let budget = budget(64, budget_bytes);
+        let chosen = UploadOptions { budget, whole_fallback, ..options() };
+        let outcome = run(&store, &path, &chosen).await;
+        let outcome = outcome.map(|report| report.outcome).map_err(|error| error.kind());
+        assert_eq!(outcome, expected);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! [`Ledger`]: the chunks of the blob as far as it has been cut, and what became of each.
 //!
 //! Pure. About 200 bytes of memory for each distinct chunk, which are not the budget's: a manifest
-//! has to be whole before it can be registered.
+//! has to be whole before it can be registered, and who holds of the budget must not wait for more
+//! of it. How many chunks there may be is said in `choice`.
 
 use std::collections::HashMap;
 

@@ -17,6 +17,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options`, `report`, `progress` | what the caller chooses and is told |
+//! | `choice` | how blobs are named and cut, by what store and caller say
 //! | `source` | the file, and whether it changes |
 //! | `cutting` | its chunks, as they become known |
 //! | `ledger` | what became of each |
@@ -28,6 +29,7 @@
 //! | `held` | memory that is paid for |
 //! | `transfer` | what all of these share |
 
+mod choice;
 mod cutting;
 mod held;
 mod inquiry;
@@ -51,8 +53,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::chunking::Chunking;
-use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::digest::Digest;
 use tokio::time::Instant;
 
 use self::cutting::Cutting;
@@ -121,8 +122,8 @@ async fn run(
     let transfer = Transfer::new(store, &file, &budget, options);
     let calls = &transfer.calls.profile;
     let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
-    let function = digest_function(&profile, options, &transfer)?;
-    let chunking = chunking(&profile, options, file.len());
+    let function = choice::digest_function(&profile, options, &transfer)?;
+    let chunking = choice::chunking(&profile, options, &transfer)?;
     options.progress.expect(file.len());
 
     if file.len() == 0 {
@@ -190,39 +191,6 @@ async fn whole_instead(
     let mut pipeline = Pipeline::new(transfer, profile, cutting, None);
     pipeline.run().await?;
     Ok(report(transfer, Some(&pipeline), (blob, UploadOutcome::Whole, 0), start))
-}
-
-fn digest_function(
-    profile: &StoreProfile,
-    options: &UploadOptions,
-    transfer: &Transfer,
-) -> Result<DigestFunction> {
-    let named = options.digest.map(|digest| digest.function);
-    let preferred = profile.digest_functions.first().copied();
-    let Some(function) = options.digest_function.or(named).or(preferred) else {
-        let message = "the store names no digest function";
-        return Err(transfer.error(ErrorKind::Unsupported, message));
-    };
-    if let Some(named) = named.filter(|named| *named != function) {
-        let message = format!("expected a digest by {function}, got one by {named}");
-        return Err(transfer.error(ErrorKind::Invalid, message));
-    }
-    if !profile.digest_functions.contains(&function) {
-        let message = format!("the store does not name blobs by {function}");
-        return Err(transfer.error(ErrorKind::Unsupported, message));
-    }
-    Ok(function)
-}
-
-/// How a file of so many bytes is cut; `None` where it is put whole. As everybody else does it,
-/// only what is strictly longer than the longest chunk is cut: so equal blobs are cut alike.
-fn chunking(profile: &StoreProfile, options: &UploadOptions, len: u64) -> Option<Chunking> {
-    let chunking = options.chunking.or_else(|| profile.chunkings.first().copied())?;
-    // A store that names none takes any: it only checks that the chunks make up the blob.
-    let is_known = profile.chunkings.is_empty() || profile.chunkings.contains(&chunking);
-    let is_known = profile.can_splice && is_known;
-    let fits = profile.blob_bytes_max.is_none_or(|max| chunking.chunk_bytes_max() <= max);
-    (is_known && fits && len > chunking.chunk_bytes_max()).then_some(chunking)
 }
 
 fn report(

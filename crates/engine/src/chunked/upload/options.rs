@@ -26,7 +26,8 @@ pub struct UploadOptions {
     /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given.
     pub chunking: Option<Chunking>,
     /// Whether the blob is put whole where the store turns out not to make it of its chunks: it may
-    /// say that it takes manifests, and take none, or none as long as this one. Default yes.
+    /// say that it takes manifests, and take none, or none as long as this one. So it is where it
+    /// wants them so small that there would be more than memory is to be had for. Default yes.
     pub whole_fallback: bool,
     /// Requests in flight that carry bytes.
     pub window: WindowOptions,
