@@ -66,10 +66,10 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
         return Err(invalid("--digest", "it is for what is put into a grpc:// cache")
             .with_hint("--sha256, --md5 and --blake3 are for what is fetched"));
     }
-    let is_seeded = !cache.seed.is_empty();
-    let seed = is_seeded.then_some("--seed");
+    let seed = (!cache.seed.is_empty()).then_some("--seed");
+    let index = cache.keep_index.then_some("--keep-index");
     let chunking = (cache.chunking != ChunkingArg::Auto).then_some("--chunking");
-    if let Some(option) = seed.or(chunking)
+    if let Some(option) = seed.or(index).or(chunking)
         && !names.iter().any(|name| put::is_cache(name))
     {
         return Err(invalid(
@@ -78,10 +78,13 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
         ));
     }
     let is_whole = cache.chunking == ChunkingArg::Never || !args.transfer.expected().is_empty();
-    if is_seeded && is_whole {
-        let message = "chunks are taken from it, and this has the blob come whole";
-        return Err(invalid("--seed", message)
-            .with_hint("leave out --seed, or else --chunking never and checksums of your own"));
+    if let Some(option) = seed.or(index)
+        && is_whole
+    {
+        let message = "it is for what comes as chunks, and this has the blob come whole";
+        let hint =
+            format!("leave out {option}, or else --chunking never and checksums of your own");
+        return Err(invalid(option, message).with_hint(hint));
     }
     Ok(())
 }

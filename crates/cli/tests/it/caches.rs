@@ -170,13 +170,14 @@ async fn options_that_can_do_nothing_are_refused() {
     caches.write("in", b"data");
     let url = caches.put("in").await;
     let hash = HashFunction::Sha256.hash(b"data");
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--seed", "in", "in", "out"], "--seed: it is for grpc://"),
         (&["--chunking", "always", "in", "out"], "--chunking: it is for grpc://"),
         (&["--chunking", "never", "in", "out"], "--chunking: it is for grpc://"),
         (&["--digest", "blake3", &url, "out"], "--digest: it is for what is put"),
-        (&["--seed", "in", "--chunking", "never", &url, "out"], "--seed: chunks are taken from it"),
-        (&["--seed", "in", "--sha256", &hash, &url, "out"], "--seed: chunks are taken from it"),
+        (&["--seed", "in", "--chunking", "never", &url, "out"], "--seed: it is for what comes"),
+        (&["--seed", "in", "--sha256", &hash, &url, "out"], "--seed: it is for what comes"),
+        (&["--keep-index", "--chunking", "never", &url, "out"], "--keep-index: it is for what"),
     ];
     for (args, told) in cases {
         caches.run(&[&["cp"], args].concat()).await.ends(2).says(told);
