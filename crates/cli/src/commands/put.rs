@@ -264,8 +264,10 @@ fn tell(
         match outcome {
             Ok(put) => {
                 session.say(&put.text());
-                if let closed @ Exit::ClosedPipe = session.print(&format!("{}\n", put.target)) {
-                    return closed;
+                match session.print(&format!("{}\n", put.target)) {
+                    Exit::Success => {}
+                    // Whoever goes on with the URLs must not take some for all.
+                    failed => return failed,
                 }
             }
             Err(error) => session.console.line(&Failure::new(error).text()),

@@ -9,7 +9,7 @@ use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };
 
-use crate::bed::{Ran, names, run_in};
+use crate::bed::{Ran, finish, names, run_in, shell};
 
 /// A cache and a folder.
 struct Caches {
@@ -258,6 +258,16 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     // What the file's name says it is, it must be.
     let other = format!("{server}/sha256/{}/4", HashFunction::Sha256.hash(b"else"));
     caches.run(&["cp", "in", &other]).await.ends(5);
+}
+
+/// Whoever goes on with the URLs must not take some for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_that_cannot_be_told_is_an_error() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let script = "exec \"$0\" cp in \"$1\" > /dev/full";
+    let ran = finish(shell(caches.folder.path(), script, &[&caches.server.url()])).await;
+    ran.ends(1).says("error: cannot write standard output");
 }
 
 #[tokio::test(flavor = "multi_thread")]

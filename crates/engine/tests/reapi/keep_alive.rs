@@ -141,6 +141,54 @@ async fn nobody_is_asked_where_that_is_switched_off() {
     assert!(asked.is_err(), "{asked:?}");
 }
 
+/// Not every minute that keep-alive takes is waited out: whoever gives up and tries again is not sent
+/// where nobody answers.
+#[tokio::test]
+async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(None));
+    let name = digest(&server.put(&b"data"[..]));
+    server.script().next(Rpc::FindMissing, ReapiFault::Silence);
+    let given_up = async {
+        let asked = tokio::time::timeout(Duration::from_secs(2), cache.missing(&[name])).await;
+        tokio::time::resume();
+        asked
+    };
+    let silenced = async {
+        server.counted(|counts| counts.calls(Rpc::FindMissing) == 1).await;
+        tokio::time::pause();
+    };
+    let (asked, ()) = tokio::join!(given_up, silenced);
+    assert!(asked.is_err(), "{asked:?}");
+    let next = tokio::time::timeout(Duration::from_mins(1), cache.missing(&[name])).await;
+    assert!(next.unwrap().unwrap().is_empty());
+    assert_eq!(server.connections(), 2);
+}
+
+/// A call that waits long for a server that lives is no sign of silence.
+#[tokio::test]
+async fn a_connection_that_brought_something_is_kept_whatever_is_given_up() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(None));
+    let name = digest(&server.put(&b"data"[..]));
+    let gate = Gate::new();
+    server.script().next(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
+    let held = async { cache.missing(&[name]).await };
+    let others = async {
+        gate.reached(1).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_mins(1)).await;
+        tokio::time::resume();
+        cache.missing(&[name]).await.unwrap();
+    };
+    tokio::select! {
+        held = held => panic!("{held:?}"),
+        () = others => {}
+    }
+    cache.missing(&[name]).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
 /// Between a client and a server; adds a permit for each PING of the client's that passes.
 async fn relay(server: &ReapiServer, pings: Arc<Semaphore>) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -40,22 +40,26 @@ pub(super) struct Answer {
     body: Incoming,
     /// The status came, or none is due.
     ended: bool,
-    _lease: Lease,
+    lease: Lease,
 }
 
 impl Answer {
     /// Wraps the body of `response`.
     pub(super) fn wrap(
         response: http::Response<Incoming>,
-        lease: Lease,
+        mut lease: Lease,
     ) -> Result<http::Response<Self>, NoGrpc> {
+        lease.hear();
         let (mut head, body) = response.into_parts();
         sanitise(&mut head.headers);
         let ended = head.status != StatusCode::OK || has_status(&head.headers);
+        if ended || !is_grpc(&head.headers) {
+            lease.end();
+        }
         if !ended && !is_grpc(&head.headers) {
             return Err(NoGrpc);
         }
-        Ok(http::Response::from_parts(head, Self { body, ended, _lease: lease }))
+        Ok(http::Response::from_parts(head, Self { body, ended, lease }))
     }
 }
 
@@ -73,6 +77,10 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.lease.hear();
+        if !matches!(frame, Some(Ok(_))) {
+            self.lease.end();
+        }
         Poll::Ready(match frame {
             None if self.ended => None,
             None => {
@@ -85,6 +93,7 @@ impl Body for Answer {
                 if let Some(trailers) = frame.trailers_mut() {
                     sanitise(trailers);
                     self.ended |= has_status(trailers);
+                    self.lease.end();
                 }
                 Some(Ok(frame))
             }

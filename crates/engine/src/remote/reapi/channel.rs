@@ -9,6 +9,10 @@
 //! new: a request that it refused unsent is sent over another, without counting as an attempt,
 //! because the server never saw it.
 //!
+//! A connection on which nothing was heard for a while when a call was given up takes nothing new
+//! either: whoever tries again would wait as long again where nobody answers any more, as when
+//! a firewall between has forgotten it. Keep-alive finds that out, too, but later than many give up.
+//!
 //! Windows: a stream's holds what arrives before it is read, and the connection's is so large that
 //! it never decides. Otherwise streams that nobody reads at the moment, because an ordered target
 //! waits for another, could fill it and keep that other one waiting for ever.
@@ -16,13 +20,15 @@
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{HeaderMap, Uri};
 use hyper::client::conn::http2::SendRequest;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tonic::body::Body;
 use tower_service::Service;
 
@@ -36,6 +42,10 @@ type Answering =
 /// Streams on every open connection before another is opened: small requests one after the other
 /// need one connection only, and bulk is spread at once.
 const STREAMS_BEFORE_ANOTHER: usize = 4;
+
+/// Nothing heard for this long when a call is given up: more than any answer's way through a network,
+/// less than anybody waits before trying again.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Sends requests to one cache; clones share its connections.
 #[derive(Clone, Debug)]
@@ -61,15 +71,26 @@ struct Slot {
     streams: AtomicUsize,
     /// Attempts to connect that came to an end.
     attempts: AtomicU64,
+    /// The connection, by the attempt that made it, that takes nothing new; 0 is none.
+    silent: AtomicU64,
+    /// When the connection last brought something.
+    heard: std::sync::Mutex<Option<Instant>>,
     // Held while connecting, so that one attempt is made for all who come meanwhile.
     place: Mutex<Place>,
 }
 
 #[derive(Debug, Default)]
 struct Place {
-    open: Option<SendRequest<Body>>,
+    open: Option<Connection>,
     /// How the last attempt failed.
     failure: Option<Unconnected>,
+}
+
+/// A connection, and the attempt that made it.
+#[derive(Clone, Debug)]
+struct Connection {
+    requests: SendRequest<Body>,
+    attempt: u64,
 }
 
 /// Why there is no connection, told to all who waited for it.
@@ -91,11 +112,48 @@ impl Error for Unconnected {
 
 /// One stream's place on a connection.
 #[derive(Debug)]
-pub(super) struct Lease(Arc<Slot>);
+pub(super) struct Lease {
+    slot: Arc<Slot>,
+    /// The attempt that made the connection; 0 before there is one.
+    attempt: u64,
+    /// When the request was sent.
+    sent: Option<Instant>,
+    /// The answer came to its end, or the call failed by itself.
+    ended: bool,
+}
+
+impl Lease {
+    fn new(slot: Arc<Slot>) -> Self {
+        slot.streams.fetch_add(1, Ordering::Relaxed);
+        Self { slot, attempt: 0, sent: None, ended: false }
+    }
+
+    /// The request goes over this connection.
+    fn send_over(&mut self, connection: &Connection) {
+        self.attempt = connection.attempt;
+        self.sent = Some(Instant::now());
+        self.ended = false;
+    }
+
+    /// Something came.
+    pub(super) fn hear(&self) {
+        *self.slot.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Nothing more is awaited.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+}
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.slot.streams.fetch_sub(1, Ordering::Relaxed);
+        let Some(sent) = self.sent.filter(|_| !self.ended) else { return };
+        let heard = *self.slot.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if heard.map_or(sent, |heard| heard.max(sent)).elapsed() >= SILENCE_MIN {
+            self.slot.silent.store(self.attempt, Ordering::Relaxed);
+        }
     }
 }
 
@@ -121,22 +179,27 @@ impl Channel {
         mut request: http::Request<Body>,
     ) -> Result<http::Response<Answer>, BoxError> {
         transport::replace(request.headers_mut(), &self.0.headers);
-        let lease = self.0.lease();
+        let mut lease = self.0.lease();
         // CANCEL: dropping the future resets the stream and gives the lease back.
-        let mut connection = self.0.connection(&lease.0).await?;
-        let refused = match connection.try_send_request(request).await {
+        let mut connection = self.0.connection(&lease.slot).await?;
+        lease.send_over(&connection);
+        let mut refused = match connection.requests.try_send_request(request).await {
             Ok(response) => return Ok(Answer::wrap(response, lease)?),
             Err(refused) => refused,
         };
-        let mut refused = refused;
+        lease.end();
         let Some(unsent) = refused.take_message() else {
             return Err(refused.into_error().into());
         };
-        self.0.forget(&lease.0).await;
-        let mut connection = self.0.connection(&lease.0).await?;
-        match connection.try_send_request(unsent).await {
+        self.0.forget(&lease.slot).await;
+        let mut connection = self.0.connection(&lease.slot).await?;
+        lease.send_over(&connection);
+        match connection.requests.try_send_request(unsent).await {
             Ok(response) => Ok(Answer::wrap(response, lease)?),
-            Err(refused) => Err(refused.into_error().into()),
+            Err(refused) => {
+                lease.end();
+                Err(refused.into_error().into())
+            }
         }
     }
 }
@@ -148,19 +211,19 @@ impl Connections {
         let roomy = self.slots.iter().find(|slot| streams(slot) < STREAMS_BEFORE_ANOTHER);
         let chosen = roomy.or_else(|| self.slots.iter().min_by_key(streams));
         // There is always at least one.
-        let slot = chosen.map_or_else(Arc::default, Arc::clone);
-        slot.streams.fetch_add(1, Ordering::Relaxed);
-        Lease(slot)
+        Lease::new(chosen.map_or_else(Arc::default, Arc::clone))
     }
 
     /// The connection of a slot, made anew where there is none or it takes no requests any more.
     /// Who waited for an attempt that failed fails with it: one after the other would each wait as
     /// long again for a host that does not answer.
-    async fn connection(&self, slot: &Slot) -> Result<SendRequest<Body>, BoxError> {
+    async fn connection(&self, slot: &Slot) -> Result<Connection, BoxError> {
         let attempts = || slot.attempts.load(Ordering::Acquire);
         let before = attempts();
         let mut place = slot.place.lock().await;
-        if let Some(open) = place.open.as_ref().filter(|open| !open.is_closed()) {
+        let is_silent = |open: &Connection| slot.silent.load(Ordering::Relaxed) == open.attempt;
+        let usable = |open: &&Connection| !open.requests.is_closed() && !is_silent(open);
+        if let Some(open) = place.open.as_ref().filter(usable) {
             return Ok(open.clone());
         }
         if let Some(failure) = place.failure.as_ref().filter(|_| attempts() != before) {
@@ -168,9 +231,10 @@ impl Connections {
         }
         // CANCEL: the lock is let go with nothing changed, and the next to come connects.
         let made = self.connector.connect(&self.origin).await;
-        slot.attempts.fetch_add(1, Ordering::Release);
+        let attempt = slot.attempts.fetch_add(1, Ordering::Release) + 1;
         match made {
-            Ok(made) => {
+            Ok(requests) => {
+                let made = Connection { requests, attempt };
                 *place = Place { open: Some(made.clone()), failure: None };
                 Ok(made)
             }
@@ -186,7 +250,7 @@ impl Connections {
     async fn forget(&self, slot: &Slot) {
         let mut place = slot.place.lock().await;
         // Another may have connected meanwhile.
-        if place.open.as_ref().is_some_and(SendRequest::is_closed) {
+        if place.open.as_ref().is_some_and(|open| open.requests.is_closed()) {
             place.open = None;
         }
     }
