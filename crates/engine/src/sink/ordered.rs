@@ -90,6 +90,17 @@ impl OrderedSink {
     /// Shards that have arrived and wait for a slower one count, so that one slow shard does not
     /// gather the whole budget behind it. Must be called in order, by one caller.
     pub(crate) async fn reserve(&self, budget: &Budget, len: u64, held_bytes_max: u64) {
+        self.reserve_streamed(budget, len, len, held_bytes_max).await;
+    }
+
+    /// The same for bytes that come as a stream, of which no more than `ahead_bytes` are to wait here.
+    pub(crate) async fn reserve_streamed(
+        &self,
+        budget: &Budget,
+        len: u64,
+        ahead_bytes: u64,
+        held_bytes_max: u64,
+    ) {
         loop {
             let drained = self.shared.drained.notified();
             tokio::pin!(drained);
@@ -99,7 +110,7 @@ impl OrderedSink {
             }
             drained.await;
         }
-        let granted = budget.bytes(len).await;
+        let granted = budget.bytes(ahead_bytes.min(len)).await;
         let mut state = self.shared.lock();
         state.reserved_end = state.reserved_end.saturating_add(len);
         match state.permit.as_mut() {

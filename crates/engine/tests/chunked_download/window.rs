@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tidegate::chunked::download;
+use tidegate::core::digest::Digest;
 use tidegate::core::window::WindowOptions;
 use tidegate::download::Target;
 use tokio_util::sync::CancellationToken;
 
-use crate::bed::{Bed, chunks};
-use crate::fake::{Act, Call, Fault};
+use crate::bed::{Bed, Collect, chunks};
+use crate::fake::{Act, Call, FakeStore, Fault};
 
 fn delay_all(bed: &Bed, ms: u64) {
     bed.store.script(move |call, _, _| match call {
@@ -172,4 +173,51 @@ async fn a_failed_download_gives_its_places_back() {
     bed.to_file().await.unwrap_err();
     delay_all(&bed, 1);
     bed.to_file().await.unwrap();
+}
+
+/// Whoever reads one stream may wait for the other download, which needs the only request.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_pauses_keeps_no_request() {
+    for can_split in [true, false] {
+        let store = FakeStore::new().with_profile(|profile| profile.can_split = can_split);
+        let lens = [(20_000_000, 1), (900, 2)];
+        let bed = Bed::on(store, chunks(lens)).with_budget(16 << 20, 1);
+        let small = chunks([(900, 2)]).remove(0);
+        let other = Digest::of(bed.blob.function, &small);
+        let (reads, paused) = std::sync::mpsc::channel();
+        let collect = Collect::default();
+        let writer = Box::new(Paused { reads: paused, collect: collect.clone() });
+        let stream = Target::Writer { writer, name: "test".to_owned() };
+        let store = bed.dyn_store();
+        let second = async {
+            while bed.store.fetches().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let done = download(&store, &other, Target::Memory, &bed.options);
+            let done = tokio::time::timeout(Duration::from_hours(1), done).await;
+            drop(reads);
+            done.expect("the stream keeps the only request").unwrap()
+        };
+        let first = download(&store, &bed.blob, stream, &bed.options);
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_ok(), "{first:?}");
+        assert!(second.memory.unwrap() == small && *collect.0.lock().unwrap() == bed.content());
+    }
+}
+
+/// Takes nothing until the sender is gone.
+struct Paused {
+    reads: std::sync::mpsc::Receiver<()>,
+    collect: Collect,
+}
+
+impl std::io::Write for Paused {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = self.reads.recv();
+        self.collect.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

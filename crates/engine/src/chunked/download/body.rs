@@ -25,6 +25,10 @@ pub(super) const FLAWS_MAX: u32 = 2;
 /// How long an answer's end is waited for, after its last byte: it is usually in the same packet.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long an answer under way may wait for whoever reads what is delivered: a steady reader takes
+/// some bytes in less, however slow.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 pub(super) struct ResumingBody<'a> {
     fetcher: &'a Fetcher,
     digest: Digest,
@@ -71,6 +75,20 @@ impl<'a> ResumingBody<'a> {
                 Err(error) => self.interrupted(error).await?,
             }
         }
+    }
+
+    /// Waits for `reader` to take what was delivered. An answer under way is given up where that takes
+    /// long, to be asked for again: its request is others' meanwhile, who may be what the reader
+    /// waits for.
+    pub(super) async fn idle<T>(&mut self, reader: impl Future<Output = T>) -> T {
+        let mut reader = std::pin::pin!(reader);
+        tokio::select! {
+            biased;
+            outcome = &mut reader => return outcome,
+            () = tokio::time::sleep(IDLE_MAX) => {}
+        }
+        self.live = None;
+        reader.await
     }
 
     /// What was delivered is wrong, as `error` says: begins again at `position`, once.

@@ -36,7 +36,8 @@ const BYPASS_CACHES_FROM_BYTES: u64 = 128 << 20;
 /// What chunks on their way into memory may hold, besides the blob.
 const MEMORY_SLACK_BYTES: u64 = 32 << 20;
 
-/// What one stream for a whole blob may hold on its way into an ordered sink.
+/// What one stream may hold on its way into an ordered sink, for a whole blob or a chunk that is too
+/// long to be held.
 const STREAM_BYTES: u64 = 8 << 20;
 
 /// An ordered target takes at most this part of the budget, which leaves room for other blobs.
@@ -44,6 +45,11 @@ pub(super) const SHARE: u64 = 4;
 
 /// Hashed at once in a buffer: a millisecond at most.
 const FOLLOW_BYTES: u64 = 1 << 20;
+
+/// What one stream may hold of this budget.
+pub(super) fn stream_bytes(budget: &Budget) -> u64 {
+    STREAM_BYTES.min(budget.limits().bytes / SHARE)
+}
 
 /// How the blob arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +154,7 @@ impl Destination {
     ) -> Result<(Sink, Self)> {
         let (granted, reserved_end) = match arrival {
             Arrival::Chunks => (0, 0),
-            Arrival::Whole => (STREAM_BYTES.min(bytes.limits().bytes / SHARE), u64::MAX),
+            Arrival::Whole => (stream_bytes(&bytes), u64::MAX),
         };
         let permit = calls.unless_cancelled(bytes.bytes(granted)).await?;
         let hashers = vec![hasher(&blob)?];

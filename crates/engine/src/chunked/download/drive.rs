@@ -10,10 +10,10 @@
 //! before it waits for its sink; an ordered sink's units take their bytes in the order of the blob
 //! (see [`crate::sink`]). A chunk beyond what may be held is poured with its request held, but its
 //! bytes lie within reach of what has been delivered: either they were granted in full, or nothing
-//! before them is missing. A unit that waits for a chunk that another transfer is fetching holds
-//! its own bytes and no request, and leads nothing meanwhile (see `inflight`); whoever leads has
-//! its bytes, too, and waits for a request only, or for a disk: who pours into an ordered sink, which
-//! may wait for its reader, leads nobody.
+//! before them is missing; where its reader pauses, its request is given back. A unit that waits for
+//! a chunk that another transfer is fetching holds its own bytes and no request, and leads nothing
+//! meanwhile (see `inflight`); whoever leads has its bytes, too, and waits for a request only, or for
+//! a disk: who pours into an ordered sink, which may wait for its reader, leads nobody.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::destination::SHARE;
+use super::destination::{SHARE, stream_bytes};
 use super::fetch::{Fetcher, Trouble};
 use super::long::{Long, Origin};
 use super::place::Placing;
@@ -188,7 +188,9 @@ fn reserve(shared: &Arc<Shared>, unit: Unit) -> Reserving {
         let bytes = unit.bytes();
         if let Sink::Ordered(sink) = &shared.placing.sink {
             let held_bytes_max = shared.bytes.limits().bytes / SHARE;
-            sink.reserve(&shared.bytes, bytes, held_bytes_max).await;
+            let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
+            let ahead_bytes = if is_long { stream_bytes(&shared.bytes) } else { bytes };
+            sink.reserve_streamed(&shared.bytes, bytes, ahead_bytes, held_bytes_max).await;
             return (unit, None);
         }
         let held = if bytes > shared.held_bytes_max && unit.wants.len() == 1 {

@@ -201,7 +201,7 @@ impl Long<'_> {
                 proving.update(&frame)?;
             }
             let at = body.position() - frame.len() as u64;
-            self.write(at, frame, &mut turns).await?;
+            body.idle(self.write(at, frame, &mut turns)).await?;
         }
         match proving.map(Proving::finish) {
             Some(Err(error)) => Err(error.retryable(RetryClass::Never).into()),

@@ -85,7 +85,9 @@ impl Pour<'_> {
                 }
                 gathered.push(bytes);
                 if gathered.len() >= batch_bytes {
-                    self.write(gathered.take(), &mut turns).await?;
+                    let write = self.write(gathered.take(), &mut turns);
+                    // A disk is waited for.
+                    if is_file { write.await } else { body.idle(write).await }?;
                 }
             }
         }
