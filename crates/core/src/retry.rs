@@ -88,7 +88,7 @@ pub enum GiveUpReason {
     #[error("not retryable")]
     NotRetryable,
     /// Too many attempts in a row made no progress.
-    #[error("{attempts} attempts in a row made no progress")]
+    #[error("no attempt made progress, {attempts} in a row")]
     AttemptsExhausted {
         /// How many.
         attempts: u32,

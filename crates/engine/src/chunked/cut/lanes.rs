@@ -11,6 +11,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::sha256::{self, Sha256};
 
 use super::board::Piece;
+use super::ended::Ended;
 use super::stream::CutChunk;
 use crate::error::Result;
 
@@ -30,9 +31,10 @@ pub(super) const SLOTS_BYTES: usize = sha256::LANES * SLOT_BYTES;
 /// The chunks under way.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+    busy: Vec<Lane>,
     /// Chunks without a lane.
     waiting: VecDeque<Piece>,
+    ended: Ended,
 }
 
 /// A chunk beside others.
@@ -49,20 +51,20 @@ struct Lane {
 
 impl Lanes {
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.is_empty() && self.waiting.is_empty()
+        self.busy.is_empty() && self.waiting.is_empty()
     }
 
     /// Chunks that can be taken.
     pub(super) fn free(&self) -> usize {
-        sha256::LANES.saturating_sub(self.lanes.len() + self.waiting.len())
+        sha256::LANES.saturating_sub(self.busy.len() + self.waiting.len())
     }
 
     pub(super) fn take(&mut self, pieces: Vec<Piece>) {
         self.waiting.extend(pieces);
     }
 
-    /// Hashes on, all by as much as the lane that has least at hand; gives those that ended, with
-    /// their indices.
+    /// Hashes on, all by as much as the lane that has least at hand; gives those that ended, if
+    /// they are to be told of now, with their indices.
     pub(super) fn advance(
         &mut self,
         slots: &mut [u8],
@@ -72,9 +74,9 @@ impl Lanes {
         let mut slots: Vec<&mut [u8]> = slots.chunks_mut(slots.len() / count).collect();
         self.begin(count);
         // As much for each that is empty as the others have, so that all are empty at one time.
-        let at_hand = self.lanes.iter().map(|lane| lane.filled.len()).filter(|len| *len > 0).min();
+        let at_hand = self.busy.iter().map(|lane| lane.filled.len()).filter(|len| *len > 0).min();
         let at_hand = at_hand.map(|len| len - len % BLOCK_BYTES);
-        for lane in self.lanes.iter_mut().filter(|lane| lane.filled.is_empty()) {
+        for lane in self.busy.iter_mut().filter(|lane| lane.filled.is_empty()) {
             let Some(slot) = slots.get_mut(lane.slot) else { continue };
             let whole_blocks = slot.len() - slot.len() % BLOCK_BYTES;
             let rest = usize::try_from(lane.piece.range.end - lane.at).unwrap_or(usize::MAX);
@@ -88,41 +90,44 @@ impl Lanes {
                 lane.filled = 0..0;
             }
         }
-        let mut ended = self.take_ended();
-        let step = self.lanes.iter().map(|lane| lane.filled.len() / BLOCK_BYTES).min();
+        self.note_ended();
+        let step = self.busy.iter().map(|lane| lane.filled.len() / BLOCK_BYTES).min();
         let step = step.unwrap_or(0) * BLOCK_BYTES;
-        let mut messages = Vec::with_capacity(self.lanes.len());
-        for lane in &mut self.lanes {
+        let mut messages = Vec::with_capacity(self.busy.len());
+        for lane in &mut self.busy {
             let start = lane.filled.start;
             lane.filled.start += step;
             let bytes = slots.get(lane.slot).map(|slot| &slot[start..start + step]);
             messages.push((&mut lane.hasher, bytes.unwrap_or_default()));
         }
         sha256::update_all(&mut messages);
-        for lane in self.lanes.iter_mut().filter(|lane| lane.filled.len() < BLOCK_BYTES) {
+        for lane in self.busy.iter_mut().filter(|lane| lane.filled.len() < BLOCK_BYTES) {
             let bytes = slots.get(lane.slot).map(|slot| &slot[lane.filled.clone()]);
             lane.hasher.update(bytes.unwrap_or_default());
             lane.filled = 0..0;
         }
-        ended.extend(self.take_ended());
-        Ok(ended)
+        self.note_ended();
+        Ok(self.ended.take(!self.is_empty()))
     }
 
     /// Gives those that wait a lane, where one of `count` is free.
     fn begin(&mut self, count: usize) {
         for slot in 0..count {
-            if self.lanes.iter().any(|lane| lane.slot == slot) {
+            if self.busy.iter().any(|lane| lane.slot == slot) {
                 continue;
             }
             let Some(piece) = self.waiting.pop_front() else { return };
             let at = piece.range.start;
-            self.lanes.push(Lane { piece, hasher: Sha256::new(), slot, filled: 0..0, at });
+            self.busy.push(Lane { piece, hasher: Sha256::new(), slot, filled: 0..0, at });
         }
     }
 
-    fn take_ended(&mut self) -> Vec<(u64, CutChunk)> {
+    fn note_ended(&mut self) {
         let has_ended = |lane: &mut Lane| lane.filled.is_empty() && lane.at == lane.piece.range.end;
-        self.lanes.extract_if(.., has_ended).map(Lane::finish).collect()
+        for lane in self.busy.extract_if(.., has_ended) {
+            let (index, chunk) = lane.finish();
+            self.ended.push(index, chunk);
+        }
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `stream` | what the caller holds |
 //! | `board` | what is to be done, by whom, and what was found |
 //! | `worker` | one thread of those that do it |
+//! | `ended` | the chunks that it hashed, until the others are told |
 //! | `lanes` | the chunks that it hashes side by side |
 //! | `room` | its buffers, paid for while it works only |
 //!
@@ -28,6 +29,7 @@
 //! - Dropping the stream ends the threads within one piece each.
 
 mod board;
+mod ended;
 mod lanes;
 mod room;
 mod stream;

@@ -13,6 +13,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::CutOptions;
 use super::board::{Board, Cutting, Piece, Task, Whole};
+use super::ended::Ended;
 use super::lanes::{Lanes, SLOTS_BYTES};
 use super::room::Room;
 use super::stream::CutChunk;
@@ -129,11 +130,16 @@ impl Worker {
 
     /// One after the other.
     fn digest(&self, pieces: &[Piece], room: &mut Room) -> Result<()> {
-        for Piece { index, range } in pieces {
+        let mut ended = Ended::default();
+        for (number, Piece { index, range }) in pieces.iter().enumerate() {
             let mut hasher = hasher(self.digest_function)?;
             self.read(range.clone(), room, |bytes| hasher.update(bytes))?;
             let digest = self.named(hasher, range.end - range.start);
-            self.board.digested([(*index, CutChunk { offset: range.start, digest })]);
+            ended.push(*index, CutChunk { offset: range.start, digest });
+            let told = ended.take(number + 1 < pieces.len());
+            if !told.is_empty() {
+                self.board.digested(told);
+            }
         }
         Ok(())
     }
