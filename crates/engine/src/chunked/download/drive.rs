@@ -53,16 +53,17 @@ pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
 }
 
 /// A window that has grown over a long way holds as many chunks. One blob may hold so much of them,
-/// or its part of the budget where that is more: 56 chunks of 1 MiB, which is 18 Gbit/s over 25 ms.
+/// or an eighth of the budget where that is more: 56 chunks of 1 MiB, which is 18 Gbit/s over 25 ms.
 /// With what its sink and its hash hold, that is less than 64 MiB in all.
 const OWN_BYTES_MIN: u64 = 56 << 20;
+const OWN_SHARE: u64 = 8;
 
 /// What one blob may hold: it bounds what is in memory where the budget is ample, and leaves room
 /// for others. A unit takes from here first; whoever holds anything of it ends without needing
 /// more.
 pub(super) fn own_share(budget: &Budget) -> Budget {
     let limits = budget.limits();
-    Budget::new(BudgetOptions { bytes: OWN_BYTES_MIN.max(limits.bytes / SHARE), ..limits })
+    Budget::new(BudgetOptions { bytes: OWN_BYTES_MIN.max(limits.bytes / OWN_SHARE), ..limits })
 }
 
 /// What the units of one download share.
