@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use tidegate::Error;
-use tidegate::chunked::{ChunkStore as _, Manifest, PutRequest};
+use tidegate::chunked::{ChunkStore as _, Manifest, PutRequest, SendProgress};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::remote::reapi::{Compression, ReapiCache, ReapiOptions};
 use tidegate::remote::{RemoteOptions, Remotes};
@@ -478,7 +478,7 @@ async fn call(cache: &ReapiCache, call: &Call) {
         }
         Call::PutBatch => {
             let chunks: Vec<_> = names.iter().copied().zip(all).collect();
-            cache.put_batch(&chunks).await.map(|answers| {
+            cache.put_batch(&chunks, &SendProgress::default()).await.map(|answers| {
                 assert_eq!(answers.len(), chunks.len());
                 answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(assert_shown);
             })

@@ -46,7 +46,7 @@ impl Followed for UploadProgress {
         let file = self.snapshot();
         Total {
             len_bytes: Some(file.len_bytes),
-            done_bytes: file.sent_bytes + file.spared_bytes,
+            done_bytes: file.sent_bytes + file.going_bytes + file.spared_bytes,
             // The rate is that of what travels.
             resumed_bytes: file.spared_bytes,
             in_flight: file.in_flight,

@@ -25,7 +25,7 @@ mod upload;
 
 pub use crate::remote::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
-    StoreProfile,
+    SendProgress, StoreProfile,
 };
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub use download::{ChunkedDownloadOptions, ChunkedReport, download};

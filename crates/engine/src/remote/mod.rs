@@ -48,7 +48,7 @@ mod s3_profile;
 
 pub use chunk_store::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
-    StoreProfile,
+    SendProgress, StoreProfile,
 };
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;

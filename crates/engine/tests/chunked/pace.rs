@@ -175,3 +175,28 @@ async fn a_connection_that_takes_few_calls_is_no_obstacle() {
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
     }
 }
+
+/// What a server has not acknowledged yet is shown as being on its way, and not twice at the end.
+#[tokio::test]
+async fn what_goes_out_is_shown_before_it_is_acknowledged() {
+    for (way, rpc) in [(Way::Batches, Rpc::BatchUpdate), (Way::Streams, Rpc::Write)] {
+        let bed = Bed::by(way).await;
+        let gate = Gate::new();
+        bed.server.script().always(rpc, ReapiFault::Hold(gate.clone()));
+        let (data, options) = (blob(3), bed.up());
+        let shown = async {
+            loop {
+                let shown = options.progress.snapshot();
+                assert_eq!(shown.sent_bytes, 0, "{way:?}");
+                if shown.going_bytes > 0 {
+                    break gate.open();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let (report, ()) = tokio::join!(bed.upload(&data, &options), shown);
+        let sent = report.unwrap().sent.bytes;
+        let shown = options.progress.snapshot();
+        assert_eq!((shown.sent_bytes, shown.going_bytes), (sent, 0), "{way:?}");
+    }
+}

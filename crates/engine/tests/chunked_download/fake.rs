@@ -9,7 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::chunked::{BatchLimits, ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
+use tidegate::chunked::{
+    BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
+};
 use tidegate::core::chunking::Chunking;
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryClass;
@@ -370,7 +372,7 @@ impl ChunkStore for FakeStore {
         Err(error(ErrorKind::Unsupported, RetryClass::Never))
     }
 
-    async fn put_batch(&self, _: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+    async fn put_batch(&self, _: &[(Digest, Bytes)], _: &SendProgress) -> Result<Vec<Result<()>>> {
         Err(error(ErrorKind::Unsupported, RetryClass::Never))
     }
 

@@ -117,3 +117,33 @@ async fn progress_adds_up() {
     assert_eq!(shown.sent_bytes, report.sent.bytes);
     assert_eq!(shown.sent_bytes + shown.spared_bytes, 400_000);
 }
+
+/// What a failed request had sent counts for nothing any more.
+#[tokio::test]
+async fn what_must_go_again_is_not_shown_as_gone() {
+    for chunking in [small(), large()] {
+        let mut is_first = true;
+        let store = FakeStore::scripted(profile(&[chunking]), move |call, _| match call {
+            Call::Put { .. } | Call::PutBatch(_) if std::mem::take(&mut is_first) => {
+                Reply::Break(1)
+            }
+            _ => Reply::Go,
+        });
+        let (file, options) = (File::random(2 << 20, 26), options());
+        let len = file.bytes.len() as u64;
+        let never_more = async {
+            loop {
+                let shown = options.progress.snapshot();
+                assert!(shown.going_bytes + shown.sent_bytes + shown.spared_bytes <= len);
+                tokio::task::yield_now().await;
+            }
+        };
+        let report = tokio::select! {
+            report = run(&store, &file.path, &options) => report.unwrap(),
+            () = never_more => unreachable!("it has no end"),
+        };
+        assert!(report.requests.retries > 0, "{report:?}");
+        let shown = options.progress.snapshot();
+        assert_eq!((shown.sent_bytes, shown.going_bytes), (len, 0));
+    }
+}

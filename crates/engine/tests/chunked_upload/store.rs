@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use tidegate::chunked::{BatchLimits, ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
+use tidegate::chunked::{
+    BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
+};
 use tidegate::core::chunking::Chunking;
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryClass;
@@ -261,7 +263,12 @@ impl ChunkStore for FakeStore {
         self.take(&request.digest, &bytes.freeze())
     }
 
-    async fn put_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+    async fn put_batch(
+        &self,
+        chunks: &[(Digest, Bytes)],
+        progress: &SendProgress,
+    ) -> Result<Vec<Result<()>>> {
+        progress.passed(chunks.iter().map(|(digest, _)| digest.len).sum());
         let digests: Vec<Digest> = chunks.iter().map(|(digest, _)| *digest).collect();
         let limits = self.profile.batch.expect("batches are taken");
         let bytes: u64 = digests.iter().map(|digest| digest.len + limits.overhead_bytes).sum();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate::ErrorKind;
-use tidegate::chunked::ChunkStore as _;
+use tidegate::chunked::{ChunkStore as _, SendProgress};
 use tidegate::core::digest::Digest;
 use tidegate::core::retry::RetryClass;
 use tidegate_testkit::reapi::{
@@ -71,7 +71,7 @@ async fn a_server_that_says_much_of_a_failure_is_heard() {
     server.script().always(Rpc::BatchUpdate, lie.clone());
     server.script().always(Rpc::BatchRead, lie);
     let chunks = chunks(Some(&server));
-    let answers = cache.put_batch(&chunks).await.unwrap();
+    let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
     let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
@@ -82,14 +82,16 @@ async fn chunks_are_put_and_what_is_there_is_no_failure() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let chunks = chunks(None);
     for _ in 0..2 {
-        let answers = cache.put_batch(&chunks).await.unwrap();
+        let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
         assert!(answers.len() == 8 && answers.iter().all(Result::is_ok));
     }
     assert!(cache.missing(&digests(&chunks)).await.unwrap().is_empty());
     let status = GrpcStatus::new(Code::AlreadyExists, "there");
     let lie = BatchLie::FailFirst(status);
     server.script().next(Rpc::BatchUpdate, ReapiFault::Batch(lie));
-    assert!(cache.put_batch(&chunks).await.unwrap().iter().all(Result::is_ok));
+    assert!(
+        cache.put_batch(&chunks, &SendProgress::default()).await.unwrap().iter().all(Result::is_ok)
+    );
 }
 
 #[tokio::test]
@@ -97,11 +99,11 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let mut chunks = chunks(None);
     server.script().next(Rpc::BatchUpdate, ReapiFault::Batch(BatchLie::Omitted));
-    let answers = cache.put_batch(&chunks).await.unwrap();
+    let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1);
     // Nor does one of other bytes than its name says pass.
     chunks[0].1 = Bytes::from_static(b"other");
-    let answers = cache.put_batch(&chunks).await.unwrap();
+    let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Invalid);
     assert!(answers[1..].iter().all(Result::is_ok));
 }
@@ -135,7 +137,14 @@ async fn the_largest_batch_that_the_profile_allows_passes() {
             left -= chunk.0.len + limits.overhead_bytes;
             chunks.push(chunk);
         }
-        assert!(cache.put_batch(&chunks).await.unwrap().iter().all(Result::is_ok));
+        assert!(
+            cache
+                .put_batch(&chunks, &SendProgress::default())
+                .await
+                .unwrap()
+                .iter()
+                .all(Result::is_ok)
+        );
         let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
         assert!(answers.iter().all(|answer| matches!(answer, Ok(Some(_)))));
     }

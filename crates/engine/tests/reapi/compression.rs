@@ -1,7 +1,7 @@
 //! Blobs that travel as zstd.
 
 use tidegate::ErrorKind;
-use tidegate::chunked::ChunkStore as _;
+use tidegate::chunked::{ChunkStore as _, SendProgress};
 use tidegate::remote::reapi::{Compression, ReapiCache, ReapiOptions as CacheOptions};
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
 
@@ -31,7 +31,7 @@ async fn batches_are_packed_too() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Auto).await;
     assert!(cache.profile().await.unwrap().packs);
     let chunks = vec![text(50_000), noise(50_000, 1)];
-    for answer in cache.put_batch(&chunks).await.unwrap() {
+    for answer in cache.put_batch(&chunks, &SendProgress::default()).await.unwrap() {
         answer.unwrap();
     }
     assert!((50_000..55_000).contains(&server.counts().bytes_in), "{}", server.counts().bytes_in);

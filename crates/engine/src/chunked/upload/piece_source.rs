@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use super::held::Held;
 use super::ledger::Piece;
 use super::source::SourceFile;
-use crate::chunked::PutSource;
+use crate::chunked::{PutSource, SendProgress};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The largest piece: the hand-over to a blocking thread does not show, and a put holds little.
@@ -55,6 +55,8 @@ pub(super) struct PieceSource {
     /// Where the attempt under way began, or [`NOWHERE`].
     began: AtomicU64,
     moved: StdMutex<Instant>,
+    /// Of the attempt under way.
+    sending: StdMutex<SendProgress>,
     failure: StdMutex<Option<Error>>,
 }
 
@@ -91,6 +93,7 @@ impl PieceSource {
             reached: AtomicU64::new(0),
             began: AtomicU64::new(NOWHERE),
             moved: StdMutex::new(Instant::now()),
+            sending: StdMutex::default(),
             failure: StdMutex::default(),
         }
     }
@@ -124,7 +127,8 @@ impl PieceSource {
     }
 
     /// Another attempt begins.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, sending: &SendProgress) {
+        *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending.clone();
         self.began.store(NOWHERE, Ordering::Relaxed);
         self.touch();
     }
@@ -222,6 +226,9 @@ impl PutSource for PieceSource {
                 let _ = self.began.compare_exchange(NOWHERE, offset, order, order);
                 self.reached.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
                 self.touch();
+                let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+                sending.passed(bytes.len() as u64);
+                drop(sending);
                 Ok(bytes)
             }
             Err(error) => {

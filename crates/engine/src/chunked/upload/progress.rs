@@ -1,6 +1,9 @@
 //! What an upload shows of itself while it runs: counters, to be read at any time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::remote::SendProgress;
 
 /// The live counters of one upload, or of several that share them.
 #[derive(Debug, Default)]
@@ -8,6 +11,7 @@ pub struct UploadProgress {
     len_bytes: AtomicU64,
     cut_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    going_bytes: Arc<AtomicU64>,
     spared_bytes: AtomicU64,
     in_flight: AtomicU64,
 }
@@ -22,6 +26,8 @@ pub struct UploadSnapshot {
     pub cut_bytes: u64,
     /// Bytes of chunks that were put.
     pub sent_bytes: u64,
+    /// Bytes of requests under way that were handed to the connection: they may have to go again.
+    pub going_bytes: u64,
     /// Bytes that need not be put: the store has them, or another upload sees to them, or they
     /// recur.
     pub spared_bytes: u64,
@@ -37,6 +43,7 @@ impl UploadProgress {
             len_bytes: now(&self.len_bytes),
             cut_bytes: now(&self.cut_bytes),
             sent_bytes: now(&self.sent_bytes),
+            going_bytes: now(&self.going_bytes),
             spared_bytes: now(&self.spared_bytes),
             in_flight: now(&self.in_flight),
         }
@@ -52,6 +59,11 @@ impl UploadProgress {
 
     pub(super) fn sent(&self, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Of one request of `len` bytes.
+    pub(super) fn sending(&self, len: u64) -> SendProgress {
+        SendProgress::new(&self.going_bytes, len)
     }
 
     pub(super) fn spared(&self, bytes: u64) {

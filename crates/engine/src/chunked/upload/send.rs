@@ -20,7 +20,7 @@ use super::outbox::Load;
 use super::piece_source::{self, PieceSource};
 use super::source::SourceFile;
 use super::transfer::Transfer;
-use crate::chunked::PutRequest;
+use crate::chunked::{PutRequest, SendProgress};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What packing one stream takes: the packer's own memory and what it has ready.
@@ -66,8 +66,10 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let bytes = chunks.iter().map(|(digest, _)| digest.len).sum();
         let permit = attempts.permit().await?;
         let ticket = transfer.started();
-        let put = attempts.within(calls.patience(bytes), transfer.store.put_batch(&chunks)).await;
-        drop(permit);
+        let sending = Sending(transfer.progress.sending(bytes));
+        let put = transfer.store.put_batch(&chunks, &sending.0);
+        let put = attempts.within(calls.patience(bytes), put).await;
+        drop((permit, sending));
         let outcome = match put {
             Ok(answers) => taken(transfer, &mut chunks, answers),
             Err(error) => Err(error),
@@ -84,6 +86,15 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
             attempts.on_bytes(calls.policy.progress_bytes_min);
         }
         attempts.interrupted(error).await?;
+    }
+}
+
+/// What goes out for one attempt; none of it is under way once this is dropped.
+struct Sending(SendProgress);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -151,7 +162,8 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
             resume,
             source: Arc::clone(&source) as _,
         };
-        source.begin();
+        let sending = Sending(transfer.progress.sending(len));
+        source.begin(&sending.0);
         let ticket = transfer.started();
         let put = attempts.within(calls.patience(len) + answer, async {
             tokio::select! {
@@ -161,7 +173,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
             }
         });
         let outcome = put.await;
-        drop(permit);
+        drop((permit, sending));
         transfer.done(ticket, len, &outcome);
         let Err(error) = outcome else { return Ok(()) };
         if let Some(error) = source.take_failure() {

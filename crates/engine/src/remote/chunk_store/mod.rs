@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `store` | [`ChunkStore`]: which chunks are missing, get, put, manifest, register |
 //! | `manifest` | [`Manifest`]: the ordered list of chunks that make up a blob, validated |
+//! | `send_progress` | [`SendProgress`]: how much of a request has gone out |
 
 mod manifest;
+mod send_progress;
 mod store;
 
 pub use manifest::{Manifest, ManifestError};
+pub use send_progress::SendProgress;
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};

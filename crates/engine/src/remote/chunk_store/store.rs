@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 
-use super::Manifest;
+use super::{Manifest, SendProgress};
 use crate::error::Result;
 use crate::remote::Body;
 
@@ -142,7 +142,13 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// The bytes are held on whoever's budget puts them until the last clone of them is gone, so
     /// that what a connection is still sending counts. A store that keeps bytes beyond the call has
     /// to copy them, or nobody can put more than the budget has.
-    async fn put_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>>;
+    ///
+    /// Tells `progress` what it hands to the connection, where it knows.
+    async fn put_batch(
+        &self,
+        chunks: &[(Digest, Bytes)],
+        progress: &SendProgress,
+    ) -> Result<Vec<Result<()>>>;
 
     /// The chunks that make up a blob, validated; `None` where the blob is not there, or cannot be
     /// given as chunks.

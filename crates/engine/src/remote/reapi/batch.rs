@@ -17,6 +17,7 @@ use super::digest::{from_proto, function, to_proto};
 use super::outgoing::{self, Carrying};
 use super::{Compression, ReapiCache, failure, zstd};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::SendProgress;
 
 /// What an answer may have for each blob besides its bytes: its digest, and a status with a message
 /// of some length.
@@ -113,7 +114,11 @@ impl ReapiCache {
     }
 
     /// Puts each; as `ChunkStore::put_batch`.
-    pub(super) async fn write_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
+    pub(super) async fn write_batch(
+        &self,
+        chunks: &[(Digest, Bytes)],
+        progress: &SendProgress,
+    ) -> Result<Vec<Result<()>>> {
         let Some((first, _)) = chunks.first() else { return Ok(Vec::new()) };
         let zstd =
             self.compression() != Compression::Never && self.capabilities().await?.zstd_batches;
@@ -135,6 +140,9 @@ impl ReapiCache {
             Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")
                 .caused_by(error)
         })?;
+        let progress = progress.clone();
+        // The connection takes the next when it has sent most of those before.
+        let pieces = pieces.inspect(move |piece| progress.passed(piece.len() as u64));
         let carrying = Carrying::new(self.channel(), stream::iter(pieces));
         let mut storage =
             ContentAddressableStorageClient::with_origin(carrying, self.channel().origin().clone())

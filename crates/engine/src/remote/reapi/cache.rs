@@ -21,7 +21,7 @@ use super::capabilities::Capabilities;
 use super::channel::Channel;
 use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
 use crate::error::{Error, Operation, Result};
-use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, StoreProfile};
+use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile};
 use crate::transport::{Http2Connector, TransportOptions};
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and
@@ -204,8 +204,12 @@ impl ChunkStore for ReapiCache {
         self.write(request).await
     }
 
-    async fn put_batch(&self, chunks: &[(Digest, Bytes)]) -> Result<Vec<Result<()>>> {
-        self.write_batch(chunks).await
+    async fn put_batch(
+        &self,
+        chunks: &[(Digest, Bytes)],
+        progress: &SendProgress,
+    ) -> Result<Vec<Result<()>>> {
+        self.write_batch(chunks, progress).await
     }
 
     async fn manifest(
