@@ -23,7 +23,6 @@
 mod gate;
 #[cfg(all(test, tidegate_loom))]
 mod interleavings;
-mod sync;
 #[cfg(all(test, not(tidegate_loom)))]
 mod tests;
 

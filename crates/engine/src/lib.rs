@@ -36,6 +36,7 @@ pub mod error;
 pub mod read;
 pub mod remote;
 mod sink;
+mod sync;
 #[cfg(feature = "_transport")]
 pub mod transport;
 

@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock};
 
 /// Whose wish it is: one of these for each blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

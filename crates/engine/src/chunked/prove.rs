@@ -205,6 +205,8 @@ impl Working {
         let mut lanes: Vec<Lane> = Vec::with_capacity(LANES);
         while self.take(&mut lanes) {
             advance(&mut lanes);
+            // Nobody pays for the bytes of a caller that has gone.
+            lanes.retain(|lane| !lane.doubt.reply.is_closed());
             for lane in lanes.extract_if(.., |lane| lane.is_done()) {
                 // Nobody minds where the caller has gone meanwhile.
                 let _ = lane.doubt.reply.send((lane.hasher.finish(), lane.crc));

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock};
 
 /// Work under way; `T` is its outcome.
 pub(super) struct Flight<T>(Mutex<State<T>>);

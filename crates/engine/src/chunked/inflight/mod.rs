@@ -23,7 +23,6 @@ mod flight;
 #[cfg(all(test, tidegate_loom))]
 mod interleavings;
 mod process;
-mod sync;
 
 pub(crate) use process::{Key, fetches, pours, sends};
 
@@ -33,8 +32,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use crate::sync::{Mutex, MutexGuard, lock};
 use flight::Flight;
-use sync::{Mutex, MutexGuard, lock};
 
 /// Work that is being done, by what names it; clones share it. `T` is the outcome, cheap to clone.
 pub(crate) struct InFlight<K, T>(Arc<Mutex<Flights<K, T>>>);
