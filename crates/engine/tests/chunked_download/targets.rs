@@ -1,12 +1,20 @@
 //! Every target gets the blob, each chunk fetched once, in as few requests as make sense.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
 use tidegate::ErrorKind;
+use tidegate::chunked::download;
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::download::Target;
+use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
-use crate::fake::{Call, FakeStore};
+use crate::fake::{Act, Call, FakeStore};
 
 /// Small ones, large ones, and some that recur near and far.
 fn mixed() -> Bed {
@@ -144,4 +152,53 @@ async fn a_chunk_too_long_to_be_held_is_streamed_to_all_its_places() {
     drop(buffer);
     let (report, given) = bed.to_writer().await;
     assert!(report.is_ok() && given == bed.content());
+}
+
+/// Whatever the umask is: what is on its way may be as secret as what it replaces.
+#[tokio::test]
+async fn what_is_on_its_way_is_for_nobody_else() {
+    let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
+    std::fs::write(bed.path(), "old").unwrap();
+    let secret = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(bed.path(), secret.clone()).unwrap();
+    let (modes, part) = (Arc::new(Mutex::new(Vec::new())), bed.part());
+    let seen = Arc::clone(&modes);
+    bed.store.script(move |_, digest, _| {
+        if digest.is_some() {
+            let found = std::fs::metadata(&part).unwrap();
+            seen.lock().unwrap().push(found.permissions().mode() & 0o777);
+        }
+        Act::default()
+    });
+    bed.to_file().await.unwrap();
+    let modes = modes.lock().unwrap();
+    assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+    assert_eq!(std::fs::metadata(bed.path()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Names are bytes: what cannot be shown of them tells them apart all the same.
+#[tokio::test]
+async fn targets_whose_names_are_no_text_do_not_meet() {
+    let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
+    let gate = CancellationToken::new();
+    let (held, is_first) = (gate.clone(), AtomicBool::new(true));
+    bed.store.script(move |_, _, _| {
+        if is_first.swap(false, Ordering::Relaxed) { Act::behind(&held) } else { Act::default() }
+    });
+    let paths = [b"t\xfe", b"t\xff"].map(|name| bed.folder.path().join(OsStr::from_bytes(name)));
+    let [one, other] = paths.clone().map(Target::File);
+    let store = bed.dyn_store();
+    let meanwhile = async {
+        while bed.store.log().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let other = download(&store, &bed.blob, other, &bed.options).await;
+        gate.cancel();
+        other
+    };
+    let (one, other) = tokio::join!(download(&store, &bed.blob, one, &bed.options), meanwhile);
+    assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+    for path in paths {
+        assert!(std::fs::read(path).unwrap() == bed.content());
+    }
 }

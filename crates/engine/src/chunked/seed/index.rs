@@ -29,7 +29,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 
 use crate::sink::file::target::hidden_name;
 
-const SUFFIX: &str = ".tidegate-chunks";
+pub(super) const SUFFIX: &str = ".tidegate-chunks";
 pub(super) const MAGIC: [u8; 8] = *b"TGCHNK01";
 
 /// A header is some numbers; beyond this it is not one of ours.
@@ -98,8 +98,7 @@ pub(super) fn header(stamp: &Stamp, chunking: &Chunking, function: DigestFunctio
 }
 
 pub(super) fn path_of(seed: &Path) -> Option<PathBuf> {
-    let name = seed.file_name()?.to_string_lossy();
-    Some(seed.with_file_name(hidden_name(&name, SUFFIX)))
+    Some(seed.with_file_name(hidden_name(seed.file_name()?, SUFFIX)))
 }
 
 /// Those of the `wanted` chunks that the index beside `seed` names, each with the offset of its first
@@ -318,6 +317,19 @@ mod tests {
             bed.save().unwrap();
             let mode = fs::metadata(bed.index()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, index);
+        }
+    }
+
+    /// As long as names may be, with no room for anything behind them.
+    #[test]
+    fn a_seed_with_a_long_name_has_its_index() {
+        let bed = Bed::new();
+        for len in [229, 235, 240, 255] {
+            let seed = bed.folder.path().join("s".repeat(len));
+            fs::write(&seed, b"aabbbc").unwrap();
+            let file = File::open(&seed).unwrap();
+            save(&seed, &file, &bed.header, &bed.chunks).unwrap();
+            assert!(path_of(&seed).is_some_and(|index| index.is_file()), "{len}");
         }
     }
 }

@@ -3,16 +3,18 @@
 //! It appears under its name when it is whole, in place of what had it. It may be read by whom the
 //! file may be read by.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate_core::digest::Digest;
 
-use super::index::{MAGIC, RECORD_BYTES, path_of};
+use super::index::{MAGIC, RECORD_BYTES, SUFFIX, path_of};
+use crate::sink::file::access::{Access, PRIVATE_MODE};
+use crate::sink::file::target::hidden_name;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -42,11 +44,11 @@ impl IndexWriter {
         let path = path_of(seed).filter(|_| !header.is_empty());
         let path = path.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!("-{}-{unique}", std::process::id()));
-        let new = PathBuf::from(name);
+        // Not behind the index's own name, which may be as long as a name can be.
+        let suffix = format!("{SUFFIX}-{}-{unique}", std::process::id());
+        let new = path.with_file_name(hidden_name(seed.file_name().unwrap_or_default(), &suffix));
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create_new(true).mode(0o600);
+        let options = options.read(true).write(true).create_new(true).mode(PRIVATE_MODE);
         let file = BufWriter::with_capacity(BUFFER_BYTES, options.open(&new)?);
         let count_at = (MAGIC.len() + 4 + header.len()) as u64;
         let mut index = Self { file, path, new, count_at, count: 0 };
@@ -82,9 +84,7 @@ impl IndexWriter {
         let seal = self.seal()?;
         self.file.write_all(&seal)?;
         self.file.flush()?;
-        // Nobody runs it.
-        let mode = file.metadata()?.permissions().mode() & 0o666;
-        self.file.get_ref().set_permissions(Permissions::from_mode(mode))?;
+        Access::of_file(file)?.without_running().give(self.file.get_ref())?;
         fs::rename(&self.new, &self.path)
     }
 

@@ -5,12 +5,15 @@
 //! |---|---|
 //! | [`target`] | where the target is, and why it cannot be written |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`access`], [`acl`] | who may use it: its owner alone, until it becomes the target |
 //! | [`run`] | who writes a part file, and whether anybody still wants that |
 //! | [`journal`] | what a part file remembers of itself, behind its data |
 //! | [`writer`] | the thread that writes |
 //! | [`writeback`] | beginning early with what a sync would wait for |
 //! | [`follow`] | hashing what has been written, in order, beside the transfer |
 
+pub(crate) mod access;
+mod acl;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;

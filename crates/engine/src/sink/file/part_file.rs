@@ -1,5 +1,8 @@
 //! The part file: made or found, locked against other runs, given room, and at the end given its
 //! name. All of it blocks; call it off the runtime's threads.
+//!
+//! Invariants: until it is given its name it is its owner's alone, and that is us; what is given the
+//! name, or removed, is the file that this run has written, whatever has been put in its place.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -10,6 +13,7 @@ use tidegate_core::checksum::Crc;
 
 use super::super::Mark;
 use super::FileTarget;
+use super::access::{self, Access, Fresh, PRIVATE_MODE};
 use super::journal::{Found, Identity, Journal};
 use super::run::{Run, RunOwner};
 use super::target::storage_error;
@@ -36,6 +40,8 @@ const CHECK_BYTES: usize = 1 << 20;
 pub(crate) struct PartFile {
     pub(crate) file: File,
     pub(crate) target: FileTarget,
+    /// What it lets people do at the end, where nothing has the target's name then.
+    access: Access,
     run: Run,
 }
 
@@ -44,6 +50,8 @@ impl PartFile {
     /// or the folder takes no files. A run of this process that nobody wants any more is waited for.
     pub(crate) fn open(target: FileTarget) -> Result<Self> {
         let failed = |error| storage_error(Operation::Write, &target.display(), error);
+        let existing = Access::of_path(&target.path).map_err(failed)?;
+        let fresh = Fresh::beside(&target.part).map_err(failed)?;
         // A run that finished between our open and our lock has renamed the file that we hold.
         for _ in 0..8 {
             let file = OpenOptions::new()
@@ -51,11 +59,17 @@ impl PartFile {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                .mode(PRIVATE_MODE)
                 // A link under the part file's name would lead the bytes into somebody else's file.
                 .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
                 .open(&target.part)
                 .map_err(|error| match error.raw_os_error() {
                     Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => linked(&target),
+                    _ if error.kind() == io::ErrorKind::PermissionDenied
+                        && target.part.exists() =>
+                    {
+                        foreign(&target).caused_by(error)
+                    }
                     _ => failed(error),
                 })?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -69,10 +83,18 @@ impl PartFile {
                 // A file system without locks: the user vouches for one run at a time.
                 Err(error) => tracing::debug!(%error, "the part file cannot be locked"),
             }
-            if same_file(&file, &target).map_err(failed)? {
-                let run = Run::begin(&file).map_err(failed)?;
-                return Ok(Self { file, target, run });
+            if !same_file(&file, &target).map_err(failed)? {
+                continue;
             }
+            if !fresh.is_ours(&file.metadata().map_err(failed)?) {
+                // Nobody writes it, as we have its lock; begun anew.
+                fs::remove_file(&target.part).map_err(|e| foreign(&target).caused_by(e))?;
+                continue;
+            }
+            access::make_private(&file).map_err(failed)?;
+            let run = Run::begin(&file).map_err(failed)?;
+            let access = existing.unwrap_or(fresh.access);
+            return Ok(Self { file, target, access, run });
         }
         Err(busy(&target))
     }
@@ -152,10 +174,13 @@ impl PartFile {
             // The bytes first: the journal still stands behind them if this is cut short.
             self.file.sync_data().map_err(failed)?;
         }
-        self.file.set_len(len).map_err(failed)?;
-        if let Some(permissions) = &self.target.permissions {
-            self.file.set_permissions(permissions.clone()).map_err(failed)?;
+        // Removed by hand, say, and then begun anew by another run.
+        if !same_file(&self.file, &self.target).map_err(failed)? {
+            return Err(replaced(&self.target));
         }
+        self.file.set_len(len).map_err(failed)?;
+        let access = Access::of_path(&self.target.path).map_err(failed)?;
+        access.as_ref().unwrap_or(&self.access).give(&self.file).map_err(failed)?;
         if durability != Durability::None {
             self.file.sync_all().map_err(failed)?;
         }
@@ -170,6 +195,9 @@ impl PartFile {
 
     /// Removes the part file: nothing in it is worth resuming.
     pub(crate) fn remove(self) {
+        if !same_file(&self.file, &self.target).unwrap_or(true) {
+            return;
+        }
         if let Err(error) = fs::remove_file(&self.target.part) {
             tracing::warn!(%error, part = %self.target.part.display(), "cannot remove the part file");
         }
@@ -212,6 +240,26 @@ fn linked(target: &FileTarget) -> Error {
     .with_hint("remove it")
 }
 
+fn foreign(target: &FileTarget) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        Operation::Write,
+        target.part.display().to_string(),
+        "the part file is somebody else's",
+    )
+    .with_hint("remove it, or have whoever began it go on with it")
+}
+
+fn replaced(target: &FileTarget) -> Error {
+    Error::new(
+        ErrorKind::Storage,
+        Operation::Commit,
+        target.display(),
+        "its part file was removed or replaced while it was written",
+    )
+    .with_hint("run the same command again")
+}
+
 fn busy(target: &FileTarget) -> Error {
     Error::new(
         ErrorKind::Storage,
@@ -236,75 +284,4 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidegate_core::checksum::CrcAlgorithm;
-
-    use super::*;
-
-    fn part(folder: &std::path::Path) -> Result<PartFile> {
-        PartFile::open(FileTarget::new(&folder.join("t"))?)
-    }
-
-    #[test]
-    fn a_second_run_is_refused_while_the_first_lives() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = part(folder.path()).unwrap();
-        let _owner = first.owner();
-        assert!(part(folder.path()).unwrap_err().to_string().contains("another run"));
-        drop(first);
-        assert!(part(folder.path()).is_ok());
-    }
-
-    /// As long as somebody wants the first; then the second has it as soon as the first has ended.
-    #[test]
-    fn an_abandoned_run_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = part(folder.path()).unwrap();
-        let owner = first.owner();
-        assert!(part(folder.path()).unwrap_err().to_string().contains("another run"));
-        drop(owner);
-        let (ended, ends) = std::sync::mpsc::channel();
-        let path = folder.path();
-        std::thread::scope(|scope| {
-            let second = scope.spawn(move || {
-                let second = part(path);
-                (second, ends.try_recv().is_ok())
-            });
-            // What still reads does not count.
-            let reading = first.file.try_clone().unwrap();
-            ended.send(()).unwrap();
-            drop(first);
-            let (second, after) = second.join().unwrap();
-            assert!(second.is_ok() && after);
-            drop(reading);
-        });
-    }
-
-    #[test]
-    fn commit_replaces_the_target_and_keeps_its_permissions() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t");
-        fs::write(&path, b"old").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let part = part(folder.path()).unwrap();
-        part.begin(3, None).unwrap();
-        part.file.write_all_at(b"new", 0).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        part.commit(3, Durability::Full).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn changed_bytes_are_not_believed() {
-        let folder = tempfile::tempdir().unwrap();
-        let part = part(folder.path()).unwrap();
-        part.file.write_all_at(b"..abc", 0).unwrap();
-        let crc = Crc::of(CrcAlgorithm::Crc32c, b"abc");
-        assert!(holds(&part.file, 2, &crc).unwrap());
-        assert!(!holds(&part.file, 1, &crc).unwrap());
-        assert!(!holds(&part.file, 3, &crc).unwrap(), "beyond the end of the file");
-    }
-}
+mod tests;

@@ -1,8 +1,12 @@
 //! The name that a file is to get, checked before any request is sent.
 
-use std::fs::{self, Metadata, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+use tidegate_core::digest::{Digest, DigestFunction};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -12,6 +16,9 @@ const SUFFIX: &str = ".tidegate-part";
 /// File names are at most so long on Linux's file systems, in bytes.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
+/// Of the hash of a name that is cut: no two names have it in common.
+const NAME_HASH_BYTES: usize = 16;
+
 /// A target file and the part file beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct FileTarget {
@@ -19,8 +26,6 @@ pub(crate) struct FileTarget {
     pub(crate) path: PathBuf,
     /// The hidden file that is written until then, in the same folder.
     pub(crate) part: PathBuf,
-    /// What the target allows today, to be kept.
-    pub(crate) permissions: Option<Permissions>,
 }
 
 impl FileTarget {
@@ -30,8 +35,8 @@ impl FileTarget {
         let refuse = |message: &str| {
             Error::new(ErrorKind::Storage, Operation::Write, path.display().to_string(), message)
         };
-        let path_text = path.as_os_str().to_string_lossy();
-        if path_text.is_empty() || path_text.ends_with('/') && !path.is_dir() {
+        let path_bytes = path.as_os_str().as_bytes();
+        if path_bytes.is_empty() || path_bytes.ends_with(b"/") && !path.is_dir() {
             return Err(refuse("it is not the name of a file").with_hint("name the target file"));
         }
         let existing =
@@ -64,9 +69,8 @@ impl FileTarget {
             }
             Err(error) => return Err(refuse("its folder cannot be seen").caused_by(error)),
         }
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let part = folder.join(hidden_name(&name.unwrap_or_default(), SUFFIX));
-        Ok(Self { path, part, permissions: existing.map(|found| found.permissions()) })
+        let part = folder.join(hidden_name(path.file_name().unwrap_or_default(), SUFFIX));
+        Ok(Self { path, part })
     }
 
     pub(crate) fn display(&self) -> String {
@@ -91,20 +95,34 @@ fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
 }
 
 /// The name of the hidden file that stands beside `name`: `.NAME` and the suffix. A name too long
-/// for that is cut, and gets a checksum of the whole.
-pub(crate) fn hidden_name(name: &str, suffix: &str) -> String {
-    // A dot before, and a checksum of nine bytes behind.
-    let name_bytes_max = FILE_NAME_BYTES_MAX - suffix.len() - 1 - 9;
-    if name.len() <= name_bytes_max {
-        return format!(".{name}{suffix}");
+/// for that is cut, and gets a hash of the whole. Names are bytes here, whatever they spell: two that
+/// differ never share a hidden file.
+pub(crate) fn hidden_name(name: &OsStr, suffix: &str) -> OsString {
+    let bytes = name.as_bytes();
+    let name_bytes_max =
+        FILE_NAME_BYTES_MAX.saturating_sub(1 + suffix.len() + 1 + 2 * NAME_HASH_BYTES);
+    let mut hidden = vec![b'.'];
+    if bytes.len() <= name_bytes_max {
+        hidden.extend_from_slice(bytes);
+    } else {
+        // Longer than any name that is not cut, so that it is none of theirs.
+        hidden.extend_from_slice(whole_chars(bytes, name_bytes_max));
+        hidden.push(b'-');
+        let hash = Digest::of(DigestFunction::Blake3, bytes).hash;
+        for byte in hash.iter().take(NAME_HASH_BYTES) {
+            hidden.extend_from_slice(format!("{byte:02x}").as_bytes());
+        }
     }
-    // Two long names that begin alike must not share a file.
-    let crc = tidegate_core::checksum::Crc::of(
-        tidegate_core::checksum::CrcAlgorithm::Crc32c,
-        name.as_bytes(),
-    );
-    let cut = name.floor_char_boundary(name_bytes_max);
-    format!(".{}-{:08x}{suffix}", &name[..cut], crc.value())
+    hidden.extend_from_slice(suffix.as_bytes());
+    OsString::from_vec(hidden)
+}
+
+/// The first `bytes_max` bytes, less what would be half a character of UTF-8: some file systems refuse
+/// such names.
+fn whole_chars(bytes: &[u8], bytes_max: usize) -> &[u8] {
+    let is_inside = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
+    let back = (0..4).find(|back| !is_inside(bytes_max.saturating_sub(*back))).unwrap_or(0);
+    bytes.get(..bytes_max.saturating_sub(back)).unwrap_or(bytes)
 }
 
 /// What an error of the file system means for the user.
@@ -158,10 +176,38 @@ mod tests {
         assert_eq!(FileTarget::new(&link).unwrap().path, fs::canonicalize(&real).unwrap());
     }
 
+    fn hidden(name: &[u8]) -> Vec<u8> {
+        hidden_name(OsStr::from_bytes(name), SUFFIX).into_vec()
+    }
+
     #[test]
     fn long_names_stay_within_the_limit_and_apart() {
         let (one, two) = ("ä".repeat(127), "ä".repeat(126) + "ö");
-        assert!(hidden_name(&one, SUFFIX).len() <= 255);
-        assert_ne!(hidden_name(&one, SUFFIX), hidden_name(&two, SUFFIX));
+        assert_ne!(hidden(one.as_bytes()), hidden(two.as_bytes()));
+        for len in 0..=FILE_NAME_BYTES_MAX {
+            for unit in ["a", "ä", "€", "😀"] {
+                let mut name = unit.repeat(len / unit.len());
+                name.push_str(&"x".repeat(len - name.len()));
+                let hidden = String::from_utf8(hidden(name.as_bytes())).expect("whole characters");
+                assert!(hidden.len() <= FILE_NAME_BYTES_MAX, "{len}: {hidden}");
+            }
+        }
+    }
+
+    /// Whether they are of UTF-8, of some other encoding, or of none.
+    #[test]
+    fn no_two_names_share_a_hidden_file() {
+        let mut names: Vec<Vec<u8>> = (0x80..=0xff).map(|byte| vec![b'a', byte]).collect();
+        names.push("a\u{fffd}".into());
+        for len in 195..=FILE_NAME_BYTES_MAX {
+            names.extend([b'x', 0x80, 0xe4].map(|byte| vec![byte; len]));
+            names.push([vec![b'x'; len - 1], vec![b'y']].concat());
+        }
+        // One that spells what another is cut to.
+        let cut = hidden(&[b'x'; 255]);
+        names.push(cut[1..cut.len() - SUFFIX.len()].to_vec());
+        let count = names.len();
+        let hidden: std::collections::HashSet<_> = names.iter().map(|name| hidden(name)).collect();
+        assert_eq!(hidden.len(), count);
     }
 }

@@ -1,0 +1,291 @@
+//! [`Access`]: who may use a file, taken from one file and given to another.
+//!
+//! Bytes on their way are nobody else's business: a part file is its owner's alone, whatever the
+//! umask says, and gets what its target lets people do only when it is about to become the target.
+//! What a file without a predecessor would let people do is asked of the file system, by making an
+//! empty one: the umask, a folder's default list and the mount have their say in it, and the umask
+//! of a process cannot be read without setting it for all its threads.
+//!
+//! # Invariants
+//!
+//! - Nobody may use what a file replaces and what it is replaced by, who could not use the former: a
+//!   group that cannot be handed over gets no more than everybody, nor does the file where an access
+//!   control list cannot be.
+//! - A file is never wider on the way than it is in the end.
+
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::acl::{self, Acl};
+use super::target::hidden_name;
+
+/// Its owner may read and write it, nobody else anything.
+pub(crate) const PRIVATE_MODE: u32 = 0o600;
+
+/// What programs ask for that make a file for everybody; the umask and others take from it.
+const ASKED_MODE: u32 = 0o666;
+
+const MODE_BITS: u32 = 0o7777;
+const GROUP_BITS: u32 = 0o070;
+const SET_ID_BITS: u32 = 0o6000;
+
+/// Names tried for a file that is only looked at: another process may have the same id elsewhere.
+const NAMES_MAX: u32 = 8;
+
+/// What a file lets whom do.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    mode: u32,
+    /// User and group; `None` where the file that gets this keeps its own.
+    owner: Option<(u32, u32)>,
+    /// `None` where the file that gets this keeps its own.
+    acl: Option<Acl>,
+}
+
+impl Access {
+    /// That of the regular file that has this name; `None` where there is none. Blocks, as all here.
+    pub(crate) fn of_path(path: &Path) -> io::Result<Option<Self>> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_file() => Ok(Some(Self::new(&found, acl::of_path(path)))),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// That of an open file.
+    pub(crate) fn of_file(file: &File) -> io::Result<Self> {
+        Ok(Self::new(&file.metadata()?, acl::of_file(file)))
+    }
+
+    fn new(found: &Metadata, acl: Option<Acl>) -> Self {
+        Self { mode: found.mode() & MODE_BITS, owner: Some((found.uid(), found.gid())), acl }
+    }
+
+    /// The same for a file that nobody runs.
+    pub(crate) fn without_running(self) -> Self {
+        Self { mode: self.mode & ASKED_MODE, ..self }
+    }
+
+    /// Gives it to `file`.
+    pub(crate) fn give(&self, file: &File) -> io::Result<()> {
+        let found = file.metadata()?;
+        let (mode, is_same_group) = match self.owner {
+            Some(owner) => self.hand_over(owner, file, &found),
+            None => (self.mode, true),
+        };
+        match &self.acl {
+            Some(Acl::List(list)) if is_same_group => {
+                // What a mode calls the group is then the most that anybody in the list may do.
+                set_mode(file, &found, mode & !GROUP_BITS)?;
+                if let Err(error) = acl::set(file, list) {
+                    tracing::debug!(%error, "an access control list is not kept");
+                }
+                return Ok(());
+            }
+            Some(_) => acl::remove(file)?,
+            None => {}
+        }
+        set_mode(file, &found, mode)
+    }
+
+    /// Hands `file` to its user and group; the mode that it may have then, and whether it has the
+    /// group.
+    fn hand_over(&self, (user, group): (u32, u32), file: &File, found: &Metadata) -> (u32, bool) {
+        let (same_user, same_group) = (found.uid() == user, found.gid() == group);
+        if same_user && same_group || fchown(file, Some(user), Some(group)).is_ok() {
+            return (self.mode, true);
+        }
+        // Only root gives files away; everybody may hand them to a group that they are in.
+        let mode = if same_user { self.mode } else { self.mode & !SET_ID_BITS };
+        if same_group || fchown(file, None, Some(group)).is_ok() {
+            return (mode, true);
+        }
+        (as_everybody(mode), false)
+    }
+}
+
+/// The mode of a file whose group is another: it gets what everybody gets.
+fn as_everybody(mode: u32) -> u32 {
+    let everybody = (mode & 0o007) << 3;
+    mode & !SET_ID_BITS & !(GROUP_BITS & !everybody)
+}
+
+/// What a file that is new in a folder is like.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) access: Access,
+    user: u32,
+}
+
+impl Fresh {
+    /// Makes a file beside `name`, looks at it, and removes it.
+    pub(super) fn beside(part: &Path) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = part.file_name().unwrap_or_default();
+        let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+        for _ in 0..NAMES_MAX {
+            let unique = COUNT.fetch_add(1, Ordering::Relaxed);
+            let suffix = format!(".tidegate-mode-{}-{unique}", std::process::id());
+            let path = part.with_file_name(hidden_name(name, &suffix));
+            let mut options = OpenOptions::new();
+            match options.write(true).create_new(true).mode(ASKED_MODE).open(&path) {
+                Ok(file) => {
+                    let found = file.metadata();
+                    fs::remove_file(&path)?;
+                    let found = found?;
+                    let mode = found.mode() & MODE_BITS;
+                    let access = Access { mode, owner: None, acl: None };
+                    return Ok(Self { access, user: found.uid() });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(taken)
+    }
+
+    /// Whether a file beside it is ours alone: its owner could let others read it at any time, and
+    /// whoever has another name for it gets its bytes.
+    pub(super) fn is_ours(&self, found: &Metadata) -> bool {
+        found.uid() == self.user && found.nlink() <= 1
+    }
+}
+
+/// Takes `file` from all but its owner.
+pub(super) fn make_private(file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    if found.mode() & MODE_BITS & !PRIVATE_MODE == 0 {
+        return Ok(());
+    }
+    if let Err(error) = file.set_permissions(Permissions::from_mode(PRIVATE_MODE)) {
+        // A file system without modes: its mount says who may read what.
+        tracing::debug!(%error, "the part file's mode cannot be changed");
+    }
+    Ok(())
+}
+
+/// File systems without modes refuse to change any, even to what it is.
+fn set_mode(file: &File, found: &Metadata, mode: u32) -> io::Result<()> {
+    // Handing a file over may have taken bits from it.
+    if found.mode() & MODE_BITS == mode && mode & SET_ID_BITS == 0 {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path, name: &str, mode: u32) -> File {
+        let file = File::create(folder.join(name)).unwrap();
+        file.set_permissions(Permissions::from_mode(mode)).unwrap();
+        file
+    }
+
+    fn mode(file: &File) -> u32 {
+        file.metadata().unwrap().mode() & MODE_BITS
+    }
+
+    #[test]
+    fn a_file_gets_what_another_has() {
+        let folder = tempfile::tempdir().unwrap();
+        for wanted in [0o600, 0o640, 0o444, 0o200, 0o755, 0o4711] {
+            file(folder.path(), "old", wanted);
+            let new = file(folder.path(), "new", PRIVATE_MODE);
+            let access = Access::of_path(&folder.path().join("old")).unwrap().unwrap();
+            access.give(&new).unwrap();
+            assert_eq!(mode(&new), wanted, "{wanted:o}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_gives_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Access::of_path(folder.path()).unwrap().is_none());
+        assert!(Access::of_path(&folder.path().join("none")).unwrap().is_none());
+    }
+
+    /// Only root may do this, and so see it.
+    #[test]
+    fn a_file_gets_the_owner_and_group_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = file(folder.path(), "old", 0o640);
+        if fchown(&old, Some(4321), Some(1234)).is_err() {
+            return;
+        }
+        let new = file(folder.path(), "new", PRIVATE_MODE);
+        Access::of_file(&old).unwrap().give(&new).unwrap();
+        let found = new.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid(), mode(&new)), (4321, 1234, 0o640));
+    }
+
+    #[test]
+    fn another_group_gets_no_more_than_everybody() {
+        for (mode, left) in
+            [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o777, 0o777), (0o2755, 0o755)]
+        {
+            assert_eq!(as_everybody(mode), left, "{mode:o}");
+        }
+    }
+
+    /// A list of one user beside the owner, and no rights for the group.
+    #[cfg(target_os = "linux")]
+    fn list() -> Vec<u8> {
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        let all = u32::MAX;
+        for (tag, rights, id) in
+            [(1_u16, 6_u16, all), (2, 6, 4321), (4, 0, all), (0x10, 6, all), (0x20, 0, all)]
+        {
+            list.extend(tag.to_le_bytes());
+            list.extend(rights.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        list
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_access_control_list_goes_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = file(folder.path(), "old", 0o600);
+        if acl::set(&old, &list()).is_err() {
+            // Not on every file system.
+            return;
+        }
+        let new = file(folder.path(), "new", PRIVATE_MODE);
+        Access::of_file(&old).unwrap().give(&new).unwrap();
+        assert_eq!(acl::of_file(&new), Some(Acl::List(list())));
+        assert_eq!(mode(&new), 0o660, "what the list calls the most");
+    }
+
+    /// As a folder's default list puts on what is made in it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_list_that_the_other_has_not_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = file(folder.path(), "old", 0o660);
+        let new = file(folder.path(), "new", PRIVATE_MODE);
+        if acl::set(&new, &list()).is_err() {
+            return;
+        }
+        Access::of_file(&old).unwrap().give(&new).unwrap();
+        assert_eq!((acl::of_file(&new), mode(&new)), (Some(Acl::None), 0o660));
+    }
+
+    #[test]
+    fn a_fresh_file_is_what_any_program_makes_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let fresh = Fresh::beside(&folder.path().join("x".repeat(255))).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let plain = File::create(folder.path().join("plain")).unwrap();
+        let new = file(folder.path(), "new", PRIVATE_MODE);
+        fresh.access.give(&new).unwrap();
+        assert_eq!(mode(&new), mode(&plain));
+        assert!(fresh.is_ours(&plain.metadata().unwrap()));
+    }
+}
