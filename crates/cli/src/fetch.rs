@@ -193,9 +193,12 @@ async fn fetch_chunks(
     hinted(fetch, options, outcome)
 }
 
-/// What failed with one chunk, or with a batch of them, is told with the blob's name: of several
-/// blobs nobody could say which it was.
+/// What failed is told with the blob's name, as it was given: of several blobs nobody could say which
+/// it was.
 fn of_blob(fetch: &Fetch, digest: &Digest, error: Error) -> Error {
+    if error.target() == digest.to_string() {
+        return error.with_target(fetch.source.display());
+    }
     let is_of_target = error.kind() == ErrorKind::Storage;
     if is_of_target || error.chain().contains(&digest.to_string()) {
         return error;

@@ -87,8 +87,9 @@ pub enum GiveUpReason {
     /// The error is not one that passes.
     #[error("not retryable")]
     NotRetryable,
-    /// Too many attempts in a row made no progress.
-    #[error("no attempt made progress, {attempts} in a row")]
+    /// Too many attempts in a row made no progress. How many is not told: whoever gives up tells all
+    /// attempts that were made.
+    #[error("no more progress")]
     AttemptsExhausted {
         /// How many.
         attempts: u32,

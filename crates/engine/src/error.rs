@@ -191,6 +191,21 @@ impl Error {
         self
     }
 
+    /// The same error, with another name of the same target, without secrets: the one that the user
+    /// knows it by.
+    #[must_use]
+    pub fn with_target(mut self, target: impl Into<String>) -> Self {
+        self.0.target = target.into();
+        self
+    }
+
+    /// The same error, about a part of its target that has this name.
+    #[must_use]
+    pub(crate) fn of_part(mut self, name: &str) -> Self {
+        self.0.message = format!("{name}: {}", self.0.message);
+        self
+    }
+
     /// The same error with the number of requests that were tried.
     #[must_use]
     pub fn after_attempts(mut self, attempts: u32) -> Self {

@@ -227,10 +227,16 @@ async fn what_fails_with_a_chunk_names_the_blob() {
         caches.server.script().always(rpc, ReapiFault::FlipBit(0));
     }
     let ran = caches.run(&["cp", &url, "out"]).await;
-    let told = format!("cannot download {url}: a part of it failed: cannot verify sha256/");
     let hint = "if it repeats, the stored blob is damaged";
-    ran.ends(5).says(&told).says(hint);
-    assert!(chunks.iter().any(|chunk| ran.stderr.contains(&chunk.hash)), "{}", ran.stderr);
+    ran.ends(5).says(&format!("cannot download {url} at bytes ")).says(hint);
+    let mut start = 0;
+    let is_told = chunks.iter().any(|chunk| {
+        let range = start..start + chunk.len_bytes;
+        start = range.end;
+        let (place, hash) = (format!("at bytes {}..{}: ", range.start, range.end), &chunk.hash);
+        ran.stderr.contains(&format!("{place}chunk sha256/{hash}/{} failed", chunk.len_bytes))
+    });
+    assert!(is_told, "{}", ran.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

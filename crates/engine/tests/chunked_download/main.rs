@@ -9,6 +9,7 @@
 //! | wrong bytes are never delivered: not of a chunk, not of the whole | `faults` |
 //! | a missing chunk makes the blob come whole, with nothing appended or twice (bazel#30742) | `faults::a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice` |
 //! | the old file stays until the new one is whole (bazel#29544) | `faults::bytes_that_stay_wrong_…`, `model` |
+//! | an error tells the blob, the chunk, and its place in the blob | `blame` |
 //! | the first error ends the rest and is the one reported | `faults::the_first_error_ends_the_rest_and_is_the_one_reported` |
 //! | nothing is in flight, and nothing held, after the return | `bed`, for every test |
 //! | what an earlier attempt left is used as far as it is right | `resume` |
@@ -23,6 +24,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod blame;
 mod fake;
 mod faults;
 mod long;

@@ -15,7 +15,7 @@ use super::fetch::{Fetcher, Trouble};
 use super::gate::Sent;
 use crate::budget::RequestPermit;
 use crate::chunked::attempt::Attempts;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::remote::Body;
 
 /// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
@@ -119,16 +119,11 @@ impl<'a> ResumingBody<'a> {
         let Some(live) = self.live.as_mut() else { return Err(self.fetcher.calls.cancelled()) };
         let limit = self.fetcher.calls.patience(0);
         let Some(mut frame) = self.attempts.within(limit, bytes_of(&mut live.body)).await? else {
-            let (position, len) = (self.position, self.digest.len);
-            return Err(self
-                .fetcher
-                .calls
-                .error(
-                    ErrorKind::Transport,
-                    format!("the body of {} ended before its {len} bytes did", self.digest),
-                )
-                .at(position..len)
-                .retryable(RetryClass::Now));
+            let message = "the answer ended before its bytes did";
+            let what = self.digest.to_string();
+            let ended = Error::new(ErrorKind::Transport, Operation::Read, what, message);
+            let missing = self.position..self.digest.len;
+            return Err(ended.at(missing).retryable(RetryClass::Now));
         };
         let left = self.digest.len - self.position;
         frame.truncate(usize::try_from(left).unwrap_or(usize::MAX));

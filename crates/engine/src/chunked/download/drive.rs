@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::blame::Part;
 use super::destination::{SHARE, stream_bytes};
 use super::fetch::{Fetcher, Trouble};
 use super::long::{Long, Origin};
@@ -234,9 +235,8 @@ impl Shared {
         let chunks = match unit.kind {
             UnitKind::Copy => self.copy(unit).await?,
             UnitKind::Fetch => {
-                let digests: Vec<_> = unit.wants.iter().map(|want| want.digest).collect();
-                let batched = digests.iter().all(|digest| self.batching.takes(digest.len));
-                self.fetcher.fetch(&digests, batched).await?
+                let batched = unit.wants.iter().all(|want| self.batching.takes(want.digest.len));
+                self.fetcher.fetch(&unit.wants, batched).await?
             }
         };
         self.placing.place(&unit.wants, &chunks, slot, &self.fetcher.calls).await?;
@@ -249,7 +249,9 @@ impl Shared {
     /// Too long to be held.
     async fn bring_long(&self, want: &Want) -> Result<(), Trouble> {
         let long = Long { fetcher: &self.fetcher, placing: &self.placing, want };
-        match long.bring().await? {
+        let brought = long.bring().await;
+        let part = Part::of_chunk(want);
+        match brought.map_err(|trouble| trouble.with(&part, &self.fetcher.calls))? {
             Origin::Seed => self.copied(&want.digest),
             Origin::Shared => self.fetcher.shared(&want.digest),
             // Counted as it came.
@@ -278,10 +280,9 @@ impl Shared {
         let mut lost: VecDeque<Want> = lost.collect();
         let mut fetched = VecDeque::new();
         while !lost.is_empty() {
-            let digests: Vec<Digest> =
-                self.batching.request(&mut lost).iter().map(|want| want.digest).collect();
-            let batched = digests.iter().all(|digest| self.batching.takes(digest.len));
-            fetched.extend(self.fetcher.fetch(&digests, batched).await?);
+            let wants = self.batching.request(&mut lost);
+            let batched = wants.iter().all(|want| self.batching.takes(want.digest.len));
+            fetched.extend(self.fetcher.fetch(&wants, batched).await?);
         }
         chunks
             .iter_mut()

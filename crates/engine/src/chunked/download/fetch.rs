@@ -8,9 +8,11 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
+use super::blame::Part;
 use super::body::{FLAWS_MAX, ResumingBody};
 use super::gate::Gate;
 use super::keep::Keep;
+use super::plan::Want;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::Chunk;
@@ -37,6 +39,14 @@ impl Trouble {
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::Missing(error) | Self::Failed(error) => error,
+        }
+    }
+
+    /// The same trouble as that of this part of the blob.
+    pub(super) fn with(self, part: &Part, calls: &Calls) -> Self {
+        match self {
+            Self::Missing(error) => Self::Missing(part.blame(error, calls)),
+            Self::Failed(error) => Self::Failed(part.blame(error, calls)),
         }
     }
 }
@@ -82,24 +92,20 @@ pub(super) enum Heard<T> {
 }
 
 impl Fetcher {
-    /// Brings all `digests`, in their order; `batched` where they fit one batch.
+    /// Brings all that is wanted, in this order; `batched` where it fits one batch.
     ///
     /// What others are bringing is waited for, after what is ours to bring has been brought, so
     /// that two never wait for each other. Where they fail, it is ours.
-    pub(super) async fn fetch(
-        &self,
-        digests: &[Digest],
-        batched: bool,
-    ) -> Result<Vec<Chunk>, Trouble> {
-        let mut chunks: Vec<Option<Chunk>> = vec![None; digests.len()];
-        let mut unheard = vec![false; digests.len()];
+    pub(super) async fn fetch(&self, wants: &[Want], batched: bool) -> Result<Vec<Chunk>, Trouble> {
+        let mut chunks: Vec<Option<Chunk>> = vec![None; wants.len()];
+        let mut unheard = vec![false; wants.len()];
         loop {
-            let (duties, follows) = self.join(digests, &unheard, &mut chunks);
+            let (duties, follows) = self.join(wants, &unheard, &mut chunks);
             if batched {
-                self.bring_batch(duties, &mut chunks).await?;
+                self.bring_batch(wants, duties, &mut chunks).await?;
             } else {
                 for duty in duties {
-                    self.bring_one(duty, &mut chunks).await?;
+                    self.bring_one(wants, duty, &mut chunks).await?;
                 }
             }
             for (index, digest, follow) in follows {
@@ -142,16 +148,17 @@ impl Fetcher {
         Key { store: Arc::clone(&self.identity), digest: *digest }
     }
 
-    /// What of the `digests` that have not been brought is ours to bring, and what is others'. Those
+    /// What of the `wants` that have not been brought is ours to bring, and what is others'. Those
     /// that nothing was heard of are ours in any case.
     fn join(
         &self,
-        digests: &[Digest],
+        wants: &[Want],
         unheard: &[bool],
         chunks: &mut [Option<Chunk>],
     ) -> (Vec<Duty>, Vec<Awaited>) {
         let (mut duties, mut follows) = (Vec::new(), Vec::new());
-        let wanted = digests.iter().zip(unheard).zip(chunks).enumerate();
+        let digests = wants.iter().map(|want| &want.digest);
+        let wanted = digests.zip(unheard).zip(chunks).enumerate();
         for (index, ((digest, unheard), chunk)) in wanted.filter(|(_, (_, one))| one.is_none()) {
             match fetches().join(&self.key(digest)) {
                 // Looked for only now: whoever kept it did so before letting go of its lead.
@@ -176,6 +183,7 @@ impl Fetcher {
     /// In one request; those that fail alone are asked for again, together.
     async fn bring_batch(
         &self,
+        wants: &[Want],
         mut duties: Vec<Duty>,
         chunks: &mut [Option<Chunk>],
     ) -> Result<(), Trouble> {
@@ -183,6 +191,8 @@ impl Fetcher {
         let mut flaws = 0;
         while !duties.is_empty() {
             let digests: Vec<Digest> = duties.iter().map(|(_, digest, _)| *digest).collect();
+            let batch: Vec<&Want> = duties.iter().filter_map(|duty| wants.get(duty.0)).collect();
+            let batch = Part::of_batch(&batch);
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
             let sent = self.gate.send();
@@ -194,39 +204,46 @@ impl Fetcher {
                     let bytes = arrived.map(|bytes| bytes.len() as u64).sum();
                     sent.brought(bytes);
                     attempts.on_bytes(bytes);
-                    check_count(answers.len(), digests.len(), &self.calls)?;
-                    let (rest, failure) = self.sort(duties, answers, chunks).await?;
+                    check_count(answers.len(), digests.len(), &self.calls)
+                        .map_err(|error| batch.blame(error, &self.calls))?;
+                    let (rest, failure) = self.sort(wants, duties, answers, chunks).await?;
                     duties = rest;
                     failure
                 }
                 Err(error) => {
                     sent.failed(&error);
                     if error.kind() == ErrorKind::NotFound {
-                        return Err(Trouble::Missing(error));
+                        return Err(Trouble::Missing(error).with(&batch, &self.calls));
                     }
-                    Some(error)
+                    Some((error, batch))
                 }
             };
-            if let Some(error) = failure {
+            if let Some((error, part)) = failure {
                 flaws += u32::from(error.kind() == ErrorKind::Integrity);
-                if flaws >= FLAWS_MAX {
-                    return Err(error.retryable(RetryClass::Never).into());
-                }
-                attempts.interrupted(error).await?;
+                let ended = if flaws >= FLAWS_MAX {
+                    Err(error.retryable(RetryClass::Never))
+                } else {
+                    attempts.interrupted(error).await
+                };
+                ended.map_err(|error| part.blame(error, &self.calls))?;
             }
         }
         Ok(())
     }
 
-    /// Takes what arrived; gives back those to be asked for again, and why.
+    /// Takes what arrived; gives back those to be asked for again, and why, and which of them says
+    /// so.
     async fn sort(
         &self,
+        wants: &[Want],
         duties: Vec<Duty>,
         answers: Vec<Result<Option<Bytes>>>,
         chunks: &mut [Option<Chunk>],
-    ) -> Result<(Vec<Duty>, Option<Error>), Trouble> {
+    ) -> Result<(Vec<Duty>, Option<(Error, Part)>), Trouble> {
         let mut rest = Vec::new();
-        let (mut missing, mut failure): (Option<Error>, Option<Error>) = (None, None);
+        let (mut missing, mut failure): (Option<Trouble>, Option<(Error, Part)>) = (None, None);
+        let part = |duty: &Duty| wants.get(duty.0).map(Part::of_chunk);
+        let part = |duty: &Duty| part(duty).unwrap_or_else(|| Part::of_bytes(0..duty.1.len));
         let (mut arrived, mut claims) = (Vec::new(), Vec::new());
         for (duty, answer) in duties.into_iter().zip(answers) {
             let flaw = match answer {
@@ -247,39 +264,52 @@ impl Fetcher {
             };
             match chunk {
                 Ok(chunk) => self.brought(duty, chunk, chunks),
-                Err(error) if error.kind() == ErrorKind::NotFound => missing = Some(error),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    missing = Some(Trouble::Missing(error).with(&part(&duty), &self.calls));
+                }
                 Err(error) => {
                     // What no attempt can mend outweighs what one can.
                     let is_final = *error.retry() == RetryClass::Never;
                     if failure.is_none() || is_final {
-                        failure = Some(error);
+                        failure = Some((error, part(&duty)));
                     }
                     rest.push(duty);
                 }
             }
         }
         match missing {
-            Some(error) => Err(Trouble::Missing(error)),
+            Some(missing) => Err(missing),
             None => Ok((rest, failure)),
         }
     }
 
     /// By itself, going on where it was interrupted.
-    async fn bring_one(&self, duty: Duty, chunks: &mut [Option<Chunk>]) -> Result<(), Trouble> {
-        let digest = duty.1;
+    async fn bring_one(
+        &self,
+        wants: &[Want],
+        duty: Duty,
+        chunks: &mut [Option<Chunk>],
+    ) -> Result<(), Trouble> {
+        let chunk = self.get(duty.1).await.map_err(|trouble| match wants.get(duty.0) {
+            Some(want) => trouble.with(&Part::of_chunk(want), &self.calls),
+            None => trouble,
+        })?;
+        self.brought(duty, chunk, chunks);
+        Ok(())
+    }
+
+    async fn get(&self, digest: Digest) -> Result<Chunk, Trouble> {
         let mut body = ResumingBody::new(self, digest, 0);
-        let chunk = loop {
+        loop {
             let mut arriving = Arriving::new(digest)?;
             while let Some(frame) = body.next().await? {
                 arriving.push(frame)?;
             }
             match arriving.finish(&self.prover).await {
-                Ok(chunk) => break chunk,
+                Ok(chunk) => return Ok(chunk),
                 Err(error) => body.rewind(0, error).await?,
             }
-        };
-        self.brought(duty, chunk, chunks);
-        Ok(())
+        }
     }
 
     /// A chunk went straight into the sink, so many bytes of it from the store.

@@ -15,12 +15,14 @@
 //! | `gate` | the window's controller, with its clock |
 //! | `fetch` | chunks from the store, each once |
 //! | `body` | the bytes of one blob, through as many requests as it takes |
+//! | `blame` | which part of the blob a failure is about |
 //! | `keep` | chunks that recur in a target that takes bytes in order |
 //! | `place` | verified chunks into the sink |
 //! | `long` | a chunk too long to be held, into the sink as it comes |
 //! | `pour` | a blob as a whole, into the sink as it comes |
 //! | `destination` | the sink from its making to its end |
 
+mod blame;
 mod body;
 mod destination;
 mod drive;

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use tidegate_core::checksum::Crc;
 use tidegate_core::digest::Digest;
 
+use super::blame::Part;
 use super::body::ResumingBody;
 use super::fetch::{Fetcher, Trouble};
 use super::place::{Placing, Turns};
@@ -76,7 +77,11 @@ impl Pour<'_> {
         let mut body = ResumingBody::new(self.fetcher, *blob, from);
         let mut turns = Turns::new();
         let mut gathered = Gathered::new(from);
-        while let Some(frame) = body.next().await? {
+        loop {
+            let asked = body.next().await;
+            let rest = Part::of_bytes(body.position()..blob.len);
+            let frame = asked.map_err(|trouble| trouble.with(&rest, &self.fetcher.calls))?;
+            let Some(frame) = frame else { break };
             let start = body.position() - frame.len() as u64;
             for (at, bytes) in self.lacking(start, &frame) {
                 if at != gathered.end() {
