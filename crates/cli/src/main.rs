@@ -5,7 +5,7 @@
 //! | `args` | the command line, checked |
 //! | `commands` | what each command does |
 //! | `fetch` | some blobs side by side, as `cp` and `cat` need them |
-//! | `session`, `console` | how the process speaks: people, JSON, a progress bar |
+//! | `session`, `console`, `terminal` | how the process speaks: people, JSON, a progress bar |
 //! | `progress`, `report` | what is shown while a transfer runs, and at its end |
 //! | `exit`, `signals` | how it ends |
 //! | `redact`, `size` | secrets and sizes in text |
@@ -29,6 +29,7 @@ mod report;
 mod session;
 mod signals;
 mod size;
+mod terminal;
 mod usage;
 mod verbose;
 

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::console::Console;
 use crate::report::count;
 use crate::size;
+use crate::terminal;
 
 /// Fast enough to look alive, slow enough to cost nothing.
 const FRAME: Duration = Duration::from_millis(100);
@@ -101,7 +102,7 @@ struct Follower {
 
 impl Follower {
     async fn draw(mut self, console: Console) {
-        let bar = ProgressBar::new(0);
+        let bar = ProgressBar::with_draw_target(Some(0), terminal::target());
         console.show(&bar);
         let mut known = false;
         let mut ticks = tokio::time::interval(FRAME);

@@ -53,7 +53,7 @@ fn extents(part: &Path) -> usize {
     journal.windows(4).filter(|window| window == b"TGJ1").count().saturating_sub(1)
 }
 
-async fn signal(child: &Child, name: &str) {
+pub(crate) async fn signal(child: &Child, name: &str) {
     let pid = child.id().unwrap().to_string();
     let status =
         Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status().await;

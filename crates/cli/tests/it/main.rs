@@ -17,4 +17,5 @@ mod interrupt;
 mod secrets;
 mod several;
 mod stat;
+mod terminal;
 mod usage;

@@ -1,0 +1,68 @@
+//! Where a progress bar is drawn: standard error, with the cursor left where the bar begins.
+//!
+//! Why: a bar is as wide as the terminal, and what draws it leaves the cursor behind it. Whatever is
+//! typed then appears on the next line, such as the `^C` of who interrupts, and from there on the bar
+//! is drawn there; the old one is never taken away. With the cursor at its beginning, what is typed is
+//! drawn over.
+
+use std::io;
+
+use ::console::Term;
+use indicatif::{ProgressDrawTarget, TermLike};
+
+/// Frames a second at most.
+const FRAMES_PER_S: u8 = 20;
+
+/// Standard error, as a bar is drawn on it. Nothing is written before [`TermLike::flush`].
+#[derive(Debug)]
+struct Line(Term);
+
+/// Where bars are drawn.
+pub(crate) fn target() -> ProgressDrawTarget {
+    // Else standard output would decide, which may be a file.
+    ::console::set_colors_enabled(::console::colors_enabled_stderr());
+    ProgressDrawTarget::term_like_with_hz(Box::new(Line(Term::buffered_stderr())), FRAMES_PER_S)
+}
+
+impl TermLike for Line {
+    fn width(&self) -> u16 {
+        self.0.size().1
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, count: usize) -> io::Result<()> {
+        self.0.move_cursor_up(count)
+    }
+
+    fn move_cursor_down(&self, count: usize) -> io::Result<()> {
+        self.0.move_cursor_down(count)
+    }
+
+    fn move_cursor_right(&self, count: usize) -> io::Result<()> {
+        self.0.move_cursor_right(count)
+    }
+
+    fn move_cursor_left(&self, count: usize) -> io::Result<()> {
+        self.0.move_cursor_left(count)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.write_str("\r")?;
+        self.0.flush()
+    }
+}
