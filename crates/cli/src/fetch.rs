@@ -67,9 +67,11 @@ impl Place {
         }
     }
 
-    /// Whether an interrupted transfer leaves something to go on with.
+    /// Whether an interrupted transfer leaves something to go on with: what devices and pipes were
+    /// given is gone.
     fn resumes(&self) -> bool {
-        matches!(self, Self::File(path) if !path.starts_with("/dev"))
+        let is_file = |path: &PathBuf| path.metadata().map_or(true, |found| found.is_file());
+        matches!(self, Self::File(path) if is_file(path))
     }
 
     fn target(&self) -> Result<Target> {
@@ -199,7 +201,7 @@ fn of_blob(fetch: &Fetch, digest: &Digest, error: Error) -> Error {
     if error.target() == digest.to_string() {
         return error.with_target(fetch.source.display());
     }
-    let is_of_target = error.kind() == ErrorKind::Storage;
+    let is_of_target = error.kind() == ErrorKind::Storage || error.operation() == Operation::Write;
     if is_of_target || error.chain().contains(&digest.to_string()) {
         return error;
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tidegate_testkit::{Fault, Gate, RangeMatch, Rule};
+use tokio::io::AsyncBufReadExt;
 use tokio::process::{Child, Command};
 
 use crate::bed::{Bed, Ran, command, names, within};
@@ -136,6 +137,34 @@ async fn a_reader_that_does_not_read_cannot_hold_it() {
     signal(&child, "INT").await;
     end(child).await.ends(8).says("starts from the beginning");
     drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_that_nobody_reads_cannot_hold_it() {
+    let bed = Bed::gcs().await;
+    bed.put("/bucket/blob", 10);
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, bed.path("out"), mode).unwrap();
+    let mut command = command(bed.folder.path());
+    command.args(["cp", "-v", "--anonymous", "gs://bucket/blob", "out"]);
+    let mut child = command.args(["--endpoint", &bed.server.endpoint()]).spawn().unwrap();
+    let mut told = tokio::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    within(async {
+        while !told.next_line().await.unwrap().unwrap().contains("whoever reads the pipe") {}
+    })
+    .await;
+    signal(&child, "INT").await;
+    let mut rest = String::new();
+    within(async {
+        while let Some(line) = told.next_line().await.unwrap() {
+            rest.push_str(&line);
+        }
+    })
+    .await;
+    assert_eq!(end(child).await.code, Some(8), "{rest}");
+    assert!(rest.contains("before anybody read the pipe"), "{rest}");
+    assert!(rest.contains("it starts from the beginning"), "{rest}");
+    assert_eq!(bed.server.requests(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

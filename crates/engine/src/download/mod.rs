@@ -9,6 +9,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options` | what the caller chooses |
+//! | `target`, `special` | where the bytes go, made ready before the first request; devices and pipes |
 //! | `opening` | the first answer, and what an earlier run left |
 //! | `checks` | which checksums are computed, and what they prove |
 //! | `window` | how many shards are in flight, and which |
@@ -27,6 +28,7 @@ mod piece;
 mod progress;
 mod report;
 mod shard;
+mod special;
 mod target;
 mod window;
 

@@ -1,12 +1,12 @@
 //! A target made ready before the first request: so that what the user can get wrong about it
 //! costs no transfer.
 
-use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{DownloadOptions, Target};
+use tokio_util::sync::CancellationToken;
+
+use super::{DownloadOptions, Target, special};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
@@ -30,13 +30,18 @@ impl Prepared {
     ) -> Result<Self> {
         // A part of a blob must not be taken for the start of the whole.
         let resume = options.resume && options.range.is_none();
-        Self::of(target, resume.then(|| location.display().to_owned())).await
+        let source = resume.then(|| location.display().to_owned());
+        Self::of(target, source, &options.cancel).await
     }
 
     /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`.
-    pub(crate) async fn of(target: Target, source: Option<String>) -> Result<Self> {
+    pub(crate) async fn of(
+        target: Target,
+        source: Option<String>,
+        cancel: &CancellationToken,
+    ) -> Result<Self> {
         match target {
-            Target::File(path) => blocking(move || Self::file(&path, source.as_deref())).await,
+            Target::File(path) => Self::path(path, source, cancel).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -44,30 +49,25 @@ impl Prepared {
         }
     }
 
-    fn file(path: &Path, source: Option<&str>) -> Result<Self> {
-        if let Some(special) = Self::special(path)? {
-            return Ok(special);
-        }
-        let part = PartFile::open(FileTarget::new(path)?)?;
-        let found = source.and_then(|source| part.found(source));
-        Ok(Self::File { part, found })
-    }
-
-    /// Devices and pipes take bytes in order and are not replaced; the null device takes none.
-    fn special(path: &Path) -> Result<Option<Self>> {
+    /// Devices and pipes are written to; the null device takes no bytes at all.
+    async fn path(
+        path: PathBuf,
+        source: Option<String>,
+        cancel: &CancellationToken,
+    ) -> Result<Self> {
         if path == Path::new("/dev/null") {
-            return Ok(Some(Self::Discard));
+            return Ok(Self::Discard);
         }
-        let Ok(found) = fs::metadata(path) else { return Ok(None) };
-        if !found.file_type().is_char_device() && !found.file_type().is_fifo() {
-            return Ok(None);
+        if let Some(writer) = special::open(&path, cancel).await? {
+            let name = path.display().to_string();
+            return Ok(Self::Writer { writer: Box::new(writer), name });
         }
-        let name = path.display().to_string();
-        let writer = OpenOptions::new().write(true).open(path).map_err(|error| {
-            Error::new(ErrorKind::Storage, Operation::Write, name.clone(), "it cannot be opened")
-                .caused_by(error)
-        })?;
-        Ok(Some(Self::Writer { writer: Box::new(writer), name }))
+        blocking(move || {
+            let part = PartFile::open(FileTarget::new(&path)?)?;
+            let found = source.and_then(|source| part.found(&source));
+            Ok(Self::File { part, found })
+        })
+        .await
     }
 
     /// Whoever wants the outcome, where that is a file; to be held until there is one.

@@ -12,6 +12,7 @@
 //! | an error tells the blob, the chunk, and its place in the blob | `blame` |
 //! | the first error ends the rest and is the one reported | `faults::the_first_error_ends_the_rest_and_is_the_one_reported` |
 //! | nothing is in flight, and nothing held, after the return | `bed`, for every test |
+//! | a pipe waits for its reader, as long as somebody wants that | `pipes` |
 //! | what an earlier attempt left is used as far as it is right | `resume` |
 //! | what is at hand is copied, and never believed | `seeds` |
 //! | a chunk that recurs far apart is fetched once | `targets`, `window::a_chunk_that_recurs_everywhere_is_fetched_once` |
@@ -29,6 +30,7 @@ mod fake;
 mod faults;
 mod long;
 mod model;
+mod pipes;
 mod resume;
 mod seeds;
 mod sharing;

@@ -63,8 +63,8 @@ pub(super) async fn run(
         Target::File(path) => Some(path.clone()),
         _ => None,
     };
-    let prepared =
-        Prepared::of(target, options.resume.then(|| destination::source(digest))).await?;
+    let source = options.resume.then(|| destination::source(digest));
+    let prepared = Prepared::of(target, source, &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),
