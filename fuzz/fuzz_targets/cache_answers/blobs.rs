@@ -1,0 +1,18 @@
+//! The blobs that are asked for: none of its bytes, one, some, and more than a frame has.
+
+use bytes::Bytes;
+use tidegate::core::digest::{Digest, DigestFunction};
+
+pub(crate) fn blobs() -> Vec<Bytes> {
+    let lens = [0_usize, 1, 300, 5_000];
+    lens.iter().map(|len| (0..*len).map(|at| (at % 7 * at) as u8).collect()).collect()
+}
+
+pub(crate) fn name(bytes: &[u8]) -> Digest {
+    Digest::of(DigestFunction::Sha256, bytes)
+}
+
+pub(crate) fn chosen(index: u8) -> Bytes {
+    let blobs = blobs();
+    blobs[usize::from(index) % blobs.len()].clone()
+}
