@@ -59,6 +59,10 @@ pub(crate) enum Fault {
     CutAfter(usize),
     /// The stream ends after so many bytes, as if that were all.
     EndAfter(usize),
+    /// The stream goes on behind its end.
+    Longer,
+    /// A batch without the last of its answers.
+    Fewer,
     /// No answer ever.
     Hang,
     /// An answer that goes on for ever, of frames without a byte, one a second.
@@ -325,6 +329,9 @@ impl ChunkStore for FakeStore {
             bytes = flipped(&bytes);
         }
         bytes = bytes.slice(usize::try_from(offset).unwrap()..);
+        if how.fault == Fault::Longer {
+            bytes = [&bytes[..], &[7; 15_000]].concat().into();
+        }
         let (end, breaks) = match how.fault {
             Fault::CutAfter(count) => (count, true),
             Fault::EndAfter(count) => (count, false),
@@ -363,6 +370,9 @@ impl ChunkStore for FakeStore {
                 Fault::Flipped => Ok(self.bytes(digest).as_ref().map(flipped)),
                 _ => Ok(self.bytes(digest)),
             });
+        }
+        if how.fault == Fault::Fewer {
+            answers.pop();
         }
         self.finish(call);
         Ok(answers)

@@ -203,6 +203,8 @@ async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
         assert!(report.whole && report.notes.len() == 1, "{report:?}");
         let whole = |offset| Call::Get { digest: bed.blob, offset };
         assert!(bed.store.fetches().contains(&whole(0)), "a file begins anew");
+        let done_bytes = bed.options.progress.snapshot().done_bytes;
+        assert_eq!(done_bytes, bed.blob.len, "what was begun anew counts once");
 
         let (report, given) = bed.to_writer().await;
         assert!(report.unwrap().whole && given == bed.content());
@@ -210,6 +212,22 @@ async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
         assert!(report.unwrap().memory.unwrap() == bed.content());
         assert!(bed.run(Target::Memory).await.unwrap().memory.unwrap() == bed.content());
     }
+}
+
+/// Memory has most of its chunks already, but not the first: only the gaps are filled.
+#[tokio::test(start_paused = true)]
+async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
+    let bed = large(40);
+    let head = bed.digest(0);
+    bed.store.evict(&bed.digest(39));
+    bed.store.script(move |_, digest, _| match digest {
+        Some(digest) if *digest == head => Act::after_ms(5000),
+        _ => Act::default(),
+    });
+    let (report, _buffer) = bed.to_buffer().await;
+    let report = report.unwrap();
+    assert!(report.whole && report.memory.unwrap() == bed.content());
+    assert_eq!(bed.options.progress.snapshot().done_bytes, bed.blob.len);
 }
 
 /// A stream has its first chunks already: the whole blob is asked for behind them.

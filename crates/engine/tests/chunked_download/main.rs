@@ -5,7 +5,7 @@
 //! |---|---|
 //! | every target gets the blob, each distinct chunk asked for once, small ones together | `targets` |
 //! | a blob that is no longer than a chunk, or that the store cannot split, comes whole | `targets` |
-//! | what passes is tried again, from where it broke; what does not is the error | `faults` |
+//! | what passes is tried again, from where it broke; what does not is the error | `faults`, `attempts` |
 //! | wrong bytes are never delivered: not of a chunk, not of the whole | `faults` |
 //! | a missing chunk makes the blob come whole, with nothing appended or twice (bazel#30742) | `faults::a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice` |
 //! | the old file stays until the new one is whole (bazel#29544) | `faults::bytes_that_stay_wrong_…`, `model` |
@@ -24,6 +24,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod attempts;
 mod bed;
 mod blame;
 mod fake;

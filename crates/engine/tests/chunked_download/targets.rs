@@ -137,6 +137,7 @@ async fn a_hash_that_the_store_does_not_know_is_refused_before_anything_is_fetch
     let bed = Bed::on(store, chunks([(1000, 1)]));
     assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(bed.store.log(), [Call::Profile]);
+    assert_eq!(std::fs::read_dir(bed.folder.path()).unwrap().count(), 0, "nothing is left");
 }
 
 /// A chunk longer than what may be held goes straight into the sink.

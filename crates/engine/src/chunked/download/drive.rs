@@ -296,3 +296,23 @@ impl Shared {
         self.copied_bytes.fetch_add(digest.len, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Bytes that are handed to the sink free the window, though nothing has been written yet.
+    #[test]
+    fn a_slot_that_is_given_up_wakes_whoever_begins_units() {
+        let slots = Arc::new(Slots::default());
+        let (fetch, copy) = (slots.take(UnitKind::Fetch), slots.take(UnitKind::Copy));
+        assert_eq!((slots.used(UnitKind::Fetch), slots.used(UnitKind::Copy)), (1, 1));
+        assert!(slots.freed.notified().now_or_never().is_none());
+        drop(fetch);
+        assert!(slots.freed.notified().now_or_never().is_some());
+        drop(copy);
+        assert_eq!((slots.used(UnitKind::Fetch), slots.used(UnitKind::Copy)), (0, 0));
+    }
+}

@@ -174,4 +174,16 @@ mod tests {
         assert_eq!(budget.bytes(64 << 10).await.bytes(), 64 << 10);
         assert!(keep.take(&digest("a")).is_none());
     }
+
+    /// The rest of the budget is for what is on its way.
+    #[test]
+    fn no_more_than_a_part_of_the_budget_is_kept() {
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
+        let [a, b, c] = ["a", "b", "c"].map(|text| &*text.repeat(60_000).leak());
+        let keep = keep(&budget, &[a, b, c, a, b, c]);
+        for text in [a, b, c] {
+            keep.offer(&digest(text), &chunk(text));
+        }
+        assert!(keep.take(&digest(b)).is_some() && keep.take(&digest(c)).is_none());
+    }
 }
