@@ -1,10 +1,10 @@
 //! The pure part of Tidegate: what a range, an extent, a checksum, a plan and a retry *are*.
 //!
-//! Nothing here performs I/O, reads a clock or spawns a task; `unsafe` is in one file of vector
-//! instructions only (`sha256/avx512.rs`). State machines
-//! take events and the time as arguments and return decisions, so that they can be driven in
-//! simulated time and tested against naive models. Everything that talks to the world is built on
-//! top of this crate and depends on it; it depends on nothing else of Tidegate.
+//! Nothing here performs I/O, reads a clock or spawns a task; `unsafe` is in two files of vector
+//! instructions only (`sha256/avx512.rs`, `chunking/avx512.rs`). State machines take events and the
+//! time as arguments and return decisions, so that they can be driven in simulated time and tested
+//! against naive models. Everything that talks to the world is built on top of this crate and
+//! depends on it; it depends on nothing else of Tidegate.
 //!
 //! | module | idea |
 //! |---|---|

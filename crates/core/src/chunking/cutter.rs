@@ -40,6 +40,16 @@ impl Cutter {
         }
     }
 
+    /// Passes over as many of the blob's next bytes, `count_max` at most, as have no say in where
+    /// chunks end, as they are too near to a chunk's beginning; gives how many. Where bytes are
+    /// costly to have, they need not be had: what is fed next are those after them.
+    pub fn pass(&mut self, count_max: u64) -> u64 {
+        match &mut self.0 {
+            Function::FastCdc2020(cutter) => cutter.pass(count_max),
+            Function::RepMaxCdc(cutter) => cutter.pass(count_max),
+        }
+    }
+
     /// Says that the blob has ended; gives the lengths of its last chunks, and is at the beginning
     /// of another blob. An empty blob has no chunk.
     pub fn finish(&mut self) -> Drain<'_, u64> {

@@ -21,8 +21,8 @@
 
 use std::vec::Drain;
 
-use super::gear::{self, Table};
-use super::{FastCdc2020Params, scan};
+use super::clear::ClearSearch;
+use super::{FastCdc2020Params, gear};
 
 /// By how many bits they ask for, spread over the hash as the original's authors and restic's
 /// found good. None has a bit above 47. The first five can never be asked for.
@@ -40,7 +40,7 @@ const MASKS: [u64; 26] = [
 /// Cuts by `FastCDC` 2020, incrementally.
 #[derive(Clone, Debug)]
 pub struct FastCdc2020 {
-    gear: Box<Table>,
+    search: ClearSearch,
     judged_from: u64,
     avg: u64,
     /// An odd maximum leaves its last byte unjudged.
@@ -62,7 +62,7 @@ impl FastCdc2020 {
         let bits = params.avg_bytes().ilog2();
         let mask = |bits: u32| MASKS.get(bits as usize).copied().unwrap_or(u64::MAX);
         Self {
-            gear: Box::new(gear::seeded(params.seed())),
+            search: ClearSearch::new(Box::new(gear::seeded(params.seed()))),
             judged_from: params.min_bytes() & !1,
             avg: params.avg_bytes(),
             judged_to: params.max_bytes() & !1,
@@ -91,6 +91,13 @@ impl FastCdc2020 {
         self.lengths.drain(..)
     }
 
+    /// As [`Cutter::pass`](super::Cutter::pass).
+    pub fn pass(&mut self, count_max: u64) -> u64 {
+        let passed = self.judged_from.saturating_sub(self.at).min(count_max);
+        self.at += passed;
+        passed
+    }
+
     /// As [`Cutter::finish`](super::Cutter::finish).
     pub fn finish(&mut self) -> Drain<'_, u64> {
         if self.at > 0 {
@@ -110,13 +117,13 @@ impl FastCdc2020 {
     /// Takes some of the bytes, at least one, and never more than the chunk may have.
     fn take(&mut self, bytes: &[u8]) -> usize {
         let (end, mask) = match self.at {
-            at if at < self.judged_from => return self.pass(bytes, self.judged_from),
+            at if at < self.judged_from => return self.leave(bytes, self.judged_from),
             at if at < self.avg => (self.avg, self.mask_small),
             at if at < self.judged_to => (self.judged_to, self.mask_large),
-            _ => return self.pass(bytes, self.max),
+            _ => return self.leave(bytes, self.max),
         };
         let bytes = &bytes[..self.ahead(bytes, end)];
-        let found = scan::first_clear(&self.gear, mask, &mut self.hash, bytes);
+        let found = self.search.first_clear(mask, &mut self.hash, bytes);
         let taken = found.map_or(bytes.len(), |index| index + 1);
         self.at += taken as u64;
         if found.is_some() {
@@ -131,7 +138,7 @@ impl FastCdc2020 {
     }
 
     /// Takes bytes up to the position `end` without looking at them.
-    fn pass(&mut self, bytes: &[u8], end: u64) -> usize {
+    fn leave(&mut self, bytes: &[u8], end: u64) -> usize {
         let taken = self.ahead(bytes, end);
         self.at += taken as u64;
         taken

@@ -2,7 +2,7 @@
 //!
 //! `hash = (hash << 1) + GEAR[byte]`: a byte is shifted out after 64 more, so the hash at a
 //! position depends on the 64 bytes before it only, and its lowest `n` bits on `n` bytes only.
-//! That is what lets `scan` work at several places of a blob at once.
+//! That is what lets `lanes` work at several places of a blob at once.
 //!
 //! The table is that of `FastCDC` 2020 as everybody implements it: entry `i` is the first 8 bytes,
 //! big-endian, of the MD5 of byte `i` *repeated 64 times*. The comment in `remote_execution.proto`

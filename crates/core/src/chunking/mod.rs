@@ -12,7 +12,10 @@
 //! | `fast_cdc` | `FastCDC` 2020: a chunk ends at the first place whose hash has certain bits clear |
 //! | `rep_max_cdc` | `RepMaxCDC`: a chunk ends at the place with the largest hash |
 //! | `gear` | the rolling hash of both |
-//! | `scan` | both searches through many bytes, at several places at once |
+//! | `clear` | the search of `FastCDC`, for the first hash with bits clear |
+//! | `records` | the search of `RepMaxCDC`, for hashes larger than all before them |
+//! | `lanes` | how both hash several places at once |
+//! | `avx512` | how sixteen places are hashed at once, where the processor can |
 //!
 //! ```
 //! use tidegate_core::chunking::{Chunking, Cutter, FastCdc2020Params, cuts};
@@ -35,12 +38,18 @@
 //! # }
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod clear;
 mod cutter;
 mod fast_cdc;
 mod gear;
+mod lanes;
+#[cfg(not(target_arch = "x86_64"))]
+mod narrow;
 mod params;
+mod records;
 mod rep_max_cdc;
-mod scan;
 
 pub use cutter::{Cuts, Cutter, cuts};
 pub use fast_cdc::FastCdc2020;

@@ -34,7 +34,7 @@ use std::vec::Drain;
 
 use super::RepMaxCdcParams;
 use super::gear::{self, GEAR, WINDOW_BYTES};
-use super::scan::{self, Record};
+use super::records::{self, Record};
 
 const WINDOW: u64 = WINDOW_BYTES as u64;
 
@@ -95,6 +95,13 @@ impl RepMaxCdc {
         self.lengths.drain(..)
     }
 
+    /// As [`Cutter::pass`](super::Cutter::pass); nothing but at a blob's beginning.
+    pub fn pass(&mut self, count_max: u64) -> u64 {
+        let passed = self.unhashed_end().saturating_sub(self.at).min(count_max);
+        self.at += passed;
+        passed
+    }
+
     /// As [`Cutter::finish`](super::Cutter::finish).
     pub fn finish(&mut self) -> Drain<'_, u64> {
         while self.at - self.start >= 2 * self.min {
@@ -115,6 +122,11 @@ impl RepMaxCdc {
         self.start + self.min
     }
 
+    /// The bytes before this have no say in any cut that is not made yet.
+    fn unhashed_end(&self) -> u64 {
+        self.first() - WINDOW
+    }
+
     /// With so many bytes there, the next cut is decided.
     fn horizon_end(&self) -> u64 {
         self.start + 2 * self.min + self.horizon
@@ -122,7 +134,7 @@ impl RepMaxCdc {
 
     /// Takes some of the bytes, at least one, up to where something is to be decided.
     fn take(&mut self, bytes: &[u8]) -> usize {
-        let unhashed_end = self.first() - WINDOW;
+        let unhashed_end = self.unhashed_end();
         if self.at < unhashed_end {
             let taken = self.ahead(bytes, unhashed_end);
             self.at += taken as u64;
@@ -141,7 +153,7 @@ impl RepMaxCdc {
         if self.at + 1 < end {
             let taken = self.ahead(bytes, (end - 1).min(self.horizon_end()));
             let taken_bytes = &bytes[..taken];
-            scan::records(&GEAR, &mut self.hash, self.at, taken_bytes, &mut self.records);
+            records::records(&GEAR, &mut self.hash, self.at, taken_bytes, &mut self.records);
             self.at += taken as u64;
             return taken;
         }
@@ -211,7 +223,7 @@ impl RepMaxCdc {
         let (window, bytes) = bytes.split_at(WINDOW_BYTES.min(bytes.len()));
         let mut hash = gear::roll(&GEAR, 0, window);
         let mut records = vec![Record { at: first, hash }];
-        scan::records(&GEAR, &mut hash, first, bytes, &mut records);
+        records::records(&GEAR, &mut hash, first, bytes, &mut records);
         records.append(&mut self.records);
         self.records = records;
     }

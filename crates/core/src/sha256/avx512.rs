@@ -5,9 +5,11 @@
 //! brought into this shape by transposing costs a twentieth of it. Functions of three bits (`Ch`,
 //! `Maj`, three-way exclusive or) and rotations are one instruction each.
 //!
-//! The one `unsafe` file of this crate. Its invariants: [`Wide`] exists only where the processor
-//! has the instructions; memory is read and written through references to arrays of the very size
-//! that an instruction takes, so there is no arithmetic on pointers at all.
+//! Loading, storing and transposing serve `chunking::avx512`, too.
+//!
+//! The invariants of its `unsafe`: [`Wide`] exists only where the processor has the instructions; memory
+//! is read and written through references to arrays of the very size that an instruction takes, so
+//! there is no arithmetic on pointers at all.
 
 #![expect(unsafe_code, reason = "vector instructions; see the invariants above")]
 
@@ -73,21 +75,21 @@ impl Wide {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn load(block: &Block) -> __m512i {
+pub(crate) fn load(block: &Block) -> __m512i {
     // SAFETY: the array is 64 bytes of plain data, and any alignment will do.
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn load_words(words: &[u32; LANES]) -> __m512i {
+pub(crate) fn load_words(words: &[u32; LANES]) -> __m512i {
     // SAFETY: as above.
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(words).cast()) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn store(words: &mut [u32; LANES], vector: __m512i) {
+pub(crate) fn store(words: &mut [u32; LANES], vector: __m512i) {
     // SAFETY: the array is 64 bytes of plain data, and any alignment will do.
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(words).cast(), vector) }
 }
@@ -102,7 +104,7 @@ const EVEN: i32 = 0b11_01_11_01;
 /// pairs of words, then by quarters, twice.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn transpose(rows: &mut [__m512i; WORDS]) {
+pub(crate) fn transpose(rows: &mut [__m512i; WORDS]) {
     let mut between = [_mm512_setzero_si512(); WORDS];
     for i in 0..8 {
         between[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);

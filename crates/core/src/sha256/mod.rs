@@ -8,7 +8,7 @@
 //! the processor does the rounds of one while those of the other wait: 17 % faster.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(crate) mod avx512;
 #[cfg(not(target_arch = "x86_64"))]
 mod narrow;
 

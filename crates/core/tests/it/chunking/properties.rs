@@ -49,6 +49,23 @@ fn streamed(cutter: &mut Cutter, mut bytes: &[u8], splits: &[usize]) -> Vec<u64>
     lengths
 }
 
+/// As `streamed`, but for what the cutter need not see, which it never sees.
+fn streamed_in_part(cutter: &mut Cutter, mut bytes: &[u8], splits: &[usize]) -> Vec<u64> {
+    let mut lengths = Vec::new();
+    let mut splits = splits.iter().copied().chain(std::iter::repeat(usize::MAX));
+    while !bytes.is_empty() {
+        let len_max = splits.next().unwrap().min(bytes.len());
+        let passed = usize::try_from(cutter.pass(len_max as u64)).unwrap();
+        assert!(passed <= len_max, "{passed} of {len_max} bytes passed over");
+        bytes = &bytes[passed..];
+        let (piece, rest) = bytes.split_at(bytes.len().min(len_max));
+        lengths.extend(cutter.feed(piece));
+        bytes = rest;
+    }
+    lengths.extend(cutter.finish());
+    lengths
+}
+
 fn check(chunking: &Chunking, blob: &[u8], splits: &[usize]) -> Result<(), TestCaseError> {
     let expected = naive::lengths(chunking, blob);
     let whole: Vec<u64> = cuts(chunking, blob).map(|len| len as u64).collect();
@@ -56,6 +73,7 @@ fn check(chunking: &Chunking, blob: &[u8], splits: &[usize]) -> Result<(), TestC
     let mut cutter = Cutter::new(chunking);
     prop_assert_eq!(&streamed(&mut cutter, blob, splits), &expected, "in pieces");
     prop_assert_eq!(&streamed(&mut cutter, blob, &[]), &expected, "used again");
+    prop_assert_eq!(&streamed_in_part(&mut cutter, blob, splits), &expected, "passing over some");
     prop_assert!(whole.iter().all(|len| *len <= chunking.chunk_bytes_max()));
     Ok(())
 }
@@ -105,6 +123,24 @@ fn a_chunk_is_known_soon_after_its_end() {
             assert!(at - cut <= open_max, "{chunking:?}: {cut} of {at}");
         }
     }
+}
+
+/// What is too near to a chunk's beginning need not be had.
+#[test]
+fn bytes_before_the_minimum_are_passed_over() {
+    let blob = input::splitmix64(2, 1 << 20);
+    let mut cutter =
+        Cutter::new(&Chunking::FastCdc2020(FastCdc2020Params::new(1 << 16, 0).unwrap()));
+    assert_eq!(cutter.pass(1000), 1000);
+    assert_eq!(cutter.pass(u64::MAX), (1 << 14) - 1000);
+    assert_eq!(cutter.pass(u64::MAX), 0);
+    // The cut is known with one byte of the next chunk, or two.
+    let cut = blob[1 << 14..].iter().position(|byte| cutter.feed(&[*byte]).count() > 0);
+    assert!(cut.is_some());
+    assert!(cutter.pass(u64::MAX) >= (1 << 14) - 2);
+
+    let mut cutter = Cutter::new(&Chunking::RepMaxCdc(RepMaxCdcParams::new(1 << 14, 0).unwrap()));
+    assert_eq!(cutter.pass(u64::MAX), (1 << 14) - 64);
 }
 
 #[test]

@@ -23,6 +23,10 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// What is done in order is done so far at once; then it is asked again what is most urgent.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// Cutting reads so much at once, so that it has read little of the next chunk when it finds the
+/// end of one, and can pass over more of it.
+const CUT_BYTES: u64 = 66 << 10;
+
 /// With less for each, a thread would take longer to begin than to end.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
@@ -95,11 +99,16 @@ impl Worker {
     }
 
     fn cut(&self, mut cutting: Cutting, room: &mut Room) -> Result<()> {
-        let end = self.board.len().min(cutting.at + STEP_BYTES);
+        let len = self.board.len();
+        let step_end = len.min(cutting.at + STEP_BYTES);
         let Cutting { cutter, at, lengths } = &mut cutting;
-        self.read(*at..end, room, |bytes| lengths.extend(cutter.feed(bytes)))?;
-        *at = end;
-        let is_cut = end == self.board.len();
+        while *at < step_end {
+            *at += cutter.pass(len - *at);
+            let end = len.min(*at + CUT_BYTES);
+            self.read(*at..end, room, |bytes| lengths.extend(cutter.feed(bytes)))?;
+            *at = end;
+        }
+        let is_cut = *at == len;
         if is_cut {
             lengths.extend(cutter.finish());
         }
