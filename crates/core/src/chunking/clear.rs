@@ -235,6 +235,8 @@ fn note(first: &mut Option<usize>, index: usize) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::gear::GEAR;
     use super::*;
 
@@ -311,6 +313,37 @@ mod tests {
                 let mut hash = 9;
                 assert_eq!(search.first_clear(mask, &mut hash, &bytes), None);
                 assert_eq!(hash, roll(&GEAR, 9, &bytes));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn wide_or_not_the_same_is_found(
+            lower in prop::collection::btree_set(0..32_u32, 9..13),
+            upper in prop::collection::btree_set(32..48_u32, 0..3),
+            before in any::<u64>(),
+            len in 0..150_000_usize,
+            run in (0..150_000_usize, 0..60_000_usize, any::<u8>()),
+        ) {
+            let mask = lower.iter().chain(&upper).fold(0, |mask, bit| mask | 1 << bit);
+            let mut bytes = bytes(len);
+            let (start, run_len, byte) = run;
+            bytes.iter_mut().skip(start).take(run_len).for_each(|at| *at = byte);
+            let [wide, narrow] = searches();
+            let mut at = 0;
+            loop {
+                let hash = roll(&GEAR, before, &bytes[..at]);
+                let (mut hash_wide, mut hash_narrow) = (hash, hash);
+                let found = wide.first_clear(mask, &mut hash_wide, &bytes[at..]);
+                prop_assert_eq!(found, narrow.first_clear(mask, &mut hash_narrow, &bytes[at..]));
+                let Some(index) = found else {
+                    prop_assert_eq!(hash_wide, hash_narrow);
+                    break;
+                };
+                // Somewhere else in its block each time.
+                at += index + 1 + (index * 7 + at) % 5000;
+                at = at.min(bytes.len());
             }
         }
     }
