@@ -195,11 +195,14 @@ mod tests {
     fn a_file_gets_what_another_has() {
         let folder = tempfile::tempdir().unwrap();
         for wanted in [0o600, 0o640, 0o444, 0o200, 0o755, 0o4711] {
-            file(folder.path(), "old", wanted);
+            // Not one after the other: what may not be written cannot be made anew.
+            let name = format!("{wanted:o}");
+            file(folder.path(), &name, wanted);
             let new = file(folder.path(), "new", PRIVATE_MODE);
-            let access = Access::of_path(&folder.path().join("old")).unwrap().unwrap();
+            let access = Access::of_path(&folder.path().join(&name)).unwrap().unwrap();
             access.give(&new).unwrap();
             assert_eq!(mode(&new), wanted, "{wanted:o}");
+            fs::remove_file(folder.path().join("new")).unwrap();
         }
     }
 
