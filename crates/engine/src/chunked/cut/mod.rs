@@ -1,12 +1,12 @@
 //! [`cut_file`]: a file's chunks with their digests, in order, as fast as all cores together can
 //! hash it, in memory that does not depend on the file.
 //!
-//! There is work of three kinds: *cutting* reads the file in order and says where chunks end;
-//! *digesting* reads a chunk and hashes it; *the whole*, where that is asked for, reads the file in
-//! order and hashes all of it. Cutting and the whole are done by one thread at a time each, as each
-//! byte depends on those before it; chunks by as many as there are. No thread has a kind of its own:
-//! whoever is free takes what is most urgent (see `board`), so that no core waits for another
-//! while there is anything to do, whatever the kinds cost.
+//! There is work of three kinds: *cutting* reads the file in order, but for what has no say in it,
+//! and says where chunks end; *digesting* reads a chunk and hashes it; *the whole*, where that is
+//! asked for, reads the file in order and hashes all of it. Cutting and the whole are done by one
+//! thread at a time each, as each byte depends on those before it; chunks by as many as there are.
+//! No thread has a kind of its own: whoever is free takes what is most urgent (see `board`), so
+//! that no core waits for another while there is anything to do, whatever the kinds cost.
 //!
 //! Every kind reads the bytes for itself, into a buffer small enough to stay in the core's cache.
 //! Handing them on instead would save a copy from the page cache, and cost one through memory that
