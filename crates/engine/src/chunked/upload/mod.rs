@@ -43,6 +43,7 @@ mod register;
 mod report;
 mod send;
 mod source;
+mod spare;
 mod transfer;
 
 pub use options::UploadOptions;

@@ -12,7 +12,7 @@ use super::ledger::Piece;
 use crate::chunked::BatchLimits;
 
 /// The largest batch, whatever the store takes: a request's own cost does not show any more.
-const BATCH_BYTES_MAX: u64 = 4 << 20;
+pub(super) const BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// What is spread is not spread thinner: below it a request costs more than its bytes.
 const SPREAD_BYTES_MIN: u64 = 1 << 20;

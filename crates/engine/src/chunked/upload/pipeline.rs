@@ -37,6 +37,7 @@ use super::inquiry::Inquiry;
 use super::ledger::{Fate, Ledger, Piece};
 use super::outbox::{Load, Outbox};
 use super::send::{held_bytes, send};
+use super::spare::{Room, Spare};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
@@ -60,7 +61,7 @@ type Reserving = Pin<Box<dyn Future<Output = BytesPermit> + Send>>;
 /// Something in flight has ended well.
 enum Event {
     Asked { ids: Vec<usize>, blob: Option<Digest>, missing: HashSet<Digest> },
-    Sent(Load),
+    Sent { load: Load, paid_bytes: u64 },
     Followed { id: usize, is_done: bool },
 }
 
@@ -307,8 +308,8 @@ impl<'a> Pipeline<'a> {
             let share_bytes = held_bytes_max / limit.max(1) as u64;
             let Some(load) = self.outbox.next(share_bytes, spread_over) else { return };
             let bytes = held_bytes(&load, self.packs);
-            if let Some(permit) = self.transfer.budget.try_bytes(bytes) {
-                self.start_sending(load, permit);
+            if let Some((permit, room)) = self.memory(&load, bytes) {
+                self.start_sending(load, permit, room);
             } else {
                 let budget = self.transfer.budget.clone();
                 self.reserving = Some((load, Box::pin(async move { budget.bytes(bytes).await })));
@@ -318,17 +319,39 @@ impl<'a> Pipeline<'a> {
 
     fn granted(&mut self, permit: BytesPermit) {
         if let Some((load, _)) = self.reserving.take() {
-            self.start_sending(load, permit);
+            self.start_sending(load, permit, None);
         }
     }
 
-    fn start_sending(&mut self, load: Load, permit: BytesPermit) {
+    /// What is to be had at once for a load that takes `bytes`.
+    fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<Room>)> {
+        let Transfer { budget, spares, .. } = self.transfer;
+        let spare = if matches!(load, Load::Batch(_)) { spares.take() } else { None };
+        let spare_bytes = spare.as_ref().map_or(0, |spare| spare.permit.bytes());
+        let in_use = self.held_bytes + bytes.max(spare_bytes);
+        spares.shed(held_bytes_max(budget).saturating_sub(in_use));
+        let Some(Spare { room, mut permit }) = spare else {
+            return Some((budget.try_bytes(bytes)?, None));
+        };
+        if permit.bytes() < bytes {
+            permit.merge(budget.try_bytes(bytes - permit.bytes())?);
+        }
+        Some((permit, Some(room)))
+    }
+
+    fn start_sending(&mut self, load: Load, permit: BytesPermit, room: Option<Room>) {
         let transfer = self.transfer;
-        let held = Held::new(permit, held_bytes(&load, false));
+        let (bytes, paid_bytes) = (held_bytes(&load, false), permit.bytes());
+        let held = match &load {
+            Load::Batch(_) => Held::spared(permit, bytes, room, &transfer.spares),
+            Load::Single(_) => Held::new(permit, bytes),
+        };
         self.sending += 1;
-        self.held_bytes += held_bytes(&load, self.packs);
-        self.flight
-            .push(Box::pin(async move { Ok(Event::Sent(send(transfer, load, held).await?)) }));
+        self.held_bytes += paid_bytes;
+        self.flight.push(Box::pin(async move {
+            let load = send(transfer, load, held).await?;
+            Ok(Event::Sent { load, paid_bytes })
+        }));
     }
 
     fn on(&mut self, event: Event) {
@@ -352,9 +375,9 @@ impl<'a> Pipeline<'a> {
                     }
                 }
             }
-            Event::Sent(load) => {
+            Event::Sent { load, paid_bytes } => {
                 self.sending -= 1;
-                self.held_bytes = self.held_bytes.saturating_sub(held_bytes(&load, self.packs));
+                self.held_bytes = self.held_bytes.saturating_sub(paid_bytes);
                 self.brought += load.pieces().len() as u64;
                 for piece in load.pieces() {
                     self.settle(piece, Fate::Sent);

@@ -47,6 +47,7 @@ pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 tracing::debug!(error = error.chain(), "no more batches");
                 transfer.batches.store(false, Ordering::Relaxed);
+                held.let_go_of_room();
                 for piece in pieces {
                     send_single(transfer, piece, held.clone()).await?;
                 }
@@ -129,7 +130,7 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
     let work = move |file: &SourceFile| {
         // All of it fits into memory: the budget has granted it.
         let len = |piece: &Piece| usize::try_from(piece.digest.len).unwrap_or(usize::MAX);
-        let mut bytes = held.filled(pieces.iter().map(len).sum(), |mut rest| {
+        let mut bytes = held.filled_whole(pieces.iter().map(len).sum(), |mut rest| {
             for piece in &pieces {
                 let (chunk, after) = rest.split_at_mut(len(piece));
                 file.read(piece.offset, chunk)?;

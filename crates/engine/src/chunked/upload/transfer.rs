@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::report::UploadRequests;
 use super::source::SourceFile;
+use super::spare::Spares;
 use super::{UploadOptions, UploadProgress};
 use crate::budget::Budget;
 use crate::chunked::ChunkStore;
@@ -30,6 +31,7 @@ pub(super) struct Transfer {
     pub(super) file: Arc<SourceFile>,
     pub(super) calls: KindsOfCalls,
     pub(super) budget: Budget,
+    pub(super) spares: Spares,
     pub(super) progress: Arc<UploadProgress>,
     /// False once the store has refused a batch.
     pub(super) batches: AtomicBool,
@@ -60,6 +62,7 @@ impl Transfer {
             file: Arc::clone(file),
             calls: KindsOfCalls::new(file, budget, options),
             budget: budget.clone(),
+            spares: Spares::new(budget),
             progress: Arc::clone(&options.progress),
             batches: AtomicBool::new(true),
             window: Mutex::new(Window::new(options.window)),
