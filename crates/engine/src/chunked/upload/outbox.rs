@@ -100,11 +100,14 @@ impl Outbox {
             return Some(Load::Single(piece));
         }
         let spread = spread_over.map_or(u64::MAX, |slots| self.small_bytes.div_ceil(slots.max(1)));
-        let target = share_bytes.min(spread).max(SPREAD_BYTES_MIN).min(self.limits.bytes_max);
+        let most = spread.max(SPREAD_BYTES_MIN).min(self.limits.bytes_max);
+        // A share may be passed by the chunk that fills it: without it, memory lies idle.
+        let enough = share_bytes.max(SPREAD_BYTES_MIN);
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = self.small.front() {
             let cost = self.cost(piece);
-            let is_full = pieces.len() >= self.limits.count_max || bytes + cost > target;
+            let is_full =
+                pieces.len() >= self.limits.count_max || bytes >= enough || bytes + cost > most;
             // One always fits the store's limit, if not its share.
             if is_full && !pieces.is_empty() {
                 break;
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_share_of_memory_makes_batches_smaller_but_not_small() {
-        for (share, expected) in [(2 * MIB, vec![7, 7, 2]), (1, vec![3, 3, 3, 3, 3, 1])] {
+        for (share, expected) in [(2 * MIB, vec![8, 8]), (1, vec![4, 4, 4, 4])] {
             let mut outbox = outbox(LIMITS, &[256 * KIB; 16]);
             let loads = std::iter::from_fn(|| outbox.next(share, None));
             assert_eq!(loads.map(|load| load.pieces().len()).collect::<Vec<_>>(), expected);
