@@ -24,7 +24,7 @@ use tidegate_testkit::reapi::{ChunkFunction, HashFunction, ReapiOptions, ReapiSe
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Several times what may be held: of the default budget a fifth, and one load more.
+/// Several times what may be held: of the default budget three sixteenths, and one load more.
 const LEN: u64 = 128 * MIB;
 /// For what is not the blob's bytes: code that had not run before, threads, connections.
 const SLACK_BYTES: u64 = 16 * MIB;

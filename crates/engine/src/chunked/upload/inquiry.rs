@@ -1,10 +1,11 @@
 //! [`Inquiry`]: when the store is asked which chunks it lacks, and about how many at once.
 //!
 //! Pure. The first chunks are asked for soon, so that sending begins while the file is still being
-//! cut; later ones in batches that double, up to a bound. Where cutting is slower than asking, a
-//! batch does not wait until it is full: it goes after a short linger, if no other is under way.
-//! So the last batch, which everything after it waits for, is as small as a round trip allows,
-//! and a file that is cut within the linger costs one request.
+//! cut; later ones in batches that double as they fill, up to a bound. Where cutting is slower than
+//! asking, a batch does not wait until it is full: it goes after a short linger, and a longer one
+//! for each that is under way. So there is always something to send, the last batch, which
+//! everything after it waits for, is small, and a file that is cut within the linger costs one
+//! request.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const BATCH_MAX: usize = 1024;
 /// Batches under way at once: enough that latency does not limit 4,096 chunks a round trip.
 const IN_FLIGHT_MAX: usize = 4;
 
-/// A batch that is not full waits for so long after its first chunk: a tenth of a round trip
+/// A batch that is not full waits for so long after its first chunk, and as long again for each
+/// that is under way: a tenth of a round trip
 /// within a region, and 200 requests a second at the most where there is no latency.
 const LINGER: Duration = Duration::from_millis(5);
 
@@ -56,16 +58,17 @@ impl Inquiry {
     /// The next batch to ask for now, if there is one; it is under way until [`Self::answered`].
     /// `has_lingered` says that [`Self::due`] has passed, and nothing else was to be done.
     pub(super) fn next(&mut self, now: Duration, has_lingered: bool) -> Option<Vec<usize>> {
-        let is_due = self.waiting.len() >= self.batch
-            || self.is_closed
-            || (self.in_flight == 0 && has_lingered);
+        let is_full = self.waiting.len() >= self.batch;
+        let is_due = is_full || self.is_closed || has_lingered;
         if self.waiting.is_empty() || self.in_flight >= IN_FLIGHT_MAX || !is_due {
             return None;
         }
         let rest = self.waiting.split_off(self.waiting.len().min(BATCH_MAX));
         let batch = std::mem::replace(&mut self.waiting, rest);
         self.since = now;
-        self.batch = (self.batch * 2).min(BATCH_MAX);
+        if is_full {
+            self.batch = (self.batch * 2).min(BATCH_MAX);
+        }
         self.in_flight += 1;
         Some(batch)
     }
@@ -77,8 +80,10 @@ impl Inquiry {
 
     /// When to look for a batch again although nothing has happened.
     pub(super) fn due(&self) -> Option<Duration> {
-        let lingers = !self.waiting.is_empty() && !self.is_closed && self.in_flight == 0;
-        lingers.then_some(self.since + LINGER)
+        let under_way = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
+        let has_room = self.in_flight < IN_FLIGHT_MAX;
+        let lingers = !self.waiting.is_empty() && !self.is_closed && has_room;
+        lingers.then(|| self.since + LINGER.saturating_mul(under_way.saturating_add(1)))
     }
 
     /// Whether more may be added: cutting should not run far ahead of asking.
@@ -118,18 +123,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_full_goes_after_the_linger_if_none_is_under_way() {
+    fn what_is_not_full_goes_after_a_linger_that_is_longer_the_more_are_under_way() {
         let mut inquiry = Inquiry::new();
+        for id in 0..IN_FLIGHT_MAX {
+            inquiry.push(id, START);
+            let under_way = u32::try_from(id).unwrap();
+            assert_eq!(inquiry.due(), Some(START + (under_way + 1) * LINGER));
+            assert!(sizes(&mut inquiry, false).is_empty());
+            assert_eq!(sizes(&mut inquiry, true), [1]);
+        }
         inquiry.push(0, START);
-        assert_eq!(inquiry.due(), Some(START + LINGER));
-        assert!(sizes(&mut inquiry, false).is_empty());
-        assert_eq!(sizes(&mut inquiry, true), [1]);
-        inquiry.push(1, START + LINGER);
         assert_eq!(inquiry.due(), None);
         assert!(sizes(&mut inquiry, true).is_empty());
         inquiry.answered();
-        assert_eq!(inquiry.due(), Some(START + 2 * LINGER));
         assert_eq!(sizes(&mut inquiry, true), [1]);
+    }
+
+    #[test]
+    fn batches_grow_only_as_they_fill() {
+        let mut inquiry = Inquiry::new();
+        inquiry.push(0, START);
+        assert_eq!(sizes(&mut inquiry, true), [1]);
+        (0..BATCH_FIRST).for_each(|id| inquiry.push(id, START));
+        assert_eq!(sizes(&mut inquiry, false), [BATCH_FIRST]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! [`Outbox`]: the chunks that the store lacks, and what of them goes into the next request.
 //!
-//! Pure. Chunks that fit a batch travel together, as many as fit; the others alone. A request goes
-//! whenever a slot of the window is free, full or not: answers to `missing` bring chunks in bunches,
-//! so that batches fill by themselves, and what waits for company waits in vain where none comes.
+//! Pure. Chunks that fit a batch travel together, as many as fit; the others alone. While less than
+//! half of the window is in use a request goes full or not: what waits for company may wait in
+//! vain. Beyond that it goes once it is full, and until then enough is under way.
 //! Only at the end, when everything that is left is here and slots are free, is it spread over
 //! them, as long as each still has enough to be worth a request.
 
@@ -119,6 +119,15 @@ impl Outbox {
         Some(Load::Batch(pieces))
     }
 
+    /// Whether there is a load that is worth a request whatever comes next: half of what the store
+    /// takes, or what a request may have of memory.
+    pub(super) fn has_full(&self, share_bytes: u64) -> bool {
+        let enough = share_bytes.max(SPREAD_BYTES_MIN).min(self.limits.bytes_max / 2);
+        !self.large.is_empty()
+            || self.small_bytes >= enough
+            || self.small.len() >= self.limits.count_max
+    }
+
     /// Whether there is nothing to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
@@ -192,6 +201,15 @@ mod tests {
             let loads = std::iter::from_fn(|| outbox.next(share, None));
             assert_eq!(loads.map(|load| load.pieces().len()).collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn a_load_is_full_where_nothing_more_would_go_with_it() {
+        let is_full = |lens: &[u64], share| outbox(LIMITS, lens).has_full(share);
+        assert!(!is_full(&[], u64::MAX) && !is_full(&[256 * KIB; 7], u64::MAX));
+        assert!(is_full(&[256 * KIB; 8], u64::MAX) && is_full(&[5 * MIB], u64::MAX));
+        assert!(is_full(&[256 * KIB; 4], MIB) && !is_full(&[256 * KIB; 3], 1));
+        assert!(!is_full(&[1; 999], 1) && is_full(&[1; 1000], 1));
     }
 
     #[test]

@@ -48,9 +48,9 @@ use crate::error::Result;
 /// when it is read again.
 const AHEAD_BYTES_MAX: u64 = 512 << 20;
 
-/// Loads under way hold at most this part of the budget, and one load more: there is room for other
-/// blobs, and with the default budget 51 MiB, which fill 10 Gbit/s at 40 ms.
-const SHARE: u64 = 5;
+/// Loads under way hold at most this many sixteenths of the budget, and one load more: there is room
+/// for other blobs, and with the default budget 48 MiB, which fill 10 Gbit/s at 40 ms.
+const SIXTEENTHS: u64 = 3;
 
 /// Chunks whose fate may be open at once: a bound on memory where chunks are tiny.
 const OPEN_MAX: usize = 1 << 16;
@@ -306,6 +306,10 @@ impl<'a> Pipeline<'a> {
             let nothing_comes = self.inquiry.is_over();
             let spread_over = nothing_comes.then_some(free as u64);
             let share_bytes = held_bytes_max / limit.max(1) as u64;
+            // What comes next may fill it, and there is enough under way until then.
+            if !nothing_comes && self.sending > limit / 2 && !self.outbox.has_full(share_bytes) {
+                return;
+            }
             let Some(load) = self.outbox.next(share_bytes, spread_over) else { return };
             let bytes = held_bytes(&load, self.packs);
             if let Some((permit, room)) = self.memory(&load, bytes) {
@@ -408,7 +412,7 @@ impl<'a> Pipeline<'a> {
 
 /// What loads under way may hold together before another is begun.
 fn held_bytes_max(budget: &Budget) -> u64 {
-    budget.limits().bytes / SHARE
+    budget.limits().bytes / 16 * SIXTEENTHS
 }
 
 async fn reserved(reserving: &mut Option<(Load, Reserving)>) -> BytesPermit {
