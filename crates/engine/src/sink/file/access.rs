@@ -12,6 +12,8 @@
 //!   group that cannot be handed over gets no more than everybody, nor does the file where an access
 //!   control list cannot be.
 //! - A file is never wider on the way than it is in the end.
+//! - Nobody runs other bytes than before as somebody else: the bits that run a file as its owner or
+//!   group stay with the bytes that they were given to.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -62,7 +64,8 @@ impl Access {
     }
 
     fn new(found: &Metadata, acl: Option<Acl>) -> Self {
-        Self { mode: found.mode() & MODE_BITS, owner: Some((found.uid(), found.gid())), acl }
+        let mode = found.mode() & MODE_BITS & !SET_ID_BITS;
+        Self { mode, owner: Some((found.uid(), found.gid())), acl }
     }
 
     /// The same for a file that nobody runs.
@@ -95,23 +98,22 @@ impl Access {
     /// Hands `file` to its user and group; the mode that it may have then, and whether it has the
     /// group.
     fn hand_over(&self, (user, group): (u32, u32), file: &File, found: &Metadata) -> (u32, bool) {
-        let (same_user, same_group) = (found.uid() == user, found.gid() == group);
-        if same_user && same_group || fchown(file, Some(user), Some(group)).is_ok() {
+        let same_group = found.gid() == group;
+        if found.uid() == user && same_group || fchown(file, Some(user), Some(group)).is_ok() {
             return (self.mode, true);
         }
         // Only root gives files away; everybody may hand them to a group that they are in.
-        let mode = if same_user { self.mode } else { self.mode & !SET_ID_BITS };
         if same_group || fchown(file, None, Some(group)).is_ok() {
-            return (mode, true);
+            return (self.mode, true);
         }
-        (as_everybody(mode), false)
+        (as_everybody(self.mode), false)
     }
 }
 
 /// The mode of a file whose group is another: it gets what everybody gets.
 fn as_everybody(mode: u32) -> u32 {
     let everybody = (mode & 0o007) << 3;
-    mode & !SET_ID_BITS & !(GROUP_BITS & !everybody)
+    mode & !(GROUP_BITS & !everybody)
 }
 
 /// What a file that is new in a folder is like.
@@ -170,8 +172,7 @@ pub(super) fn make_private(file: &File) -> io::Result<()> {
 
 /// File systems without modes refuse to change any, even to what it is.
 fn set_mode(file: &File, found: &Metadata, mode: u32) -> io::Result<()> {
-    // Handing a file over may have taken bits from it.
-    if found.mode() & MODE_BITS == mode && mode & SET_ID_BITS == 0 {
+    if found.mode() & MODE_BITS == mode {
         return Ok(());
     }
     file.set_permissions(Permissions::from_mode(mode))
@@ -194,14 +195,14 @@ mod tests {
     #[test]
     fn a_file_gets_what_another_has() {
         let folder = tempfile::tempdir().unwrap();
-        for wanted in [0o600, 0o640, 0o444, 0o200, 0o755, 0o4711] {
+        for wanted in [0o600, 0o640, 0o444, 0o200, 0o755, 0o4711, 0o2755] {
             // Not one after the other: what may not be written cannot be made anew.
             let name = format!("{wanted:o}");
             file(folder.path(), &name, wanted);
             let new = file(folder.path(), "new", PRIVATE_MODE);
             let access = Access::of_path(&folder.path().join(&name)).unwrap().unwrap();
             access.give(&new).unwrap();
-            assert_eq!(mode(&new), wanted, "{wanted:o}");
+            assert_eq!(mode(&new), wanted & 0o777, "{wanted:o}");
             fs::remove_file(folder.path().join("new")).unwrap();
         }
     }
@@ -229,9 +230,7 @@ mod tests {
 
     #[test]
     fn another_group_gets_no_more_than_everybody() {
-        for (mode, left) in
-            [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o777, 0o777), (0o2755, 0o755)]
-        {
+        for (mode, left) in [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o777, 0o777)] {
             assert_eq!(as_everybody(mode), left, "{mode:o}");
         }
     }
