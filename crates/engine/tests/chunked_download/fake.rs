@@ -53,6 +53,8 @@ pub(crate) enum Fault {
     Refused,
     /// There is no such blob.
     Missing,
+    /// Fails at once, for good: it is not the blob that it was.
+    Changed,
     /// One bit of the answer is wrong.
     Flipped,
     /// The stream breaks after so many bytes.
@@ -279,6 +281,7 @@ async fn act(act: &Act) -> Result<()> {
         Fault::Broken => Err(error(ErrorKind::Transport, RetryClass::Now)),
         Fault::Refused => Err(error(ErrorKind::NoAccess, RetryClass::Never)),
         Fault::Missing => Err(error(ErrorKind::NotFound, RetryClass::Never)),
+        Fault::Changed => Err(error(ErrorKind::Changed, RetryClass::Never)),
         Fault::Hang => std::future::pending().await,
         _ => Ok(()),
     }

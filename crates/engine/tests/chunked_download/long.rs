@@ -219,6 +219,39 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
     }
 }
 
+/// Of those that waited for a leader one leads then, and the others wait for it.
+#[tokio::test]
+async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
+    let bed = bed();
+    let gate = CancellationToken::new();
+    held_behind(&bed, &gate);
+    let (store, others) = (bed.dyn_store(), [another(&bed), another(&bed)]);
+    let [leading, one, two] =
+        ["leading", "one", "two"].map(|name| Given::new(&bed, Kind::Buffer, name));
+    let leader = download(&store, &bed.blob, leading.target(), &bed.options);
+    let follower = async |given: &Given, options: &ChunkedDownloadOptions| {
+        begun(&bed.options, 3).await;
+        download(&store, &bed.blob, given.target(), options).await
+    };
+    let cancel = async {
+        begun(&others[0], 3).await;
+        begun(&others[1], 3).await;
+        bed.options.cancel.cancel();
+        while bed.store.fetches().len() < 6 {
+            tokio::task::yield_now().await;
+        }
+        gate.cancel();
+    };
+    let followers = async { tokio::join!(follower(&one, &others[0]), follower(&two, &others[1])) };
+    let (leader, followers, ()) = tokio::join!(leader, followers, cancel);
+    assert_eq!(leader.unwrap_err().kind(), ErrorKind::Cancelled);
+    let reports = [followers.0.unwrap(), followers.1.unwrap()];
+    let fetched: u64 = reports.iter().map(|report| report.fetched_chunks).sum();
+    let shared: u64 = reports.iter().map(|report| report.shared_chunks).sum();
+    assert_eq!((fetched, shared, bed.store.fetches().len()), (3, 3, 6));
+    assert!(one.bytes() == bed.content() && two.bytes() == bed.content());
+}
+
 #[tokio::test]
 async fn a_leaders_failure_is_its_own() {
     let bed = bed();

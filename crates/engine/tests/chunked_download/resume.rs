@@ -1,6 +1,7 @@
 //! What an earlier attempt left is not fetched again, and nothing wrong of it is believed.
 
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::chunked::download;
@@ -129,6 +130,49 @@ async fn a_whole_blob_is_gone_on_with() {
     assert_eq!(bed.store.fetches(), [Call::Get { digest: bed.blob, offset }]);
 }
 
+/// Bytes that came before the store said so may be those of something else.
+#[tokio::test(start_paused = true)]
+async fn what_came_of_a_blob_that_changed_is_not_kept() {
+    let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
+    let bed = Bed::on(store, chunks([(5_000_000, 1)]));
+    for (last, is_kept) in [(Fault::Changed, false), (Fault::Refused, true)] {
+        bed.store.script(move |call, _, _| match call {
+            Call::Get { offset: 0, .. } => Act::fault(Fault::CutAfter(3_000_000)),
+            Call::Get { .. } => Act::fault(last.clone()),
+            _ => Act::default(),
+        });
+        bed.to_file().await.unwrap_err();
+        assert_eq!(bed.part().exists(), is_kept);
+    }
+}
+
+/// Cancelled while it is looked at, a part file is left as it is, whatever has been seen of it.
+#[tokio::test(start_paused = true)]
+async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
+    let mut bed = broken_off().await;
+    // Chunk by chunk, and as a whole.
+    for (can_split, asked) in [(true, Call::Manifest), (false, Call::Profile)] {
+        let store = FakeStore::new().with_profile(|profile| profile.can_split = can_split);
+        store.hold(&bed.blob, &bed.chunks, None);
+        bed.store = Arc::new(store);
+        bed.options.cancel = CancellationToken::new();
+        let cancel = bed.options.cancel.clone();
+        // The next that happens after this answer is that look.
+        bed.store.script(move |call, _, _| {
+            if *call == asked {
+                cancel.cancel();
+            }
+            Act::default()
+        });
+        assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!(bed.store.fetches().is_empty());
+        mend(&bed);
+    }
+    bed.options.cancel = CancellationToken::new();
+    let report = bed.to_file().await.unwrap();
+    assert_eq!((report.whole, report.resumed_bytes), (true, 3_000_000));
+}
+
 /// What was cancelled, by the token or by dropping the future, leaves nothing in flight, and its
 /// part file for the next.
 #[tokio::test(start_paused = true)]
@@ -183,7 +227,7 @@ async fn a_dropped_download_can_be_begun_anew_at_once() {
     for round in 1..=20 {
         let store = bed.dyn_store();
         let mut options = bed.options.clone();
-        options.progress = std::sync::Arc::default();
+        options.progress = Arc::default();
         let run = download(&store, &bed.blob, Target::File(bed.path()), &options);
         let handed_on = async {
             while options.progress.snapshot().done_bytes < 3_000_000 {

@@ -77,3 +77,26 @@ impl Drop for Sent {
         self.end(0, Outcome::Cancelled);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Operation;
+
+    /// A store that asks for less gets less at once; one whose request broke may have had bad luck.
+    #[test]
+    fn what_is_throttled_narrows_the_window_at_once_and_what_failed_does_not() {
+        for (kind, is_narrower) in [
+            (ErrorKind::Throttled, true),
+            (ErrorKind::Transport, false),
+            (ErrorKind::Cancelled, false),
+        ] {
+            let gate = Arc::new(Gate::new(WindowOptions::default()));
+            let before = gate.limit();
+            let mut sent: Vec<Sent> = (0..before).map(|_| gate.send()).collect();
+            let error = Error::new(kind, Operation::Read, "store", "it did not work");
+            sent.pop().unwrap().failed(&error);
+            assert_eq!(gate.limit() < before, is_narrower, "{kind:?}: {}", gate.limit());
+        }
+    }
+}

@@ -228,9 +228,82 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::digest::{Digest, DigestFunction};
+    use std::sync::mpsc;
 
+    use tidegate_core::digest::{Digest, DigestFunction};
+    use tidegate_core::retry::RetryPolicy;
+
+    use super::super::plan::Places;
     use super::*;
+    use crate::budget::{Budget, BudgetOptions};
+    use crate::error::Operation;
+    use crate::sink::FileSink;
+    use crate::sink::file::{Durability, FileTarget, PartFile};
+
+    fn calls() -> Calls {
+        Calls {
+            policy: RetryPolicy::default(),
+            budget: Budget::new(BudgetOptions::default()),
+            cancel: CancellationToken::new(),
+            operation: Operation::Download,
+            target: "blob".into(),
+            stats: Arc::default(),
+        }
+    }
+
+    /// Bytes that keep whoever lets go of them until they are told: a slow disk.
+    struct Slow {
+        held: mpsc::Sender<()>,
+        release: mpsc::Receiver<()>,
+    }
+
+    impl AsRef<[u8]> for Slow {
+        fn as_ref(&self) -> &[u8] {
+            b"slow"
+        }
+    }
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            let _ = self.held.send(());
+            let _ = self.release.recv();
+        }
+    }
+
+    /// The window has room again once the sink has been handed the bytes; the budget does not, as
+    /// long as they wait to be written.
+    #[tokio::test]
+    async fn while_bytes_wait_to_be_written_their_slot_is_free_and_they_are_paid_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = FileTarget::new(&folder.path().join("target")).unwrap();
+        let part = PartFile::open(target).unwrap();
+        let sink = Sink::File(FileSink::new(part, None, None, Durability::None).unwrap());
+        let stop = CancellationToken::new();
+        let placing = Placing::new(sink, None, Arc::default(), stop, Extents::new());
+        let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
+        let stalling = Bytes::from_owner(Slow { held, release: released });
+        let calls = calls();
+        placing.write(0, vec![stalling], None, &mut Turns::new(), &calls).await.unwrap();
+        is_held.recv().unwrap();
+
+        // The thread that writes stands still now.
+        let digest = Digest::of(DigestFunction::Blake3, b"next");
+        let chunk = Chunk::verified(&digest, Bytes::from_static(b"next")).unwrap();
+        let wants = [Want { digest, places: Places::One(4), seed: None }];
+        let (slot, chunks) = (Arc::new(()), [chunk]);
+        let window = Arc::clone(&slot);
+        let mut placed = Box::pin(placing.place(&wants, &chunks, slot, &calls));
+        let is_over = futures_util::poll!(&mut placed);
+        let is_free = Arc::strong_count(&window) == 1;
+        release.send(()).unwrap();
+        assert!(is_over.is_pending(), "what is not written yet is held");
+        assert!(is_free, "a slot is for what is on its way, not for what is written");
+        placed.await.unwrap();
+        let (Sink::File(sink), _) = placing.into_parts() else { panic!("a file was given") };
+        let (part, written) = sink.finish().await;
+        written.unwrap();
+        assert_eq!(std::fs::read(&part.unwrap().target.part).unwrap(), b"slownext");
+    }
 
     /// A chunk of one byte that belongs everywhere: what is gathered for it is bounded by pieces, as
     /// each costs more than the byte.

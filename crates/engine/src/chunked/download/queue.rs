@@ -298,6 +298,21 @@ mod tests {
         assert!((16..=40).contains(&units.len()), "{}", units.len());
     }
 
+    /// Batches are for what is left, not for what there was: the last ones come at about one time.
+    #[test]
+    fn batches_become_smaller_towards_the_end() {
+        let wants = wants(&[4096; 1024]);
+        for queue in
+            [Queue::free, Queue::ordered].map(|of| of(wants.clone(), batching(Some(LIMITS))))
+        {
+            let counts: Vec<usize> = drain(queue, 16).iter().map(Vec::len).collect();
+            assert_eq!(counts[0], 1024 / 16, "{counts:?}");
+            assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
+            let least = usize::try_from(BATCH_BYTES_MIN / 4096).unwrap();
+            assert!(counts.iter().rev().skip(1).take(8).all(|n| *n == least), "{counts:?}");
+        }
+    }
+
     #[test]
     fn large_ones_go_alone_and_what_is_first_goes_first() {
         let lens = [1000, 2 << 20, 1000, 2 << 20];
