@@ -1,5 +1,5 @@
 //! Cutting: any bytes, any parameters, any split give chunks that add up, keep to their bounds, and
-//! do not depend on the split.
+//! do not depend on the split, nor on what is passed over between its parts.
 
 #![no_main]
 
@@ -15,9 +15,16 @@ struct Input {
     beyond: u16,
     normalization: u8,
     seed: u32,
-    splits: Vec<u16>,
+    splits: Vec<Split>,
     /// Repeated, so that a short input is a long blob.
     parts: Vec<(Vec<u8>, u8)>,
+}
+
+/// How the blob's next bytes come: of so many, what may be passed over is, or all are fed.
+#[derive(Arbitrary, Debug)]
+struct Split {
+    count: u16,
+    is_passed: bool,
 }
 
 impl Input {
@@ -53,7 +60,12 @@ fuzz_target!(|input: Input| {
     let mut streamed: Vec<u64> = Vec::new();
     let mut rest = &blob[..];
     for split in &input.splits {
-        let (piece, after) = rest.split_at(rest.len().min(usize::from(*split)));
+        let (mut piece, after) = rest.split_at(rest.len().min(usize::from(split.count)));
+        if split.is_passed {
+            let passed = cutter.pass(piece.len() as u64);
+            assert!(passed <= piece.len() as u64);
+            piece = &piece[usize::try_from(passed).expect("it is within a piece")..];
+        }
         streamed.extend(cutter.feed(piece));
         rest = after;
     }
