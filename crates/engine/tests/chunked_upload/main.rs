@@ -8,11 +8,13 @@
 //! | small chunks share requests, sending begins while cutting goes on, window and budget hold | `pace` |
 //! | a file that changes is `Changed`, and nothing is registered | `change` |
 //! | chunks that the store loses, or wrongly says it has, are sent again, but not for ever | `lost` |
+//! | an error tells the file, the chunk, and its place in the file | `blame` |
 //! | what passes is tried again, what does not is reported; nothing is left in flight | `failures` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod blame;
 mod change;
 mod content;
 mod failures;

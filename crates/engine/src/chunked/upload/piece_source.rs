@@ -194,7 +194,7 @@ impl PieceSource {
             if end == digest.len && check.hashed_bytes == end {
                 file.check_unchanged()?;
                 if check.finish().is_some_and(|actual| actual != digest.checksum()) {
-                    return Err(file.differs(&digest));
+                    return Err(file.differs(&digest).at(start..start + digest.len));
                 }
             }
             Ok((bytes, check))

@@ -5,6 +5,7 @@
 //! was granted goes back when the last of the bytes is gone, and the connection may have some of
 //! them after this has ended.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -71,22 +72,31 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let put = transfer.store.put_batch(&chunks, &sending.0);
         let put = attempts.within(calls.patience(bytes), put).await;
         drop((permit, sending));
-        let outcome = match put {
+        let (culprit, outcome) = match put {
             Ok(answers) => taken(transfer, &mut chunks, answers),
-            Err(error) => Err(error),
+            Err(error) => (None, Err(error)),
         };
         transfer.done(ticket, bytes, &outcome);
         let Err(error) = outcome else { return Ok(()) };
+        let blamed: HashSet<Digest> = match culprit {
+            Some(digest) => HashSet::from([digest]),
+            None => chunks.iter().map(|(digest, _)| *digest).collect(),
+        };
+        let is_blamed = |piece: &&Piece| blamed.contains(&piece.digest);
+        let blamed: Vec<Piece> = pieces.iter().filter(is_blamed).copied().collect();
         if *error.retry() == RetryClass::Never {
             // Perhaps because they are not what they were.
-            let compare = move |file: &SourceFile| file.compare(&chunks);
-            return transfer.file.blocking(compare).await.and(Err(error));
+            let pieces = pieces.to_vec();
+            let compare = move |file: &SourceFile| file.compare(&chunks, &pieces);
+            let compared = transfer.file.blocking(compare).await;
+            return compared.and(Err(blame(transfer, &blamed, error)));
         }
         if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
             // Some were taken: that is progress, however few bytes they have.
             attempts.on_bytes(calls.policy.progress_bytes_min);
         }
-        attempts.interrupted(error).await?;
+        let rested = attempts.interrupted(error).await;
+        rested.map_err(|error| blame(transfer, &blamed, error))?;
     }
 }
 
@@ -99,29 +109,60 @@ impl Drop for Sending {
     }
 }
 
-/// Removes the chunks that were taken; fails with why another was not, one that is hopeless first.
+/// Removes the chunks that were taken; fails with why another was not, one that is hopeless first,
+/// and says which one that is.
 fn taken(
     transfer: &Transfer,
     chunks: &mut Vec<(Digest, Bytes)>,
     answers: Vec<Result<()>>,
-) -> Result<()> {
+) -> (Option<Digest>, Result<()>) {
     let (expected, actual) = (chunks.len(), answers.len());
     if expected != actual {
         let message = format!("expected {expected} answers for {expected} chunks, got {actual}");
-        return Err(transfer.error(ErrorKind::Integrity, message));
+        return (None, Err(transfer.error(ErrorKind::Integrity, message)));
     }
-    let mut failure: Option<Error> = None;
+    let mut failure: Option<(Digest, Error)> = None;
     let mut answers = answers.into_iter();
-    chunks.retain(|_| match answers.next() {
+    chunks.retain(|(digest, _)| match answers.next() {
         Some(Err(error)) => {
             if failure.is_none() || *error.retry() == RetryClass::Never {
-                failure = Some(error);
+                failure = Some((*digest, error));
             }
             true
         }
         _ => false,
     });
-    failure.map_or(Ok(()), Err)
+    failure.map_or((None, Ok(())), |(digest, error)| (Some(digest), Err(error)))
+}
+
+/// The same failure as that of these chunks of the file, with where in it they are. One of the file
+/// itself, or of the user's own doing, is about no chunk.
+fn blame(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
+    let is_of_file = error.target() == &**transfer.file.name();
+    let is_told = error.kind() == ErrorKind::Cancelled
+        || is_of_file
+            && (error.range().is_some()
+                || matches!(error.kind(), ErrorKind::Changed | ErrorKind::Storage));
+    let (Some((first, rest)), false) = (pieces.split_first(), is_told) else { return error };
+    let end = |piece: &Piece| piece.offset.saturating_add(piece.digest.len);
+    // They may be far apart, and then the first one's place is told, as good as any.
+    let run = rest.iter().try_fold(end(first), |at, next| (next.offset == at).then(|| end(next)));
+    let range = first.offset..run.unwrap_or(end(first));
+    let name = match rest.len() {
+        0 if range == (0..transfer.file.len()) => format!("blob {}", first.digest),
+        0 => format!("chunk {}", first.digest),
+        others => format!("a batch of {} chunks, the first {}", others + 1, first.digest),
+    };
+    if is_of_file {
+        return error.at(range).of_part(&name);
+    }
+    let (retry, hint) = (*error.retry(), error.hint().map(str::to_owned));
+    let told = transfer.error(error.kind(), format!("{name} was not taken"));
+    let told = told.at(range).retryable(retry).caused_by(error);
+    match hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
 }
 
 /// Reads chunks again, all into one run of memory. What is read after this was dropped is still
@@ -141,7 +182,7 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
         let chunks: Vec<_> =
             pieces.iter().map(|piece| (piece.digest, bytes.split_to(len(piece)))).collect();
         if file.is_doubtful()? {
-            file.compare(&chunks)?;
+            file.compare(&chunks, &pieces)?;
         }
         Ok(chunks)
     };
@@ -187,7 +228,8 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         let kept = source.kept().unwrap_or(known);
         attempts.on_bytes(kept.saturating_sub(known));
         (known, resume) = (kept.max(known), true);
-        attempts.interrupted(error).await?;
+        let rested = attempts.interrupted(error).await;
+        rested.map_err(|error| blame(transfer, std::slice::from_ref(piece), error))?;
     }
 }
 

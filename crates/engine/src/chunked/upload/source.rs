@@ -30,6 +30,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
+use super::ledger::Piece;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The file of one upload.
@@ -152,18 +153,31 @@ impl SourceFile {
 
     /// Reads `buffer` full from `offset`; a file that ends before has changed. Blocks.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self
-                .changed(format!("it had {} bytes when it was opened, and has fewer", self.len())),
-            _ => unreadable(&self.name, error),
+        self.file.read_exact_at(buffer, offset).map_err(|error| {
+            let told = match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    let len = self.len();
+                    self.changed(format!("it had {len} bytes when it was opened, and has fewer"))
+                }
+                _ => unreadable(&self.name, error),
+            };
+            told.at(offset..offset.saturating_add(buffer.len() as u64))
         })
     }
 
-    /// Compares chunks that were read again with what they were. Takes a while.
-    pub(super) fn compare(&self, chunks: &[(Digest, Bytes)]) -> Result<()> {
+    /// Compares chunks that were read again with what they were, at the places of `pieces`. Takes a
+    /// while.
+    pub(super) fn compare(&self, chunks: &[(Digest, Bytes)], pieces: &[Piece]) -> Result<()> {
         for (digest, bytes) in chunks {
             if Digest::of(digest.function, bytes) != *digest {
-                return Err(self.differs(digest));
+                let differs = self.differs(digest);
+                let piece = pieces.iter().find(|piece| piece.digest == *digest);
+                return Err(match piece {
+                    Some(piece) => {
+                        differs.at(piece.offset..piece.offset.saturating_add(digest.len))
+                    }
+                    None => differs,
+                });
             }
         }
         Ok(())
