@@ -4,9 +4,7 @@
 //! [`tidegate_core::sha256`]). So what arrives is not verified where it arrives, which also would
 //! hold up one of the runtime's threads, but put in line. A thread takes what waits there, up to
 //! sixteen chunks, and takes more as some of them end: the more there is to do, the more of it is
-//! done at once. A second thread begins only when one has all that it can take. One that has few
-//! waits for company, shortly and once for each that comes, while requests are under way that will
-//! bring some: a few are hashed one after the other.
+//! done at once. A second thread begins only when one has all that it can take.
 //!
 //! # Invariants
 //!
@@ -17,9 +15,8 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::checksum::Crc;
@@ -36,12 +33,6 @@ const HANDED_OVER_BYTES_MIN: u64 = 32 << 10;
 /// Each chunk goes on by so much at a time, so that its CRC is of bytes that are still in the core's
 /// own cache.
 const STEP_BYTES: usize = 32 << 10;
-
-/// With so many, side by side is surely faster than one after the other.
-const COMPANY: usize = 12;
-
-/// How long one that has less waits: a tenth of a round trip within a region.
-const COMPANY_WAIT: Duration = Duration::from_millis(2);
 
 /// What SHA-256 hashes at a time.
 const BLOCK_BYTES: usize = 64;
@@ -76,12 +67,6 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// So many chunks are on their way, until what this returns is dropped.
-    pub(crate) fn expect(&self, chunks: usize) -> Expected {
-        self.line.lock().coming += chunks;
-        Expected { line: Arc::clone(&self.line), chunks }
-    }
-
     /// For each claim the chunk, if the bytes are those that the digest names. Cancel-safe.
     ///
     /// # Errors
@@ -133,34 +118,11 @@ impl Prover {
         if is_due {
             state.threads += 1;
             drop(state);
-            let line = Arc::clone(&self.line);
-            let mut thread = Working { line, is_counted: true, is_patient: true };
+            let mut thread = Working { line: Arc::clone(&self.line), is_counted: true };
             // The runtime owns it, and it ends by itself when the line is empty.
             drop(tokio::task::spawn_blocking(move || thread.work()));
-        } else {
-            drop(state);
-            self.line.changed.notify_all();
         }
         answers
-    }
-}
-
-/// Chunks that are on their way.
-#[derive(Debug)]
-pub(crate) struct Expected {
-    line: Arc<Line>,
-    chunks: usize,
-}
-
-impl Drop for Expected {
-    fn drop(&mut self) {
-        let mut state = self.line.lock();
-        state.coming -= self.chunks;
-        let is_last = state.coming == 0;
-        drop(state);
-        if is_last {
-            self.line.changed.notify_all();
-        }
     }
 }
 
@@ -217,14 +179,11 @@ type Answer = oneshot::Receiver<([u8; 32], Crc)>;
 #[derive(Debug, Default)]
 struct Line {
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     doubts: VecDeque<Doubt>,
-    /// Chunks that are on their way here.
-    coming: usize,
     /// Threads that will look at the line again, or are about to begin.
     threads: usize,
 }
@@ -239,8 +198,6 @@ impl Line {
 struct Working {
     line: Arc<Line>,
     is_counted: bool,
-    /// Something has come since it waited in vain.
-    is_patient: bool,
 }
 
 impl Working {
@@ -259,35 +216,16 @@ impl Working {
 
     /// Fills the lanes from the line. False where both are empty: the thread ends.
     fn take(&mut self, lanes: &mut Vec<Lane>) -> bool {
-        let line = Arc::clone(&self.line);
-        let mut state = self.wait_for_company(&line, lanes.len());
-        let (before, free) = (lanes.len(), LANES - lanes.len());
+        let mut state = self.line.lock();
+        let free = LANES - lanes.len();
         let next = std::iter::from_fn(|| state.doubts.pop_front());
         lanes.extend(next.filter(|doubt| !doubt.reply.is_closed()).take(free).map(Lane::new));
-        self.is_patient |= lanes.len() > before;
         if lanes.is_empty() {
             // With the lock held: whoever puts something in line after this starts another.
             state.threads -= 1;
             self.is_counted = false;
         }
         !lanes.is_empty()
-    }
-
-    /// Waits where this has `lanes` in hand, and soon there are more.
-    fn wait_for_company<'a>(&mut self, line: &'a Line, lanes: usize) -> MutexGuard<'a, State> {
-        let mut state = line.lock();
-        let until = Instant::now() + COMPANY_WAIT;
-        let is_alone = |state: &State| {
-            let all = lanes + state.doubts.len();
-            (1..COMPANY).contains(&all) && state.coming > 0
-        };
-        while self.is_patient && is_alone(&state) {
-            let left = until.saturating_duration_since(Instant::now());
-            self.is_patient = !left.is_zero();
-            state =
-                line.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state
     }
 }
 
@@ -453,19 +391,6 @@ mod tests {
                 .filter_map(|(n, chunk)| chunk.is_err().then_some(n))
                 .collect();
             assert_eq!(wrong, [7, 20]);
-        }
-    }
-
-    /// What is expected may never come.
-    #[tokio::test]
-    async fn nobody_waits_for_company_for_ever() {
-        let bytes = bytes(100_000, 3);
-        let digest = Digest::of(DigestFunction::Sha256, &bytes);
-        let prover = Prover::default();
-        let _expected = prover.expect(1);
-        for _ in 0..3 {
-            let claims = vec![Claim::new(digest, bytes.clone()); COMPANY - 1];
-            assert!(prover.prove_all(claims).await.iter().all(Result::is_ok));
         }
     }
 
