@@ -3,7 +3,7 @@
 //!
 //! | target | hashed by |
 //! |---|---|
-//! | file | a thread that follows what has been written, from the page cache |
+//! | file | a thread that follows what has been written, from memory or the page cache |
 //! | buffer | a task that follows what has been written, in place |
 //! | ordered, discard | the thread that delivers |
 

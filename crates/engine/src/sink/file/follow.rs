@@ -1,9 +1,15 @@
 //! Hashing a file in order while its bytes arrive out of order: a thread follows the prefix
-//! without gaps and reads it back from the page cache.
+//! without gaps.
 //!
-//! For checksums that cannot be combined from parts (SHA-256, MD5, BLAKE3): reading back costs a
-//! copy, but no memory, and the transfer never waits for the hash.
+//! For checksums that cannot be combined from parts (SHA-256, MD5, BLAKE3). What was written where
+//! the prefix ends is lent to the thread, a little at a time, and hashed from memory; everything
+//! else is read back from the page cache, which costs a copy, but no memory. The transfer never
+//! waits for the hash, but for what is lent.
+//!
+//! Invariant: what is lent lies within the prefix, so that the thread comes to it without waiting
+//! for anything; once the thread has ended, nothing is lent.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -14,8 +20,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_core::checksum::{Checksum, Checksummer};
 use tidegate_core::extents::Extents;
 
+use crate::sink::Batch;
+
 /// One read.
-const READ_BYTES: usize = 1 << 20;
+const READ_BYTES: u64 = 1 << 20;
+
+/// As much as is lent at a time: a few milliseconds of hashing, and little enough to be in the
+/// processor's cache yet.
+const LENT_BYTES_MAX: u64 = 4 << 20;
 
 /// How far the writing has come.
 #[derive(Debug, Default)]
@@ -27,7 +39,22 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct State {
     extents: Extents,
-    closed: bool,
+    /// Everything before this is the thread's, hashed or about to be.
+    taken: u64,
+    /// Behind that, by offset.
+    lent: BTreeMap<u64, Batch>,
+    lent_bytes: u64,
+    /// Nothing more will be written.
+    is_closed: bool,
+    /// The thread has ended.
+    has_ended: bool,
+}
+
+/// What the thread hashes next.
+enum Work {
+    Lent(Batch),
+    /// To be read back.
+    Written(Range<u64>),
 }
 
 impl Progress {
@@ -36,9 +63,28 @@ impl Progress {
         self.moved.notify_one();
     }
 
+    /// This was written. It is held until it is hashed, where that is soon.
+    pub(crate) fn written_batch(&self, batch: Batch) {
+        let (offset, len) = (batch.offset, batch.len());
+        let mut state = self.lock();
+        state.extents.insert(offset..offset + len);
+        let is_next = offset >= state.taken && offset + len <= state.extents.contiguous_len();
+        let is_little = len > 0 && state.lent_bytes + len <= LENT_BYTES_MAX;
+        let left = if is_next && is_little && !state.has_ended {
+            state.lent_bytes += len;
+            state.lent.insert(offset, batch)
+        } else {
+            Some(batch)
+        };
+        drop(state);
+        self.moved.notify_one();
+        // Frees memory, and wakes whoever holds it: not under the lock.
+        drop(left);
+    }
+
     /// Nothing more will be written.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        self.lock().is_closed = true;
         self.moved.notify_one();
     }
 
@@ -46,17 +92,46 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is more than `from` without gaps; what there is then. Equal to `from`
-    /// once nothing more will come.
-    fn beyond(&self, from: u64) -> u64 {
+    /// Waits for what follows; none once nothing more will come.
+    fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {
-            let len = state.extents.contiguous_len();
-            if len > from || state.closed {
-                return len;
+            if let Some(work) = state.take() {
+                return Some(work);
+            }
+            if state.is_closed {
+                return None;
             }
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Option<Work> {
+        let from = self.taken;
+        if let Some(batch) = self.lent.remove(&from) {
+            self.lent_bytes -= batch.len();
+            self.taken += batch.len();
+            return Some(Work::Lent(batch));
+        }
+        let lent = self.lent.keys().next().copied().unwrap_or(u64::MAX);
+        let end = self.extents.contiguous_len().min(lent).min(from.saturating_add(READ_BYTES));
+        self.taken = end.max(from);
+        (end > from).then(|| Work::Written(from..end))
+    }
+}
+
+/// Whatever ends the thread, nothing stays lent.
+struct Ending(Arc<Progress>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.has_ended = true;
+        let lent = std::mem::take(&mut state.lent);
+        drop(state);
+        drop(lent);
     }
 }
 
@@ -71,21 +146,23 @@ pub(crate) fn follow(
     mut hashers: Vec<Checksummer>,
 ) -> io::Result<Hashing> {
     std::thread::Builder::new().name("tidegate-hash".to_owned()).spawn(move || {
-        let mut buffer = vec![0; READ_BYTES];
+        let ending = Ending(progress);
+        let mut buffer = Vec::new();
         let mut hashed = 0;
-        loop {
-            let end = progress.beyond(hashed);
-            if end == hashed {
-                break;
-            }
-            while hashed < end {
-                let left = usize::try_from(end - hashed).unwrap_or(usize::MAX);
-                let count = left.min(READ_BYTES);
-                file.read_exact_at(&mut buffer[..count], hashed)?;
-                for hasher in &mut hashers {
-                    hasher.update(&buffer[..count]);
+        let mut hash = |bytes: &[u8]| hashers.iter_mut().for_each(|hasher| hasher.update(bytes));
+        while let Some(work) = ending.0.next() {
+            match work {
+                Work::Lent(batch) => {
+                    batch.frames.iter().for_each(|frame| hash(frame));
+                    hashed += batch.len();
                 }
-                hashed += count as u64;
+                Work::Written(range) => {
+                    let len = usize::try_from(range.end - range.start).unwrap_or(0);
+                    buffer.resize(len.max(buffer.len()), 0);
+                    file.read_exact_at(&mut buffer[..len], range.start)?;
+                    hash(&buffer[..len]);
+                    hashed += len as u64;
+                }
             }
         }
         Ok((hashed, hashers.into_iter().map(Checksummer::finish).collect()))
@@ -94,25 +171,54 @@ pub(crate) fn follow(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use tidegate_core::checksum::ChecksumAlgorithm;
+    use tokio::sync::Semaphore;
 
     use super::*;
+
+    fn sha256() -> Vec<Checksummer> {
+        vec![Checksummer::new(ChecksumAlgorithm::Sha256).unwrap()]
+    }
+
+    fn sum(bytes: &[u8]) -> Vec<Checksum> {
+        vec![Checksummer::of(ChecksumAlgorithm::Sha256, bytes).unwrap()]
+    }
+
+    /// Batches, and how many of them are held.
+    struct Batches {
+        held: Arc<Semaphore>,
+    }
+
+    const BATCHES: usize = 8;
+
+    impl Batches {
+        fn new() -> Self {
+            Self { held: Arc::new(Semaphore::new(BATCHES)) }
+        }
+
+        fn of(&self, offset: u64, frames: &[&'static [u8]]) -> Batch {
+            let frames = frames.iter().map(|frame| Bytes::from_static(frame)).collect();
+            let turn = Arc::clone(&self.held).try_acquire_owned().ok();
+            Batch { offset, frames, mark: None, turn }
+        }
+
+        fn held(&self) -> usize {
+            BATCHES - self.held.available_permits()
+        }
+    }
 
     #[test]
     fn bytes_written_out_of_order_are_hashed_in_order() {
         let file = tempfile::tempfile().unwrap();
         let progress = Arc::new(Progress::default());
-        let hasher = Checksummer::new(ChecksumAlgorithm::Sha256).unwrap();
-        let thread =
-            follow(file.try_clone().unwrap(), Arc::clone(&progress), vec![hasher]).unwrap();
+        let thread = follow(file.try_clone().unwrap(), Arc::clone(&progress), sha256()).unwrap();
         for (offset, text) in [(6, b"ghi"), (3, b"def"), (0, b"abc")] {
             file.write_all_at(text, offset).unwrap();
             progress.written(offset..offset + 3);
         }
         progress.close();
-        let (len, sums) = thread.join().unwrap().unwrap();
-        let expected = Checksummer::of(ChecksumAlgorithm::Sha256, b"abcdefghi").unwrap();
-        assert_eq!((len, sums), (9, vec![expected]));
+        assert_eq!(thread.join().unwrap().unwrap(), (9, sum(b"abcdefghi")));
     }
 
     #[test]
@@ -124,5 +230,57 @@ mod tests {
         progress.written(5..10);
         progress.close();
         assert_eq!(follow(file, progress, vec![]).unwrap().join().unwrap().unwrap().0, 4);
+    }
+
+    /// What follows the prefix is held, and not read back; what comes before its turn is.
+    #[test]
+    fn what_is_next_is_hashed_from_memory() {
+        let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
+        file.write_all_at(b"......ghi", 0).unwrap();
+        let progress = Arc::new(Progress::default());
+        progress.written_batch(batches.of(6, &[b"GHI"]));
+        assert_eq!(batches.held(), 0, "beyond a gap");
+        progress.written_batch(batches.of(0, &[b"ab", b"c"]));
+        progress.written_batch(batches.of(3, &[b"d", b"ef"]));
+        assert_eq!(batches.held(), 2);
+        progress.close();
+        let thread = follow(file, Arc::clone(&progress), sha256()).unwrap();
+        assert_eq!(thread.join().unwrap().unwrap(), (9, sum(b"abcdefghi")));
+        assert_eq!(batches.held(), 0);
+    }
+
+    #[test]
+    fn little_is_held() {
+        static LONG: [u8; 3 << 20] = [7; 3 << 20];
+        let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
+        let len = LONG.len() as u64;
+        file.set_len(3 * len).unwrap();
+        file.write_all_at(&LONG, len).unwrap();
+        let progress = Arc::new(Progress::default());
+        for offset in [0, len, 2 * len] {
+            progress.written_batch(batches.of(offset, &[&LONG]));
+            assert_eq!(batches.held(), 1);
+        }
+        progress.close();
+        let (hashed, sums) = follow(file, progress, sha256()).unwrap().join().unwrap().unwrap();
+        // The last was read back, too, and is not in the file.
+        let whole = [&LONG[..], &LONG, &vec![0; LONG.len()]].concat();
+        assert_eq!((hashed, sums), (3 * len, sum(&whole)));
+    }
+
+    /// Whoever waits for what is lent does not wait for ever.
+    #[test]
+    fn a_thread_that_failed_holds_nothing() {
+        let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
+        let progress = Arc::new(Progress::default());
+        // Of which the file knows nothing.
+        progress.written(0..4);
+        progress.written_batch(batches.of(4, &[b"efgh"]));
+        assert_eq!(batches.held(), 1);
+        let thread = follow(file, Arc::clone(&progress), sha256()).unwrap();
+        assert!(thread.join().unwrap().is_err());
+        assert_eq!(batches.held(), 0);
+        progress.written_batch(batches.of(8, &[b"ijkl"]));
+        assert_eq!(batches.held(), 0);
     }
 }

@@ -129,7 +129,7 @@ impl Shared {
 
 fn run(part: PartFile, mut queue: mpsc::Receiver<Queued>, shared: &Shared) -> PartFile {
     while let Some(queued) = queue.blocking_recv() {
-        if let Err(error) = write(&part, &queued, shared) {
+        if let Err(error) = write(&part, queued, shared) {
             // Set once: the loop ends here, and dropping the receiver refuses what is queued.
             let _ = shared.failure.set((error.kind(), error.to_string()));
             break;
@@ -141,8 +141,8 @@ fn run(part: PartFile, mut queue: mpsc::Receiver<Queued>, shared: &Shared) -> Pa
     part
 }
 
-fn write(part: &PartFile, queued: &Queued, shared: &Shared) -> io::Result<()> {
-    let batch = &queued.batch;
+fn write(part: &PartFile, queued: Queued, shared: &Shared) -> io::Result<()> {
+    let Queued { batch, provisional } = queued;
     write_all(&part.file, &batch.frames, batch.offset)?;
     if shared.synced {
         writeback::start(&part.file, batch.offset..batch.offset + batch.len());
@@ -155,11 +155,11 @@ fn write(part: &PartFile, queued: &Queued, shared: &Shared) -> io::Result<()> {
     }
     if let Some(progress) = &shared.progress {
         match batch.mark {
-            Some(mark) if queued.provisional => {
+            Some(mark) if provisional => {
                 progress.written(mark.start..mark.start + mark.crc.len());
             }
-            _ if queued.provisional => {}
-            _ => progress.written(batch.offset..batch.offset + batch.len()),
+            _ if provisional => {}
+            _ => progress.written_batch(batch),
         }
     }
     Ok(())
