@@ -238,19 +238,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::gear::GEAR;
+    use super::super::noise::bytes;
     use super::*;
-
-    /// Bytes without order, and stretches where every place has the same hash.
-    fn bytes(len: usize) -> Vec<u8> {
-        let mut state = 1_u64;
-        let noise = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        });
-        let mut bytes: Vec<u8> = noise.take(len).collect();
-        bytes[len / 3..len / 2].fill(7);
-        bytes
-    }
 
     /// With the wide instructions where they are to be had, and without.
     fn searches() -> [ClearSearch; 2] {

@@ -47,6 +47,8 @@ mod gear;
 mod lanes;
 #[cfg(not(target_arch = "x86_64"))]
 mod narrow;
+#[cfg(test)]
+mod noise;
 mod params;
 mod records;
 mod rep_max_cdc;

@@ -140,19 +140,8 @@ fn keep(found: &mut Vec<(usize, u64)>, index: usize, hash: u64) {
 #[cfg(test)]
 mod tests {
     use super::super::gear::GEAR;
+    use super::super::noise::bytes;
     use super::*;
-
-    /// Bytes without order, and stretches where every place has the same hash.
-    fn bytes(len: usize) -> Vec<u8> {
-        let mut state = 1_u64;
-        let noise = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        });
-        let mut bytes: Vec<u8> = noise.take(len).collect();
-        bytes[len / 3..len / 2].fill(7);
-        bytes
-    }
 
     #[test]
     fn records_of_lanes_are_those_of_one() {

@@ -12,12 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use memmap2::{MmapMut, MmapOptions};
 
-use super::spare::{Room, Spare, Spares};
+use super::spare::{MAPPED_BYTES_MIN, Room, Spare, Spares};
 use crate::budget::BytesPermit;
 use crate::error::Result;
-
-/// Shorter runs come from the allocator, which has them at hand.
-const MAPPED_FROM_BYTES: usize = 64 << 10;
 
 /// Memory that the budget has granted, for as long as anybody holds a clone.
 #[derive(Clone, Debug)]
@@ -122,7 +119,7 @@ enum Run {
 
 impl Run {
     fn new(len: usize) -> Self {
-        if len >= MAPPED_FROM_BYTES
+        if len >= MAPPED_BYTES_MIN
             && let Ok(mapped) = MmapOptions::new().len(len).populate().map_anon()
         {
             return Self::Mapped(mapped);
@@ -204,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_was_granted_goes_back_with_the_last_of_the_bytes() {
-        for len in [5000, MAPPED_FROM_BYTES, MAPPED_FROM_BYTES + 1, 5 << 20] {
+        for len in [5000, MAPPED_BYTES_MIN, MAPPED_BYTES_MIN + 1, 5 << 20] {
             let plain = |budget: &Budget, _: &Spares, len: usize| {
                 let held = Held::new(budget.try_bytes(len as u64).unwrap(), len as u64);
                 held.filled(len, FILL).unwrap()
@@ -224,8 +221,8 @@ mod tests {
         let budget = Budget::default();
         let spares = Spares::new(&budget);
         let mut at = Vec::new();
-        for (len, held_bytes) in [(200_000, 200_704), (100_000, 200_704), (300_000, 303_104)] {
-            let Spare { room, mut permit } = match spares.take() {
+        for (len, held_bytes) in [(200_000, 200_704), (150_000, 200_704), (300_000, 303_104)] {
+            let Spare { room, mut permit } = match spares.take(len as u64) {
                 Some(spare) => spare,
                 None => Spare { room: Room::new().unwrap(), permit: budget.try_bytes(1).unwrap() },
             };
@@ -258,6 +255,6 @@ mod tests {
         assert_eq!(budget.held_bytes(), 409_600 * 2);
         let all = budget.try_bytes(budget.limits().bytes).unwrap();
         assert_eq!(all.bytes(), budget.limits().bytes);
-        assert!(spares.take().is_none());
+        assert!(spares.take(409_600).is_none());
     }
 }

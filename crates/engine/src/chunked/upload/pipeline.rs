@@ -330,7 +330,7 @@ impl<'a> Pipeline<'a> {
     /// What is to be had at once for a load that takes `bytes`.
     fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<Room>)> {
         let Transfer { budget, spares, .. } = self.transfer;
-        let spare = if matches!(load, Load::Batch(_)) { spares.take() } else { None };
+        let spare = if matches!(load, Load::Batch(_)) { spares.take(bytes) } else { None };
         let spare_bytes = spare.as_ref().map_or(0, |spare| spare.permit.bytes());
         let in_use = self.held_bytes + bytes.max(spare_bytes);
         spares.shed(held_bytes_max(budget).saturating_sub(in_use));

@@ -16,7 +16,7 @@ use super::outbox::BATCH_BYTES_MAX;
 use crate::budget::{Budget, BytesPermit, Reclaim};
 
 /// What is shorter comes from the allocator, which has it at hand.
-const LEN_MIN: usize = 64 << 10;
+pub(super) const MAPPED_BYTES_MIN: usize = 64 << 10;
 
 /// Room for any batch.
 const ROOM_BYTES: usize = 4 << 20;
@@ -33,7 +33,7 @@ pub(super) struct Room {
 impl Room {
     /// Whether `len` bytes are to go into one.
     pub(super) fn fits(len: usize) -> bool {
-        (LEN_MIN..=ROOM_BYTES).contains(&len)
+        (MAPPED_BYTES_MIN..=ROOM_BYTES).contains(&len)
     }
 
     /// Without pages; `None` where the system has none to give.
@@ -93,9 +93,13 @@ impl Spares {
         Self(store)
     }
 
-    /// One, if there is one.
-    pub(super) fn take(&self) -> Option<Spare> {
-        self.0.lock().pop()
+    /// One for a batch of `bytes`, if there is one. None of more than twice as many: all of it would
+    /// be held until the batch is sent.
+    pub(super) fn take(&self, bytes: u64) -> Option<Spare> {
+        usize::try_from(bytes).ok().filter(|len| Room::fits(*len))?;
+        let mut idle = self.0.lock();
+        let at = idle.iter().rposition(|spare| spare.permit.bytes() / 2 <= bytes)?;
+        Some(idle.remove(at))
     }
 
     /// Keeps one, unless its memory is wanted.
@@ -134,5 +138,23 @@ impl Reclaim for Store {
     fn reclaim(&self) {
         let dropped = std::mem::take(&mut *self.lock());
         drop(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_batch_leaves_a_large_room_alone() {
+        let budget = Budget::default();
+        let spares = Spares::new(&budget);
+        let permit = budget.try_bytes(2 << 20).unwrap();
+        spares.put(Spare { room: Room::new().unwrap(), permit });
+        for bytes in [0, 1 << 10, MAPPED_BYTES_MIN as u64, (1 << 20) - 1, 5 << 20] {
+            assert!(spares.take(bytes).is_none(), "{bytes}");
+        }
+        assert_eq!(spares.take(1 << 20).unwrap().permit.bytes(), 2 << 20);
+        assert!(spares.take(1 << 20).is_none());
     }
 }
