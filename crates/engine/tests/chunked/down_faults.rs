@@ -51,6 +51,24 @@ async fn undisturbed(way: Way, rpc: Rpc) -> usize {
     bed.server.counts().calls(rpc)
 }
 
+/// One that does not know batches, or makes shorter messages than it says.
+#[tokio::test]
+async fn what_cannot_be_got_in_batches_is_got_alone() {
+    let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
+    for fault in [fail(Code::Unimplemented), ReapiFault::Fail(long)] {
+        let bed = Bed::by(Way::Batches).await;
+        bed.server.script().always(Rpc::BatchRead, fault);
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        let report = bed.download(&name, &bed.down()).await.unwrap();
+        assert!(!report.whole);
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
+        assert_eq!(bed.server.counts().calls(Rpc::Read), chunks(&data).len());
+        let batches = bed.server.counts().calls(Rpc::BatchRead);
+        assert!(batches <= 16, "{batches}: no more than were in flight");
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_fails_once_is_made_once_more() {
     let quota = GrpcStatus::new(Code::ResourceExhausted, "quota").retry_after_ms(1);

@@ -2,7 +2,7 @@
 //! it at the same time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
@@ -69,6 +69,8 @@ pub(super) struct Fetcher {
     pub(super) gate: Arc<Gate>,
     pub(super) counts: Arc<FetchCounts>,
     pub(super) prover: Prover,
+    /// The store has refused a batch: it takes none.
+    pub(super) refuses_batches: Arc<AtomicBool>,
     /// Chunks that recur further on, where the target takes bytes in order.
     pub(super) keep: Option<Arc<Keep>>,
 }
@@ -101,12 +103,10 @@ impl Fetcher {
         let mut unheard = vec![false; wants.len()];
         loop {
             let (duties, follows) = self.join(wants, &unheard, &mut chunks);
-            if batched {
+            if batched && !self.refuses_batches.load(Ordering::Relaxed) {
                 self.bring_batch(wants, duties, &mut chunks).await?;
             } else {
-                for duty in duties {
-                    self.bring_one(wants, duty, &mut chunks).await?;
-                }
+                self.bring_singly(wants, duties, &mut chunks).await?;
             }
             for (index, digest, follow) in follows {
                 match self.hear(follow, digest.len).await? {
@@ -211,6 +211,14 @@ impl Fetcher {
                     duties = rest;
                     failure
                 }
+                // One that says nothing of batches may not know them, or make shorter messages than it
+                // says.
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    tracing::debug!(error = error.chain(), "no more batches");
+                    sent.failed(&error);
+                    self.refuses_batches.store(true, Ordering::Relaxed);
+                    return self.bring_singly(wants, duties, chunks).await;
+                }
                 Err(error) => {
                     sent.failed(&error);
                     if error.kind() == ErrorKind::NotFound {
@@ -282,6 +290,19 @@ impl Fetcher {
             Some(missing) => Err(missing),
             None => Ok((rest, failure)),
         }
+    }
+
+    /// One after the other.
+    async fn bring_singly(
+        &self,
+        wants: &[Want],
+        duties: Vec<Duty>,
+        chunks: &mut [Option<Chunk>],
+    ) -> Result<(), Trouble> {
+        for duty in duties {
+            self.bring_one(wants, duty, chunks).await?;
+        }
+        Ok(())
     }
 
     /// By itself, going on where it was interrupted.

@@ -82,6 +82,7 @@ pub(super) async fn run(
         gate: Arc::new(Gate::new(options.window)),
         counts: Arc::new(FetchCounts::default()),
         prover: Prover::default(),
+        refuses_batches: Arc::default(),
         keep: None,
     };
     let mut job = Job { fetcher, blob: *digest, options, outcome: Outcome::default() };

@@ -129,6 +129,8 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
 
     /// The bytes of small chunks, in the order of `digests`, each alone: one may fail, and `None`
     /// is not there. Must fit [`StoreProfile::batch`]. Not verified.
+    ///
+    /// Fails with `Unsupported` where it gives no such batch; each may be got by itself.
     async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>>;
 
     /// Puts one blob. That it is there already is success.
