@@ -1,11 +1,18 @@
 //! Time to the first byte of a small object on a connection that is already there.
 //!
-//! Both readers fetch the same object again and again in one process, so that every time but the
+//! Each reader fetches the same object again and again in one process, so that every time but the
 //! first finds a connection. curl's is its own `time_starttransfer`, from the beginning of that
 //! transfer until the first byte of the answer, which is one of its head. Beside it stands ours
-//! from opening a channel until the head of the answer has been read, and, for the record, until
-//! the first bytes of the body are in hand, which curl does not tell. The whole transfer is given
-//! too.
+//! from opening a channel until the head of the answer has been read, and until the first bytes of
+//! the body are in hand, which curl does not tell. The whole transfer is given too.
+//!
+//! What server and kernel take by themselves is what a bare socket takes: a thread that writes the
+//! request's bytes, waits in `read` for as much as curl and ours take at first, and looks at none of
+//! it. There head and body come with one read.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -19,12 +26,18 @@ use crate::measure::capture;
 /// Transfers of one run that count.
 const TRANSFERS: u32 = 200;
 
+/// What curl and the engine read at most at first.
+const FIRST_BYTES_MAX: usize = 16 << 10;
+
 /// Milliseconds, one per run: the median over its transfers.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct FirstByte {
     pub(crate) transfers_per_run: u32,
     pub(crate) ours: Times,
+    /// The same on a thread without a runtime.
+    pub(crate) blocking: Times,
     pub(crate) curl: Option<Times>,
+    pub(crate) socket: Times,
 }
 
 /// One transfer, in seconds.
@@ -84,27 +97,29 @@ fn sum_up(runs: &[f64]) -> (f64, f64) {
     (median(runs.iter().copied()), least(runs.iter().copied()).unwrap_or_default())
 }
 
-/// Measures both, in turns.
+/// Measures them in turns.
 pub(crate) fn measure(programs: &Programs, server: &Server, runs: u32) -> Result<FirstByte> {
     let endpoint = server.endpoint(Link::Plain);
     let mut found = FirstByte { transfers_per_run: TRANSFERS, ..FirstByte::default() };
     for round in 0..runs {
         if round % 2 == 0 {
-            found.ours.add(&ours(programs, &endpoint)?);
+            found.ours.add(&ours(programs, &endpoint, "frames")?);
         }
         if let Some(transfers) = curl(programs, &endpoint)? {
             found.curl.get_or_insert_default().add(&transfers);
         }
         if round % 2 == 1 {
-            found.ours.add(&ours(programs, &endpoint)?);
+            found.ours.add(&ours(programs, &endpoint, "frames")?);
         }
+        found.socket.add(&socket(&endpoint)?);
+        found.blocking.add(&ours(programs, &endpoint, "blocking")?);
     }
     Ok(found)
 }
 
-fn ours(programs: &Programs, endpoint: &str) -> Result<Vec<Transfer>> {
+fn ours(programs: &Programs, endpoint: &str, face: &str) -> Result<Vec<Transfer>> {
     let mut command = programs.own(endpoint, &format!("gs://bench/{}", Blob::O256k.name()));
-    command.arg("--times").arg((TRANSFERS + 1).to_string());
+    command.args(["--face", face, "--times"]).arg((TRANSFERS + 1).to_string());
     let (output, _) = capture(&mut command)?;
     let reads = output.lines().map(|line| {
         let read: ReadOnce = serde_json::from_str(line).context("reading our own result")?;
@@ -112,6 +127,33 @@ fn ours(programs: &Programs, endpoint: &str) -> Result<Vec<Transfer>> {
         Ok(Transfer { first_byte: read.head_s, body: Some(read.first_byte_s), total: read.wall_s })
     });
     reads.collect()
+}
+
+fn socket(endpoint: &str) -> Result<Vec<Transfer>> {
+    let address = endpoint.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).context("connecting to the server")?;
+    stream.set_nodelay(true)?;
+    let path = Blob::O256k.name();
+    let request = format!("GET /bench/{path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let body_len = usize::try_from(Blob::O256k.len_bytes())?;
+    let mut taken = vec![1; FIRST_BYTES_MAX + body_len];
+    let mut transfers = Vec::new();
+    for _ in 0..=TRANSFERS {
+        let started = Instant::now();
+        stream.write_all(request.as_bytes()).context("sending a request")?;
+        let mut len = stream.read(&mut taken[..FIRST_BYTES_MAX]).context("reading an answer")?;
+        let first_byte = started.elapsed().as_secs_f64();
+        let head = taken[..len].windows(4).position(|four| four == b"\r\n\r\n");
+        let end = head.context("the answer does not begin with its head")? + 4 + body_len;
+        while len < end {
+            let more = stream.read(&mut taken[len..end]).context("reading an answer")?;
+            ensure!(more > 0, "the answer ended early");
+            len += more;
+        }
+        let total = started.elapsed().as_secs_f64();
+        transfers.push(Transfer { first_byte, body: Some(first_byte), total });
+    }
+    Ok(transfers)
 }
 
 fn curl(programs: &Programs, endpoint: &str) -> Result<Option<Vec<Transfer>>> {

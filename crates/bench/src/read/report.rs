@@ -169,7 +169,12 @@ fn write_first_byte(text: &mut String, found: &FirstByte) {
          | reader | first byte of the answer ms, median (best) | of its body ms | all of it ms | slowest transfer ms |\n\
          |---|---|---|---|---|\n",
     );
-    let readers = [("tidegate", Some(&found.ours)), ("curl", found.curl.as_ref())];
+    let readers = [
+        ("tidegate", Some(&found.ours)),
+        ("tidegate, blocking", Some(&found.blocking)),
+        ("curl", found.curl.as_ref()),
+        ("a bare socket", Some(&found.socket)),
+    ];
     for (name, times) in readers {
         let Some(times) = times else { continue };
         let ((first, first_best), (total, total_best)) = (times.first_byte(), times.total());
@@ -230,12 +235,24 @@ mod tests {
                     total_ms: vec![0.5],
                     total_ms_max: vec![9.0],
                 },
+                blocking: Times {
+                    first_byte_ms: vec![0.3],
+                    body_ms: vec![0.3],
+                    total_ms: vec![0.6],
+                    total_ms_max: vec![2.0],
+                },
                 curl: Some(Times {
                     first_byte_ms: vec![0.2],
                     body_ms: Vec::new(),
                     total_ms: vec![0.4],
                     total_ms_max: vec![1.0],
                 }),
+                socket: Times {
+                    first_byte_ms: vec![0.05],
+                    body_ms: vec![0.05],
+                    total_ms: vec![0.1],
+                    total_ms_max: vec![0.2],
+                },
             }),
             restarts: Some(Restarts {
                 object_bytes: 64 << 20,
@@ -255,6 +272,9 @@ mod tests {
             "| tidegate, stream | 2048 (2048) | 2048 (2048) | 0.25 (0.25) | 9 |",
             "| curl | 1024 (1024) | 2048 (2048) | 0.20 (0.20) | 11 |",
             "| tidegate | 0.200 (0.100) | 0.400 | 0.500 (0.500) | 9.0 |",
+            "| tidegate, blocking | 0.300 (0.300) | 0.300 | 0.600 (0.600) | 2.0 |",
+            "| curl | 0.200 (0.200) |  | 0.400 (0.400) | 1.0 |",
+            "| a bare socket | 0.050 (0.050) | 0.050 | 0.100 (0.100) | 0.2 |",
             "| through a cut every MiB | 64 | 2.100 |",
             "Go client is left out: go is not installed",
         ] {

@@ -13,11 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine as _;
-use bytes::Bytes;
-use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use object_store::client::HttpRequestBody;
 use tidegate_core::range::ByteRange;
 use url::Url;
@@ -25,9 +21,9 @@ use url::Url;
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
-use super::{BlobInfo, Body, ExtraHeaders, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, ExtraHeaders, OpenRequest, Opened, Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{self, Probe, ResponseHead, Transport, classify};
+use crate::transport::{self, Answer, ResponseHead, Transport, classify};
 
 /// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
 const REDIRECTS_MAX: u32 = 10;
@@ -63,19 +59,18 @@ impl HttpRemote {
         self.decoding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<(ResponseHead, Incoming)> {
+    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<(ResponseHead, Answer)> {
         let mut url = Url::parse(blob)
             .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
         let mut own = take_user_info(&mut url)?;
         transport::replace(&mut own, &self.headers);
         let mut waited = Duration::ZERO;
         for requests in 1..=REDIRECTS_MAX + 1 {
-            let probe = Probe::default();
             let coding = if self.decodes(&url) { "gzip" } else { "identity" };
-            let request = build(&url, ask, coding, &own, probe.clone())?;
+            let request = build(&url, ask, coding, &own)?;
             let answer = self.transport.send(request).await;
             let target = display(&url);
-            let response = answer.map_err(|error| {
+            let (mut head, body) = answer.map_err(|error| {
                 let failure = classify(&error);
                 let error =
                     Error::new(failure.kind, ask.operation, target.clone(), failure.message)
@@ -86,8 +81,6 @@ impl HttpRemote {
                     None => error,
                 }
             })?;
-            let body = response.into_body();
-            let Some(mut head) = probe.take() else { continue };
             waited += head.waited;
             head.waited = waited;
             head.requests = requests;
@@ -131,15 +124,13 @@ fn build(
     ask: &Ask<'_>,
     coding: &'static str,
     own: &HeaderMap,
-    probe: Probe,
 ) -> Result<http::Request<HttpRequestBody>> {
     let mut request = http::Request::builder()
         .method(ask.method.clone())
         .uri(url.as_str())
         .header(header::USER_AGENT, USER_AGENT)
         .header(header::ACCEPT, "*/*")
-        .header(header::ACCEPT_ENCODING, coding)
-        .extension(probe);
+        .header(header::ACCEPT_ENCODING, coding);
     if let Some(range) = &ask.range {
         request = request.header(header::RANGE, range);
     }
@@ -242,7 +233,7 @@ impl Remote for HttpRemote {
         }
         let info = response::info(&head, Dialect::Http, request.version.as_ref());
         let placement = response::place(&head, request, &info, &target)?;
-        Ok(response::opened(&head, info, &placement, frames(body, target)))
+        Ok(response::opened(&head, info, &placement, response::frames(body, target)))
     }
 }
 
@@ -270,17 +261,6 @@ impl HttpRemote {
             _ => Err(response::refusal(&head, Operation::Stat, &target, pinned)),
         }
     }
-}
-
-fn frames(body: Incoming, target: String) -> Body {
-    Box::pin(body.into_data_stream().map(move |frame: Result<Bytes, hyper::Error>| {
-        frame.map_err(|error| {
-            let failure = classify(&error);
-            Error::new(failure.kind, Operation::Read, target.clone(), failure.message)
-                .caused_by(error)
-                .retryable(failure.retry)
-        })
-    }))
 }
 
 fn shown(blob: &str) -> String {

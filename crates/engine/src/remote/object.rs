@@ -3,29 +3,27 @@
 //!
 //! What `object_store` makes of a response is not enough to act on: it hides `Retry-After`,
 //! checksums and the status of a refused range, and drops the body of a server that ignores
-//! ranges. So each request carries a [`Probe`] that brings the response's head back, and that head,
-//! not `object_store`'s error, decides what happened. Its own retries are off: a restart belongs
-//! to the reader, which knows which bytes were delivered.
+//! ranges. So each request carries a [`Probe`] that brings the answer back past it, body and all;
+//! `object_store` reads only what a refusal says. Its own retries are off: a restart belongs to the
+//! reader, which knows which bytes were delivered.
 //!
-//! Headers that need no signature travel beside the probe, so that they are put on requests for
+//! Headers that need no signature travel with the probe, so that they are put on requests for
 //! blobs and on no others: `object_store` sends requests of its own when it looks for credentials.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
+use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
-use tidegate_core::retry::RetryClass;
 
 use super::refusal::Refused;
 use super::response::{self, Dialect};
-use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, OpenRequest, Opened, Remote, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{Added, Probe, ResponseHead, classify};
+use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
 
 /// One bucket or container.
 #[derive(Debug)]
@@ -39,6 +37,13 @@ pub(super) struct ObjectRemote {
     added: Added,
     // Whether a customer's key goes with the requests: a refusal means another thing then.
     keyed: bool,
+}
+
+/// What became of a request that was sent.
+enum Outcome {
+    Answer(ResponseHead, Answer),
+    /// No success, as `object_store` tells it; without a head where the connection failed.
+    Failure(Option<ResponseHead>, object_store::Error),
 }
 
 impl ObjectRemote {
@@ -74,8 +79,9 @@ impl ObjectRemote {
         &self,
         store: &Arc<dyn ObjectStore>,
         blob: &str,
+        operation: Operation,
         mut options: GetOptions,
-    ) -> Result<(Option<ResponseHead>, object_store::Result<GetResult>)> {
+    ) -> Result<Outcome> {
         let path = Path::parse(blob).map_err(|error| {
             Error::new(
                 ErrorKind::Unsupported,
@@ -85,12 +91,20 @@ impl ObjectRemote {
             )
             .caused_by(error)
         })?;
-        let probe = Probe::default();
+        let probe = Probe::new(self.added.clone());
         options.extensions.insert(probe.clone());
-        options.extensions.insert(self.added.clone());
-        match store.get_opts(&path, options).await {
-            Err(error) if !probe.was_sent() => Err(self.unsent(blob, error)),
-            result => Ok((probe.take(), result)),
+        // An answer never comes this way, so that nothing can be found wrong with it here.
+        let result = store.get_opts(&path, options).await;
+        match (probe.take(), result) {
+            (Some((head, Some(body))), _) => Ok(Outcome::Answer(head, body)),
+            (_, Err(error)) if !probe.was_sent() => Err(self.unsent(blob, error)),
+            (refusal, Err(error)) => Ok(Outcome::Failure(refusal.map(|(head, _)| head), error)),
+            (_, Ok(_)) => Err(Error::new(
+                ErrorKind::Integrity,
+                operation,
+                self.target(blob),
+                "the answer came without its head",
+            )),
         }
     }
 
@@ -117,18 +131,10 @@ impl ObjectRemote {
     ) -> Error {
         let target = self.target(blob);
         match head {
-            Some(head) if !head.status.is_success() => {
+            Some(head) => {
                 let refusal = response::refusal(head, operation, &target, pinned);
                 Refused::of(head, &error, self.dialect, self.keyed).explain(refusal)
             }
-            Some(_) => Error::new(
-                ErrorKind::Integrity,
-                operation,
-                target,
-                "the answer cannot be understood",
-            )
-            .caused_by(error)
-            .retryable(RetryClass::Now),
             None => unanswered(target, operation, error),
         }
     }
@@ -202,40 +208,22 @@ impl Remote for ObjectRemote {
         let target = self.target(blob);
         let pinned = request.version.is_some();
         let options = get_options(&request.range, request.version.as_ref());
-        let (head, result) = self.get(&self.store, blob, options).await?;
-        match (head, result) {
-            (Some(head), Ok(result)) => {
+        match self.get(&self.store, blob, Operation::Read, options).await? {
+            Outcome::Answer(head, body) => {
                 let info = response::info(&head, self.dialect, request.version.as_ref());
                 let placement = response::place(&head, request, &info, &target)?;
-                Ok(response::opened(&head, info, &placement, frames(result, target)))
+                Ok(response::opened(&head, info, &placement, response::frames(body, target)))
             }
-            (Some(head), Err(_)) if head.status == StatusCode::OK => {
-                // The server ignored the range, and object_store dropped the body for it.
-                self.open_whole(blob, request).await.map(Opened::after_one_more)
-            }
-            (Some(head), Err(error)) if response::may_be_the_end(&head, request) => {
+            Outcome::Failure(Some(head), error) if response::may_be_the_end(&head, request) => {
                 // The refusal of a range carries no version; one more request tells it.
                 let info = self.facts(blob, request.version.as_ref()).await?;
                 response::at_the_end(&head, request, info)
                     .map(Opened::after_one_more)
                     .ok_or_else(|| self.failure(blob, Operation::Read, Some(&head), pinned, error))
             }
-            (Some(head), Err(error)) if head.status.is_success() => {
-                let info = response::info(&head, self.dialect, request.version.as_ref());
-                // Says what contradicts what, where that is what object_store stumbled over.
-                let placement = response::place(&head, request, &info, &target)?;
-                match fewer(&placement, request) {
-                    Some(given) => self
-                        .open_part(blob, given, request.version.as_ref())
-                        .await
-                        .map(Opened::after_one_more),
-                    None => Err(self.failure(blob, Operation::Read, Some(&head), pinned, error)),
-                }
-            }
-            (head, Err(error)) => {
+            Outcome::Failure(head, error) => {
                 Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
             }
-            (None, Ok(_)) => Err(headless(target, Operation::Read)),
         }
     }
 
@@ -249,20 +237,15 @@ impl ObjectRemote {
     async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
         let mut options = get_options(&ByteRange::All, version);
         options.head = true;
-        let (head, result) = self.get(&self.stat_store, blob, options).await?;
-        match (head, result) {
-            (Some(head), result) if head.status.is_success() => {
-                if let Err(error) = result {
-                    tracing::debug!(%error, "facts taken from the head of the answer alone");
-                }
+        match self.get(&self.stat_store, blob, Operation::Stat, options).await? {
+            Outcome::Answer(head, _) => {
                 let info = response::info(&head, self.dialect, version);
                 response::same_version(version, info, &self.target(blob))
             }
-            (head, Err(error)) => {
+            Outcome::Failure(head, error) => {
                 let pinned = version.is_some();
                 Err(self.failure(blob, Operation::Stat, head.as_ref(), pinned, error))
             }
-            (_, Ok(_)) => Err(headless(self.target(blob), Operation::Stat)),
         }
     }
 
@@ -276,72 +259,12 @@ impl ObjectRemote {
         if range.is_empty() {
             let head = ResponseHead { requests: 1, ..ResponseHead::default() };
             let at_end = OpenRequest { range: ByteRange::From(len), version: None };
-            return response::at_the_end(&head, &at_end, info)
-                .ok_or_else(|| headless(self.target(blob), Operation::Read));
+            return response::at_the_end(&head, &at_end, info).ok_or_else(|| {
+                let message = "the last bytes of it cannot be found";
+                Error::new(ErrorKind::Integrity, Operation::Read, self.target(blob), message)
+            });
         }
         let version = request.version.clone().or(info.version);
         self.open(blob, &OpenRequest { range, version }).await.map(Opened::after_one_more)
     }
-
-    /// A server may give less than it was asked for (RFC 9110 section 15.3.7), but `object_store`
-    /// drops the body of such an answer; so what the server gives is what it is asked for.
-    async fn open_part(
-        &self,
-        blob: &str,
-        given: ByteRange,
-        version: Option<&Version>,
-    ) -> Result<Opened> {
-        let target = self.target(blob);
-        let request = OpenRequest { range: given, version: version.cloned() };
-        let options = get_options(&request.range, version);
-        let (head, result) = self.get(&self.store, blob, options).await?;
-        match (head, result) {
-            (Some(head), Ok(result)) => {
-                let info = response::info(&head, self.dialect, version);
-                let placement = response::place(&head, &request, &info, &target)?;
-                Ok(response::opened(&head, info, &placement, frames(result, target)))
-            }
-            (head, Err(error)) => {
-                let pinned = version.is_some();
-                Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
-            }
-            (None, Ok(_)) => Err(headless(target, Operation::Read)),
-        }
-    }
-
-    async fn open_whole(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
-        let target = self.target(blob);
-        let options = get_options(&ByteRange::All, request.version.as_ref());
-        let (head, result) = self.get(&self.store, blob, options).await?;
-        let result = result.map_err(|error| {
-            let pinned = request.version.is_some();
-            self.failure(blob, Operation::Read, head.as_ref(), pinned, error)
-        })?;
-        let Some(head) = head else { return Err(headless(target, Operation::Read)) };
-        let info = response::info(&head, self.dialect, request.version.as_ref());
-        let placement = response::place(&head, request, &info, &target)?;
-        Ok(response::opened(&head, info, &placement, frames(result, target)))
-    }
-}
-
-fn headless(target: String, operation: Operation) -> Error {
-    Error::new(ErrorKind::Integrity, operation, target, "the answer came without its head")
-}
-
-/// The range of a partial answer that brings less than it was asked for.
-fn fewer(placement: &response::Placement, request: &OpenRequest) -> Option<ByteRange> {
-    let given = placement.start..placement.end.filter(|_| !placement.whole)?;
-    let given = ByteRange::Bounded(given);
-    (given != request.range).then_some(given)
-}
-
-fn frames(result: GetResult, target: String) -> Body {
-    Box::pin(result.into_stream().map(move |frame| {
-        frame.map_err(|error| {
-            let failure = classify(&error);
-            Error::new(failure.kind, Operation::Read, target.clone(), failure.message)
-                .caused_by(error)
-                .retryable(failure.retry)
-        })
-    }))
 }

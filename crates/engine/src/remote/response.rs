@@ -8,14 +8,16 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
+use futures_util::StreamExt;
 use http::StatusCode;
+use http_body_util::BodyExt;
 use tidegate_core::checksum::{ChecksumError, StoredChecksum, headers};
 use tidegate_core::range::{ByteRange, ContentRange};
 use tidegate_core::retry::RetryClass;
 
 use super::{BlobInfo, Body, OpenRequest, Opened, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::ResponseHead;
+use crate::transport::{Answer, ResponseHead, classify};
 
 /// Which headers carry a blob's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,6 +286,18 @@ pub(super) fn opened(
         requests: head.requests,
         body,
     }
+}
+
+/// A body as it arrives.
+pub(super) fn frames(body: Answer, target: String) -> Body {
+    Box::pin(body.into_data_stream().map(move |frame| {
+        frame.map_err(|error| {
+            let failure = classify(&error);
+            Error::new(failure.kind, Operation::Read, target.clone(), failure.message)
+                .caused_by(error)
+                .retryable(failure.retry)
+        })
+    }))
 }
 
 /// The length that a refused range tells, from its `Content-Range: bytes */n`.

@@ -21,6 +21,8 @@ use crate::error::Result;
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
 type Stream = Prompt<<HttpConnector as Service<Uri>>::Response>;
+/// A connection, with TLS where the address asks for it.
+pub(super) type Secured = MaybeHttpsStream<Stream>;
 
 /// Makes connections of both schemes; clones share what TLS trusts.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Stream>;
+    type Response = Secured;
     type Error = BoxError;
     type Future = Connecting<Self::Response>;
 

@@ -12,37 +12,52 @@
 //! The socket's receive buffer is left to the kernel by default: setting it switches Linux's
 //! autotuning off and is capped by `rmem_max` (some 200 KiB), which loses on long links.
 //!
-//! `object_store` uses the same client through its `HttpConnector`; what its errors and results
-//! hide of a response is handed up in a `Probe`.
+//! `object_store` uses the same client through its `HttpConnector`. Where a request of its carries a
+//! `Probe`, that is what brings a successful answer back, body and all, and `object_store` is given
+//! an empty one.
 
-use std::time::{Duration, Instant};
+use std::error::Error as StdError;
+use std::future::poll_fn;
+use std::time::Instant;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, Response, Uri, header};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper::client::conn::http1::Builder;
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
-    HttpResponse, HttpResponseBody, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
 };
+use tower_service::Service;
 
 use super::connect::Connector;
-use super::{Added, Probe, ResponseHead, TransportOptions};
+use super::link::{Link, Origin};
+use super::pool::Pool;
+use super::{Answer, Probe, ResponseHead, TransportOptions};
 use crate::error::Result;
 
-/// Idle connections are kept this long: below the 60 s after which common load balancers close
-/// them, so that a request is not sent into a closing connection.
-const IDLE_SECONDS_MAX: u64 = 55;
-
-/// Idle connections kept per host: as many as the default budget has requests in flight.
-const IDLE_CONNECTIONS_MAX: usize = 64;
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// A request must say whom it is for.
+    #[error("the address {0} is not absolute")]
+    Address(Uri),
+    /// There was no connection to send it over.
+    #[error("connecting failed")]
+    Connect(#[source] Box<dyn StdError + Send + Sync>),
+    /// The connection failed.
+    #[error("sending the request failed")]
+    Exchange(#[source] hyper::Error),
+}
 
 /// A pooled HTTP/1.1 client; clones share the pool.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    client: Client<Connector, HttpRequestBody>,
+    connector: Connector,
+    http: Builder,
+    pool: Pool,
 }
 
 impl Transport {
@@ -50,55 +65,108 @@ impl Transport {
     /// when the first TLS connection is made.
     pub fn new(options: &TransportOptions) -> Result<Self> {
         let connector = Connector::new(options)?;
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .http1_max_buf_size(options.read_bytes_max.max(8 << 10))
-            .build(connector);
-        Ok(Self { client })
+        let mut http = Builder::new();
+        http.max_buf_size(options.read_bytes_max.max(8 << 10));
+        Ok(Self { connector, http, pool: Pool::default() })
     }
 
-    /// Sends one request; the response's body is still to be read. Redirects are not followed, so
+    /// Sends one request; the answer's body is still to be read. Redirects are not followed, so
     /// that nothing of the request goes to another host.
     pub(crate) async fn send(
         &self,
-        mut request: HttpRequest,
-    ) -> std::result::Result<http::Response<Incoming>, hyper_util::client::legacy::Error> {
-        if let Some(added) = request.extensions().get::<Added>().cloned() {
-            added.apply(request.headers_mut());
-        }
-        let probe = request.extensions().get::<Probe>().cloned();
-        if let Some(probe) = &probe {
-            probe.sent();
-        }
+        request: HttpRequest,
+    ) -> std::result::Result<(ResponseHead, Answer), SendError> {
         let start = Instant::now();
-        let response = self.client.request(request).await?;
-        if let Some(probe) = probe {
-            probe.fill(ResponseHead {
-                status: response.status(),
-                headers: response.headers().clone(),
-                waited: start.elapsed(),
-                requests: 1,
-            });
+        let (head, body) = self.exchange(request).await?.into_parts();
+        let waited = start.elapsed();
+        Ok((ResponseHead { status: head.status, headers: head.headers, waited, requests: 1 }, body))
+    }
+
+    /// Over a connection that is there, if any, else over a new one. A connection that was there
+    /// may have been closed before it was used: then the request goes over another.
+    async fn exchange(
+        &self,
+        mut request: HttpRequest,
+    ) -> std::result::Result<Response<Answer>, SendError> {
+        let address = request.uri().clone();
+        let Some(origin) = Origin::of(&address) else { return Err(SendError::Address(address)) };
+        *request.uri_mut() = address.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+        loop {
+            let kept = self.pool.take(&origin);
+            let is_new = kept.is_none();
+            let mut link = match kept {
+                Some(link) => link,
+                None => Box::pin(self.connect(&address, &origin)).await?,
+            };
+            if !is_new && !link.is_usable().await {
+                continue;
+            }
+            let headers = request.headers_mut();
+            headers.entry(header::HOST).or_insert_with(|| link.host().clone());
+            match link.exchange(request).await {
+                Ok(response) => {
+                    return Ok(response.map(|body| Answer::new(body, link, self.pool.clone())));
+                }
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) if !is_new => request = unsent,
+                    _ => return Err(SendError::Exchange(failed.into_error())),
+                },
+            }
         }
-        Ok(response)
+    }
+
+    async fn connect(
+        &self,
+        address: &Uri,
+        origin: &Origin,
+    ) -> std::result::Result<Box<Link>, SendError> {
+        let mut connector = self.connector.clone();
+        let connect = async {
+            poll_fn(|cx| connector.poll_ready(cx)).await?;
+            let stream = connector.call(address.clone()).await?;
+            Link::over(stream, origin.clone(), &self.http).await
+        };
+        connect.await.map(Box::new).map_err(SendError::Connect)
     }
 }
 
 #[async_trait]
 impl HttpService for Transport {
-    async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
-        let response = self.send(request).await.map_err(|error| {
-            let kind =
-                if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Request };
+    async fn call(&self, mut request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
+        let probe = request.extensions_mut().remove::<Probe>();
+        if let Some(probe) = &probe {
+            probe.added().apply(request.headers_mut());
+            probe.sent();
+        }
+        let (head, body) = self.send(request).await.map_err(|error| {
+            let kind = match error {
+                SendError::Connect(_) => HttpErrorKind::Connect,
+                SendError::Address(_) | SendError::Exchange(_) => HttpErrorKind::Request,
+            };
             HttpError::new(kind, error)
         })?;
-        Ok(response.map(|body| {
-            HttpResponseBody::new(
+        let status = head.status;
+        let (headers, body) = match probe {
+            Some(probe) if status.is_success() => {
+                probe.fill(head, Some(body));
+                (HeaderMap::new(), None)
+            }
+            Some(probe) => {
+                let headers = head.headers.clone();
+                probe.fill(head, None);
+                (headers, Some(body))
+            }
+            None => (head.headers, Some(body)),
+        };
+        let mut response = Response::new(match body {
+            Some(body) => HttpResponseBody::new(
                 body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error)),
-            )
-        }))
+            ),
+            None => HttpResponseBody::from(Bytes::new()),
+        });
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
     }
 }
 

@@ -5,11 +5,14 @@
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
 //! | `tcp`, `trust` | TCP settings; whom TLS trusts, and who we are |
-//! | `connect`, `prompt` | connections of `http1` |
+//! | `connect`, `prompt` | how connections of `http1` are made |
+//! | `link`, `answer`, `pool` | how they are used: driven by whoever reads, then kept for the next |
 //! | `added`, `probe` | what goes through `object_store` unseen |
 //! | `failure` | what a broken connection means |
 
 mod added;
+#[cfg(feature = "_http1")]
+mod answer;
 #[cfg(feature = "_http1")]
 mod connect;
 mod failure;
@@ -17,6 +20,10 @@ mod failure;
 mod http1;
 #[cfg(feature = "reapi")]
 mod http2;
+#[cfg(feature = "_http1")]
+mod link;
+#[cfg(feature = "_http1")]
+mod pool;
 #[cfg(feature = "_http1")]
 mod probe;
 #[cfg(feature = "_http1")]
@@ -28,6 +35,8 @@ mod trust;
 pub(crate) use added::Added;
 #[cfg(any(feature = "http", feature = "reapi"))]
 pub(crate) use added::replace;
+#[cfg(feature = "_http1")]
+pub(crate) use answer::Answer;
 pub(crate) use failure::classify;
 #[cfg(feature = "_http1")]
 pub use http1::Transport;

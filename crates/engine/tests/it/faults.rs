@@ -57,7 +57,7 @@ pub(crate) fn once(fault: Fault) -> Rule {
 
 /// Faults that pass, and what each costs in requests with a window of one and of several: as many
 /// as there are interruptions.
-fn passing(flavour: Flavour) -> Vec<(Fault, usize, usize)> {
+fn passing() -> Vec<(Fault, usize, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
         (Fault::Latency(5), 0, 0),
@@ -92,9 +92,8 @@ fn passing(flavour: Flavour) -> Vec<(Fault, usize, usize)> {
     ] {
         faults.push((Fault::WrongContentRange(lie), 0, 1));
     }
-    // Allowed, and enough for one who knows the total; object_store asks for one.
-    let again = usize::from(flavour != Flavour::Http);
-    faults.push((Fault::WrongContentRange(ContentRangeLie::UnknownTotal), 0, again));
+    // Allowed, and enough for one who knows the total.
+    faults.push((Fault::WrongContentRange(ContentRangeLie::UnknownTotal), 0, 0));
     faults
 }
 
@@ -102,7 +101,7 @@ fn passing(flavour: Flavour) -> Vec<(Fault, usize, usize)> {
 async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
     for flavour in FLAVOURS {
         for window in WINDOWS {
-            for (fault, extra_one, extra_many) in passing(flavour) {
+            for (fault, extra_one, extra_many) in passing() {
                 let extra = if window == 1 { extra_one } else { extra_many };
                 at_once(KINDS, |kind| passes(flavour, window, kind, fault.clone(), extra)).await;
             }
@@ -115,10 +114,7 @@ async fn passes(flavour: Flavour, window: u32, kind: Kind, fault: Fault, extra: 
     let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
     bed.server.script().push(once(fault.clone()));
     let trial = Trial::run(&bed, kind, &options(window)).await;
-    // object_store drops an answer of fewer bytes, so they are asked for again.
-    let dropped = matches!(fault, Fault::ShortRange(_)) && flavour != Flavour::Http;
-    let again = usize::from(dropped && extra == 1);
-    trial.assert_whole(&bed, requests(flavour, window) + extra + again, &label);
+    trial.assert_whole(&bed, requests(flavour, window) + extra, &label);
     assert_eq!(bed.server.script().applied(), 1, "{label}");
     let report = trial.result.unwrap();
     assert_eq!(report.totals.restarts, extra as u64, "{label}");
@@ -236,12 +232,8 @@ async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: E
     trial.assert_fails(&bed, kind, error, &label);
     // As many attempts for each shard of a window, and for S3's second question.
     let bound = requests(flavour, window) + (ATTEMPTS_MAX * (window + 1)) as usize;
-    // A redirect is followed ten times, and what object_store drops is asked twice.
-    let bound = match fault {
-        Fault::Redirect(_) => 11,
-        Fault::ShortRange(_) => 2 * bound,
-        _ => bound,
-    };
+    // A redirect is followed ten times.
+    let bound = if matches!(fault, Fault::Redirect(_)) { 11 } else { bound };
     assert!(trial.requests <= bound, "{label}: {} requests", trial.requests);
     assert!(!trial.result.unwrap_err().target().is_empty(), "{label}");
 }
@@ -257,8 +249,7 @@ async fn a_server_of_one_byte_answers_is_asked_as_often_as_a_dead_one() {
             let trial = Trial::run(&bed, Kind::Discard, &options).await;
             let label = format!("{flavour:?} {fault:?}");
             trial.assert_fails(&bed, Kind::Discard, ErrorKind::Exhausted, &label);
-            // Twice as many where object_store drops what it did not ask for.
-            let bound = (2 * 2 * ATTEMPTS_MAX) as usize + 1;
+            let bound = (2 * ATTEMPTS_MAX) as usize + 1;
             assert!(trial.requests <= bound, "{label}: {} requests", trial.requests);
         }
     }

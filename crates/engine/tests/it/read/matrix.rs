@@ -39,7 +39,7 @@ fn requests(flavour: Flavour, range: &ByteRange) -> usize {
 }
 
 /// Faults that pass, and how many interruptions each is.
-fn passing(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, usize)> {
+fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
         (Fault::Latency(5), 0),
@@ -65,10 +65,8 @@ fn passing(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, usize)> {
     if *range == ByteRange::All {
         return faults;
     }
-    // object_store drops an answer of fewer bytes, so that they are asked for again.
-    let again = usize::from(flavour != Flavour::Http);
-    faults.push((Fault::ShortRange(1), 1 + again));
-    faults.push((Fault::ShortRange(5000), 1 + again));
+    faults.push((Fault::ShortRange(1), 1));
+    faults.push((Fault::ShortRange(5000), 1));
     for lie in [Lie::Shifted, Lie::Longer, Lie::Malformed, Lie::Missing] {
         faults.push((Fault::WrongContentRange(lie), 1));
     }
@@ -80,9 +78,9 @@ fn passing(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, usize)> {
         ByteRange::Bounded(_) => faults.push((Fault::WrongContentRange(Lie::OtherTotal), 0)),
         _ => {}
     }
-    // Allowed, and enough for one who knows where the range begins; object_store asks for one.
+    // Allowed, and enough for one who knows where the range begins.
     let unplaced = usize::from(matches!(range, ByteRange::Last(_)));
-    faults.push((Fault::WrongContentRange(Lie::UnknownTotal), again.max(unplaced)));
+    faults.push((Fault::WrongContentRange(Lie::UnknownTotal), unplaced));
     faults
 }
 
@@ -90,7 +88,7 @@ fn passing(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, usize)> {
 async fn a_fault_that_passes_costs_its_own_requests() {
     for flavour in FLAVOURS {
         for (range, bytes) in ranges() {
-            for (fault, extra) in passing(flavour, &range) {
+            for (fault, extra) in passing(&range) {
                 at_once(FACES, |face| {
                     passes(flavour, face, range.clone(), bytes.clone(), fault.clone(), extra)
                 })

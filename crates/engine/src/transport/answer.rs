@@ -1,0 +1,110 @@
+//! The body of an answer: it drives the connection that it comes over, and gives it back when it
+//! has come to its end.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::link::Link;
+use super::pool::Pool;
+
+/// What is still to come of a body that nobody wants is read if it is at most this much, so that
+/// its connection can be used again: some microseconds' work. It takes what is there and does not
+/// wait.
+const DRAIN_BYTES_MAX: u64 = 64 << 10;
+
+/// See the module docs.
+pub(crate) struct Answer {
+    // None once it has been dropped.
+    body: Option<Incoming>,
+    // None once the body has ended or failed.
+    link: Option<Box<Link>>,
+    pool: Pool,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+impl Answer {
+    pub(super) fn new(body: Incoming, link: Box<Link>, pool: Pool) -> Self {
+        let mut answer = Self { body: Some(body), link: Some(link), pool };
+        if answer.is_end_stream() {
+            answer.give_back();
+        }
+        answer
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// The body has ended: its connection is for the next request, if it can take one.
+    fn give_back(&mut self) {
+        let Some(mut link) = self.link.take() else { return };
+        if !link.is_idle() {
+            // It may only have to learn that it has come to the end. What does not end without
+            // waiting is not waited for.
+            let _ = link.poll(&mut Context::from_waker(Waker::noop()));
+        }
+        if link.is_idle() {
+            self.pool.put(link);
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let mut frame = self.poll_body(cx);
+        if frame.is_pending()
+            && let Some(link) = &mut self.link
+        {
+            if link.poll(cx).is_ready() {
+                // Dropped before the body is looked at, which is told so.
+                self.link = None;
+            }
+            frame = self.poll_body(cx);
+        }
+        match &frame {
+            Poll::Ready(Some(Err(_))) => self.link = None,
+            Poll::Ready(None) => self.give_back(),
+            Poll::Ready(Some(Ok(_))) if self.is_end_stream() => self.give_back(),
+            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let left = self.size_hint().exact();
+        // The connection goes on where it sees that nobody wants the rest.
+        self.body = None;
+        if left.is_none_or(|left| left <= DRAIN_BYTES_MAX) {
+            self.give_back();
+        }
+    }
+}

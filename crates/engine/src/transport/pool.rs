@@ -1,0 +1,130 @@
+//! Connections that are not in use, kept for the next request to the same origin.
+//!
+//! The youngest is taken first: it is the least likely to have been closed meanwhile, and what is
+//! too many grows old. Nothing is known of a connection while it is here; see [`Link`].
+//!
+//! One task of the runtime that gave the first one back closes those that have been here too long.
+//! It ends with the pool, and when there is nothing left to close. Where its runtime has ended, or
+//! does not run, what is too old goes when the pool is next used.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::link::{Link, Origin};
+
+/// Idle connections are kept this long: below the 60 s after which common load balancers close
+/// them, so that a request is not sent into a closing connection.
+const IDLE_MAX: Duration = Duration::from_secs(55);
+
+/// Idle connections kept for one origin: as many as the default budget has requests in flight.
+const IDLE_OF_AN_ORIGIN_MAX: usize = 64;
+
+/// Idle connections kept at all: a quarter of the files that a process may usually have open. They
+/// are few enough to be looked through one by one.
+const IDLE_CONNECTIONS_MAX: usize = 256;
+
+/// The connections; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pool(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// In the order in which they came.
+    idle: VecDeque<Idle>,
+    sweeper: Option<AbortHandle>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    link: Box<Link>,
+    until: Instant,
+}
+
+impl Kept {
+    /// Takes out those whose time is over, to be dropped where nothing is locked.
+    fn expired(&mut self) -> Vec<Idle> {
+        let now = Instant::now();
+        let count = self.idle.iter().take_while(|idle| idle.until <= now).count();
+        self.idle.drain(..count).collect()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes what is too old; returns when there will be more to close, if ever.
+    fn sweep(&self) -> Option<Instant> {
+        let mut kept = self.lock();
+        let expired = kept.expired();
+        let next = kept.idle.front().map(|idle| idle.until);
+        if next.is_none() {
+            kept.sweeper = None;
+        }
+        drop(kept);
+        drop(expired);
+        next
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(sweeper) = &self.lock().sweeper {
+            sweeper.abort();
+        }
+    }
+}
+
+impl Pool {
+    /// The connection to `origin` that was given back last.
+    pub(super) fn take(&self, origin: &Origin) -> Option<Box<Link>> {
+        let mut kept = self.0.lock();
+        let expired = kept.expired();
+        let found = kept.idle.iter().rposition(|idle| idle.link.origin() == origin);
+        let idle = found.and_then(|at| kept.idle.remove(at));
+        drop(kept);
+        drop(expired);
+        idle.map(|idle| idle.link)
+    }
+
+    /// Keeps a connection, or closes it where there are enough.
+    pub(super) fn put(&self, link: Box<Link>) {
+        let mut kept = self.0.lock();
+        let mut closed = kept.expired();
+        let alike = kept.idle.iter().filter(|idle| idle.link.origin() == link.origin());
+        if alike.count() < IDLE_OF_AN_ORIGIN_MAX {
+            if kept.idle.len() >= IDLE_CONNECTIONS_MAX {
+                closed.extend(kept.idle.pop_front());
+            }
+            kept.idle.push_back(Idle { link, until: Instant::now() + IDLE_MAX });
+            self.watch(&mut kept);
+        }
+        drop(kept);
+        drop(closed);
+    }
+
+    /// Has somebody close what grows old, if nobody does.
+    fn watch(&self, kept: &mut Kept) {
+        if kept.sweeper.as_ref().is_none_or(AbortHandle::is_finished)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let sweeper = runtime.spawn(sweep(Arc::downgrade(&self.0)));
+            kept.sweeper = Some(sweeper.abort_handle());
+        }
+    }
+}
+
+async fn sweep(shared: Weak<Shared>) {
+    while let Some(next) = shared.upgrade().and_then(|shared| shared.sweep()) {
+        sleep_until(next).await;
+    }
+}
