@@ -75,7 +75,6 @@ impl Body for Answer {
             && let Some(link) = &mut self.link
         {
             if link.poll(cx).is_ready() {
-                // Dropped before the body is looked at, which is told so.
                 self.link = None;
             }
             frame = self.poll_body(cx);

@@ -83,7 +83,8 @@ impl Transport {
     }
 
     /// Over a connection that is there, if any, else over a new one. A connection that was there
-    /// may have been closed before it was used: then the request goes over another.
+    /// may have been closed before it was used: hyper finds that before it writes, gives the request
+    /// back, and it goes over another.
     async fn exchange(
         &self,
         mut request: HttpRequest,
@@ -98,9 +99,6 @@ impl Transport {
                 Some(link) => link,
                 None => Box::pin(self.connect(&address, &origin)).await?,
             };
-            if !is_new && !link.is_usable().await {
-                continue;
-            }
             let headers = request.headers_mut();
             headers.entry(header::HOST).or_insert_with(|| link.host().clone());
             match link.exchange(request).await {

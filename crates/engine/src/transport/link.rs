@@ -7,16 +7,15 @@
 //! than they were copied to. Before a first byte of 256 KiB on a warm loopback connection, such a
 //! task takes 2 us in a runtime of one thread and 28 us in one of two.
 //!
-//! So nobody polls a connection that nobody uses. What has become of it is found when it is taken
-//! up again; that it was closed too, as far as the runtime has heard of it. A request that was not
-//! begun comes back, and goes over another connection.
+//! So nobody polls a connection that nobody uses. That it was closed meanwhile is found when the
+//! next request is sent, if the runtime has heard of it; that request then comes back unsent.
 //!
 //! Dropping a link closes its connection.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Response, Uri};
@@ -57,8 +56,8 @@ pub(super) struct Link {
     origin: Origin,
     host: HeaderValue,
     requests: SendRequest<HttpRequestBody>,
-    connection: Connection<Secured, HttpRequestBody>,
-    ended: bool,
+    // None once it has ended: by its drop, whoever waits for something of it is told so.
+    connection: Option<Connection<Secured, HttpRequestBody>>,
 }
 
 impl fmt::Debug for Link {
@@ -79,7 +78,7 @@ impl Link {
     ) -> Result<Self, BoxError> {
         let host = origin.host()?;
         let (requests, connection) = http.handshake(stream).await?;
-        Ok(Self { origin, host, requests, connection, ended: false })
+        Ok(Self { origin, host, requests, connection: Some(connection) })
     }
 
     pub(super) fn origin(&self) -> &Origin {
@@ -91,21 +90,19 @@ impl Link {
         &self.host
     }
 
-    /// Lets the connection go on; ready once it has ended.
+    /// Lets the connection go on; ready once it has ended. How is told to the request or to the body
+    /// that was under way.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // How it ended is told to the request or to the body that was under way.
-        self.ended = self.ended || Pin::new(&mut self.connection).poll(cx).is_ready();
-        if self.ended { Poll::Ready(()) } else { Poll::Pending }
+        if let Some(connection) = &mut self.connection {
+            let _ended = ready!(Pin::new(connection).poll(cx));
+            self.connection = None;
+        }
+        Poll::Ready(())
     }
 
     /// Whether the connection has nothing to do and takes another request, as far as is known.
     pub(super) fn is_idle(&self) -> bool {
-        !self.ended && self.requests.is_ready()
-    }
-
-    /// Looks at what has become of it while nobody did; `false` where it takes no request any more.
-    pub(super) async fn is_usable(&mut self) -> bool {
-        poll_fn(|cx| Poll::Ready(self.poll(cx).is_pending() && self.is_idle())).await
+        self.connection.is_some() && self.requests.is_ready()
     }
 
     /// Sends a request, in origin form and with its `Host`, and waits for the head of the answer.

@@ -14,6 +14,7 @@ use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate_testkit::{Blob, Server, ServerOptions, Tls, pseudo_random};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 /// Lengths that are less than a first read, around it, around a full one, and bulk.
 const LENGTHS: [usize; 9] =
@@ -80,16 +81,16 @@ async fn bodies_of_any_length_follow_each_other_on_a_connection() {
     }
 }
 
-/// A server that closes the connection behind each answer, without a word about it in its head.
-async fn closing(listener: TcpListener, answers: usize) {
-    for _ in 0..answers {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") {
-            stream.read_buf(&mut request).await.unwrap();
-        }
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody").await.unwrap();
+/// Answers one request, and closes the connection some time later, without a word about it in the
+/// answer's head.
+async fn answer_then_close(listener: &TcpListener, closing: oneshot::Receiver<()>) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        stream.read_buf(&mut request).await.unwrap();
     }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody").await.unwrap();
+    closing.await.unwrap();
 }
 
 /// One attempt is all there is: the request does not go into the closed connection.
@@ -97,15 +98,18 @@ async fn closing(listener: TcpListener, answers: usize) {
 async fn a_connection_that_was_closed_meanwhile_is_not_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/f", listener.local_addr().unwrap());
-    let server = tokio::spawn(closing(listener, 3));
     let remotes = remotes(Vec::new());
     for _ in 0..3 {
-        assert_eq!(read_url(&remotes, &url).await.unwrap(), b"body");
+        let (close, closing) = oneshot::channel();
+        let reading = async {
+            assert_eq!(read_url(&remotes, &url).await.unwrap(), b"body");
+            close.send(()).unwrap();
+        };
+        tokio::join!(reading, answer_then_close(&listener, closing));
         // The runtime hears of the end when it looks at its events.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
     }
-    server.await.unwrap();
 }
 
 #[tokio::test]
