@@ -1,10 +1,10 @@
 //! [`BlockingReadChannel`]: a [`ReadChannel`] for code without a runtime.
 //!
-//! One thread for the whole process, `tidegate-blocking`, drives the connections and timers of all
-//! blocking channels; the calling thread polls the channel itself and sleeps while it waits. Why
-//! not a runtime for each channel: connections are pooled with the remote, and belong to the
-//! runtime that made them. One that is driven only during calls would leave its connections dead
-//! in the pool, for other channels to trip over.
+//! One thread for the whole process, `tidegate-blocking`, waits for the connections and timers of
+//! all blocking channels; the calling thread polls the channel itself, its connection included, and
+//! sleeps until that thread wakes it. Why not a runtime for each channel: connections are pooled
+//! with the remote, and belong to the runtime that made them. One that runs only during calls would
+//! leave its connections dead in the pool, for other channels to trip over.
 
 use std::future::poll_fn;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
