@@ -4,10 +4,7 @@
 //! [`tidegate_core::sha256`]). So what arrives is not verified where it arrives, which also would
 //! hold up one of the runtime's threads, but put in line. A thread takes what waits there, up to
 //! sixteen chunks, and takes more as some of them end: the more there is to do, the more of it is
-//! done at once. A second thread begins only when one has all that it can take. One that
-//! begins with few waits shortly for company, while requests are under way that will bring some: a
-//! few are hashed one after the other. It does not wait with chunks in hand: where the window is
-//! small and the way is long, company comes too late.
+//! done at once. A second thread begins only when one has all that it can take.
 //!
 //! # Invariants
 //!
@@ -18,9 +15,8 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::checksum::Crc;
@@ -37,12 +33,6 @@ const HANDED_OVER_BYTES_MIN: u64 = 32 << 10;
 /// Each chunk goes on by so much at a time, so that its CRC is of bytes that are still in the core's
 /// own cache.
 const STEP_BYTES: usize = 32 << 10;
-
-/// With so many, side by side is surely faster than one after the other.
-const COMPANY: usize = 12;
-
-/// How long a thread that begins with less waits.
-const COMPANY_WAIT: Duration = Duration::from_millis(2);
 
 /// What SHA-256 hashes at a time.
 const BLOCK_BYTES: usize = 64;
@@ -77,12 +67,6 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// So many chunks are on their way, until what this returns is dropped.
-    pub(crate) fn expect(&self, chunks: usize) -> Expected {
-        self.line.lock().coming += chunks;
-        Expected { line: Arc::clone(&self.line), chunks }
-    }
-
     /// For each claim the chunk, if the bytes are those that the digest names. Cancel-safe.
     ///
     /// # Errors
@@ -137,30 +121,8 @@ impl Prover {
             let mut thread = Working { line: Arc::clone(&self.line), is_counted: true };
             // The runtime owns it, and it ends by itself when the line is empty.
             drop(tokio::task::spawn_blocking(move || thread.work()));
-        } else {
-            drop(state);
-            self.line.changed.notify_all();
         }
         answers
-    }
-}
-
-/// Chunks that are on their way.
-#[derive(Debug)]
-pub(crate) struct Expected {
-    line: Arc<Line>,
-    chunks: usize,
-}
-
-impl Drop for Expected {
-    fn drop(&mut self) {
-        let mut state = self.line.lock();
-        state.coming -= self.chunks;
-        let is_last = state.coming == 0;
-        drop(state);
-        if is_last {
-            self.line.changed.notify_all();
-        }
     }
 }
 
@@ -217,14 +179,11 @@ type Answer = oneshot::Receiver<([u8; 32], Crc)>;
 #[derive(Debug, Default)]
 struct Line {
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     doubts: VecDeque<Doubt>,
-    /// Chunks that are on their way here.
-    coming: usize,
     /// Threads that will look at the line again, or are about to begin.
     threads: usize,
 }
@@ -232,22 +191,6 @@ struct State {
 impl Line {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits where few are in line, and soon there are more.
-    fn wait_for_company<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let until = Instant::now() + COMPANY_WAIT;
-        let is_alone =
-            |state: &State| (1..COMPANY).contains(&state.doubts.len()) && state.coming > 0;
-        while is_alone(&state) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state =
-                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state
     }
 }
 
@@ -273,11 +216,7 @@ impl Working {
 
     /// Fills the lanes from the line. False where both are empty: the thread ends.
     fn take(&mut self, lanes: &mut Vec<Lane>) -> bool {
-        let line = Arc::clone(&self.line);
-        let mut state = line.lock();
-        if lanes.is_empty() {
-            state = line.wait_for_company(state);
-        }
+        let mut state = self.line.lock();
         let free = LANES - lanes.len();
         let next = std::iter::from_fn(|| state.doubts.pop_front());
         lanes.extend(next.filter(|doubt| !doubt.reply.is_closed()).take(free).map(Lane::new));
@@ -452,19 +391,6 @@ mod tests {
                 .filter_map(|(n, chunk)| chunk.is_err().then_some(n))
                 .collect();
             assert_eq!(wrong, [7, 20]);
-        }
-    }
-
-    /// What is expected may never come.
-    #[tokio::test]
-    async fn nobody_waits_for_company_for_ever() {
-        let bytes = bytes(100_000, 3);
-        let digest = Digest::of(DigestFunction::Sha256, &bytes);
-        let prover = Prover::default();
-        let _expected = prover.expect(1);
-        for _ in 0..3 {
-            let claims = vec![Claim::new(digest, bytes.clone()); COMPANY - 1];
-            assert!(prover.prove_all(claims).await.iter().all(Result::is_ok));
         }
     }
 

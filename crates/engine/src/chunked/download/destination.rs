@@ -105,7 +105,7 @@ impl Destination {
         match prepared {
             Prepared::File { part, .. } => {
                 let begun = begin(part, blob, kept.clone()).await?;
-                Self::file(begun, blob, &kept, options, budget)
+                Self::file(begun, blob, &kept, arrival, options, budget)
             }
             Prepared::Writer { writer, name } => {
                 Self::ordered(writer, name, blob, arrival, budget, calls).await
@@ -127,12 +127,16 @@ impl Destination {
         begun: Begun,
         blob: Digest,
         kept: &[Mark],
+        arrival: Arrival,
         options: &ChunkedDownloadOptions,
         bytes: Budget,
     ) -> Result<(Sink, Self)> {
         let Begun { part, journal, reader } = begun;
         let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(match arrival {
+            Arrival::Chunks => Progress::lending(),
+            Arrival::Whole => Progress::default(),
+        });
         for mark in kept {
             progress.written(mark.start..mark.start + mark.crc.len());
         }
@@ -187,7 +191,7 @@ impl Destination {
         written?;
         let Some(part) = part else { return Err(ended(&self.blob)) };
         let begun = begin(part, self.blob, Vec::new()).await?;
-        let (sink, fresh) = Self::file(begun, self.blob, &[], options, self.bytes)?;
+        let (sink, fresh) = Self::file(begun, self.blob, &[], Arrival::Whole, options, self.bytes)?;
         Ok((sink, fresh, true))
     }
 

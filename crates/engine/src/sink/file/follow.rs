@@ -4,7 +4,8 @@
 //! For checksums that cannot be combined from parts (SHA-256, MD5, BLAKE3). What was written where
 //! the prefix ends is lent to the thread, a little at a time, and hashed from memory; everything
 //! else is read back from the page cache, which costs a copy, but no memory. The transfer never
-//! waits for the hash, but for what is lent.
+//! waits for the hash, but for what is lent: so nothing of a stream is, which brings no more until
+//! what it brought before is let go of.
 //!
 //! Invariant: what is lent lies within the prefix, so that the thread comes to it without waiting
 //! for anything; once the thread has ended, nothing is lent.
@@ -32,6 +33,7 @@ const LENT_BYTES_MAX: u64 = 4 << 20;
 /// How far the writing has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
+    is_lending: bool,
     state: Mutex<State>,
     moved: Condvar,
 }
@@ -58,19 +60,24 @@ enum Work {
 }
 
 impl Progress {
+    /// One where what was just written is lent to the thread.
+    pub(crate) fn lending() -> Self {
+        Self { is_lending: true, ..Self::default() }
+    }
+
     pub(crate) fn written(&self, range: Range<u64>) {
         self.lock().extents.insert(range);
         self.moved.notify_one();
     }
 
-    /// This was written. It is held until it is hashed, where that is soon.
+    /// This was written. Where it may be lent, it is held until it is hashed, if that is soon.
     pub(crate) fn written_batch(&self, batch: Batch) {
         let (offset, len) = (batch.offset, batch.len());
         let mut state = self.lock();
         state.extents.insert(offset..offset + len);
         let is_next = offset >= state.taken && offset + len <= state.extents.contiguous_len();
         let is_little = len > 0 && state.lent_bytes + len <= LENT_BYTES_MAX;
-        let left = if is_next && is_little && !state.has_ended {
+        let left = if self.is_lending && is_next && is_little && !state.has_ended {
             state.lent_bytes += len;
             state.lent.insert(offset, batch)
         } else {
@@ -237,7 +244,7 @@ mod tests {
     fn what_is_next_is_hashed_from_memory() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
         file.write_all_at(b"......ghi", 0).unwrap();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::lending());
         progress.written_batch(batches.of(6, &[b"GHI"]));
         assert_eq!(batches.held(), 0, "beyond a gap");
         progress.written_batch(batches.of(0, &[b"ab", b"c"]));
@@ -250,13 +257,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_a_stream_is_held() {
+        let batches = Batches::new();
+        let progress = Progress::default();
+        progress.written_batch(batches.of(0, &[b"abc"]));
+        assert_eq!(batches.held(), 0);
+    }
+
+    #[test]
     fn little_is_held() {
         static LONG: [u8; 3 << 20] = [7; 3 << 20];
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
         let len = LONG.len() as u64;
         file.set_len(3 * len).unwrap();
         file.write_all_at(&LONG, len).unwrap();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::lending());
         for offset in [0, len, 2 * len] {
             progress.written_batch(batches.of(offset, &[&LONG]));
             assert_eq!(batches.held(), 1);
@@ -272,7 +287,7 @@ mod tests {
     #[test]
     fn a_thread_that_failed_holds_nothing() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::lending());
         // Of which the file knows nothing.
         progress.written(0..4);
         progress.written_batch(batches.of(4, &[b"efgh"]));
