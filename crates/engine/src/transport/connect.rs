@@ -9,18 +9,17 @@ use std::task::{Context, Poll};
 use http::Uri;
 use http::uri::Scheme;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
 
 use super::TransportOptions;
+use super::dial::{self, Dialer};
 use super::prompt::Prompt;
-use super::tcp::tcp;
 use super::trust::Trust;
 use crate::error::Result;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
-type Stream = Prompt<<HttpConnector as Service<Uri>>::Response>;
+type Stream = Prompt<dial::Stream>;
 /// A connection, with TLS where the address asks for it.
 pub(super) type Secured = MaybeHttpsStream<Stream>;
 
@@ -33,7 +32,7 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(options: &TransportOptions) -> Result<Self> {
-        Ok(Self { tcp: Tcp(tcp(options)), trust: Arc::new(Trust::new(options)?) })
+        Ok(Self { tcp: Tcp(Dialer::new(options)), trust: Arc::new(Trust::new(options)?) })
     }
 }
 
@@ -62,7 +61,7 @@ impl Service<Uri> for Connector {
 
 /// Makes TCP connections whose answers begin promptly.
 #[derive(Clone, Debug)]
-struct Tcp(HttpConnector);
+struct Tcp(Dialer);
 
 impl Service<Uri> for Tcp {
     type Response = Stream;
@@ -70,7 +69,7 @@ impl Service<Uri> for Tcp {
     type Future = Connecting<Stream>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
+        self.0.poll_ready(cx)
     }
 
     fn call(&mut self, address: Uri) -> Self::Future {

@@ -16,12 +16,11 @@ use http::uri::Scheme;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::{Read, Write};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
 use super::TransportOptions;
-use super::tcp::tcp;
+use super::dial::Dialer;
 use super::trust::Trust;
 use crate::error::Result;
 
@@ -54,7 +53,7 @@ const KEEP_ALIVE_SECONDS_MAX: u64 = 20;
 /// Makes connections; clones share what TLS trusts.
 #[derive(Clone, Debug)]
 pub(crate) struct Http2Connector {
-    tcp: HttpConnector,
+    tcp: Dialer,
     trust: Arc<Trust>,
     made_within: Duration,
     keep_alive: Option<Duration>,
@@ -65,7 +64,7 @@ impl Http2Connector {
     /// certificates that the options name.
     pub(crate) fn new(options: &TransportOptions, keep_alive: Option<Duration>) -> Result<Self> {
         Ok(Self {
-            tcp: tcp(options),
+            tcp: Dialer::new(options),
             trust: Arc::new(Trust::new(options)?),
             made_within: Duration::from_millis(options.connect_ms_max),
             keep_alive,

@@ -5,6 +5,7 @@
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
 //! | `tcp`, `trust` | TCP settings; whom TLS trusts, and who we are |
+//! | `dial` | what connections run over: TCP, or a test's own stream |
 //! | `connect`, `prompt` | how connections of `http1` are made |
 //! | `link`, `answer`, `pool` | how they are used: driven by whoever reads, then kept for the next |
 //! | `added`, `probe` | what goes through `object_store` unseen |
@@ -15,6 +16,7 @@ mod added;
 mod answer;
 #[cfg(feature = "_http1")]
 mod connect;
+mod dial;
 mod failure;
 #[cfg(feature = "_http1")]
 mod http1;
@@ -37,6 +39,8 @@ pub(crate) use added::Added;
 pub(crate) use added::replace;
 #[cfg(feature = "_http1")]
 pub(crate) use answer::Answer;
+#[doc(hidden)]
+pub use dial::{Dial, DialedStream};
 pub(crate) use failure::classify;
 #[cfg(feature = "_http1")]
 pub use http1::Transport;
@@ -46,6 +50,7 @@ pub(crate) use http2::Http2Connector;
 pub(crate) use probe::{Probe, ResponseHead};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What the caller chooses of connections.
 #[derive(Clone, Debug)]
@@ -61,6 +66,9 @@ pub struct TransportOptions {
     pub ca_certs: Vec<PathBuf>,
     /// What is shown to servers that ask who we are in TLS.
     pub client_identity: Option<ClientIdentity>,
+    /// Makes connections in place of TCP; for tests, without any promise.
+    #[doc(hidden)]
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 /// A certificate of ours and its key, for servers that let in those whose certificate they know
@@ -81,6 +89,7 @@ impl Default for TransportOptions {
             receive_buffer_bytes: None,
             ca_certs: Vec::new(),
             client_identity: None,
+            dial: None,
         }
     }
 }
