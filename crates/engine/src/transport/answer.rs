@@ -23,7 +23,8 @@ pub(crate) struct Answer {
     body: Option<Incoming>,
     // None once the body has ended or failed.
     link: Option<Box<Link>>,
-    pool: Pool,
+    // None where the connection is not to be used again.
+    pool: Option<Pool>,
 }
 
 impl fmt::Debug for Answer {
@@ -33,7 +34,7 @@ impl fmt::Debug for Answer {
 }
 
 impl Answer {
-    pub(super) fn new(body: Incoming, link: Box<Link>, pool: Pool) -> Self {
+    pub(super) fn new(body: Incoming, link: Box<Link>, pool: Option<Pool>) -> Self {
         let mut answer = Self { body: Some(body), link: Some(link), pool };
         if answer.is_end_stream() {
             answer.give_back();
@@ -50,14 +51,14 @@ impl Answer {
 
     /// The body has ended: its connection is for the next request, if it can take one.
     fn give_back(&mut self) {
-        let Some(mut link) = self.link.take() else { return };
+        let (Some(mut link), Some(pool)) = (self.link.take(), &self.pool) else { return };
         if !link.is_idle() {
             // It may only have to learn that it has come to the end. What does not end without
             // waiting is not waited for.
             let _ = link.poll(&mut Context::from_waker(Waker::noop()));
         }
         if link.is_idle() {
-            self.pool.put(link);
+            pool.put(link);
         }
     }
 }

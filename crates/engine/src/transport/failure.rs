@@ -6,6 +6,8 @@ use std::io;
 
 use tidegate_core::retry::RetryClass;
 
+#[cfg(feature = "_http1")]
+use super::framing::CodingRefused;
 use crate::error::ErrorKind;
 
 /// A transport failure, reduced to what the engine acts on.
@@ -50,6 +52,16 @@ fn specific(error: &(dyn StdError + 'static)) -> Option<Failure> {
     }
     if let Some(io) = error.downcast_ref::<io::Error>() {
         return io_failure(io);
+    }
+    #[cfg(feature = "_http1")]
+    if error.is::<CodingRefused>() {
+        return Some(Failure {
+            kind: ErrorKind::Unsupported,
+            ..Failure::fatal(
+                "the response has a transfer coding other than chunked",
+                "have the server, or the proxy before it, send the blob without a transfer coding",
+            )
+        });
     }
     if let Some(http) = error.downcast_ref::<hyper::Error>() {
         if http.is_incomplete_message() {

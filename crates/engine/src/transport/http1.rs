@@ -33,6 +33,7 @@ use object_store::client::{
 use tower_service::Service;
 
 use super::connect::Connector;
+use super::framing::{self, CodingRefused};
 use super::link::{Link, Origin};
 use super::pool::Pool;
 use super::{Answer, Probe, ResponseHead, TransportOptions};
@@ -50,6 +51,9 @@ pub(crate) enum SendError {
     /// The connection failed.
     #[error("sending the request failed")]
     Exchange(#[source] hyper::Error),
+    /// There is a response, but its body cannot be told from its framing.
+    #[error("the response cannot be used")]
+    Coding(#[source] CodingRefused),
 }
 
 /// A pooled HTTP/1.1 client; clones share the pool.
@@ -102,8 +106,12 @@ impl Transport {
             let headers = request.headers_mut();
             headers.entry(header::HOST).or_insert_with(|| link.host().clone());
             match link.exchange(request).await {
-                Ok(response) => {
-                    return Ok(response.map(|body| Answer::new(body, link, self.pool.clone())));
+                Ok(mut response) => {
+                    // Where it is refused, the link is dropped, and with it the connection.
+                    let reusable =
+                        framing::settle(response.headers_mut()).map_err(SendError::Coding)?;
+                    let pool = reusable.then(|| self.pool.clone());
+                    return Ok(response.map(|body| Answer::new(body, link, pool)));
                 }
                 Err(mut failed) => match failed.take_message() {
                     Some(unsent) if !is_new => request = unsent,
@@ -139,7 +147,9 @@ impl HttpService for Transport {
         let (head, body) = self.send(request).await.map_err(|error| {
             let kind = match error {
                 SendError::Connect(_) => HttpErrorKind::Connect,
-                SendError::Address(_) | SendError::Exchange(_) => HttpErrorKind::Request,
+                SendError::Address(_) | SendError::Exchange(_) | SendError::Coding(_) => {
+                    HttpErrorKind::Request
+                }
             };
             HttpError::new(kind, error)
         })?;

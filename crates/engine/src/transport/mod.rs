@@ -8,6 +8,7 @@
 //! | `dial` | what connections run over: TCP, or a test's own stream |
 //! | `connect`, `prompt` | how connections of `http1` are made |
 //! | `link`, `answer`, `pool` | how they are used: driven by whoever reads, then kept for the next |
+//! | `framing` | where a body ends, where its head tells it twice |
 //! | `added`, `probe` | what goes through `object_store` unseen |
 //! | `failure` | what a broken connection means |
 
@@ -18,6 +19,8 @@ mod answer;
 mod connect;
 mod dial;
 mod failure;
+#[cfg(feature = "_http1")]
+mod framing;
 #[cfg(feature = "_http1")]
 mod http1;
 #[cfg(feature = "reapi")]

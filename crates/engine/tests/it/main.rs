@@ -9,6 +9,7 @@ mod concurrency;
 mod deadline;
 mod faults;
 mod follow;
+mod framing;
 mod headers;
 mod ranges;
 mod read;
