@@ -266,6 +266,27 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     caches.run(&["cp", "in", &other]).await.ends(5);
 }
 
+/// The command line is right: it is the cache that refuses the request.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_argument_is_a_failure_of_the_cache() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let url = caches.put("in").await;
+    let refused = ReapiFault::Fail(GrpcStatus::new(Code::InvalidArgument, "not like this"));
+    for rpc in [Rpc::Read, Rpc::BatchUpdate, Rpc::Write] {
+        caches.server.script().always(rpc, refused.clone());
+    }
+    caches.write("other", b"else");
+    for args in [["cp", "--json", &url, "out"], ["cp", "--json", "other", &caches.server.url()]] {
+        let ran = caches.run(&args).await;
+        let told: Value = serde_json::from_slice(&ran.ends(1).stdout).unwrap();
+        let error = &told["error"];
+        assert_eq!(error["kind"], "remote", "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("INVALID_ARGUMENT: not like this"), "{message}");
+    }
+}
+
 /// Whoever goes on with the URLs must not take some for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_url_that_cannot_be_told_is_an_error() {

@@ -190,7 +190,7 @@ async fn what_is_refused_is_not_asked_again() {
             for (code, kind) in [
                 (Code::PermissionDenied, ErrorKind::NoAccess),
                 (Code::Unauthenticated, ErrorKind::NoAccess),
-                (Code::InvalidArgument, ErrorKind::Invalid),
+                (Code::InvalidArgument, ErrorKind::Remote),
             ] {
                 assert_eq!(fails(way, rpc, fail(code), kind).await, 1, "{rpc:?} {code:?}");
             }

@@ -104,7 +104,7 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
     // Nor does one of other bytes than its name says pass.
     chunks[0].1 = Bytes::from_static(b"other");
     let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
-    assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Remote);
     assert!(answers[1..].iter().all(Result::is_ok));
 }
 

@@ -120,7 +120,7 @@ async fn chunks_that_make_another_blob_are_refused() {
     let (blob, _) = noise(2000, 6);
     let chunk = digest(&server.put(vec![0; 1000]));
     let manifest = Manifest::new(blob, vec![chunk, chunk], None).unwrap();
-    assert_eq!(cache.register(&manifest).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(cache.register(&manifest).await.unwrap_err().kind(), ErrorKind::Remote);
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn bytes_that_are_not_the_blobs_are_refused_for_good() {
     let (digest, _) = noise(10_000, 6);
     let (_, other) = noise(10_000, 7);
     let error = cache.put(&request(digest, &other)).await.unwrap_err();
-    assert_eq!((error.kind(), error.retry()), (ErrorKind::Invalid, &RetryClass::Never));
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Remote, &RetryClass::Never));
     assert!(error.chain().contains("INVALID_ARGUMENT"), "{}", error.chain());
 }
 

@@ -152,6 +152,9 @@ fn refused(
     let error = Error::new(kind, operation, target, text).caused_by(status).retryable(retry);
     match kind {
         ErrorKind::NotFound => error.with_hint("check the digest and the instance's name"),
+        ErrorKind::Remote if code == Code::InvalidArgument => {
+            error.with_hint("check the instance's name; the server says what it refuses")
+        }
         ErrorKind::NoAccess => {
             error.with_hint("check the credentials: --header 'Authorization: …', or --client-cert")
         }
@@ -174,10 +177,11 @@ fn meaning(code: Code) -> (ErrorKind, bool, &'static str) {
         // Both are what a server says of its own trouble, some of it passing.
         Code::Internal | Code::Unknown => (ErrorKind::Remote, true, "the server failed"),
         Code::DataLoss => (ErrorKind::Integrity, false, "the server lost data"),
-        Code::InvalidArgument => (ErrorKind::Invalid, false, "the server refuses the request"),
         Code::OutOfRange => (ErrorKind::OutOfRange, false, "the range does not fit"),
         Code::Unimplemented => (ErrorKind::Unsupported, false, "the server cannot do it"),
-        Code::Ok | Code::FailedPrecondition | Code::AlreadyExists => {
+        // What is wrong with the command line is found here, before anything is asked: so an invalid
+        // argument is the server's opinion of a request, like the others.
+        Code::Ok | Code::FailedPrecondition | Code::AlreadyExists | Code::InvalidArgument => {
             (ErrorKind::Remote, false, "the server refuses the request")
         }
     }
@@ -264,7 +268,7 @@ mod tests {
             (Code::DeadlineExceeded, ErrorKind::Timeout, RetryClass::Now),
             (Code::PermissionDenied, ErrorKind::NoAccess, RetryClass::Never),
             (Code::Unauthenticated, ErrorKind::NoAccess, RetryClass::Never),
-            (Code::InvalidArgument, ErrorKind::Invalid, RetryClass::Never),
+            (Code::InvalidArgument, ErrorKind::Remote, RetryClass::Never),
             (Code::Unimplemented, ErrorKind::Unsupported, RetryClass::Never),
             (Code::FailedPrecondition, ErrorKind::Remote, RetryClass::Never),
             (Code::DataLoss, ErrorKind::Integrity, RetryClass::Never),
