@@ -47,6 +47,15 @@ impl Dialer {
     pub(super) fn new(options: &TransportOptions) -> Self {
         Self { tcp: tcp(options), dial: options.dial.clone() }
     }
+
+    /// Adds what decides whom an address reaches.
+    #[cfg(feature = "reapi")]
+    pub(super) fn identify(&self, caller: &mut super::CallerHash) {
+        if let Some(dial) = &self.dial {
+            let address = Arc::as_ptr(dial).cast::<()>().addr();
+            caller.add("dial", &address.to_le_bytes());
+        }
+    }
 }
 
 impl Service<Uri> for Dialer {

@@ -19,9 +19,9 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
-use super::TransportOptions;
 use super::dial::Dialer;
 use super::trust::Trust;
+use super::{CallerHash, TransportOptions};
 use crate::error::Result;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -69,6 +69,12 @@ impl Http2Connector {
             made_within: Duration::from_millis(options.connect_ms_max),
             keep_alive,
         })
+    }
+
+    /// Adds what a server sees of the caller in TLS, and whom the caller trusts.
+    pub(crate) fn identify(&self, caller: &mut CallerHash) {
+        self.trust.identify(caller);
+        self.tcp.identify(caller);
     }
 
     /// Connects to scheme and authority of `origin`. A task drives the connection until the last

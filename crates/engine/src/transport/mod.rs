@@ -5,6 +5,7 @@
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
 //! | `tcp`, `trust` | TCP settings; whom TLS trusts, and who we are |
+//! | `caller` | what tells the callers of one server apart |
 //! | `dial` | what connections run over: TCP, or a test's own stream |
 //! | `connect`, `prompt` | how connections of `http1` are made |
 //! | `link`, `answer`, `pool` | how they are used: driven by whoever reads, then kept for the next |
@@ -15,6 +16,8 @@
 mod added;
 #[cfg(feature = "_http1")]
 mod answer;
+#[cfg(feature = "reapi")]
+mod caller;
 #[cfg(feature = "_http1")]
 mod connect;
 mod dial;
@@ -42,6 +45,8 @@ pub(crate) use added::Added;
 pub(crate) use added::replace;
 #[cfg(feature = "_http1")]
 pub(crate) use answer::Answer;
+#[cfg(feature = "reapi")]
+pub(crate) use caller::CallerHash;
 #[doc(hidden)]
 pub use dial::{Dial, DialedStream};
 pub(crate) use failure::classify;

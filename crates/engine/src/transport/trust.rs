@@ -20,6 +20,8 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::sync::OnceCell;
 use tokio::task::{JoinError, spawn_blocking};
 
+#[cfg(feature = "reapi")]
+use super::CallerHash;
 use super::{ClientIdentity, TransportOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -32,6 +34,9 @@ pub(super) struct Trust {
     builder: ConfigBuilder<ClientConfig, WantsVerifier>,
     given: RootCertStore,
     identity: Option<Arc<SingleCertAndKey>>,
+    /// The certificates of `identity`.
+    #[cfg(feature = "reapi")]
+    shown: Vec<CertificateDer<'static>>,
     read_system: ReadSystem,
     config: OnceCell<Arc<ClientConfig>>,
 }
@@ -49,7 +54,10 @@ impl Trust {
         read_system: ReadSystem,
     ) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let identity = identity.map(|identity| certified(identity, &provider)).transpose()?;
+        let certified = identity.map(|identity| certified(identity, &provider)).transpose()?;
+        #[cfg(feature = "reapi")]
+        let shown = certified.as_ref().map(|certified| certified.cert.clone()).unwrap_or_default();
+        let identity = certified.map(|certified| Arc::new(SingleCertAndKey::from(certified)));
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| {
@@ -60,7 +68,29 @@ impl Trust {
         for path in ca_certs {
             add_file(&mut given, path)?;
         }
-        Ok(Self { builder, given, identity, read_system, config: OnceCell::new() })
+        Ok(Self {
+            builder,
+            given,
+            identity,
+            #[cfg(feature = "reapi")]
+            shown,
+            read_system,
+            config: OnceCell::new(),
+        })
+    }
+
+    /// Adds what a server sees of us, and whom we trust besides the system's authorities, as it was
+    /// read. Our key is not added: it is the one that our certificate names.
+    #[cfg(feature = "reapi")]
+    pub(super) fn identify(&self, caller: &mut CallerHash) {
+        for certificate in &self.shown {
+            caller.add("client certificate", certificate);
+        }
+        for anchor in &self.given.roots {
+            caller.add("authority", &anchor.subject);
+            caller.add("key", &anchor.subject_public_key_info);
+            caller.add("constraints", anchor.name_constraints.as_deref().unwrap_or_default());
+        }
     }
 
     /// The settings of every TLS session, which share what makes a later one cheaper.
@@ -115,10 +145,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<()> {
 }
 
 /// Reads what we show to servers that ask who we are.
-fn certified(
-    identity: &ClientIdentity,
-    provider: &CryptoProvider,
-) -> Result<Arc<SingleCertAndKey>> {
+fn certified(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<CertifiedKey> {
     let refuse = |path: &Path, message: &str, hint: &str| {
         let target = path.display().to_string();
         Error::new(ErrorKind::Invalid, Operation::Connect, target, message.to_owned())
@@ -137,9 +164,8 @@ fn certified(
     let private = PrivateKeyDer::from_pem_file(key)
         .ok()
         .ok_or_else(|| refuse(key, "no private key can be read from it", other))?;
-    let certified = CertifiedKey::from_der(chain, private, provider)
-        .map_err(|error| refuse(key, "it is not the certificate's key", other).caused_by(error))?;
-    Ok(Arc::new(SingleCertAndKey::from(certified)))
+    CertifiedKey::from_der(chain, private, provider)
+        .map_err(|error| refuse(key, "it is not the certificate's key", other).caused_by(error))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod callers;
 mod cancel;
 mod chaos;
 mod down_faults;

@@ -70,7 +70,7 @@ fn give_one(
     };
     let outcome = failure(plan, index).map_or_else(
         || {
-            let pieces = call.shared.cas.pieces(name);
+            let pieces = call.cas.pieces(name);
             let pieces = pieces.ok_or_else(|| GrpcStatus::not_found(name.resource()))?;
             let pieces = flipped(pieces, &plan.flipped);
             if zstd { compress(pieces) } else { Ok(joined(pieces)) }
@@ -160,7 +160,7 @@ pub(crate) async fn take(
     }
     call.shared.ledger.stored(&name.hash);
     if !plan.forget {
-        call.shared.cas.put(name.clone(), pieces);
+        call.cas.put(name.clone(), pieces);
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{
     answer::{Answer, Data, Gone},
     batches, capabilities,
+    cas::Cas,
     counts::InFlight,
     find_missing, manifests,
     messages::{Broken, Messages},
@@ -67,6 +68,8 @@ impl From<Broken> for Stop {
 /// A call that is being answered.
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
+    /// The caller's side of the cache.
+    pub(crate) cas: Arc<Cas>,
     pub(crate) rpc: Rpc,
     pub(crate) messages: Messages,
     pub(crate) answer: Answer,
@@ -89,10 +92,10 @@ pub(crate) async fn serve(
         let _ = answer.end(&GrpcStatus::new(Code::Unimplemented, message));
         return;
     };
-    let refusal = refusal(&shared, &head.headers);
+    let (cas, refusal) = admission(&shared, rpc, &head.headers);
     let flight = InFlight::begin(&shared.ledger, rpc, connection, head.headers);
     let messages = Messages::new(body, shared.options.message_bytes_max);
-    let mut call = Call { shared, rpc, messages, answer, flight, commands };
+    let mut call = Call { shared, cas, rpc, messages, answer, flight, commands };
     let done = match refusal {
         Some(status) => Err(Stop::Status(status)),
         None => call.run().await,
@@ -110,11 +113,17 @@ pub(crate) async fn serve(
     let _ = answer.end(&status);
 }
 
-fn refusal(shared: &Shared, headers: &HeaderMap) -> Option<GrpcStatus> {
-    let expected = format!("Bearer {}", shared.options.token.as_ref()?);
+/// The caller's side of the cache, and why the call is refused, if it is.
+fn admission(shared: &Shared, rpc: Rpc, headers: &HeaderMap) -> (Arc<Cas>, Option<GrpcStatus>) {
     let given = headers.get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
-    let message = "expected another token";
-    (given != Some(expected.as_bytes())).then(|| GrpcStatus::new(Code::Unauthenticated, message))
+    let is = |token: &str| given == Some(format!("Bearer {token}").as_bytes());
+    if let Some((_, cas)) = shared.tenants.iter().find(|(token, _)| is(token)) {
+        return (Arc::clone(cas), None);
+    }
+    let is_open = rpc == Rpc::Capabilities && shared.options.open_capabilities;
+    let refused = shared.options.token.as_deref().is_some_and(|token| !is(token)) && !is_open;
+    let status = || GrpcStatus::new(Code::Unauthenticated, "expected another token");
+    (Arc::clone(&shared.cas), refused.then(status))
 }
 
 impl Call {
@@ -173,10 +182,10 @@ impl Call {
             self.answer.or_gone(gate.pass()).await?;
         }
         for hash in &plan.evict_before {
-            self.shared.cas.evict(hash);
+            self.cas.evict(hash);
         }
         for hash in &plan.haunt_before {
-            self.shared.cas.haunt(hash);
+            self.cas.haunt(hash);
         }
         if plan.go_away {
             self.command(Command::GoAway);
@@ -198,7 +207,7 @@ impl Call {
 
     pub(crate) fn evict_after(&self, plan: &Plan) {
         for hash in &plan.evict_after {
-            self.shared.cas.evict(hash);
+            self.cas.evict(hash);
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     }
     let bytes = asked.iter().map(|name| name.len_bytes).fold(0, u64::saturating_add);
     call.shared.ledger.batch(BatchSize { rpc: Rpc::FindMissing, blobs: asked.len(), bytes });
-    let cas = &call.shared.cas;
+    let cas = &call.cas;
     let mut missing: Vec<_> = match plan.find_missing {
         Some(FindMissingLie::Everything) => asked,
         Some(FindMissingLie::Nothing) => Vec::new(),

@@ -1,5 +1,7 @@
 //! `SplitBlob` and `SpliceBlob`.
 
+use std::sync::Arc;
+
 use tidegate_reapi::v2;
 
 use super::{
@@ -30,7 +32,7 @@ pub(crate) async fn split(call: &mut Call) -> Result<(), Stop> {
         chunking_function: chunks.function,
     };
     if let Some(lie) = &plan.split {
-        split_lie::tell(lie, &mut answer, &call.shared.cas, &name);
+        split_lie::tell(lie, &mut answer, &call.cas, &name);
     }
     call.give(plan, &answer).await
 }
@@ -50,7 +52,7 @@ fn cut_by(options: &ReapiOptions, asked: i32, lie: Option<&SplitLie>) -> Option<
 }
 
 fn chunks(call: &Call, name: &BlobName, cut: Option<ChunkFunction>) -> Result<Chunks, GrpcStatus> {
-    let cas = &call.shared.cas;
+    let cas = &call.cas;
     let missing = || GrpcStatus::not_found(format!("{} is not here", name.resource()));
     match cas.manifest(name) {
         Some(chunks) if chunks.names.iter().all(|chunk| cas.contains(chunk)) => Ok(chunks),
@@ -74,7 +76,7 @@ pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
     for digest in &request.chunk_digests {
         names.push(BlobName::of_message(function, Some(digest))?);
     }
-    if call.shared.cas.contains(&name) {
+    if call.cas.contains(&name) {
         match call.shared.options.spliced_again {
             SplicedAgain::Extended => {}
             SplicedAgain::AlreadyExists => {
@@ -84,12 +86,12 @@ pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
         }
     } else {
         // The work is the server's: it goes on only as long as somebody waits for it.
-        let shared = std::sync::Arc::clone(&call.shared);
-        call.answer.or_gone(verify(&shared.cas, &shared.options, &name, &names)).await??;
+        let (shared, cas) = (Arc::clone(&call.shared), Arc::clone(&call.cas));
+        call.answer.or_gone(verify(&cas, &shared.options, &name, &names)).await??;
         call.shared.ledger.stored(&name.hash);
         if !plan.forget {
             let chunks = Chunks { names, function: request.chunking_function };
-            call.shared.cas.put_manifest(name.clone(), chunks);
+            call.cas.put_manifest(name.clone(), chunks);
         }
     }
     let blob_digest = Some(name.message());

@@ -20,6 +20,11 @@ pub struct ReapiOptions {
     pub client_certificate: bool,
     /// The bearer token that every call must carry.
     pub token: Option<String>,
+    /// The tokens of other callers. Each has a side of the cache of its own, empty at first, and
+    /// sees nothing of any other.
+    pub tenants: Vec<String>,
+    /// Whether `GetCapabilities` needs no token, as with many servers.
+    pub open_capabilities: bool,
     /// The only instance that there is.
     pub instance: String,
     /// The functions that name blobs, as advertised.
@@ -65,6 +70,8 @@ impl Default for ReapiOptions {
             tls: None,
             client_certificate: false,
             token: None,
+            tenants: Vec::new(),
+            open_capabilities: false,
             instance: String::new(),
             hash_functions: vec![HashFunction::Sha256, HashFunction::Blake3],
             chunk_functions: vec![ChunkFunction::FAST_CDC_2020, ChunkFunction::REP_MAX_CDC],

@@ -29,7 +29,7 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     if resource.zstd && !call.shared.options.zstd {
         return Err(GrpcStatus::invalid("zstd is not spoken here").into());
     }
-    let pieces = call.shared.cas.pieces(&resource.blob);
+    let pieces = call.cas.pieces(&resource.blob);
     let pieces = pieces.ok_or_else(|| {
         GrpcStatus::not_found(format!("{} is not here", resource.blob.resource()))
     })?;

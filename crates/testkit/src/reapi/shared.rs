@@ -16,7 +16,9 @@ use crate::random::{GOLDEN, mix};
 
 pub(crate) struct Shared {
     pub(crate) options: ReapiOptions,
-    pub(crate) cas: Cas,
+    pub(crate) cas: Arc<Cas>,
+    /// The sides of other callers, by their tokens.
+    pub(crate) tenants: Vec<(String, Arc<Cas>)>,
     pub(crate) script: ReapiScript,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) link: Link,
@@ -33,7 +35,8 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     pub(crate) fn new(options: ReapiOptions) -> Self {
         Self {
-            cas: Cas::default(),
+            cas: Arc::default(),
+            tenants: options.tenants.iter().map(|token| (token.clone(), Arc::default())).collect(),
             script: ReapiScript::default(),
             ledger: Arc::default(),
             link: Link::new(options.bytes_per_second),

@@ -37,7 +37,7 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
         let message = format!("expected a blob of at most {max} bytes, got {actual}");
         return Err(GrpcStatus::invalid(message).into());
     }
-    if call.shared.cas.contains(&resource.blob) {
+    if call.cas.contains(&resource.blob) {
         return committed(call, plan, &resource, None).await;
     }
     match receive(call, &mut plan, &resource, first).await? {
@@ -72,9 +72,9 @@ async fn receive(
 ) -> Result<Received, Stop> {
     let key = first.resource_name.clone();
     if resource.zstd {
-        call.shared.cas.take_upload(&key);
+        call.cas.take_upload(&key);
     }
-    let upload = call.shared.cas.open_upload(&key);
+    let upload = call.cas.open_upload(&key);
     let mut offset = upload.bytes;
     let mut room = plan.cut.as_ref().map(|(bytes, _)| *bytes);
     let mut next = Some(first);
@@ -94,7 +94,7 @@ async fn receive(
         call.shared.link.admit(data.len()).await;
         call.shared.ledger.came(data.len());
         offset += len(&data);
-        if !call.shared.cas.add_to_upload(&key, upload.turn, data) {
+        if !call.cas.add_to_upload(&key, upload.turn, data) {
             let message = "this upload goes on elsewhere";
             return Err(GrpcStatus::new(Code::Aborted, message).into());
         }
@@ -102,13 +102,13 @@ async fn receive(
             return end_early(call, cut).await.map(|()| Received::Cut);
         }
         if offset > resource.blob.len_bytes && !resource.zstd {
-            call.shared.cas.take_upload(&key);
+            call.cas.take_upload(&key);
             let expected = resource.blob.len_bytes;
             let message = format!("expected {expected} bytes, got {offset} and more");
             return Err(GrpcStatus::invalid(message).into());
         }
         if request.finish_write {
-            return Ok(Received::Whole(call.shared.cas.take_upload(&key)));
+            return Ok(Received::Whole(call.cas.take_upload(&key)));
         }
         next = call.next().await?;
     }
@@ -133,7 +133,7 @@ pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
     let resource = Resource::to_write(&request.resource_name)?;
     let plan = call.admit(vec![resource.blob.hash.clone()], 0).await?;
     call.check_instance(&resource.instance)?;
-    let cas = &call.shared.cas;
+    let cas = &call.cas;
     let (committed_size, complete) = if cas.contains(&resource.blob) {
         (signed(resource.blob.len_bytes), true)
     } else if resource.zstd {

@@ -4,6 +4,7 @@
 //! Whether a chunk may be held is the budget's to say: where two downloads of one process have
 //! budgets of different sizes, a chunk that the one holds and the other does not is not shared.
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use tidegate_core::digest::Digest;
@@ -13,12 +14,19 @@ use crate::chunked::chunk::Chunk;
 use crate::chunked::seed::SeedPlace;
 
 /// A chunk on its way to or from a store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// [`crate::chunked::ChunkStore::identity`].
+    /// [`crate::chunked::ChunkStore::identity`]: of two callers with other credentials, another.
     pub(crate) store: Arc<str>,
     /// The chunk.
     pub(crate) digest: Digest,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the store: its identity stands for credentials.
+        f.debug_struct("Key").field("digest", &self.digest).finish_non_exhaustive()
+    }
 }
 
 /// Chunks that are being fetched; the outcome is a chunk whose bytes have been verified.

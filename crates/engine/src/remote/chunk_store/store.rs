@@ -111,8 +111,9 @@ pub enum Registered {
 /// for.
 #[async_trait]
 pub trait ChunkStore: fmt::Debug + Send + Sync {
-    /// What names this store among all others of the process, such as its URL without secrets:
-    /// chunks in flight to or from equal stores are shared.
+    /// What names this store, and who asks it, among all others of the process: chunks in flight to
+    /// or from stores of equal identity are shared. So it must differ between callers whom the store
+    /// could treat differently, such as those with other credentials; it must not hold these.
     fn identity(&self) -> &str;
 
     /// What it can do; asked once and kept.

@@ -22,7 +22,7 @@ use super::channel::Channel;
 use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
 use crate::error::{Error, Operation, Result};
 use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile};
-use crate::transport::{Http2Connector, TransportOptions};
+use crate::transport::{CallerHash, Http2Connector, TransportOptions};
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and
 /// what it said it can do.
@@ -31,6 +31,9 @@ pub struct ReapiCache(Arc<Inner>);
 
 struct Inner {
     url: CacheUrl,
+    /// The URL, for people.
+    name: String,
+    /// The URL, and a hash of who asks.
     identity: String,
     compression: Compression,
     chunks: bool,
@@ -40,7 +43,7 @@ struct Inner {
 
 impl fmt::Debug for ReapiCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReapiCache").field(&self.0.identity).finish()
+        f.debug_tuple("ReapiCache").field(&self.0.name).finish()
     }
 }
 
@@ -61,10 +64,15 @@ impl ReapiCache {
             .map_err(|error| invalid(&url.to_string(), "it makes no address").caused_by(error))?;
         let keep_alive = options.keep_alive_ms.map(Duration::from_millis);
         let connector = Http2Connector::new(transport, keep_alive)?;
+        let mut caller = CallerHash::new();
+        connector.identify(&mut caller);
+        metadata::identify(options, headers, &mut caller);
         let headers = metadata::headers(options, headers)?;
         let channel = Channel::new(connector, origin, headers, options.connections_max);
+        let name = url.to_string();
         Ok(Self(Arc::new(Inner {
-            identity: url.to_string(),
+            identity: format!("{name} as {}", caller.finish()),
+            name,
             url,
             compression: options.compression,
             chunks: options.chunks,
@@ -104,7 +112,7 @@ impl ReapiCache {
         );
         let request = v2::GetCapabilitiesRequest { instance_name: self.instance().to_owned() };
         let mut capabilities = match client.get_capabilities(request).await {
-            Ok(answer) => Capabilities::new(answer.get_ref(), &self.0.identity)?,
+            Ok(answer) => Capabilities::new(answer.get_ref(), &self.0.name)?,
             Err(status) if answers(&status, Code::Unimplemented) => Capabilities::least(),
             Err(status) => return Err(self.failed(&status, Operation::Connect, None)),
         };
@@ -131,7 +139,7 @@ impl ReapiCache {
     pub(super) fn target(&self, digest: Option<&Digest>) -> String {
         match digest {
             Some(digest) => self.0.url.with_digest(Some(*digest)).to_string(),
-            None => self.0.identity.clone(),
+            None => self.0.name.clone(),
         }
     }
 

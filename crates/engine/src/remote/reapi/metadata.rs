@@ -13,7 +13,7 @@ use super::super::ExtraHeaders;
 use super::super::locate::invalid;
 use super::ReapiOptions;
 use crate::error::Result;
-use crate::transport;
+use crate::transport::{self, CallerHash};
 
 /// The name that the API gives it; what ends in `-bin` is base64.
 const REQUEST_METADATA: HeaderName =
@@ -54,6 +54,16 @@ pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<He
     headers.insert(header::USER_AGENT, agent);
     transport::replace(&mut headers, extra.as_map());
     Ok(headers)
+}
+
+/// Adds what the caller chose of the headers.
+pub(super) fn identify(options: &ReapiOptions, extra: &ExtraHeaders, caller: &mut CallerHash) {
+    for (name, value) in extra.as_map() {
+        caller.add(name.as_str(), value.as_bytes());
+    }
+    if let Some(id) = &options.correlated_invocations_id {
+        caller.add("correlated invocations", id.as_bytes());
+    }
 }
 
 /// One for each run, in the form of a UUID, so that logs can tell runs apart.
