@@ -141,6 +141,47 @@ async fn a_write_that_lacks_only_its_end_is_ended() {
     assert_eq!(offsets, [0, i64::try_from(chunk.len_bytes).unwrap()]);
 }
 
+/// All bytes came, the server knows it, and it does not finish the upload: it is begun anew under
+/// another name. So is one that is said to be complete with another length.
+#[tokio::test]
+async fn a_write_that_is_not_finished_begins_anew() {
+    let unavailable = || fail(Code::Unavailable);
+    let told = |committed| {
+        vec![
+            ReapiRule::new(ReapiFault::Complete).rpc(Rpc::QueryWriteStatus),
+            ReapiRule::new(ReapiFault::Committed(committed)).rpc(Rpc::QueryWriteStatus),
+        ]
+    };
+    let data = blob(1);
+    let chunk = chunks(&data)[4].clone();
+    let len = i64::try_from(chunk.len_bytes).unwrap();
+    let unfinished = |fault| vec![ReapiRule::new(fault).rpc(Rpc::Write).nth(2)];
+    for (rules, offsets) in [
+        (unfinished(unavailable()), vec![0, len, 0]),
+        (unfinished(fail(Code::Internal)), vec![0, len, 0]),
+        (unfinished(fail(Code::InvalidArgument)), vec![0, len, 0]),
+        (told(len - 1), vec![0, 0]),
+        (told(len + 1), vec![0, 0]),
+    ] {
+        let bed = Bed::by(Way::Streams).await;
+        let cut = Cut::Status(GrpcStatus::new(Code::Unavailable, "just then"));
+        let fault = ReapiFault::CutAfter { bytes: chunk.len_bytes, cut };
+        let first = ReapiRule::new(fault).rpc(Rpc::Write).hash(&chunk.hash);
+        bed.server.script().push(first);
+        for rule in &rules {
+            bed.server.script().push(rule.clone().hash(&chunk.hash));
+        }
+        bed.upload(&data, &bed.up()).await.unwrap_or_else(|error| panic!("{rules:?}: {error:?}"));
+        let calls = bed.server.calls();
+        let writes = calls.iter().filter(|call| call.rpc == Rpc::Write);
+        let seen: Vec<_> = writes
+            .filter(|call| call.hashes.contains(&chunk.hash))
+            .map(|call| call.offset)
+            .collect();
+        assert_eq!(seen, offsets, "{rules:?}");
+    }
+}
+
 /// One that does not know batches, or takes shorter messages than it says.
 #[tokio::test]
 async fn what_cannot_be_put_in_batches_is_put_alone() {

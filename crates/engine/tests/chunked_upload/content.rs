@@ -128,6 +128,35 @@ async fn a_file_that_is_not_what_the_caller_says_is_refused() {
     }
 }
 
+/// A store that does not verify takes whatever name the caller gives.
+#[tokio::test]
+async fn a_store_that_does_not_verify_is_given_no_wrong_name() {
+    let (large, small_one) = (File::random(100_000, 6), File::random(1000, 6));
+    for (file, chunkings, batches) in [
+        (&large, vec![small()], true),
+        (&large, vec![small()], false),
+        (&large, vec![], true),
+        (&small_one, vec![], true),
+        (&small_one, vec![], false),
+    ] {
+        let mut profile = profile(&chunkings);
+        profile.batch = profile.batch.filter(|_| batches);
+        let store = FakeStore::new(profile);
+        store.believe();
+        let other = File::random(file.bytes.len(), 7);
+        let chosen = UploadOptions { digest: Some(other.digest()), ..options() };
+        let error = run(&store, &file.path, &chosen).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        assert!(error.to_string().contains(&other.digest().to_string()), "{error}");
+        assert_eq!(store.registers(), 0);
+        assert!(!store.blobs().contains_key(&other.digest()));
+        // Its own name it may have.
+        let chosen = UploadOptions { digest: Some(file.digest()), ..options() };
+        run(&store, &file.path, &chosen).await.unwrap();
+        assert!(store.blobs()[&file.digest()] == file.bytes);
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_asked_of_the_store_is_refused() {
     let store = FakeStore::new(StoreProfile::new(DigestFunction::Sha256));

@@ -77,6 +77,25 @@ async fn a_server_that_says_much_of_a_failure_is_heard() {
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
 }
 
+/// Where two answers name one chunk, the one that says that it failed is believed.
+#[tokio::test]
+async fn of_two_answers_for_one_chunk_a_failure_counts() {
+    for is_last in [true, false] {
+        let (server, cache) = start(ReapiOptions::default()).await;
+        let status = GrpcStatus::new(Code::ResourceExhausted, "no space left");
+        let lie = ReapiFault::Batch(BatchLie::Disputed { status, is_last });
+        server.script().always(Rpc::BatchUpdate, lie.clone());
+        server.script().always(Rpc::BatchRead, lie);
+        let chunks = chunks(None);
+        let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
+        assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled, "{is_last}");
+        assert!(answers.len() == 8 && answers[1..].iter().all(Result::is_ok), "{is_last}");
+        let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+        assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled, "{is_last}");
+        assert!(answers.len() == 8 && answers[1..].iter().all(Result::is_ok), "{is_last}");
+    }
+}
+
 #[tokio::test]
 async fn chunks_are_put_and_what_is_there_is_no_failure() {
     let (server, cache) = start(ReapiOptions::default()).await;

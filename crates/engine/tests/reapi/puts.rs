@@ -7,11 +7,14 @@ use bytes::Bytes;
 use tidegate::chunked::{ChunkStore as _, PutRequest, PutSource};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryClass;
+use tidegate::remote::reapi::{Compression, ReapiOptions as CacheOptions};
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_testkit::Gate;
-use tidegate_testkit::reapi::{Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, Rpc};
+use tidegate_testkit::reapi::{
+    Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
+};
 
-use crate::bed::{noise, request, start};
+use crate::bed::{connect, noise, request, start};
 
 #[tokio::test]
 async fn a_blob_arrives_whole_under_its_name() {
@@ -161,4 +164,72 @@ async fn an_answer_that_is_waited_for_can_be_given_up() {
     gate.reached(1).await;
     uploading.abort();
     server.idle().await;
+}
+
+/// What a server may say of an upload that is packed, and what it may not.
+#[tokio::test]
+async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
+    // More packed messages than one, of bytes that do not shrink.
+    let (digest, bytes) = noise(3_000_000, 12);
+    let len = 3_000_000;
+    for (fault, is_believed) in [
+        (ReapiFault::Committed(-1), true),
+        (ReapiFault::Committed(len), true),
+        (ReapiFault::Committed(len - 1), false),
+        (ReapiFault::Committed(1), false),
+        (ReapiFault::Committed(0), false),
+        (ReapiFault::Committed(-2), false),
+        // The blob is there already.
+        (ReapiFault::AnswerFirst(-1), true),
+        (ReapiFault::AnswerFirst(len), true),
+        // Not all was sent.
+        (ReapiFault::AnswerFirst(1), false),
+        (ReapiFault::AnswerFirst(256 << 10), false),
+        (ReapiFault::AnswerFirst(0), false),
+    ] {
+        let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+        let options = CacheOptions { compression: Compression::Always, ..CacheOptions::default() };
+        let cache = connect(&server, options);
+        server.script().next(Rpc::Write, fault.clone());
+        let put = cache.put(&request(digest, &bytes)).await;
+        assert_eq!(put.is_ok(), is_believed, "{fault:?}");
+        if let Err(error) = put {
+            assert_eq!(error.retry(), &RetryClass::Now, "{fault:?}");
+            // An honest answer counts the packed bytes.
+            cache.put(&request(digest, &bytes)).await.unwrap();
+            assert!(server.counts().bytes_in > 3_000_000, "{fault:?}");
+            assert!(cache.missing(&[digest]).await.unwrap().is_empty());
+        }
+    }
+}
+
+/// An early answer of an upload that is not packed must name the whole blob.
+#[tokio::test]
+async fn an_early_answer_counts_only_for_all_of_the_blob() {
+    let (digest, bytes) = noise(3_000_000, 13);
+    for (committed, is_believed) in [(3_000_000, true), (256 << 10, false), (-1, false)] {
+        let (server, cache) = start(ReapiOptions::default()).await;
+        server.script().next(Rpc::Write, ReapiFault::AnswerFirst(committed));
+        let put = cache.put(&request(digest, &bytes)).await;
+        assert_eq!(put.is_ok(), is_believed, "{committed}");
+    }
+}
+
+/// What is complete can take nothing more: it is another attempt's to begin anew.
+#[tokio::test]
+async fn an_upload_that_is_complete_with_another_length_is_not_the_blob() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let (digest, bytes) = noise(10_000, 14);
+    let resumed = PutRequest { resume: true, ..request(digest, &bytes) };
+    for (committed, is_whole) in [(10_000, true), (9_999, false), (10_001, false), (0, false)] {
+        server.script().clear();
+        server.script().always(Rpc::QueryWriteStatus, ReapiFault::Complete);
+        server.script().always(Rpc::QueryWriteStatus, ReapiFault::Committed(committed));
+        let put = cache.put(&resumed).await;
+        assert_eq!(put.is_ok(), is_whole, "{committed}");
+        if let Err(error) = put {
+            assert_eq!((error.kind(), error.retry()), (ErrorKind::Integrity, &RetryClass::Never));
+        }
+    }
+    assert_eq!(server.counts().calls(Rpc::Write), 0);
 }

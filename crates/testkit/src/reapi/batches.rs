@@ -40,6 +40,13 @@ pub(crate) async fn read(call: &mut Call) -> Result<(), Stop> {
     }
     if let Some(lie) = &plan.batch {
         arrange(lie, &mut responses);
+        if let BatchLie::Disputed { status, is_last } = lie {
+            let other = responses.first().cloned().map(|first| {
+                let status = Some(status.message());
+                batch_read_blobs_response::Response { status, data: Bytes::new(), ..first }
+            });
+            dispute(&mut responses, other, *is_last);
+        }
         let foreign = function.name(b"never asked for").message();
         match (lie, responses.first_mut()) {
             (BatchLie::Foreign, Some(first)) => first.digest = Some(foreign),
@@ -114,6 +121,13 @@ pub(crate) async fn update(call: &mut Call) -> Result<(), Stop> {
     }
     if let Some(lie) = &plan.batch {
         arrange(lie, &mut responses);
+        if let BatchLie::Disputed { status, is_last } = lie {
+            let other = responses.first().cloned().map(|first| {
+                let status = Some(status.message());
+                batch_update_blobs_response::Response { status, ..first }
+            });
+            dispute(&mut responses, other, *is_last);
+        }
         if let (BatchLie::Foreign, Some(first)) = (lie, responses.first_mut()) {
             first.digest = Some(function.name(b"never asked for").message());
         }
@@ -193,6 +207,17 @@ fn arrange<T: Clone>(lie: &BatchLie, responses: &mut Vec<T>) {
             let first = responses.first().cloned();
             responses.extend(first);
         }
-        BatchLie::Foreign | BatchLie::ShortByOne | BatchLie::FailFirst(_) => {}
+        BatchLie::Foreign
+        | BatchLie::ShortByOne
+        | BatchLie::FailFirst(_)
+        | BatchLie::Disputed { .. } => {}
+    }
+}
+
+/// Puts another answer before or after the others.
+fn dispute<T>(responses: &mut Vec<T>, other: Option<T>, is_last: bool) {
+    if let Some(other) = other {
+        let place = if is_last { responses.len() } else { 0 };
+        responses.insert(place, other);
     }
 }

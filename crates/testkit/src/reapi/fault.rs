@@ -67,6 +67,11 @@ pub enum ReapiFault {
     Forget,
     /// `Write` and `QueryWriteStatus` say that this many bytes were committed.
     Committed(i64),
+    /// `Write` says that this many bytes were committed once the first message has come, and stores
+    /// nothing.
+    AnswerFirst(i64),
+    /// `QueryWriteStatus` says that the upload is complete, whatever has come.
+    Complete,
 }
 
 /// How a stream ends before its end.
@@ -143,4 +148,11 @@ pub enum BatchLie {
     ShortByOne,
     /// The first answer is this, and nothing is done for it.
     FailFirst(GrpcStatus),
+    /// The first blob is answered for twice: well, and with this status.
+    Disputed {
+        /// What the other answer says.
+        status: GrpcStatus,
+        /// It comes after the good one.
+        is_last: bool,
+    },
 }

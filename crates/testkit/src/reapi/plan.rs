@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) batch: Option<BatchLie>,
     pub(crate) forget: bool,
     pub(crate) committed: Option<i64>,
+    pub(crate) answer_first: Option<i64>,
+    pub(crate) complete: bool,
 }
 
 impl Plan {
@@ -71,6 +73,8 @@ impl Plan {
             ReapiFault::Batch(lie) => first(&mut self.batch, lie),
             ReapiFault::Forget => self.forget = true,
             ReapiFault::Committed(bytes) => first(&mut self.committed, bytes),
+            ReapiFault::AnswerFirst(bytes) => first(&mut self.answer_first, bytes),
+            ReapiFault::Complete => self.complete = true,
         }
     }
 }

@@ -40,6 +40,9 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     if call.cas.contains(&resource.blob) {
         return committed(call, plan, &resource, None).await;
     }
+    if let Some(committed_size) = plan.answer_first {
+        return call.give(plan, &WriteResponse { committed_size }).await;
+    }
     match receive(call, &mut plan, &resource, first).await? {
         Received::Part(bytes) => committed(call, plan, &resource, Some(bytes)).await,
         Received::Whole(pieces) => {
@@ -134,7 +137,9 @@ pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
     let plan = call.admit(vec![resource.blob.hash.clone()], 0).await?;
     call.check_instance(&resource.instance)?;
     let cas = &call.cas;
-    let (committed_size, complete) = if cas.contains(&resource.blob) {
+    let (committed_size, complete) = if plan.complete {
+        (0, true)
+    } else if cas.contains(&resource.blob) {
         (signed(resource.blob.len_bytes), true)
     } else if resource.zstd {
         (0, false)

@@ -42,7 +42,6 @@ pub(super) struct Cutting {
 enum Stage {
     Chunks {
         stream: CutStream,
-        named: Option<Digest>,
         failure: Option<Error>,
     },
     /// The file as one chunk, whose digest is computed or known.
@@ -55,10 +54,11 @@ enum Stage {
 }
 
 impl Cutting {
-    /// Begins to cut; `named` is the digest of the whole where it need not be computed.
+    /// Begins to cut. The digest of the whole is computed beside, also where the caller says what it
+    /// is: a store that does not verify would give the file a wrong name.
     pub(super) fn chunks(
         file: &Arc<SourceFile>,
-        (digest_function, named): (DigestFunction, Option<Digest>),
+        digest_function: DigestFunction,
         chunking: Chunking,
         budget: &Budget,
         cancel: &CancellationToken,
@@ -66,15 +66,14 @@ impl Cutting {
         let options = CutOptions {
             chunking,
             digest_function,
-            // Making the blob of its chunks proves what the caller says.
-            whole: named.is_none(),
+            whole: true,
             len: file.len(),
             name: file.name().to_string(),
             budget: budget.clone(),
             cancel: cancel.clone(),
         };
         let stream = cut_file(Arc::clone(file.file()), options);
-        Self { file: Arc::clone(file), stage: Stage::Chunks { stream, named, failure: None } }
+        Self { file: Arc::clone(file), stage: Stage::Chunks { stream, failure: None } }
     }
 
     /// All of the file as one chunk; `known` is its digest where it need not be computed.
@@ -143,15 +142,13 @@ impl Cutting {
         }
     }
 
-    /// After the last chunk: the whole is known, so that nothing is waited for.
+    /// After the last chunk: the digest of the whole, which must be what the caller says.
     async fn end(&mut self) -> Result<Cut> {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Chunks { stream, named, .. } => {
-                match stream.finish().await.map_err(placed)?.or(named) {
-                    Some(digest) => Ok(Cut::End(digest)),
-                    None => Err(self.early()),
-                }
-            }
+            Stage::Chunks { stream, .. } => match stream.finish().await.map_err(placed)? {
+                Some(digest) => self.file.check_named(&digest).map(|()| Cut::End(digest)),
+                None => Err(self.early()),
+            },
             _ => Err(self.early()),
         }
     }
@@ -159,18 +156,6 @@ impl Cutting {
     fn early(&self) -> Error {
         let name = &**self.file.name();
         Error::new(ErrorKind::Cancelled, Operation::Upload, name, "cutting it ended early")
-    }
-}
-
-/// Whether the file is what the caller says, which takes a pass over it.
-pub(super) async fn check_named(
-    file: &Arc<SourceFile>,
-    named: &Digest,
-    budget: &Budget,
-) -> Result<()> {
-    match Cutting::whole(file, named.function, None, budget).next().await? {
-        Cut::Chunks(chunks) if chunks == [*named] => Ok(()),
-        _ => Err(file.differs(named)),
     }
 }
 

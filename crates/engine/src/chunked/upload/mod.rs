@@ -141,8 +141,7 @@ async fn run(
     }
     let (cutting, asked) = match chunking {
         Some(chunking) => {
-            let names = (function, options.digest);
-            let cutting = Cutting::chunks(&file, names, chunking, &budget, &options.cancel);
+            let cutting = Cutting::chunks(&file, function, chunking, &budget, &options.cancel);
             (cutting, options.digest)
         }
         None => (Cutting::whole(&file, function, options.digest, &budget), None),

@@ -17,7 +17,7 @@ use crate::budget::Budget;
 pub struct UploadOptions {
     /// The file's digest, where the caller knows it: then the store is asked for the blob at once,
     /// and where it has it the file may not even be read. A file that is something else is
-    /// `Integrity`.
+    /// `Integrity`, before the store is given that name for it.
     pub digest: Option<Digest>,
     /// The hash function that names blob and chunks; by default that of `digest`, or else the one
     /// that the store prefers.

@@ -8,9 +8,7 @@
 
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
-use tidegate_core::retry::RetryClass;
 
-use super::cutting;
 use super::ledger::Fate;
 use super::pipeline::Pipeline;
 use super::source::SourceFile;
@@ -38,13 +36,6 @@ pub(super) async fn register(
         let calls = &transfer.calls.register;
         let limit = transfer.answer_limit(blob.len);
         let registered = calls.attempt(limit, |_| transfer.store.register(&manifest)).await;
-        if let Err(error) = &registered
-            && *error.retry() == RetryClass::Never
-            && transfer.file.is_named()
-        {
-            // Perhaps because the file is not what the caller says, which was not checked yet.
-            cutting::check_named(&transfer.file, &blob, &transfer.budget).await?;
-        }
         match registered? {
             Registered::Done => return Ok(round),
             Registered::ChunkMissing if round == ROUNDS_MAX => break,

@@ -108,6 +108,11 @@ impl SourceFile {
         self.named.is_some()
     }
 
+    /// Whether this is what the caller says that it is.
+    pub(super) fn is_called(&self, digest: &Digest) -> bool {
+        self.named.as_ref() == Some(digest)
+    }
+
     /// Fails where it is not what the caller says.
     pub(super) fn check_named(&self, actual: &Digest) -> Result<()> {
         match &self.named {

@@ -1,6 +1,7 @@
 //! Small blobs, many in one request: `BatchReadBlobs` and `BatchUpdateBlobs`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use bytes::Bytes;
@@ -57,7 +58,7 @@ impl ReapiCache {
             // One that was not asked for, or is none, is left aside: what was asked for and did
             // not come is told below.
             if let Some(Ok(digest)) = named {
-                came.insert(digest, response);
+                keep(&mut came, digest, response, |one| one.status.as_ref());
             }
         }
         if !zstd {
@@ -153,7 +154,7 @@ impl ReapiCache {
         for response in answer.into_inner().responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
             if let Some(Ok(digest)) = named {
-                came.insert(digest, response.status);
+                keep(&mut came, digest, response.status, Option::as_ref);
             }
         }
         Ok(chunks
@@ -167,18 +168,15 @@ impl ReapiCache {
             .collect())
     }
 
-    /// The failure that a status means. That something is there already is none.
+    /// The failure that a status means.
     fn refused(
         &self,
         status: Option<&rpc::Status>,
         operation: Operation,
         digest: &Digest,
     ) -> Option<Error> {
-        let status = status?;
-        match Code::from_i32(status.code) {
-            Code::Ok | Code::AlreadyExists => None,
-            _ => Some(failure::failed_in_batch(status, operation, &self.target(Some(digest)))),
-        }
+        let status = status.filter(|status| has_failed(Some(status)))?;
+        Some(failure::failed_in_batch(status, operation, &self.target(Some(digest))))
     }
 
     fn silent(&self, operation: Operation, digest: &Digest) -> Error {
@@ -186,6 +184,31 @@ impl ReapiCache {
         Error::new(ErrorKind::Remote, operation, self.target(Some(digest)), message)
             .retryable(RetryClass::Now)
     }
+}
+
+/// Keeps what is said of a blob. Where two answers name one blob, one that says that it failed is
+/// believed: the other one may be of another attempt.
+fn keep<T>(
+    came: &mut HashMap<Digest, T>,
+    digest: Digest,
+    answer: T,
+    status: impl Fn(&T) -> Option<&rpc::Status>,
+) {
+    match came.entry(digest) {
+        Entry::Vacant(place) => {
+            place.insert(answer);
+        }
+        Entry::Occupied(mut known) if !has_failed(status(known.get())) => {
+            known.insert(answer);
+        }
+        Entry::Occupied(_) => {}
+    }
+}
+
+/// That something is there already is no failure.
+fn has_failed(status: Option<&rpc::Status>) -> bool {
+    let code = status.map(|status| Code::from_i32(status.code));
+    code.is_some_and(|code| !matches!(code, Code::Ok | Code::AlreadyExists))
 }
 
 fn packed(digest: &Digest, data: &Bytes) -> WriteOne {

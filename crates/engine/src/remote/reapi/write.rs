@@ -5,12 +5,14 @@
 //! in packed bytes, and servers differ in what they keep of one.
 //!
 //! The server may answer before everything is sent, because the blob is there already: then sending
-//! stops. Memory: what is sent is the source's own; the connection has up to half a MiB of it, and
+//! stops. What it says that it committed must be the blob's length. Only of what is packed it may be
+//! -1, which says that the blob was there, or the packed bytes, once all of them were sent: some
+//! servers count these. Memory: what is sent is the source's own; the connection has up to half a MiB of it, and
 //! one piece more.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -62,13 +64,19 @@ impl ReapiCache {
             },
             _ => 0,
         };
-        let packed = deflater.is_some();
-        let committed = self.send(request, Pieces::new(request, name, kept, deflater)).await?;
+        if kept == digest.len {
+            // Nothing is left to be read: the source is told so.
+            request.source.read(kept, 1).await?;
+        }
+        let is_packed = deflater.is_some();
+        let pieces = Pieces::new(request, name, kept, deflater);
+        let sent = Arc::clone(&pieces.sent);
+        let committed = self.send(request, pieces).await?;
+        // However much was sent, this says that the blob is there.
         if committed == i64::try_from(digest.len).unwrap_or(i64::MAX) {
             return Ok(());
         }
-        // Servers tell a packed upload's length in either way; that it arrived whole they checked.
-        if packed && (committed == THERE_ALREADY || committed > 0) {
+        if is_packed && (committed == THERE_ALREADY || sent.is_all(committed)) {
             return Ok(());
         }
         let message = format!("expected the server to keep {} bytes, got {committed}", digest.len);
@@ -98,7 +106,16 @@ impl ReapiCache {
     async fn kept(&self, name: &str, digest: &Digest) -> Result<Kept> {
         let request = QueryWriteStatusRequest { resource_name: name.to_owned() };
         match self.stream().query_write_status(request).await {
-            Ok(answer) if answer.get_ref().complete => Ok(Kept::Whole),
+            Ok(answer) if answer.get_ref().complete => {
+                let committed = answer.get_ref().committed_size;
+                if u64::try_from(committed) == Ok(digest.len) {
+                    return Ok(Kept::Whole);
+                }
+                // It can take nothing more under this name, and what it took is not the blob.
+                let message =
+                    format!("expected a complete upload of {} bytes, got {committed}", digest.len);
+                Err(self.wrong(Operation::Write, Some(digest), message))
+            }
             // It may have all of it, and not know that this is all.
             Ok(answer) => Ok(Kept::Part(
                 u64::try_from(answer.get_ref().committed_size)
@@ -161,6 +178,22 @@ enum Kept {
     Whole,
 }
 
+/// How much of an upload has been handed to the connection.
+#[derive(Debug, Default)]
+struct Sent {
+    /// Where the bytes after the last message would stand.
+    offset: AtomicI64,
+    /// The last message was among it.
+    is_finished: AtomicBool,
+}
+
+impl Sent {
+    /// Whether a server that kept this much has kept all.
+    fn is_all(&self, committed: i64) -> bool {
+        self.is_finished.load(Ordering::Acquire) && self.offset.load(Ordering::Acquire) == committed
+    }
+}
+
 /// Stops the reading when it is dropped.
 struct Stop(Arc<AtomicBool>);
 
@@ -182,6 +215,7 @@ struct Pieces {
     offset: u64,
     deflater: Option<Deflater>,
     finished: bool,
+    sent: Arc<Sent>,
     stopped: Arc<AtomicBool>,
     /// Takes the failure to read.
     failed: Option<oneshot::Sender<Error>>,
@@ -198,6 +232,7 @@ impl Pieces {
             offset: kept,
             deflater,
             finished: false,
+            sent: Arc::default(),
             stopped: Arc::default(),
             failed: None,
             target: request.digest,
@@ -242,6 +277,9 @@ impl Pieces {
             data,
         };
         self.offset += message.data.len() as u64;
+        let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
+        self.sent.offset.store(offset, Ordering::Release);
+        self.sent.is_finished.store(self.finished, Ordering::Release);
         outgoing::write(message).map_err(|error| {
             self.error(ErrorKind::Unsupported, "it makes no message").caused_by(error)
         })
