@@ -109,7 +109,7 @@ impl Bed {
 
     /// As above, and silence is given up soon.
     pub(crate) fn impatient() -> RetryPolicy {
-        RetryPolicy { stall_ms_max: 300, header_ms_max: 300, ..Self::retry() }
+        RetryPolicy { stall_ms_max: 600, header_ms_max: 600, ..Self::retry() }
     }
 
     pub(crate) fn down(&self) -> ChunkedDownloadOptions {

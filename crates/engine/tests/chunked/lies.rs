@@ -3,7 +3,9 @@
 
 use tidegate::ErrorKind;
 use tidegate::chunked::ChunkedDownloadOptions;
-use tidegate_testkit::reapi::{ChunkFunction, ReapiFault, ReapiOptions, Rpc, SplitLie};
+use tidegate_testkit::reapi::{
+    ChunkFunction, Code, GrpcStatus, ReapiFault, ReapiOptions, Rpc, SplitLie,
+};
 
 use crate::bed::{Bed, CUT, Way, blob};
 
@@ -54,6 +56,32 @@ async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
             assert_eq!(bed.server.counts().bytes_out, data.len() as u64, "{lie:?}");
             assert_eq!(bed.server.counts().served_all().len(), 1, "{lie:?}");
         }
+    }
+}
+
+/// A cache that fails at this one call, in whatever way, has the blob all the same.
+#[tokio::test]
+async fn the_blob_comes_whole_where_its_list_never_comes() {
+    let fail = |code| ReapiFault::Fail(GrpcStatus::new(code, "scripted"));
+    for fault in [
+        ReapiFault::Lost,
+        ReapiFault::AnswerLost,
+        fail(Code::Unavailable),
+        fail(Code::Internal),
+        fail(Code::InvalidArgument),
+        fail(Code::FailedPrecondition),
+        fail(Code::DeadlineExceeded),
+    ] {
+        let bed = Bed::by(Way::Batches).await;
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        bed.server.script().always(Rpc::Split, fault.clone());
+        let options = ChunkedDownloadOptions { retry: Bed::impatient(), ..bed.down() };
+        let report = bed.download(&name, &options).await.unwrap_or_else(|error| {
+            panic!("{fault:?}: {error:?}");
+        });
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{fault:?}");
+        assert!(report.whole && !report.notes.is_empty(), "{fault:?} {report:?}");
     }
 }
 

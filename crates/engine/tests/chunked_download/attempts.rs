@@ -1,8 +1,11 @@
 //! What an attempt may bring, what counts as one, and what none can mend.
 
+use std::time::Duration;
+
 use tidegate::ErrorKind;
 use tidegate::chunked::download;
 use tidegate::download::Target;
+use tokio::time::Instant;
 
 use crate::bed::{Bed, chunks};
 use crate::fake::{Act, Call, Fault};
@@ -23,6 +26,27 @@ async fn what_no_attempt_can_mend_ends_it_at_once() {
     });
     let error = bed.to_file().await.unwrap_err();
     assert_eq!((error.kind(), bed.store.fetches().len()), (ErrorKind::NoAccess, 1));
+}
+
+/// A list of chunks only saves bytes: it is not waited for longer than for anything else.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_comes_costs_the_stall_limit() {
+    let mut bed = small(4);
+    let stall = Duration::from_millis(bed.options.retry.stall_ms_max);
+    bed.store.script(|call, _, _| match call {
+        Call::Manifest => Act::fault(Fault::Hang),
+        _ => Act::default(),
+    });
+    let start = Instant::now();
+    let report = bed.run(Target::Memory).await.unwrap();
+    let pause = Duration::from_millis(bed.options.retry.delay_ms_min);
+    assert!(start.elapsed() <= stall + pause, "{:?}", start.elapsed());
+    assert!(report.notes.iter().any(|note| note.contains("no answer")), "{report:?}");
+    assert!(report.memory.unwrap() == bed.content());
+    // As chunks or not at all: then it is asked for as often as anything else.
+    bed.options.whole_fallback = false;
+    let error = bed.run(Target::Memory).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
 }
 
 /// However many attempts it takes: only those that bring nothing are counted.

@@ -8,6 +8,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options`, `report` | what the caller chooses, and is told |
+//! | `ask` | the question for the manifest |
 //! | `plan` | what has to be brought |
 //! | `resume` | what an earlier attempt left |
 //! | `queue` | what goes next, and how much of it together |
@@ -22,6 +23,7 @@
 //! | `pour` | a blob as a whole, into the sink as it comes |
 //! | `destination` | the sink from its making to its end |
 
+mod ask;
 mod blame;
 mod body;
 mod destination;

@@ -11,6 +11,7 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tidegate_core::extents::Extents;
 
+use super::ask;
 use super::destination::{self, Arrival, Destination};
 use super::drive::{self, Shared};
 use super::fetch::{FetchCounts, Fetcher, Trouble};
@@ -125,15 +126,12 @@ impl Job<'_> {
         if blob.len <= threshold || !profile.can_split {
             return Ok((profile, None));
         }
-        let asked = calls.attempt(patience, |_| store.manifest(blob, chunking)).await;
-        let manifest = match asked {
-            Err(error) if error.kind() == ErrorKind::Integrity && options.whole_fallback => {
-                outcome.notes.push(format!("fetched as a whole: {}", error.chain()));
-                None
-            }
-            other => other?.filter(|manifest| manifest.chunks().len() > 1),
-        };
-        Ok((profile, manifest))
+        let asked = ask::manifest(fetcher, blob, chunking, options.whole_fallback);
+        let (manifest, failure) = asked.await?;
+        if let Some(failure) = failure {
+            outcome.notes.push(format!("fetched as a whole: {}", failure.chain()));
+        }
+        Ok((profile, manifest.filter(|manifest| manifest.chunks().len() > 1)))
     }
 
     /// A blob that is short enough to be held is one chunk: verified before it is written, and
