@@ -8,7 +8,7 @@ use std::{future::Future, future::poll_fn, sync::Arc, time::Duration};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut, buf::Chain};
 use h2::{Reason, SendStream, server::SendResponse};
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use prost::Message;
 
 use super::{messages::PREFIX_BYTES, shared::Shared, status::GrpcStatus};
@@ -70,6 +70,33 @@ impl Answer {
             self.stage = Stage::Begun(stream);
         }
         Ok(())
+    }
+
+    /// Sends a head of any kind, once; `is_all` where nothing follows.
+    pub(crate) fn open(&mut self, http: u16, head: HeaderMap, is_all: bool) -> Result<(), Gone> {
+        let Stage::Waiting(respond) = &mut self.stage else { return Err(Gone) };
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::from_u16(http).unwrap_or_default();
+        *response.headers_mut() = head;
+        let stream = respond.send_response(response, is_all).map_err(gone)?;
+        self.stage = if is_all { Stage::Over } else { Stage::Begun(stream) };
+        Ok(())
+    }
+
+    /// Bytes as they are.
+    pub(crate) async fn raw(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        self.send(Bytes::new().chain(bytes)).await
+    }
+
+    /// Ends the stream, with these trailers or with none.
+    pub(crate) fn close(&mut self, trailers: Option<HeaderMap>) -> Result<(), Gone> {
+        let Stage::Begun(mut stream) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return Err(Gone);
+        };
+        match trailers {
+            Some(trailers) => stream.send_trailers(trailers).map_err(gone),
+            None => stream.send_data(Bytes::new().chain(Bytes::new()), true).map_err(gone),
+        }
     }
 
     /// A whole message.

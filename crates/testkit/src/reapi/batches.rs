@@ -15,6 +15,7 @@ use super::{
     compression::{IDENTITY, ZSTD, compress, decompress},
     counts::BatchSize,
     fault::BatchLie,
+    hostile::{Asked, Content, Named, named, tell_content, tell_entries},
     plan::Plan,
     read::flipped,
     rpc::Rpc,
@@ -36,7 +37,7 @@ pub(crate) async fn read(call: &mut Call) -> Result<(), Stop> {
     let zstd = call.shared.options.zstd && request.acceptable_compressors.contains(&ZSTD);
     let mut responses = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
-        responses.push(give_one(call, &plan, name, index, zstd));
+        responses.push(give_one(call, &plan, name, (index, names.len()), zstd));
     }
     if let Some(lie) = &plan.batch {
         arrange(lie, &mut responses);
@@ -56,6 +57,7 @@ pub(crate) async fn read(call: &mut Call) -> Result<(), Stop> {
             _ => {}
         }
     }
+    tell_entries(&plan.lies, &mut responses, &Named { function, asked: &names });
     let sent = responses.iter().map(|response| response.data.len()).sum();
     call.shared.ledger.went(sent);
     // The message's own few bytes are not the link's business.
@@ -66,7 +68,7 @@ fn give_one(
     call: &Call,
     plan: &Plan,
     name: &BlobName,
-    index: usize,
+    entry: (usize, usize),
     zstd: bool,
 ) -> batch_read_blobs_response::Response {
     let mut response = batch_read_blobs_response::Response {
@@ -75,7 +77,7 @@ fn give_one(
         compressor: IDENTITY,
         status: None,
     };
-    let outcome = failure(plan, index).map_or_else(
+    let outcome = failure(plan, entry.0).map_or_else(
         || {
             let pieces = call.cas.pieces(name);
             let pieces = pieces.ok_or_else(|| GrpcStatus::not_found(name.resource()))?;
@@ -86,6 +88,7 @@ fn give_one(
     );
     match outcome {
         Ok(data) => {
+            let data = lied_of(call, plan, name, entry, zstd).unwrap_or(data);
             call.shared.ledger.served(&name.hash);
             response.data = data;
             response.compressor = if zstd { ZSTD } else { IDENTITY };
@@ -94,6 +97,19 @@ fn give_one(
         Err(status) => response.status = Some(status.message()),
     }
     response
+}
+
+/// What is given of the blob in place of its bytes.
+fn lied_of(
+    call: &Call,
+    plan: &Plan,
+    name: &BlobName,
+    entry: (usize, usize),
+    zstd: bool,
+) -> Option<Bytes> {
+    let blob = joined(call.cas.pieces(name)?);
+    let content = Content { start: 0, end: blob.len(), is_packed: zstd, blob };
+    tell_content(&plan.lies, Some(entry), &content)
 }
 
 pub(crate) async fn update(call: &mut Call) -> Result<(), Stop> {
@@ -105,6 +121,9 @@ pub(crate) async fn update(call: &mut Call) -> Result<(), Stop> {
     let plan = call.admit(hashes, 0).await?;
     call.check_instance(&request.instance_name)?;
     let function = HashFunction::of_number(request.digest_function)?;
+    let digests = request.requests.iter().map(|request| request.digest.as_ref());
+    let asked = named(request.digest_function, digests);
+    call.asked = Asked::BatchUpdate(asked.clone());
     let bytes = request.requests.iter().map(|request| len(&request.data));
     check_size(call, Rpc::BatchUpdate, request.requests.len(), bytes.sum())?;
     call.shared.ledger.came(travelled);
@@ -132,6 +151,7 @@ pub(crate) async fn update(call: &mut Call) -> Result<(), Stop> {
             first.digest = Some(function.name(b"never asked for").message());
         }
     }
+    tell_entries(&plan.lies, &mut responses, &Named { function, asked: &asked });
     call.give(plan, &v2::BatchUpdateBlobsResponse { responses }).await
 }
 

@@ -4,8 +4,12 @@
 //! gate, what is evicted before; then the work, what is evicted after, and the answer. A call ends
 //! at once when its client resets it, wherever it is.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
+use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, header};
 use prost::Message;
@@ -16,7 +20,9 @@ use super::{
     batches, capabilities,
     cas::Cas,
     counts::InFlight,
-    find_missing, manifests,
+    find_missing,
+    hostile::{Asked, Lie, Reply},
+    manifests,
     messages::{Broken, Messages},
     plan::{Plan, Verdict},
     read,
@@ -73,6 +79,13 @@ pub(crate) struct Call {
     pub(crate) rpc: Rpc,
     pub(crate) messages: Messages,
     pub(crate) answer: Answer,
+    /// What is told of the response as a whole.
+    pub(crate) lies: Vec<Lie>,
+    /// What the response can acknowledge.
+    pub(crate) asked: Asked,
+    /// The honest messages, where the response is built before it is sent.
+    built: Vec<Bytes>,
+    hashes: Vec<String>,
     flight: InFlight,
     commands: UnboundedSender<Command>,
 }
@@ -95,7 +108,19 @@ pub(crate) async fn serve(
     let (cas, refusal) = admission(&shared, rpc, &head.headers);
     let flight = InFlight::begin(&shared.ledger, rpc, connection, head.headers);
     let messages = Messages::new(body, shared.options.message_bytes_max);
-    let mut call = Call { shared, cas, rpc, messages, answer, flight, commands };
+    let mut call = Call {
+        shared,
+        cas,
+        rpc,
+        messages,
+        answer,
+        lies: Vec::new(),
+        asked: Asked::default(),
+        built: Vec::new(),
+        hashes: Vec::new(),
+        flight,
+        commands,
+    };
     let done = match refusal {
         Some(status) => Err(Stop::Status(status)),
         None => call.run().await,
@@ -105,8 +130,12 @@ pub(crate) async fn serve(
         Err(Stop::Status(status)) => status,
         Err(Stop::Gone) => return,
     };
+    call.flight.edit(|call| call.code = Some(status.code));
+    if call.is_built() {
+        call.deliver(&status).await;
+        return;
+    }
     let Call { mut answer, flight, .. } = call;
-    flight.edit(|call| call.code = Some(status.code));
     // It counts as answered before the client can know.
     drop(flight);
     // Nobody is left to be told if this fails.
@@ -145,6 +174,29 @@ impl Call {
         }
     }
 
+    /// Whether the response is built as a whole before it is sent.
+    pub(crate) fn is_built(&self) -> bool {
+        !self.lies.is_empty() || self.shared.options.acknowledgements
+    }
+
+    /// Adds a message to a response that is built.
+    pub(crate) fn build(&mut self, message: Bytes) {
+        self.built.push(message);
+    }
+
+    async fn deliver(mut self, status: &GrpcStatus) {
+        let lies = std::mem::take(&mut self.lies);
+        let mut reply = Reply::honest(std::mem::take(&mut self.built), status);
+        reply.tell(&lies);
+        if lies.contains(&Lie::Evict) {
+            self.hashes.iter().for_each(|hash| self.cas.evict(hash));
+        }
+        let acknowledged = self.shared.acknowledged.lock();
+        acknowledged.unwrap_or_else(PoisonError::into_inner).read(&self.asked, &reply);
+        // It fails only where the client is gone.
+        let _ = reply.deliver(&mut self).await;
+    }
+
     /// The next message, decoded; `None` after the last.
     pub(crate) async fn next<T: Message + Default>(&mut self) -> Result<Option<T>, Stop> {
         let Some(body) = self.answer.or_gone(self.messages.next()).await?? else {
@@ -170,6 +222,8 @@ impl Call {
     /// Lets the script decide, and everything happen that comes before the work.
     pub(crate) async fn admit(&mut self, hashes: Vec<String>, offset: i64) -> Result<Plan, Stop> {
         let mut plan = Plan::of(self.shared.decide(self.rpc, &hashes));
+        self.lies.clone_from(&plan.lies);
+        self.hashes.clone_from(&hashes);
         self.flight.edit(|call| {
             call.hashes = hashes;
             call.offset = offset;
@@ -202,6 +256,10 @@ impl Call {
         if let Some(verdict) = plan.after {
             return Err(self.condemn(verdict).await);
         }
+        if self.is_built() {
+            self.build(answer.encode_to_vec().into());
+            return Ok(());
+        }
         Ok(self.answer.message(answer).await?)
     }
 
@@ -214,27 +272,31 @@ impl Call {
     pub(crate) async fn condemn(&mut self, verdict: Verdict) -> Stop {
         match verdict {
             Verdict::Fail(status) => Stop::Status(status),
-            Verdict::Lost => self.answer.until_gone().await.into(),
-            Verdict::Reset(code) => self.answer.abandon(code).await.into(),
-            Verdict::Close => {
-                self.answer.overtaken().await;
-                self.command(Command::Close);
-                self.answer.until_gone().await.into()
-            }
-            Verdict::Silence => {
-                self.command(Command::Silence);
-                self.answer.until_gone().await.into()
-            }
+            other => self.condemned(other).await.into(),
         }
     }
 
-    fn command(&self, command: Command) {
+    /// The same of a verdict that gives no status.
+    pub(crate) async fn condemned(&mut self, verdict: Verdict) -> Gone {
+        match verdict {
+            Verdict::Fail(_) | Verdict::Lost => {}
+            Verdict::Reset(code) => return self.answer.abandon(code).await,
+            Verdict::Close => {
+                self.answer.overtaken().await;
+                self.command(Command::Close);
+            }
+            Verdict::Silence => self.command(Command::Silence),
+        }
+        self.answer.until_gone().await
+    }
+
+    pub(crate) fn command(&self, command: Command) {
         // It cannot be received only if the connection is gone already.
         let _ = self.commands.send(command);
     }
 }
 
-fn decode<T: Message + Default>(body: bytes::Bytes) -> Result<T, Stop> {
+fn decode<T: Message + Default>(body: Bytes) -> Result<T, Stop> {
     T::decode(body).map_err(|error| {
         GrpcStatus::new(Code::Internal, format!("no such message: {error}")).into()
     })

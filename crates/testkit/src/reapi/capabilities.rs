@@ -7,6 +7,7 @@ use super::{
     call::{Call, Stop},
     chunk_function::ChunkFunction,
     compression::ZSTD,
+    hostile::tell_capabilities,
     options::ReapiOptions,
 };
 
@@ -14,7 +15,8 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     let request: v2::GetCapabilitiesRequest = call.request().await?;
     let plan = call.admit(Vec::new(), 0).await?;
     call.check_instance(&request.instance_name)?;
-    let answer = capabilities(&call.shared.options);
+    let mut answer = capabilities(&call.shared.options);
+    tell_capabilities(&plan.lies, &mut answer);
     call.give(plan, &answer).await
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Faults are data: a [`ReapiScript`](super::ReapiScript) picks them, and the call does them.
 
-use super::status::GrpcStatus;
+use super::{hostile::Lie, status::GrpcStatus};
 use crate::gate::Gate;
 
 /// One way to misbehave.
@@ -72,6 +72,9 @@ pub enum ReapiFault {
     AnswerFirst(i64),
     /// `QueryWriteStatus` says that the upload is complete, whatever has come.
     Complete,
+    /// The response is built as a whole, and this lie is told of it. The faults that interrupt a
+    /// `Read` at a byte do not apply then: lies end it.
+    Hostile(Lie),
 }
 
 /// How a stream ends before its end.

@@ -7,6 +7,7 @@ use super::{
     call::{Call, Stop},
     counts::BatchSize,
     fault::FindMissingLie,
+    hostile::{Asked, Named, tell_digests},
     rpc::Rpc,
 };
 
@@ -22,12 +23,13 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     }
     let bytes = asked.iter().map(|name| name.len_bytes).fold(0, u64::saturating_add);
     call.shared.ledger.batch(BatchSize { rpc: Rpc::FindMissing, blobs: asked.len(), bytes });
+    call.asked = Asked::FindMissing(asked.clone());
     let cas = &call.cas;
     let mut missing: Vec<_> = match plan.find_missing {
-        Some(FindMissingLie::Everything) => asked,
+        Some(FindMissingLie::Everything) => asked.clone(),
         Some(FindMissingLie::Nothing) => Vec::new(),
         Some(FindMissingLie::Foreign | FindMissingLie::Twice) | None => {
-            asked.into_iter().filter(|name| !cas.claims(name)).collect()
+            asked.iter().filter(|name| !cas.claims(name)).cloned().collect()
         }
     };
     match plan.find_missing {
@@ -35,6 +37,7 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
         Some(FindMissingLie::Twice) => missing.extend(missing.clone()),
         Some(FindMissingLie::Everything | FindMissingLie::Nothing) | None => {}
     }
-    let missing = missing.iter().map(BlobName::message).collect();
+    let mut missing = missing.iter().map(BlobName::message).collect();
+    tell_digests(&plan.lies, &mut missing, &Named { function, asked: &asked });
     call.give(plan, &v2::FindMissingBlobsResponse { missing_blob_digests: missing }).await
 }

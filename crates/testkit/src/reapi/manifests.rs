@@ -10,6 +10,7 @@ use super::{
     cas::Chunks,
     chunk_function::ChunkFunction,
     fault::SplitLie,
+    hostile::{Asked, Lie, Named, Spliced, named, tell_digest, tell_digests},
     options::{ReapiOptions, SplicedAgain},
     split_lie,
     status::{Code, GrpcStatus},
@@ -33,6 +34,12 @@ pub(crate) async fn split(call: &mut Call) -> Result<(), Stop> {
     };
     if let Some(lie) = &plan.split {
         split_lie::tell(lie, &mut answer, &call.cas, &name);
+    }
+    tell_digests(&plan.lies, &mut answer.chunk_digests, &Named { function, asked: &[name] });
+    for lie in &plan.lies {
+        if let Lie::Chunking(number) = lie {
+            answer.chunking_function = *number;
+        }
     }
     call.give(plan, &answer).await
 }
@@ -65,6 +72,7 @@ fn chunks(call: &Call, name: &BlobName, cut: Option<ChunkFunction>) -> Result<Ch
 pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
     let request: v2::SpliceBlobRequest = call.request().await?;
     let hash = request.blob_digest.as_ref().map(|digest| digest.hash.clone());
+    call.asked = asked(&request);
     let plan = call.admit(hash.into_iter().collect(), 0).await?;
     call.check_instance(&request.instance_name)?;
     if !call.shared.options.splice {
@@ -94,8 +102,19 @@ pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
             call.cas.put_manifest(name.clone(), chunks);
         }
     }
-    let blob_digest = Some(name.message());
+    let mut blob_digest = Some(name.message());
+    tell_digest(&plan.lies, &mut blob_digest, &Named { function, asked: &[name] });
     call.give(plan, &v2::SpliceBlobResponse { blob_digest }).await
+}
+
+/// What the response can acknowledge, however the call ends.
+fn asked(request: &v2::SpliceBlobRequest) -> Asked {
+    let blob = named(request.digest_function, [request.blob_digest.as_ref()].into_iter());
+    let chunks = named(request.digest_function, request.chunk_digests.iter().map(Some));
+    match blob.into_iter().next() {
+        Some(blob) => Asked::Splice(Spliced { blob, chunks }),
+        None => Asked::Nothing,
+    }
 }
 
 /// Whether these chunks are here and make up the blob.

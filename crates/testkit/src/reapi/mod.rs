@@ -12,6 +12,7 @@
 //! | `capabilities`, `find_missing`, `batches`, `manifests`, `read`, `write` | the calls |
 //! | `cas`, `blob_name`, `resource`, `chunk_function`, `compression` | blobs, names, chunks |
 //! | `options`, `script`, `fault`, `plan`, `split_lie` | what a test chooses, and what goes wrong |
+//! | `hostile` | responses that are wrong in any of their members, from a seed |
 //! | `link`, `shared`, `counts` | the link's rate; what all share; what a test asserts on |
 //!
 //! Invariants:
@@ -49,6 +50,7 @@ mod connection;
 mod counts;
 mod fault;
 mod find_missing;
+mod hostile;
 mod link;
 mod manifests;
 mod messages;
@@ -68,6 +70,11 @@ pub use blob_name::{BlobName, HashFunction};
 pub use chunk_function::ChunkFunction;
 pub use counts::{BatchSize, CallCounts, ReapiCall, ReapiCounts};
 pub use fault::{BatchLie, Cut, FindMissingLie, ReapiFault, SplitLie};
+pub use hostile::{
+    Acknowledged, CapabilitiesLie, CommittedForm, ContentLie, DigestForm, DigestsLie, EndLie,
+    EntriesLie, HashForm, HeadLie, HostileCall, Lie, MessageLie, PackedLie, Part, SizeForm,
+    Spliced, StatusForm, Turns,
+};
 pub use options::{Congestion, ReapiOptions, RpcLatency, SplicedAgain};
 pub use rpc::Rpc;
 pub use script::{ReapiRule, ReapiScript};

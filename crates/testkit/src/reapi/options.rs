@@ -59,6 +59,9 @@ pub struct ReapiOptions {
     pub congestion: Option<Congestion>,
     /// Nothing that arrives is hashed: for measurements that share their cores with the server.
     pub trusting: bool,
+    /// Whether what responses acknowledge is read, for
+    /// [`ReapiServer::acknowledged`](super::ReapiServer::acknowledged).
+    pub acknowledgements: bool,
     /// Decides the jitter.
     pub seed: u64,
 }
@@ -89,6 +92,7 @@ impl Default for ReapiOptions {
             bytes_per_second: None,
             congestion: None,
             trusting: false,
+            acknowledgements: false,
             seed: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! The faults of one call, sorted by when they matter.
 
 use super::fault::{BatchLie, Cut, FindMissingLie, ReapiFault, SplitLie};
+use super::hostile::Lie;
 use super::status::GrpcStatus;
 use crate::gate::Gate;
 
@@ -38,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) committed: Option<i64>,
     pub(crate) answer_first: Option<i64>,
     pub(crate) complete: bool,
+    pub(crate) lies: Vec<Lie>,
 }
 
 impl Plan {
@@ -47,6 +49,18 @@ impl Plan {
             plan.add(fault);
         }
         plan
+    }
+
+    fn tell(&mut self, lie: Lie) {
+        match &lie {
+            Lie::Forget => self.forget = true,
+            Lie::Refuse(code) => {
+                let status = GrpcStatus::new(*code, "refused");
+                first(&mut self.before, Verdict::Fail(status));
+            }
+            _ => {}
+        }
+        self.lies.push(lie);
     }
 
     fn add(&mut self, fault: ReapiFault) {
@@ -75,6 +89,7 @@ impl Plan {
             ReapiFault::Committed(bytes) => first(&mut self.committed, bytes),
             ReapiFault::AnswerFirst(bytes) => first(&mut self.answer_first, bytes),
             ReapiFault::Complete => self.complete = true,
+            ReapiFault::Hostile(lie) => self.tell(lie),
         }
     }
 }

@@ -7,8 +7,10 @@ use tidegate_reapi::bytestream::ReadRequest;
 
 use super::{
     call::{Call, Stop},
+    cas::joined,
     compression::compress,
     fault::Cut,
+    hostile::{Content, pieces_bytes, tell_content},
     plan::{Plan, Verdict},
     resource::Resource,
     status::{Code, GrpcStatus},
@@ -33,8 +35,11 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     let pieces = pieces.ok_or_else(|| {
         GrpcStatus::not_found(format!("{} is not here", resource.blob.resource()))
     })?;
-    let mut pieces = flipped(pieces, &plan.flipped);
     let limit = range(&request, &resource)?;
+    if call.is_built() {
+        return build(call, plan, &request, &resource, pieces).await;
+    }
+    let mut pieces = flipped(pieces, &plan.flipped);
     skip(&mut pieces, u64::try_from(request.read_offset).unwrap_or(0));
     limit_to(&mut pieces, limit);
     lengthen(&mut pieces, plan.longer);
@@ -51,6 +56,44 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
         Some(verdict) => Err(call.condemn(verdict).await),
         None => Ok(call.answer.begin()?),
     }
+}
+
+/// Builds the response as a whole.
+async fn build(
+    call: &mut Call,
+    plan: Plan,
+    request: &ReadRequest,
+    resource: &Resource,
+    pieces: Vec<Bytes>,
+) -> Result<(), Stop> {
+    let blob = joined(pieces);
+    let place = |at: i64| usize::try_from(at).unwrap_or(usize::MAX).min(blob.len());
+    let start = place(request.read_offset);
+    let end = match request.read_limit {
+        0 => blob.len(),
+        limit => start.saturating_add(place(limit)).min(blob.len()),
+    };
+    let honest = blob.slice(start..end);
+    let content = Content { blob, start, end, is_packed: resource.zstd };
+    let mut data = match tell_content(&plan.lies, None, &content) {
+        Some(data) => data,
+        None if resource.zstd => compress(vec![honest])?,
+        None => honest,
+    };
+    call.shared.ledger.served(&resource.blob.hash);
+    call.evict_after(&plan);
+    if let Some(verdict) = plan.after {
+        return Err(call.condemn(verdict).await);
+    }
+    let message_bytes = pieces_bytes(&plan.lies, call.shared.options.read_message_bytes);
+    call.shared.ledger.went(data.len());
+    while !data.is_empty() {
+        let payload = data.split_to(data.len().min(message_bytes));
+        let mut message = before(payload.len());
+        message.extend_from_slice(&payload);
+        call.build(message.into());
+    }
+    Ok(())
 }
 
 /// Checks what was asked for and says how many bytes it is at most; `None` is all.

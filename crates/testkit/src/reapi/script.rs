@@ -130,6 +130,11 @@ impl ReapiScript {
         self.lock().clear();
     }
 
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// How often rules have applied since the last [`ReapiScript::clear`].
     pub fn applied(&self) -> u64 {
         self.lock().iter().map(|rule| rule.applied).fold(0, u64::saturating_add)

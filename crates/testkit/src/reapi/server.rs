@@ -3,7 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use super::{
     chunk_function::ChunkFunction,
     connection,
     counts::{ReapiCall, ReapiCounts},
+    hostile::{Acknowledged, HostileCall},
     options::ReapiOptions,
     script::ReapiScript,
     shared::Shared,
@@ -73,6 +74,17 @@ impl ReapiServer {
     /// What goes wrong.
     pub fn script(&self) -> &ReapiScript {
         &self.shared.script
+    }
+
+    /// Tells these lies from now on, beside all that is scripted already.
+    pub fn tell(&self, call: &HostileCall) {
+        call.rules().for_each(|rule| self.script().push(rule));
+    }
+
+    /// What responses have acknowledged so far; nothing unless
+    /// [`ReapiOptions::acknowledgements`] is set.
+    pub fn acknowledged(&self) -> Acknowledged {
+        self.shared.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts a blob, whole, under its SHA-256.

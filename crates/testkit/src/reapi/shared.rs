@@ -2,15 +2,15 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use super::{
-    cas::Cas, counts::Ledger, fault::ReapiFault, link::Link, options::ReapiOptions, rpc::Rpc,
-    script::Facts, script::ReapiScript,
+    cas::Cas, counts::Ledger, fault::ReapiFault, hostile::Acknowledged, link::Link,
+    options::ReapiOptions, rpc::Rpc, script::Facts, script::ReapiScript,
 };
 use crate::random::{GOLDEN, mix};
 
@@ -23,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) link: Link,
     pub(crate) connections: AtomicU64,
+    pub(crate) acknowledged: Mutex<Acknowledged>,
     calls: AtomicU64,
 }
 
@@ -41,6 +42,7 @@ impl Shared {
             ledger: Arc::default(),
             link: Link::new(options.bytes_per_second),
             connections: AtomicU64::new(0),
+            acknowledged: Mutex::default(),
             calls: AtomicU64::new(0),
             options,
         }

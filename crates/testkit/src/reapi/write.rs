@@ -12,9 +12,10 @@ use tidegate_reapi::bytestream::{
 
 use super::{
     batches::take,
-    blob_name::{len, signed},
+    blob_name::{BlobName, len, signed},
     call::{Call, Stop},
     compression::decompress,
+    hostile::{Asked, CommittedForm, Lie},
     plan::Plan,
     read::end_early,
     resource::Resource,
@@ -26,6 +27,7 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
         return Err(GrpcStatus::invalid("nothing was written").into());
     };
     let resource = Resource::to_write(&first.resource_name)?;
+    acknowledge(call, &resource, false, 0);
     let mut plan = call.admit(vec![resource.blob.hash.clone()], first.write_offset).await?;
     call.check_instance(&resource.instance)?;
     if resource.zstd && !call.shared.options.zstd {
@@ -37,14 +39,23 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
         let message = format!("expected a blob of at most {max} bytes, got {actual}");
         return Err(GrpcStatus::invalid(message).into());
     }
+    let sent = len(&first.data);
+    if plan.lies.contains(&Lie::Early) {
+        acknowledge(call, &resource, first.finish_write, sent);
+        return committed(call, plan, &resource, None).await;
+    }
     if call.cas.contains(&resource.blob) {
+        acknowledge(call, &resource, first.finish_write, sent);
         return committed(call, plan, &resource, None).await;
     }
     if let Some(committed_size) = plan.answer_first {
         return call.give(plan, &WriteResponse { committed_size }).await;
     }
     match receive(call, &mut plan, &resource, first).await? {
-        Received::Part(bytes) => committed(call, plan, &resource, Some(bytes)).await,
+        Received::Part(bytes) => {
+            acknowledge(call, &resource, false, bytes);
+            committed(call, plan, &resource, Some(bytes)).await
+        }
         Received::Whole(pieces) => {
             let travelled = pieces.iter().map(|piece| len(piece)).sum();
             let pieces = if resource.zstd {
@@ -52,11 +63,18 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
             } else {
                 pieces
             };
+            acknowledge(call, &resource, true, travelled);
             take(call, &plan, &resource.blob, pieces).await?;
             committed(call, plan, &resource, Some(travelled)).await
         }
         Received::Cut => Ok(()),
     }
+}
+
+/// What the response to a `Write` can acknowledge.
+fn acknowledge(call: &mut Call, resource: &Resource, is_whole: bool, arrived: u64) {
+    let (blob, is_packed) = (resource.blob.clone(), resource.zstd);
+    call.asked = Asked::Write { blob, is_packed, is_whole, arrived };
 }
 
 /// What a stream of requests has brought.
@@ -127,8 +145,22 @@ async fn committed(
 ) -> Result<(), Stop> {
     let already = if resource.zstd { -1 } else { signed(resource.blob.len_bytes) };
     let honest = bytes.map_or(already, signed);
-    let committed_size = plan.committed.unwrap_or(honest);
+    let honest = plan.committed.unwrap_or(honest);
+    let arrived = match &call.asked {
+        Asked::Write { arrived, .. } => *arrived,
+        _ => 0,
+    };
+    let committed_size = said(&plan.lies, &resource.blob, arrived).unwrap_or(honest);
     call.give(plan, &WriteResponse { committed_size }).await
+}
+
+/// The `committed_size` that a lie states.
+fn said(lies: &[Lie], blob: &BlobName, arrived: u64) -> Option<i64> {
+    lies.iter().find_map(|lie| match lie {
+        Lie::Committed(CommittedForm::Blob(form)) => Some(form.of(signed(blob.len_bytes))),
+        Lie::Committed(CommittedForm::Arrived(form)) => Some(form.of(signed(arrived))),
+        _ => None,
+    })
 }
 
 pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
@@ -136,8 +168,9 @@ pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
     let resource = Resource::to_write(&request.resource_name)?;
     let plan = call.admit(vec![resource.blob.hash.clone()], 0).await?;
     call.check_instance(&resource.instance)?;
+    call.asked = Asked::WriteStatus(resource.blob.clone());
     let cas = &call.cas;
-    let (committed_size, complete) = if plan.complete {
+    let (committed_size, mut complete) = if plan.complete {
         (0, true)
     } else if cas.contains(&resource.blob) {
         (signed(resource.blob.len_bytes), true)
@@ -149,6 +182,13 @@ pub(crate) async fn status(call: &mut Call) -> Result<(), Stop> {
         })?;
         (signed(bytes), false)
     };
+    let arrived = u64::try_from(committed_size).unwrap_or(0);
     let committed_size = plan.committed.unwrap_or(committed_size);
+    let committed_size = said(&plan.lies, &resource.blob, arrived).unwrap_or(committed_size);
+    for lie in &plan.lies {
+        if let Lie::Complete(is_complete) = lie {
+            complete = *is_complete;
+        }
+    }
     call.give(plan, &QueryWriteStatusResponse { committed_size, complete }).await
 }
