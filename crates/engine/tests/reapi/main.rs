@@ -8,6 +8,7 @@ mod bed;
 mod blobs;
 mod compression;
 mod connections;
+mod contradictions;
 mod keep_alive;
 mod manifests;
 mod missing;

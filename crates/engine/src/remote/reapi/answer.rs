@@ -8,6 +8,11 @@
 //! What answers with anything but gRPC, such as a proxy with a page for people, is told by the type
 //! of what it sends. Taken for messages, it would be a failure of the server that might pass.
 //!
+//! Where a response contradicts itself, the failure in it counts: a status that fails beside one that
+//! does not, an HTTP status that is not 200 beside a gRPC status of success, and a second message in
+//! a response that has one. `tonic` takes the first status and the first message, so an empty message
+//! before the real one would say that a cache lacks nothing.
+//!
 //! It also takes away what would make `tonic` panic: details of a status that are not base64.
 
 use std::io;
@@ -18,13 +23,14 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::channel::Lease;
+use super::messages::Counter;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -40,18 +46,26 @@ pub(super) struct Answer {
     body: Incoming,
     /// The status came, or none is due.
     ended: bool,
+    /// Counts messages where there may be one only.
+    counter: Option<Counter>,
     lease: Lease,
 }
 
 impl Answer {
-    /// Wraps the body of `response`.
+    /// Wraps the body of `response`, of one message unless it `is_stream`.
     pub(super) fn wrap(
         response: http::Response<Incoming>,
         mut lease: Lease,
+        is_stream: bool,
     ) -> Result<http::Response<Self>, NoGrpc> {
         lease.hear();
         let (mut head, body) = response.into_parts();
         sanitise(&mut head.headers);
+        refuse_status(head.status, &mut head.headers);
+        if !body.is_end_stream() && has_success(&head.headers) {
+            // It comes too early to mean anything: the end decides.
+            head.headers.remove(Status::GRPC_STATUS);
+        }
         let ended = head.status != StatusCode::OK || has_status(&head.headers);
         if ended || !is_grpc(&head.headers) {
             lease.end();
@@ -59,7 +73,8 @@ impl Answer {
         if !ended && !is_grpc(&head.headers) {
             return Err(NoGrpc);
         }
-        Ok(http::Response::from_parts(head, Self { body, ended, lease }))
+        let counter = (!is_stream).then(Counter::default);
+        Ok(http::Response::from_parts(head, Self { body, ended, counter, lease }))
     }
 }
 
@@ -90,6 +105,17 @@ impl Body for Answer {
             }
             Some(Err(error)) => Some(Err(error.into())),
             Some(Ok(mut frame)) => {
+                if let (Some(counter), Some(data)) = (&mut self.counter, frame.data_ref())
+                    && counter.count(data) > 1
+                {
+                    self.ended = true;
+                    let message = "expected one message, got more";
+                    return Poll::Ready(Some(Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        message,
+                    )
+                    .into())));
+                }
                 if let Some(trailers) = frame.trailers_mut() {
                     sanitise(trailers);
                     self.ended |= has_status(trailers);
@@ -118,8 +144,45 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
+fn has_success(headers: &HeaderMap) -> bool {
+    Status::from_header_map(headers).is_some_and(|status| status.code() == Code::Ok)
+}
+
+/// An HTTP status that is not 200 is a failure, whatever status of gRPC stands beside it (gRPC,
+/// "HTTP to gRPC Status Code Mapping").
+fn refuse_status(status: StatusCode, headers: &mut HeaderMap) {
+    let code = match status {
+        StatusCode::OK => return,
+        StatusCode::BAD_REQUEST => Code::Internal,
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::NOT_FOUND => Code::Unimplemented,
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Code::Unavailable,
+        _ => Code::Unknown,
+    };
+    if Status::from_header_map(headers).is_some_and(|status| status.code() != Code::Ok) {
+        return;
+    }
+    headers.insert(Status::GRPC_STATUS, HeaderValue::from(code as i32));
+    let message = format!("the answer has HTTP status {}", status.as_u16());
+    if let Ok(message) = HeaderValue::try_from(message.replace(' ', "%20")) {
+        headers.insert(Status::GRPC_MESSAGE, message);
+    }
+}
+
 fn sanitise(headers: &mut HeaderMap) {
-    let sound = |details: &http::HeaderValue| BASE64.decode(details).is_ok();
+    let statuses: Vec<HeaderValue> = headers.get_all(Status::GRPC_STATUS).iter().cloned().collect();
+    if statuses.windows(2).any(|pair| pair[0] != pair[1]) {
+        // That something exists already is a success of some calls.
+        let successes = [Code::Ok, Code::AlreadyExists].map(|code| HeaderValue::from(code as i32));
+        let failure = statuses.into_iter().find(|status| !successes.contains(status));
+        let failure = failure.unwrap_or_else(|| HeaderValue::from(Code::Internal as i32));
+        headers.insert(Status::GRPC_STATUS, failure);
+    }
+    let sound = |details: &HeaderValue| BASE64.decode(details).is_ok();
     if headers.get(Status::GRPC_STATUS_DETAILS).is_some_and(|details| !sound(details)) {
         headers.remove(Status::GRPC_STATUS_DETAILS);
     }
@@ -138,6 +201,39 @@ mod tests {
             sanitise(&mut headers);
             assert_eq!(headers.contains_key(Status::GRPC_STATUS_DETAILS), kept, "{details}");
             assert!(Status::from_header_map(&headers).is_some());
+        }
+    }
+
+    #[test]
+    fn a_failure_counts_wherever_it_stands() {
+        for (statuses, kept) in [
+            (["0", "13"], "13"),
+            (["14", "0"], "14"),
+            (["6", "14"], "14"),
+            (["0", "6"], "13"),
+            (["0", "0"], "0"),
+            (["6", "6"], "6"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for status in statuses {
+                headers.append(Status::GRPC_STATUS, status.parse().unwrap());
+            }
+            sanitise(&mut headers);
+            assert_eq!(headers[Status::GRPC_STATUS], kept);
+        }
+        for (http, grpc, code) in [
+            (200, None, None),
+            (503, None, Some(Code::Unavailable)),
+            (503, Some("0"), Some(Code::Unavailable)),
+            (404, Some("5"), Some(Code::NotFound)),
+            (206, None, Some(Code::Unknown)),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(grpc) = grpc {
+                headers.insert(Status::GRPC_STATUS, grpc.parse().unwrap());
+            }
+            refuse_status(StatusCode::from_u16(http).unwrap(), &mut headers);
+            assert_eq!(Status::from_header_map(&headers).map(|status| status.code()), code);
         }
     }
 }

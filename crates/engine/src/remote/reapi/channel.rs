@@ -33,6 +33,7 @@ use tonic::body::Body;
 use tower_service::Service;
 
 use super::answer::Answer;
+use super::read;
 use crate::transport::{self, Http2Connector};
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -179,12 +180,13 @@ impl Channel {
         mut request: http::Request<Body>,
     ) -> Result<http::Response<Answer>, BoxError> {
         transport::replace(request.headers_mut(), &self.0.headers);
+        let is_stream = request.uri().path() == read::PATH;
         let mut lease = self.0.lease();
         // CANCEL: dropping the future resets the stream and gives the lease back.
         let mut connection = self.0.connection(&lease.slot).await?;
         lease.send_over(&connection);
         let mut refused = match connection.requests.try_send_request(request).await {
-            Ok(response) => return Ok(Answer::wrap(response, lease)?),
+            Ok(response) => return Ok(Answer::wrap(response, lease, is_stream)?),
             Err(refused) => refused,
         };
         lease.end();
@@ -195,7 +197,7 @@ impl Channel {
         let mut connection = self.0.connection(&lease.slot).await?;
         lease.send_over(&connection);
         match connection.requests.try_send_request(unsent).await {
-            Ok(response) => Ok(Answer::wrap(response, lease)?),
+            Ok(response) => Ok(Answer::wrap(response, lease, is_stream)?),
             Err(refused) => {
                 lease.end();
                 Err(refused.into_error().into())

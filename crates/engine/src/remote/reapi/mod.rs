@@ -33,6 +33,7 @@ mod channel;
 mod deframe;
 mod digest;
 mod failure;
+mod messages;
 mod metadata;
 mod missing;
 mod options;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Method, Uri, Version, header};
 use http_body_util::{BodyExt as _, Full};
 use prost::Message as _;
 use tidegate_core::digest::Digest;
@@ -28,7 +28,8 @@ use super::zstd::Inflater;
 use super::{Compression, ReapiCache, failure, resource};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-const PATH: &str = "/google.bytestream.ByteStream/Read";
+/// The one call whose response is a stream of messages.
+pub(super) const PATH: &str = "/google.bytestream.ByteStream/Read";
 
 /// An answer whose bytes are on their way.
 pub(super) struct Reading {
@@ -100,7 +101,9 @@ impl ReapiCache {
         let answer = self.channel().clone().call(request).await.map_err(|error| {
             failure::failed(&Status::from_error(error), Operation::Read, target)
         })?;
-        if let Some(status) = status_of(answer.status(), answer.headers()) {
+        // Without one, the end of the body will tell.
+        let status = Status::from_header_map(answer.headers());
+        if let Some(status) = status.filter(|status| status.code() != Code::Ok) {
             return Err(failure::failed(&status, Operation::Read, target));
         }
         Ok(answer)
@@ -130,27 +133,6 @@ impl ReapiCache {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         Ok(request)
     }
-}
-
-/// The failure that the head of an answer tells of; `None` where its body will tell.
-fn status_of(status: StatusCode, headers: &HeaderMap) -> Option<Status> {
-    if let Some(status) = Status::from_header_map(headers) {
-        return (status.code() != Code::Ok).then_some(status);
-    }
-    // gRPC, "HTTP to gRPC Status Code Mapping", for proxies that do not speak it.
-    let code = match status {
-        StatusCode::OK => return None,
-        StatusCode::BAD_REQUEST => Code::Internal,
-        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
-        StatusCode::FORBIDDEN => Code::PermissionDenied,
-        StatusCode::NOT_FOUND => Code::Unimplemented,
-        StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::BAD_GATEWAY
-        | StatusCode::SERVICE_UNAVAILABLE
-        | StatusCode::GATEWAY_TIMEOUT => Code::Unavailable,
-        _ => Code::Unknown,
-    };
-    Some(Status::new(code, format!("the answer has HTTP status {}", status.as_u16())))
 }
 
 /// The bytes of an answer, as they arrive.

@@ -1,0 +1,54 @@
+//! Responses that contradict themselves: the failure in them counts.
+
+use tidegate::ErrorKind;
+use tidegate::chunked::{ChunkStore as _, SendProgress};
+use tidegate_testkit::reapi::{
+    EndLie, HeadLie, HostileCall, Lie, MessageLie, ReapiOptions, Rpc, Turns,
+};
+
+use crate::bed::{noise, request, start};
+
+/// What a response of one message and one status never is.
+fn contradictions() -> Vec<Lie> {
+    vec![
+        Lie::Message(MessageLie::Empty(0)),
+        Lie::Message(MessageLie::Empty(1)),
+        Lie::Message(MessageLie::Repeat(0)),
+        Lie::Head(HeadLie::Http(503)),
+        Lie::Head(HeadLie::Http(206)),
+        Lie::End(EndLie::Twice(0, 14)),
+        Lie::End(EndLie::Twice(14, 0)),
+        Lie::Head(HeadLie::Status(14)),
+    ]
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_by_a_response_that_contradicts_itself() {
+    for rpc in [Rpc::FindMissing, Rpc::Write, Rpc::BatchUpdate] {
+        for lie in contradictions() {
+            let (server, cache) = start(ReapiOptions::default()).await;
+            let lies = vec![lie.clone()];
+            server.tell(&HostileCall { rpc, turns: Turns::All, lies });
+            let (digest, bytes) = noise(1000, 1);
+            let outcome = match rpc {
+                Rpc::FindMissing => cache.missing(&[digest]).await.map(drop),
+                Rpc::Write => cache.put(&request(digest, &bytes)).await,
+                _ => cache.put_batch(&[(digest, bytes)], &SendProgress::default()).await.map(drop),
+            };
+            let error = outcome.expect_err(&format!("{rpc:?} {lie:?}"));
+            let is_of_cache = matches!(error.kind(), ErrorKind::Remote | ErrorKind::Transport);
+            assert!(is_of_cache, "{rpc:?} {lie:?}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_in_the_head_does_not_outweigh_the_end() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let lies = vec![Lie::Head(HeadLie::Status(0)), Lie::End(EndLie::Status(14))];
+    server.tell(&HostileCall { rpc: Rpc::FindMissing, turns: Turns::First, lies });
+    let (digest, _) = noise(1000, 1);
+    let error = cache.missing(&[digest]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Remote, "{error:?}");
+    assert_eq!(cache.missing(&[digest]).await.unwrap(), [digest]);
+}
