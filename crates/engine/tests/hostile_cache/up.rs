@@ -1,0 +1,135 @@
+//! Uploads: a success has an acknowledgement for every byte, of exactly the digest that was given.
+//!
+//! That the store has the bytes is not enough: a client that did not see it acknowledged cannot know.
+
+use std::sync::Arc;
+
+use tidegate::Error;
+use tidegate::chunked::{ChunkStore, UploadOptions, UploadOutcome, UploadReport};
+use tidegate::core::window::WindowOptions;
+use tidegate_testkit::reapi::{Acknowledged, BlobName, Spliced};
+
+use crate::scenario::{Kept, Named};
+use crate::stage::{Bed, digest};
+
+/// Plays an upload; gives how it failed, or what was wrong.
+pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, String> {
+    let path = bed.folder.path().join("source");
+    std::fs::write(&path, &bed.data).unwrap();
+    let given = match named {
+        Named::Not => None,
+        Named::Rightly => Some(bed.digest()),
+        Named::Wrongly { is_there } => Some(other(bed, is_there)),
+    };
+    let client = &bed.scenario.client;
+    let options = UploadOptions {
+        digest: given,
+        // Otherwise the cache would choose it.
+        digest_function: Some(bed.digest().function),
+        whole_fallback: client.whole_fallback,
+        window: WindowOptions::fixed(client.window),
+        retry: bed.retry(),
+        budget: bed.budget.clone(),
+        ..UploadOptions::default()
+    };
+    let (cache, _) = bed.remotes.cache(&bed.server.url()).unwrap();
+    let store: Arc<dyn ChunkStore> = Arc::new(cache);
+    let outcome = tidegate::chunked::upload(&store, &path, &options).await;
+    match outcome {
+        Ok(report) if given.is_some_and(|given| given != bed.digest()) => {
+            misnamed(bed, &report, given.as_ref()).map(|()| None)
+        }
+        Ok(report) => justified(bed, &report).map(|()| None),
+        Err(error) if must_succeed(bed, named) => {
+            Err(format!("an honest cache, and {}", error.chain()))
+        }
+        Err(error) => Ok(Some(error)),
+    }
+}
+
+/// A success under the digest of other bytes: only where the cache says that it has these, since
+/// then the file need not be read, as `UploadOptions::digest` says.
+fn misnamed(
+    bed: &Bed<'_>,
+    report: &UploadReport,
+    given: Option<&tidegate::core::digest::Digest>,
+) -> Result<(), String> {
+    let acknowledged = bed.server.acknowledged();
+    let is_there = |name: &BlobName| Some(&digest(name)) == given && acknowledged.found(name);
+    let name = bed.scenario.function.name(&other_bytes(bed));
+    if report.outcome == UploadOutcome::Present && Some(&report.digest) == given && is_there(&name)
+    {
+        return Ok(());
+    }
+    Err(format!("bytes of another digest were taken: {report:?}"))
+}
+
+/// The digest of other bytes of the same length.
+fn other(bed: &Bed<'_>, is_there: bool) -> tidegate::core::digest::Digest {
+    let bytes = other_bytes(bed);
+    let name = bed.scenario.function.name(&bytes);
+    if is_there {
+        bed.server.put_as(bed.scenario.function, bytes);
+    }
+    digest(&name)
+}
+
+fn other_bytes(bed: &Bed<'_>) -> Vec<u8> {
+    let mut bytes = bed.data.to_vec();
+    bytes.iter_mut().for_each(|byte| *byte ^= 0x20);
+    // Those of no bytes are the same: they get another length.
+    bytes.extend(bytes.is_empty().then_some(1));
+    bytes
+}
+
+fn must_succeed(bed: &Bed<'_>, named: Named) -> bool {
+    let is_named_rightly = !matches!(named, Named::Wrongly { .. });
+    bed.scenario.calls.is_empty() && is_named_rightly && bed.scenario.cache.kept != Kept::Haunted
+}
+
+/// Whether every byte has been acknowledged.
+fn justified(bed: &Bed<'_>, report: &UploadReport) -> Result<(), String> {
+    if report.digest != bed.digest() {
+        return Err(format!("expected {}, the report names {}", bed.digest(), report.digest));
+    }
+    let acknowledged = bed.server.acknowledged();
+    if !holds(&acknowledged, &bed.name) {
+        return Err(format!("{:?}, and the blob was not acknowledged", report.outcome));
+    }
+    if report.outcome != UploadOutcome::Chunked {
+        return Ok(());
+    }
+    let mine = acknowledged.spliced().iter().filter(|spliced| spliced.blob == bed.name);
+    let mut flaws: Vec<String> =
+        mine.filter_map(|spliced| unjustified(bed, &acknowledged, spliced)).collect();
+    match flaws.pop() {
+        None if acknowledged.spliced().is_empty() => {
+            Err("the chunks were not acknowledged to make the blob".to_owned())
+        }
+        None => Ok(()),
+        Some(flaw) => Err(flaw),
+    }
+}
+
+/// What is wrong with the chunks that a blob was made of.
+fn unjustified(bed: &Bed<'_>, acknowledged: &Acknowledged, spliced: &Spliced) -> Option<String> {
+    let mut rest = &bed.data[..];
+    for chunk in &spliced.chunks {
+        let len = usize::try_from(chunk.len_bytes).unwrap();
+        let Some((bytes, after)) = rest.split_at_checked(len) else {
+            return Some("the chunks are longer than the blob".to_owned());
+        };
+        if bed.scenario.function.name(bytes) != *chunk {
+            return Some(format!("{chunk:?} is not what the blob has there"));
+        }
+        if !holds(acknowledged, chunk) {
+            return Some(format!("the chunk {chunk:?} was not acknowledged"));
+        }
+        rest = after;
+    }
+    (!rest.is_empty()).then(|| format!("the chunks lack {} bytes", rest.len()))
+}
+
+fn holds(acknowledged: &Acknowledged, name: &BlobName) -> bool {
+    name.len_bytes == 0 || acknowledged.holds(name)
+}
