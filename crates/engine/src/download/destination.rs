@@ -64,7 +64,7 @@ impl Destination {
         };
         match prepared {
             Prepared::File { part, .. } => {
-                let file = Self::file(part, location, opening, checks, options).await?;
+                let file = Self::file(*part, location, opening, checks, options).await?;
                 Ok((file, Some(permit)))
             }
             Prepared::Writer { writer, name } => {

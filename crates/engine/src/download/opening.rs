@@ -46,7 +46,7 @@ pub(super) async fn open(
 ) -> Result<Opening> {
     let mut notes = target.take_notes();
     if let Some(found) = target.take_found() {
-        match resume::resume(location, target, found, options).await {
+        match resume::resume(location, target, *found, options).await {
             Ok(Resumption::Resumed(mut opening)) => {
                 opening.notes.splice(0..0, notes);
                 return Ok(*opening);

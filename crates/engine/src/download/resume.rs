@@ -216,8 +216,8 @@ mod tests {
     use crate::remote::Version;
     use crate::sink::file::journal::CrcName;
 
-    fn selected(object: u8, all: u8) -> Option<Selected> {
-        Some(Selected { all: [all; 32], object: [object; 32] })
+    fn selected(object: u8, all: u8) -> Selected {
+        Selected { all: [all; 32], object: [object; 32] }
     }
 
     fn then(selected: Option<Selected>, revision: Option<&str>) -> Identity {
@@ -237,9 +237,9 @@ mod tests {
 
     #[test]
     fn what_selects_the_same_needs_no_proof() {
-        let identity = then(selected(1, 1), None);
-        assert_eq!(belief(&identity, true, selected(1, 1), &now(None)), Belief::Known);
-        for other in [selected(1, 2), selected(2, 2), None] {
+        let identity = then(Some(selected(1, 1)), None);
+        assert_eq!(belief(&identity, true, Some(selected(1, 1)), &now(None)), Belief::Known);
+        for other in [Some(selected(1, 2)), Some(selected(2, 2)), None] {
             assert_eq!(belief(&identity, true, other, &now(None)), Belief::ByChecksum);
         }
         assert_eq!(belief(&then(None, None), true, None, &now(None)), Belief::ByChecksum);
@@ -247,19 +247,19 @@ mod tests {
 
     #[test]
     fn a_revision_counts_for_one_object_only() {
-        let identity = then(selected(1, 1), Some("7"));
-        assert_eq!(belief(&identity, true, selected(1, 2), &now(Some("7"))), Belief::Known);
+        let identity = then(Some(selected(1, 1)), Some("7"));
+        assert_eq!(belief(&identity, true, Some(selected(1, 2)), &now(Some("7"))), Belief::Known);
         for (other, revision) in
             [(selected(2, 2), Some("7")), (selected(1, 2), Some("8")), (selected(1, 2), None)]
         {
-            assert_eq!(belief(&identity, true, other, &now(revision)), Belief::ByChecksum);
+            assert_eq!(belief(&identity, true, Some(other), &now(revision)), Belief::ByChecksum);
         }
     }
 
     #[test]
     fn a_journal_that_may_be_forged_needs_a_hash() {
-        let identity = then(selected(1, 1), Some("7"));
-        assert_eq!(belief(&identity, false, selected(1, 1), &now(Some("7"))), Belief::ByHash);
+        let identity = then(Some(selected(1, 1)), Some("7"));
+        assert_eq!(belief(&identity, false, Some(selected(1, 1)), &now(Some("7"))), Belief::ByHash);
     }
 
     #[test]

@@ -20,8 +20,8 @@ const FOREIGN: &str =
 /// Where the bytes will go.
 pub(crate) enum Prepared {
     File {
-        part: PartFile,
-        found: Option<Found>,
+        part: Box<PartFile>,
+        found: Option<Box<Found>>,
         /// What the user may want to know of an earlier run's part file.
         notes: Vec<String>,
     },
@@ -93,7 +93,7 @@ impl Prepared {
                 }
                 _ => None,
             };
-            Ok(Self::File { part, found, notes })
+            Ok(Self::File { part: Box::new(part), found, notes })
         })
         .await
     }
@@ -115,7 +115,7 @@ impl Prepared {
     }
 
     /// What an earlier run left, taken out.
-    pub(super) fn take_found(&mut self) -> Option<Found> {
+    pub(super) fn take_found(&mut self) -> Option<Box<Found>> {
         match self {
             Self::File { found, .. } => found.take(),
             _ => None,

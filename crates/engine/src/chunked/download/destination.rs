@@ -117,7 +117,7 @@ impl Destination {
         let budget = calls.budget.clone();
         match prepared {
             Prepared::File { part, .. } => {
-                let begun = begin(part, blob, kept.clone()).await?;
+                let begun = begin(*part, blob, kept.clone()).await?;
                 Self::file(begun, blob, &kept, arrival, options, budget)
             }
             Prepared::Writer { writer, name } => {
@@ -144,8 +144,8 @@ impl Destination {
         options: &ChunkedDownloadOptions,
         bytes: Budget,
     ) -> Result<(Sink, Self)> {
-        let Begun { part, begun, reader } = begun;
-        let part_file::Begun { journal, note } = begun;
+        let Begun { part, contents, reader } = begun;
+        let part_file::Begun { journal, note } = contents;
         let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
         let progress = Arc::new(match arrival {
             Arrival::Chunks => Progress::lending(),
@@ -313,7 +313,7 @@ impl Hashing {
 /// A part file that is about to be written.
 struct Begun {
     part: PartFile,
-    begun: part_file::Begun,
+    contents: part_file::Begun,
     reader: Arc<File>,
 }
 
@@ -331,7 +331,7 @@ async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<Begun> {
             part.reader().map(Arc::new).map_err(failed)
         };
         match begun.and_then(|begun| Ok((begun, read()?))) {
-            Ok((begun, reader)) => Ok(Begun { part, begun, reader }),
+            Ok((contents, reader)) => Ok(Begun { part, contents, reader }),
             Err(error) if kept.is_empty() => {
                 part.remove();
                 Err(error)

@@ -41,7 +41,7 @@ pub(super) async fn chunks(
     blocking(move || match look_at(&part, &manifest, &calls) {
         Ok(resumed) => Ok((Prepared::File { part, found: None, notes }, resumed)),
         Err(error) => {
-            let_be(part);
+            let_be(*part);
             Err(error)
         }
     })
@@ -73,7 +73,7 @@ pub(super) async fn leave(prepared: Prepared, error: &Error) {
     match prepared {
         Prepared::File { part, .. } => {
             let _ = blocking(move || {
-                let_be(part);
+                let_be(*part);
                 Ok(())
             })
             .await;

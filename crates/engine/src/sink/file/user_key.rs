@@ -181,7 +181,7 @@ fn name(new: &Path, path: &Path) -> io::Result<()> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
         // A file system without hard links.
-        Err(error) => rename_new(new, path).map_err(|_| error),
+        Err(error) => rename_new(new, path).map_err(|_unsupported| error),
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Selected {
 
 impl Selected {
     pub(crate) fn new(selection: &Selection, key: &UserKey) -> Self {
-        Self { all: key.tag(ALL, &selection.all()), object: key.tag(OBJECT, &selection.object()) }
+        Self { all: key.tag(ALL, &selection.all()), object: key.tag(OBJECT, selection.object()) }
     }
 }
 
@@ -78,18 +78,16 @@ impl Selected {
 mod hex {
     use serde::de::{Deserializer, Error};
     use serde::{Deserialize, Serializer};
-    use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
     use super::Tag;
 
     pub(super) fn serialize<S: Serializer>(tag: &Tag, serializer: S) -> Result<S::Ok, S::Error> {
-        let text: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-        serializer.serialize_str(&text)
+        serializer.serialize_str(blake3::Hash::from_bytes(*tag).to_hex().as_str())
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tag, D::Error> {
         let text = String::deserialize(from)?;
-        let parsed = Checksum::from_hex(ChecksumAlgorithm::Blake3, &text).map_err(Error::custom)?;
-        parsed.as_bytes().try_into().map_err(Error::custom)
+        let hash = blake3::Hash::from_hex(text).map_err(Error::custom)?;
+        Ok(*hash.as_bytes())
     }
 }

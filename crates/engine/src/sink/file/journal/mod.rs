@@ -97,13 +97,13 @@ pub(crate) enum Ending {
     Plain,
     /// What looks like a journal, but is not sealed with this user's key, or not for this file.
     Foreign,
-    Journal(Found),
+    Journal(Box<Found>),
 }
 
 impl Ending {
     pub(crate) fn journal(self) -> Option<Found> {
         match self {
-            Self::Journal(found) => Some(found),
+            Self::Journal(found) => Some(*found),
             Self::Plain | Self::Foreign => None,
         }
     }
@@ -179,7 +179,7 @@ impl Journal {
         }
         let journal = Self { start: last.journal_start, next: end, seal };
         let is_sealed = sealing.key.is_some();
-        Ok(Ending::Journal(Found { identity, marks, journal, is_sealed }))
+        Ok(Ending::Journal(Box::new(Found { identity, marks, journal, is_sealed })))
     }
 }
 
@@ -255,7 +255,7 @@ fn read_record(file: &File, offset: u64) -> io::Result<Option<Read>> {
 fn nonce() -> io::Result<String> {
     let mut bytes = [0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
 #[cfg(test)]
