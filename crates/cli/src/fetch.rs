@@ -183,6 +183,7 @@ async fn fetch_chunks(
         whole_fallback: !chunks.always,
         durability: options.durability,
         resume: options.resume,
+        state: options.state.clone(),
         retry: options.retry.clone(),
         budget: options.budget.clone(),
         progress: Arc::clone(&options.progress),

@@ -90,6 +90,20 @@ impl ErrorKind {
     }
 }
 
+/// What hints say that promise, or may promise, that a transfer goes on.
+const AGAIN: &str = "run the same command again";
+
+/// What is left of a transfer to a file that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// A part file that the next run goes on with.
+    Kept,
+    /// Nothing of what had arrived.
+    Lost,
+    /// Nothing, and nothing had arrived.
+    Nothing,
+}
+
 /// What was being done when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -220,6 +234,27 @@ impl Error {
         self
     }
 
+    /// The same error of a transfer to a file, with a hint that says what is true of the next run.
+    #[must_use]
+    pub(crate) fn with_rest(self, rest: Rest) -> Self {
+        let hint = self.hint().unwrap_or_default();
+        let says_all = matches!(self.kind(), ErrorKind::Changed | ErrorKind::Integrity);
+        if says_all || !hint.contains(AGAIN) {
+            return self;
+        }
+        let promises = hint.starts_with(AGAIN) && hint.len() > AGAIN.len();
+        let hint = match (rest, hint.split_once(AGAIN)) {
+            (Rest::Kept, Some((before, ""))) => {
+                format!("{before}{AGAIN}: it goes on where it stopped")
+            }
+            (Rest::Lost, Some((before, after))) if after.is_empty() || promises => {
+                format!("{before}{AGAIN}; it starts from the beginning")
+            }
+            _ => return self,
+        };
+        self.with_hint(hint)
+    }
+
     /// The same error as another kind: only the place that knows the context may say, for
     /// instance, that a blob that was there a moment ago and is not now has changed.
     #[must_use]
@@ -308,5 +343,34 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(error: Error, rest: Rest) -> String {
+        error.with_rest(rest).hint().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn hints_promise_a_resume_where_there_is_one() {
+        let of = |kind| Error::new(kind, Operation::Write, "t", "m");
+        let full = || of(ErrorKind::Storage).with_hint(format!("free some space, then {AGAIN}"));
+        assert!(hint(full(), Rest::Kept).ends_with("again: it goes on where it stopped"));
+        assert!(hint(full(), Rest::Lost).ends_with("again; it starts from the beginning"));
+        assert!(hint(full(), Rest::Nothing).ends_with("again"));
+        for kind in [ErrorKind::Exhausted, ErrorKind::Cancelled] {
+            let plain = of(kind).hint().unwrap().to_owned();
+            assert_eq!(hint(of(kind), Rest::Kept), plain);
+            assert_eq!(hint(of(kind), Rest::Nothing), plain);
+            let lost = hint(of(kind), Rest::Lost);
+            assert_eq!(lost, "run the same command again; it starts from the beginning");
+        }
+        for kind in [ErrorKind::Changed, ErrorKind::Integrity, ErrorKind::NotFound] {
+            let plain = of(kind).hint().unwrap().to_owned();
+            assert_eq!(hint(of(kind), Rest::Lost), plain);
+        }
     }
 }

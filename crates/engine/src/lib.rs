@@ -33,6 +33,7 @@ pub mod buffer;
 pub mod chunked;
 pub mod download;
 pub mod error;
+mod names;
 pub mod read;
 pub mod remote;
 mod sink;
@@ -42,7 +43,7 @@ pub mod transport;
 
 pub use budget::{Budget, BudgetOptions};
 pub use error::{Error, ErrorKind, Operation, Result};
-pub use sink::file::Durability;
+pub use sink::file::{Durability, StateFolder};
 pub use tidegate_core as core;
 
 /// The examples of the user's guide, run as tests.

@@ -156,8 +156,11 @@ fn into_folder(sources: Vec<(Location, Option<Chunks>)>, folder: &Path) -> Resul
             continue;
         }
         let Some(name) = source.file_name().map(str::to_owned) else {
-            return Err(invalid(source.display(), "it ends in no name for a file in the folder")
-                .with_hint("name the target file"));
+            return Err(invalid(
+                source.display(),
+                "it ends in no name that a file in the folder may have",
+            )
+            .with_hint("name the target file"));
         };
         if let Some(other) = taken.insert(name.clone(), source.display().to_owned()) {
             let message = format!("{other} would get the same name, {name}");

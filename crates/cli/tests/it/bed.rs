@@ -108,6 +108,8 @@ fn isolated(program: &str, folder: &Path) -> Command {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", folder)
+        // The key of the part files: one for all tests, and none in any folder that is looked at.
+        .env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

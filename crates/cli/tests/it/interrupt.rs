@@ -51,7 +51,7 @@ fn sent(bed: &Bed) -> u64 {
 fn extents(part: &Path) -> usize {
     let Ok(bytes) = std::fs::read(part) else { return 0 };
     let journal = bytes.get(LEN..).unwrap_or_default();
-    journal.windows(4).filter(|window| window == b"TGJ1").count().saturating_sub(1)
+    journal.windows(4).filter(|window| window == b"TGJ2").count().saturating_sub(1)
 }
 
 pub(crate) async fn signal(child: &Child, name: &str) {

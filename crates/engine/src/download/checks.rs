@@ -31,6 +31,12 @@ pub(super) struct Proof {
     pub(super) unverified: Option<String>,
 }
 
+/// Whether a checksum is one that no other bytes can be made to have, as they can a CRC.
+pub(super) fn is_hash(checksum: &Checksum) -> bool {
+    let algorithm = checksum.algorithm();
+    algorithm.crc().is_none() && algorithm.is_computable()
+}
+
 impl Checks {
     /// Chooses for a blob of which the remote says `info`. `journal` is the CRC that an earlier
     /// run's journal holds; `lookup` says why the remote's checksums could not be had.

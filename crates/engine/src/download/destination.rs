@@ -9,18 +9,19 @@ use tidegate_core::checksum::Checksum;
 
 use super::checks::{Checks, Proof};
 use super::opening::Opening;
+use super::resume::{self, Belief};
 use super::target::{Prepared, blocking};
 use super::window::SHARD_BYTES;
 use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Rest, Result};
 use crate::remote::Location;
-use crate::sink::file::Durability;
 use crate::sink::file::follow::{self, Hashing, Progress};
 use crate::sink::file::journal::{Identity, Journal};
-use crate::sink::file::part_file::PartFile;
+use crate::sink::file::part_file::{Begun, PartFile};
 use crate::sink::file::target::storage_error;
+use crate::sink::file::writer::Finished;
 use crate::sink::{FileSink, MemorySink, OrderedSink, Sink};
 
 /// A blob in memory that is larger than this is written past the caches: it would evict its own
@@ -33,6 +34,16 @@ pub(super) struct Destination {
     pub(super) sink: Sink,
     hashing: Option<Hashing>,
     resumable: bool,
+    /// What the user may want to know.
+    pub(super) notes: Vec<String>,
+}
+
+/// What is known of a blob that has arrived.
+pub(super) struct Committed {
+    pub(super) proof: Proof,
+    pub(super) memory: Option<Bytes>,
+    /// What the user may want to know.
+    pub(super) note: Option<String>,
 }
 
 impl Destination {
@@ -44,7 +55,7 @@ impl Destination {
         permit: BytesPermit,
         options: &DownloadOptions,
     ) -> Result<(Self, Option<BytesPermit>)> {
-        let plain = |sink| Self { sink, hashing: None, resumable: false };
+        let plain = |sink| Self { sink, hashing: None, resumable: false, notes: Vec::new() };
         let start = opening.range.start;
         // The first shard's bytes were granted before its request; an ordered sink keeps them.
         let first_end = match &opening.channel {
@@ -53,7 +64,7 @@ impl Destination {
         };
         match prepared {
             Prepared::File { part, .. } => {
-                let file = Self::file(part, location, opening, checks, options.durability).await?;
+                let file = Self::file(*part, location, opening, checks, options).await?;
                 Ok((file, Some(permit)))
             }
             Prepared::Writer { writer, name } => {
@@ -82,22 +93,27 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         checks: &Checks,
-        durability: Durability,
+        options: &DownloadOptions,
     ) -> Result<Self> {
         let len = opening.info.len_bytes.filter(|_| opening.range.end != u64::MAX);
         let identity = match (&opening.info.version, len, opening.partial) {
             (Some(version), Some(len_bytes), false) => Some(Identity {
                 source: location.display().to_owned(),
+                selected: part.selected(location.selection().as_ref()),
                 version: version.clone(),
+                revision: opening.info.revision.clone(),
                 len_bytes,
                 crc: checks.crc.into(),
             }),
             _ => None,
         };
-        let resumable = identity.is_some();
+        // A journal that no later run would believe is not written.
+        let hashed = || resume::can_prove(Belief::ByHash, &opening.info, &options.expected);
+        let identity = identity.filter(|_| part.has_key() || hashed());
         let journal = opening.journal.take();
         let room = len.map_or(0, |len| opening.range.end.min(len) - opening.range.start);
-        let (part, journal) = begin(part, room, identity, journal).await?;
+        let (part, Begun { journal, note }) = begin(part, room, identity, journal).await?;
+        let resumable = journal.is_some();
         let mut hashing = None;
         let mut progress = None;
         if !checks.hashes.is_empty() {
@@ -111,8 +127,9 @@ impl Destination {
             hashing = Some(thread.map_err(failed)?);
             progress = Some(follower);
         }
-        let sink = FileSink::new(part, journal, progress, durability)?;
-        Ok(Self { sink: Sink::File(sink), hashing, resumable })
+        let sink = FileSink::new(part, journal, progress, options.durability)?;
+        let notes = note.into_iter().collect();
+        Ok(Self { sink: Sink::File(sink), hashing, resumable, notes })
     }
 
     async fn memory(
@@ -177,13 +194,14 @@ impl Destination {
         len: u64,
         location: &Location,
         options: &DownloadOptions,
-    ) -> Result<(Proof, Option<Bytes>)> {
+    ) -> Result<Committed> {
         let mut computed = vec![crc];
+        let proved = |proof| Committed { proof, memory: None, note: None };
         match self.sink {
-            Sink::Discard => Ok((checks.prove(computed, location.display())?, None)),
+            Sink::Discard => Ok(proved(checks.prove(computed, location.display())?)),
             Sink::Ordered(sink) => {
                 computed.extend(finish_ordered(sink, location, options).await?);
-                Ok((checks.prove(computed, location.display())?, None))
+                Ok(proved(checks.prove(computed, location.display())?))
             }
             Sink::Memory(sink) => {
                 let proof = match hash(&sink, len, checks).await {
@@ -198,7 +216,7 @@ impl Destination {
                         if sink.covers_shards {
                             sink.detach();
                         }
-                        Ok((proof, Some(sink.finish(len)?)))
+                        Ok(Committed { memory: Some(sink.finish(len)?), ..proved(proof) })
                     }
                     Err(error) => {
                         sink.fail(&error);
@@ -207,16 +225,19 @@ impl Destination {
                 }
             }
             Sink::File(sink) => {
-                let (part, written) = sink.finish().await;
+                let Finished { part, written, note } = sink.finish().await;
                 let hashed = join_hashing(self.hashing, len).await;
-                let Some(part) = part else { return written.map(|()| (Proof::default(), None)) };
-                written?;
+                let Some(part) = part else { return written.map(|()| proved(Proof::default())) };
+                if let Err(error) = written {
+                    let rest = leave(part, self.resumable, options).await;
+                    return Err(error.with_rest(rest));
+                }
                 computed.extend(hashed?);
                 match checks.prove(computed, location.display()) {
                     Ok(proof) => {
                         let durability = options.durability;
                         blocking(move || part.commit(len, durability)).await?;
-                        Ok((proof, None))
+                        Ok(Committed { note, ..proved(proof) })
                     }
                     Err(error) => {
                         // Some extent is wrong, and nobody can say which.
@@ -232,28 +253,35 @@ impl Destination {
         }
     }
 
-    /// The download failed with `error`: keeps what a later run can resume.
-    pub(super) async fn abandon(self, error: &Error) {
+    /// The download failed with `error`: keeps what a later run can resume, and says what is left.
+    pub(super) async fn abandon(self, error: &Error, options: &DownloadOptions) -> Rest {
         let worthless = matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Changed);
-        if let Sink::Memory(sink) = self.sink {
-            sink.fail(error);
-        } else if let Sink::File(sink) = self.sink {
-            let (part, _) = sink.finish().await;
-            let _ = join_hashing(self.hashing, 0).await;
-            let keep = self.resumable && !worthless;
-            let _ = blocking(move || {
+        match self.sink {
+            Sink::Memory(sink) => sink.fail(error),
+            Sink::File(sink) => {
+                let part = sink.finish().await.part;
+                let _ = join_hashing(self.hashing, 0).await;
                 if let Some(part) = part {
-                    let holds = |found: crate::sink::file::journal::Found| !found.marks.is_empty();
-                    let any = Journal::find(&part.file).ok().flatten().is_some_and(holds);
-                    if !keep || !any {
-                        part.remove();
-                    }
+                    return leave(part, self.resumable && !worthless, options).await;
                 }
-                Ok(())
-            })
-            .await;
+            }
+            Sink::Ordered(_) | Sink::Discard => {}
         }
+        Rest::Nothing
     }
+}
+
+/// Keeps a part file that a later run can go on with, if it is worth that, or removes it.
+async fn leave(part: PartFile, worth_keeping: bool, options: &DownloadOptions) -> Rest {
+    let had_any = options.progress.snapshot().done_bytes > 0;
+    let rest = blocking(move || {
+        if worth_keeping && part.remembers() {
+            return Ok(Rest::Kept);
+        }
+        part.remove();
+        Ok(if had_any { Rest::Lost } else { Rest::Nothing })
+    });
+    rest.await.unwrap_or(Rest::Nothing)
 }
 
 /// Gives a new part file its room and journal; an earlier run's stays as it is.
@@ -262,13 +290,13 @@ async fn begin(
     len: u64,
     identity: Option<Identity>,
     journal: Option<Journal>,
-) -> Result<(PartFile, Option<Journal>)> {
+) -> Result<(PartFile, Begun)> {
     blocking(move || {
         if journal.is_some() {
-            return Ok((part, journal));
+            return Ok((part, Begun { journal, note: None }));
         }
         match part.begin(len, identity.as_ref()) {
-            Ok(journal) => Ok((part, journal)),
+            Ok(begun) => Ok((part, begun)),
             Err(error) => {
                 part.remove();
                 Err(error)

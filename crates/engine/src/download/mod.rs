@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `options` | what the caller chooses |
 //! | `target`, `special` | where the bytes go, made ready before the first request; devices and pipes |
-//! | `opening` | the first answer, and what an earlier run left |
+//! | `opening`, `resume` | the first answer, and what an earlier run left |
 //! | `checks` | which checksums are computed, and what they prove |
 //! | `window` | how many shards are in flight, and which |
 //! | `destination` | the sink, from its making to the finished file |
@@ -27,6 +27,7 @@ mod options;
 mod piece;
 mod progress;
 mod report;
+mod resume;
 mod shard;
 mod special;
 mod target;
@@ -42,6 +43,8 @@ pub use report::Report;
 pub(crate) use target::{Prepared, blocking};
 
 use std::time::{Duration, Instant};
+
+use resume::Refuted;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
@@ -86,6 +89,33 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
     let start = Instant::now();
     // Blobs share the budget fairly.
     let options = &DownloadOptions { budget: options.budget.share(), ..options.clone() };
+    let path = match &target {
+        Target::File(path) => Some(path.clone()),
+        _ => None,
+    };
+    let mut refuted = None;
+    let outcome = attempt(location, target, options, &mut refuted).await;
+    let transfer = match (outcome, refuted, path) {
+        (Err(_), Some(Refuted { bytes, resumed_bytes }), Some(path)) => {
+            options.progress.begin_anew(bytes, resumed_bytes);
+            let anew = DownloadOptions { resume: false, ..options.clone() };
+            let mut transfer = attempt(location, Target::File(path), &anew, &mut None).await?;
+            transfer.notes.push(resume::NOT_OF_THIS_BLOB.to_owned());
+            transfer
+        }
+        (outcome, ..) => outcome?,
+    };
+    Ok(report::report(transfer, options, start.elapsed()))
+}
+
+/// Once from the first request to the finished target. `refuted` is set where it fails because of
+/// what an earlier run left.
+async fn attempt(
+    location: &Location,
+    target: Target,
+    options: &DownloadOptions,
+    refuted: &mut Option<Refuted>,
+) -> Result<window::Transfer> {
     let mut target = Prepared::new(target, location, options).await?;
     let _owner = target.owner();
     let opened = tokio::select! {
@@ -100,12 +130,11 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
     let (opened, permit) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            target.abandon(&error).await;
-            return Err(error);
+            let rest = target.abandon(&error).await;
+            return Err(error.with_rest(rest));
         }
     };
-    let transfer = window::transfer(location, target, opened, permit, options).await?;
-    Ok(report::report(transfer, options, start.elapsed()))
+    window::transfer(location, target, opened, permit, options, refuted).await
 }
 
 fn late(location: &Location, deadline_ms: u64) -> Error {

@@ -1,21 +1,20 @@
-//! The first answer: it is already the first shard, tells what there is to fetch, and decides
-//! whether an earlier run can be gone on with.
+//! The first answer: it is already the first shard, and tells what there is to fetch.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_core::checksum::CrcAlgorithm;
-use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
 
 use super::DownloadOptions;
-use super::target::{Prepared, blocking};
+use super::resume::{self, Belief, Resumption};
+use super::target::Prepared;
 use super::window::SHARE;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Lookup, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::sink::Mark;
-use crate::sink::file::journal::{Found, Journal};
+use crate::sink::file::journal::Journal;
 
 /// What is known once the first answer is there.
 pub(super) struct Opening {
@@ -33,6 +32,8 @@ pub(super) struct Opening {
     pub(super) journal: Option<Journal>,
     /// The CRC that this journal is kept in.
     pub(super) journal_crc: Option<CrcAlgorithm>,
+    /// What it takes to believe what was resumed.
+    pub(super) belief: Belief,
     /// Why the remote's checksums are not known, where they should be.
     pub(super) lookup: Option<String>,
     pub(super) notes: Vec<String>,
@@ -43,10 +44,14 @@ pub(super) async fn open(
     target: &mut Prepared,
     options: &DownloadOptions,
 ) -> Result<Opening> {
-    let mut notes = Vec::new();
+    let mut notes = target.take_notes();
     if let Some(found) = target.take_found() {
-        match resume(location, target, found, options).await {
-            Ok(opening) => return Ok(opening),
+        match resume::resume(location, target, *found, options).await {
+            Ok(Resumption::Resumed(mut opening)) => {
+                opening.notes.splice(0..0, notes);
+                return Ok(*opening);
+            }
+            Ok(Resumption::Declined(why)) => notes.push(why),
             Err(error) if moved_on(&error) => {
                 notes.push("it changed since the earlier attempt: started again".to_owned());
             }
@@ -156,7 +161,7 @@ fn limited(wanted: &ByteRange, options: &DownloadOptions) -> bool {
 }
 
 impl Opening {
-    fn nothing(notes: Vec<String>) -> Self {
+    pub(super) fn nothing(notes: Vec<String>) -> Self {
         Self {
             channel: None,
             info: BlobInfo::default(),
@@ -166,97 +171,11 @@ impl Opening {
             resumed: Vec::new(),
             journal: None,
             journal_crc: None,
+            belief: Belief::Known,
             lookup: None,
             notes,
         }
     }
-}
-
-/// Goes on with what an earlier run left: asks for the first gap, pinned to the version of then.
-/// Fails with what [`moved_on`] knows where there is another version.
-async fn resume(
-    location: &Location,
-    target: &mut Prepared,
-    found: Found,
-    options: &DownloadOptions,
-) -> Result<Opening> {
-    let Found { identity, marks, journal } = found;
-    let len = identity.len_bytes;
-    let mut done = Extents::new();
-    for mark in &marks {
-        done.insert(mark.start..mark.start + mark.crc.len());
-    }
-    let gap = done.gaps(0..len).next();
-    let (channel, info, lookup) = match gap {
-        Some(gap) => {
-            let shard = first_bytes(options);
-            let end = if options.window > 1 {
-                gap.end.min(gap.start.saturating_add(shard))
-            } else {
-                gap.end
-            };
-            let range = ByteRange::Bounded(gap.start..end);
-            let mut channel =
-                channel(location, range, (Some(identity.version.clone()), Some(len)), options);
-            let (info, lookup) = facts(&mut channel, location, options).await?;
-            (Some(channel), info, lookup)
-        }
-        None => (None, lookup(location, options).stat().await?, None),
-    };
-    let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
-    if info.version.as_ref() != Some(&identity.version)
-        || info.len_bytes != Some(len)
-        || ignores_ranges
-    {
-        return Err(Error::new(
-            ErrorKind::Changed,
-            Operation::Read,
-            location.display(),
-            "it is not the version that the earlier attempt began",
-        ));
-    }
-    let resumed = still_there(target, marks).await?;
-    let notes = vec![format!(
-        "resumed: {} of {len} bytes were there",
-        resumed.iter().map(|mark| mark.crc.len()).sum::<u64>()
-    )];
-    Ok(Opening {
-        channel,
-        info,
-        range: 0..len,
-        resumed,
-        journal: Some(journal),
-        journal_crc: Some(identity.crc.into()),
-        lookup,
-        ..Opening::nothing(notes)
-    })
-}
-
-/// The marks whose bytes are in the part file, each counted once.
-async fn still_there(target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark>> {
-    let Prepared::File { part, .. } = target else { return Ok(Vec::new()) };
-    let file = part.file.try_clone().map_err(|error| {
-        Error::new(ErrorKind::Storage, Operation::Write, part.target.display(), "no file handle")
-            .caused_by(error)
-    })?;
-    blocking(move || {
-        let mut seen = Extents::new();
-        let mut kept = Vec::new();
-        for mark in marks {
-            let range = mark.start..mark.start + mark.crc.len();
-            let new = seen.gaps(range.clone()).map(|gap| gap.end - gap.start).sum::<u64>();
-            if new != mark.crc.len() {
-                continue;
-            }
-            let holds = crate::sink::file::part_file::holds(&file, mark.start, &mark.crc);
-            if holds.unwrap_or(false) {
-                seen.insert(range);
-                kept.push(mark);
-            }
-        }
-        Ok(kept)
-    })
-    .await
 }
 
 /// A channel pinned to what is known of the blob's version and length.
@@ -279,7 +198,7 @@ pub(super) fn channel(
 
 /// The facts that the first answer gives; beside it, the checksums of a remote whose ranged
 /// answers lack them.
-async fn facts(
+pub(super) async fn facts(
     channel: &mut RangeStream,
     location: &Location,
     options: &DownloadOptions,
@@ -290,7 +209,7 @@ async fn facts(
     lookup(location, options).facts(channel).await
 }
 
-fn lookup(location: &Location, options: &DownloadOptions) -> Lookup {
+pub(super) fn lookup(location: &Location, options: &DownloadOptions) -> Lookup {
     Lookup {
         location: Arc::new(location.clone()),
         version: None,

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Progress;
 use crate::budget::Budget;
 use crate::buffer::{BufferPool, ShardBuffer};
-use crate::sink::file::Durability;
+use crate::sink::file::{Durability, StateFolder};
 
 /// Where a download goes.
 #[non_exhaustive]
@@ -73,6 +73,8 @@ pub struct DownloadOptions {
     pub resume: bool,
     /// Checksums that the blob must have.
     pub expected: Vec<Checksum>,
+    /// Where the key lies by which part files of earlier runs are known to be this user's.
+    pub state: StateFolder,
     /// How to go on after an interruption.
     pub retry: RetryPolicy,
     /// The process-wide limits.
@@ -96,6 +98,7 @@ impl Default for DownloadOptions {
             durability: Durability::default(),
             resume: true,
             expected: Vec::new(),
+            state: StateFolder::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
             pool: BufferPool::default(),

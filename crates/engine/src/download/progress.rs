@@ -77,6 +77,16 @@ impl Progress {
         self.done_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// A whole blob of so many bytes has to be brought again, resumed ones too.
+    pub(crate) fn begin_anew(&self, bytes: u64, resumed_bytes: u64) {
+        self.undone(bytes);
+        self.resumed_bytes.fetch_sub(resumed_bytes, Ordering::Relaxed);
+        // It is expected again. Fails only where no length is known, which then stays so.
+        let _ = self.len_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |len| {
+            if len == UNKNOWN { None } else { len.checked_sub(bytes) }
+        });
+    }
+
     pub(crate) fn started(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }

@@ -7,16 +7,28 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 use super::{DownloadOptions, Target, special};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Rest, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
-use crate::sink::file::journal::Found;
-use crate::sink::file::{FileTarget, PartFile, RunOwner};
+use crate::sink::file::journal::{Ending, Found};
+use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder};
+
+/// Told where a part file ends in what this user's runs have not written.
+const FOREIGN: &str =
+    "a part file was there whose journal was not written with this user's key: started again";
 
 /// Where the bytes will go.
 pub(crate) enum Prepared {
-    File { part: PartFile, found: Option<Found> },
-    Writer { writer: Box<dyn Write + Send>, name: String },
+    File {
+        part: Box<PartFile>,
+        found: Option<Box<Found>>,
+        /// What the user may want to know of an earlier run's part file.
+        notes: Vec<String>,
+    },
+    Writer {
+        writer: Box<dyn Write + Send>,
+        name: String,
+    },
     Discard,
     Memory,
     Buffer(MemorySink),
@@ -31,17 +43,18 @@ impl Prepared {
         // A part of a blob must not be taken for the start of the whole.
         let resume = options.resume && options.range.is_none();
         let source = resume.then(|| location.display().to_owned());
-        Self::of(target, source, &options.cancel).await
+        Self::of(target, source, &options.state, &options.cancel).await
     }
 
     /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`.
     pub(crate) async fn of(
         target: Target,
         source: Option<String>,
+        state: &StateFolder,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         match target {
-            Target::File(path) => Self::path(path, source, cancel).await,
+            Target::File(path) => Self::path(path, source, state, cancel).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -53,6 +66,7 @@ impl Prepared {
     async fn path(
         path: PathBuf,
         source: Option<String>,
+        state: &StateFolder,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         if path == Path::new("/dev/null") {
@@ -62,10 +76,24 @@ impl Prepared {
             let name = path.display().to_string();
             return Ok(Self::Writer { writer: Box::new(writer), name });
         }
+        let state = state.clone();
         blocking(move || {
-            let part = PartFile::open(FileTarget::new(&path)?)?;
-            let found = source.and_then(|source| part.found(&source));
-            Ok(Self::File { part, found })
+            let part = PartFile::open(FileTarget::new(&path)?, &state)?;
+            let key = part.refused_key().map(|why| {
+                format!("{why}: part files are resumed only where a hash of the blob proves it")
+            });
+            let mut notes: Vec<String> = key.into_iter().collect();
+            let found = match source.map(|source| (part.ending(), source)) {
+                Some((Ending::Journal(found), source)) => {
+                    (found.identity.source == source).then_some(found)
+                }
+                Some((Ending::Foreign, _)) => {
+                    notes.push(FOREIGN.to_owned());
+                    None
+                }
+                _ => None,
+            };
+            Ok(Self::File { part: Box::new(part), found, notes })
         })
         .await
     }
@@ -78,8 +106,16 @@ impl Prepared {
         }
     }
 
+    /// What the user may want to know, taken out.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        match self {
+            Self::File { notes, .. } => std::mem::take(notes),
+            _ => Vec::new(),
+        }
+    }
+
     /// What an earlier run left, taken out.
-    pub(super) fn take_found(&mut self) -> Option<Found> {
+    pub(super) fn take_found(&mut self) -> Option<Box<Found>> {
         match self {
             Self::File { found, .. } => found.take(),
             _ => None,
@@ -87,19 +123,25 @@ impl Prepared {
     }
 
     /// Nothing was fetched, because of `error`: a part file that holds nothing is removed, one that
-    /// does stays.
-    pub(crate) async fn abandon(self, error: &Error) {
-        if let Self::Buffer(sink) = self {
-            sink.fail(error);
-        } else if let Self::File { part, .. } = self {
-            // A part file is kept only for what its journal remembers.
-            let _ = blocking(move || {
-                if crate::sink::file::journal::Journal::find(&part.file).ok().flatten().is_none() {
+    /// does stays. Says what is left.
+    pub(crate) async fn abandon(self, error: &Error) -> Rest {
+        match self {
+            Self::Buffer(sink) => {
+                sink.fail(error);
+                Rest::Nothing
+            }
+            Self::File { part, .. } => {
+                // A part file is kept only for what its journal remembers.
+                let rest = blocking(move || {
+                    if part.ending().journal().is_some() {
+                        return Ok(Rest::Kept);
+                    }
                     part.remove();
-                }
-                Ok(())
-            })
-            .await;
+                    Ok(Rest::Nothing)
+                });
+                rest.await.unwrap_or(Rest::Nothing)
+            }
+            _ => Rest::Nothing,
         }
     }
 }

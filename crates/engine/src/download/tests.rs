@@ -12,7 +12,7 @@ use super::*;
 use crate::remote::{RemoteOptions, Remotes, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::Identity;
-use crate::sink::file::{FileTarget, PartFile};
+use crate::sink::file::{FileTarget, PartFile, StateFolder};
 
 async fn server() -> (Server, Bytes, Location) {
     let server = Server::start(ServerOptions::of(Flavour::Gcs)).await.unwrap();
@@ -26,16 +26,23 @@ async fn server() -> (Server, Bytes, Location) {
     (server, bytes, remotes.locate("gs://bucket/blob").unwrap())
 }
 
+fn state(path: &Path) -> StateFolder {
+    StateFolder::at(path.with_file_name("state"))
+}
+
 /// A part file that holds `bytes`, whole and marked, as of `version`.
 fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8]) {
-    let part = PartFile::open(FileTarget::new(path).unwrap()).unwrap();
+    let part = PartFile::open(FileTarget::new(path).unwrap(), &state(path)).unwrap();
     let identity = Identity {
         source: location.display().to_owned(),
+        selected: part.selected(location.selection().as_ref()),
+        revision: None,
         version,
         len_bytes: bytes.len() as u64,
         crc: CrcAlgorithm::Crc32c.into(),
     };
-    let mut journal = part.begin(bytes.len() as u64, Some(&identity)).unwrap().unwrap();
+    let begun = part.begin(bytes.len() as u64, Some(&identity)).unwrap();
+    let mut journal = begun.journal.unwrap();
     part.file.write_all_at(bytes, 0).unwrap();
     for (index, half) in bytes.chunks(bytes.len() / 2).enumerate() {
         let start = (index * (bytes.len() / 2)) as u64;
@@ -45,7 +52,8 @@ fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8
 }
 
 async fn fetch(location: &Location, path: &Path) -> Result<Report> {
-    download(location, Target::File(path.to_path_buf()), &DownloadOptions::default()).await
+    let options = DownloadOptions { state: state(path), ..DownloadOptions::default() };
+    download(location, Target::File(path.to_path_buf()), &options).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

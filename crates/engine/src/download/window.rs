@@ -16,10 +16,11 @@ use tidegate_core::range::ByteRange;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::checks::{Checks, Proof};
-use super::destination::Destination;
+use super::checks::{self, Checks, Proof};
+use super::destination::{Committed, Destination};
 use super::opening::{self, Opening};
 use super::piece::Piece;
+use super::resume::{Belief, Refuted};
 use super::shard::{self, Shared};
 use super::target::Prepared;
 use super::{DownloadOptions, cancelled};
@@ -75,18 +76,20 @@ pub(super) async fn transfer(
     mut opening: Opening,
     permit: BytesPermit,
     options: &DownloadOptions,
+    refuted: &mut Option<Refuted>,
 ) -> Result<Transfer> {
     let checks = match checks(&opening, options) {
         Ok(checks) => checks,
         Err(error) => {
-            prepared.abandon(&error).await;
-            return Err(error);
+            let rest = prepared.abandon(&error).await;
+            return Err(error.with_rest(rest));
         }
     };
     let (mut destination, permit) =
         Destination::new(prepared, location, &mut opening, &checks, permit, options).await?;
     let sink = std::mem::replace(&mut destination.sink, Sink::Discard);
-    let Opening { channel, info, range, single, resumed, notes, .. } = opening;
+    let Opening { channel, info, range, single, resumed, belief, mut notes, .. } = opening;
+    notes.append(&mut destination.notes);
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
     options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
     options.progress.resumed(resumed_bytes);
@@ -127,13 +130,18 @@ pub(super) async fn transfer(
     let crc = match whole {
         Ok(crc) => crc,
         Err(error) => {
-            destination.abandon(&error).await;
-            return Err(error);
+            let rest = destination.abandon(&error, options).await;
+            return Err(error.with_rest(rest));
         }
     };
     let bytes = crc.len();
-    let (proof, memory) =
-        destination.commit(crc.to_checksum(), &checks, bytes, location, options).await?;
+    let committed = destination.commit(crc.to_checksum(), &checks, bytes, location, options).await;
+    let Committed { proof, memory, note } = committed.inspect_err(|error| {
+        if error.kind() == ErrorKind::Integrity && belief != Belief::Known && resumed_bytes > 0 {
+            *refuted = Some(Refuted { bytes, resumed_bytes });
+        }
+    })?;
+    notes.extend(note);
     Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
 }
 
@@ -142,7 +150,15 @@ fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {
         return Ok(Checks::none("only a part of the blob was read"));
     }
     let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
-    Checks::choose(&opening.info, &options.expected, journal, lookup)
+    match opening.belief {
+        // A CRC proves nothing against bytes that were made to have it.
+        Belief::ByHash => {
+            let mut info = opening.info.clone();
+            info.checksums.retain(|stored| checks::is_hash(&stored.checksum));
+            Checks::choose(&info, &options.expected, journal, lookup)
+        }
+        _ => Checks::choose(&opening.info, &options.expected, journal, lookup),
+    }
 }
 
 /// The CRC of everything, if everything is there.

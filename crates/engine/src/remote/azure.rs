@@ -9,11 +9,11 @@ use http::{HeaderMap, HeaderValue, header};
 use object_store::ClientOptions;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
-use super::RemoteOptions;
 use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
+use super::{RemoteOptions, Selection};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -52,6 +52,11 @@ pub(super) fn connect(
         require_tls(builder.get_config_value(&AzureConfigKey::Endpoint).as_deref())?;
     }
     let by_key = builder.get_config_value(&AzureConfigKey::AccessKey).is_some();
+    let setting = |key| builder.get_config_value(&key).unwrap_or_default();
+    let selection = Selection::of_caller(prefix, options)
+        .with("account", setting(AzureConfigKey::AccountName))
+        .with("endpoint", setting(AzureConfigKey::Endpoint))
+        .with("encryption key", setting(AzureConfigKey::EncryptionKey));
     let headers = headers(options, by_key && !options.anonymous)?;
     let store = builder
         .with_container_name(container)
@@ -69,7 +74,7 @@ pub(super) fn connect(
             .caused_by(error)
             .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
         })?;
-    let remote = ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix);
+    let remote = ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix, selection);
     Ok(remote.with_headers(headers).keyed(keyed))
 }
 

@@ -128,8 +128,8 @@ impl ExtraHeaders {
         Ok(self.0.clone())
     }
 
-    /// The fields for a server that has no credentials of its own to set.
-    #[cfg(any(feature = "http", feature = "reapi"))]
+    /// The fields for a server that has no credentials of its own to set, and for what is made of
+    /// them.
     pub(super) fn as_map(&self) -> &HeaderMap {
         &self.0
     }

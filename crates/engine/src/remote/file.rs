@@ -6,6 +6,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 
-use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// One read: large enough that the hand-over to a blocking thread does not show.
@@ -42,6 +43,11 @@ impl Remote for FileRemote {
                 format!("a local file knows no {}", other.kind()),
             )),
         }
+    }
+
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        let path = std::path::absolute(blob).ok()?;
+        Some(Selection::new("file").with("path", path.as_os_str().as_bytes()))
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {

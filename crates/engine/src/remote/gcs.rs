@@ -14,7 +14,7 @@ use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
-use super::{CustomerKey, RemoteOptions};
+use super::{CustomerKey, RemoteOptions, Selection};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -44,6 +44,8 @@ pub(super) fn connect(
         require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
     }
     let headers = headers(options, anonymous)?;
+    let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
+    let selection = Selection::of_caller(prefix, options).with("endpoint", base);
     let store = builder
         .with_bucket_name(bucket)
         .with_skip_signature(anonymous)
@@ -60,7 +62,7 @@ pub(super) fn connect(
             )
             .caused_by(error)
         })?;
-    let remote = ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix);
+    let remote = ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix, selection);
     Ok(remote.with_headers(headers).keyed(options.customer_key.is_some()))
 }
 

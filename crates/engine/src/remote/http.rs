@@ -21,7 +21,7 @@ use url::Url;
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
-use super::{BlobInfo, ExtraHeaders, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, OpenRequest, Opened, Remote, RemoteOptions, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{self, Answer, ResponseHead, Transport, classify};
 
@@ -37,6 +37,8 @@ pub(super) struct HttpRemote {
     headers: HeaderMap,
     // Origins that decompress for those who ask for the bytes as they are.
     decoding: Mutex<HashSet<String>>,
+    // What selects a blob, but for its URL.
+    selection: Selection,
 }
 
 struct Ask<'a> {
@@ -47,8 +49,10 @@ struct Ask<'a> {
 }
 
 impl HttpRemote {
-    pub(super) fn new(transport: Transport, headers: &ExtraHeaders) -> Self {
-        Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
+    pub(super) fn new(transport: Transport, options: &RemoteOptions) -> Self {
+        let headers = options.headers.as_map().clone();
+        let selection = Selection::of_caller("http", options);
+        Self { transport, headers, decoding: Mutex::default(), selection }
     }
 
     fn decodes(&self, url: &Url) -> bool {
@@ -206,6 +210,11 @@ impl Remote for HttpRemote {
 
     fn check_version(&self, version: &Version) -> Result<()> {
         Dialect::Http.check(version)
+    }
+
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        let url = Url::parse(blob).ok()?;
+        Some(self.selection.clone().with_url(&url))
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {

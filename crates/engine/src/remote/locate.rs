@@ -1,6 +1,7 @@
 //! From what the user typed to a remote and a blob: schemes, endpoints, and names that are safe
 //! to print.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use super::file::FileRemote;
 use super::pinned::Pinned;
 #[cfg(feature = "reapi")]
 use super::reapi::{CacheUrl, ReapiCache, ReapiOptions};
-use super::{Remote, Version};
+use super::{Remote, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::names::is_reserved;
 #[cfg(feature = "_transport")]
 use crate::transport::TransportOptions;
 
@@ -85,15 +87,22 @@ impl Location {
         Ok(Self { remote, ..self.clone() })
     }
 
+    /// Everything that decides which object this is.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        self.remote.selection(&self.blob)
+    }
+
     /// The blob's URL without user info and query, where secrets hide.
     pub fn display(&self) -> &str {
         &self.display
     }
 
     /// The last segment of the blob's name: what a copy in a folder is called. `None` where the
-    /// name ends in a slash or is no plain file name.
+    /// name ends in a slash, is no plain file name, or is one that part files and indexes have
+    /// (`.NAME.tidegate-part`): who names a blob must not choose what a later download resumes.
     pub fn file_name(&self) -> Option<&str> {
-        self.file_name.as_deref()
+        let is_ours = |name: &&str| is_reserved(OsStr::new(name));
+        self.file_name.as_deref().filter(|name| !is_ours(name))
     }
 }
 
@@ -224,6 +233,7 @@ mod tests {
             assert_eq!((location.display(), location.file_name()), ("/a/b.bin", Some("b.bin")));
         }
         assert_eq!(locate("a:b").unwrap().display(), "a:b");
+        assert_eq!(locate("/a/.b.tidegate-part").unwrap().file_name(), None);
     }
 
     #[test]

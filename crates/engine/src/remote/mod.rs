@@ -19,6 +19,7 @@ mod chunk_store;
 mod file;
 mod locate;
 mod pinned;
+mod selection;
 mod version;
 
 #[cfg(feature = "azure")]
@@ -55,6 +56,7 @@ pub use customer_key::CustomerKey;
 #[cfg(feature = "_transport")]
 pub use extra_headers::ExtraHeaders;
 pub use locate::{Location, RemoteOptions, Remotes};
+pub use selection::Selection;
 pub use version::Version;
 
 use std::fmt;
@@ -88,6 +90,10 @@ pub struct BlobInfo {
     pub content_type: Option<String>,
     /// When it was last changed, as the remote writes it.
     pub last_modified: Option<String>,
+    /// Names this content and no other that the blob's name ever led to: a generation of Google
+    /// Cloud Storage, or a version id of S3 or Azure together with the entity tag. `None` where the
+    /// remote gives none of these.
+    pub revision: Option<String>,
 }
 
 /// What [`Remote::open`] is asked for.
@@ -173,6 +179,15 @@ pub trait Remote: fmt::Debug + Send + Sync {
     fn check_version(&self, version: &Version) -> Result<()> {
         let _ = version;
         Ok(())
+    }
+
+    /// Everything that decides which object the name `blob` leads to: the whole URL, the endpoint,
+    /// the user, headers. An interrupted download is resumed without more proof only if this is what
+    /// it was; where it is `None`, as by default, a checksum of the whole blob has to prove the
+    /// result. No request is sent.
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        let _ = blob;
+        None
     }
 
     /// Asks for a range of a blob, in one request. Dropping the future or the body ends the

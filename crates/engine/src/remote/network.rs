@@ -87,9 +87,7 @@ impl Network {
         let transport = self.transport()?;
         let remote: Arc<dyn Remote> = match scheme {
             #[cfg(feature = "http")]
-            "http" | "https" => {
-                Arc::new(super::http::HttpRemote::new(transport, &self.options.headers))
-            }
+            "http" | "https" => Arc::new(super::http::HttpRemote::new(transport, &self.options)),
             #[cfg(feature = "gcs")]
             "gs" => Arc::new(super::gcs::connect(key, &self.options, &transport)?),
             #[cfg(feature = "s3")]

@@ -21,7 +21,7 @@ use tidegate_core::range::ByteRange;
 
 use super::refusal::Refused;
 use super::response::{self, Dialect};
-use super::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
 
@@ -37,6 +37,8 @@ pub(super) struct ObjectRemote {
     added: Added,
     // Whether a customer's key goes with the requests: a refusal means another thing then.
     keyed: bool,
+    // What selects an object, but for its key.
+    selection: Selection,
 }
 
 /// What became of a request that was sent.
@@ -47,10 +49,16 @@ enum Outcome {
 }
 
 impl ObjectRemote {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, dialect: Dialect, prefix: &str) -> Self {
+    /// The objects of `store`; what selects one of them is `selection` and its key.
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        dialect: Dialect,
+        prefix: &str,
+        selection: Selection,
+    ) -> Self {
         let stat_store = Arc::clone(&store);
-        let added = Added::default();
-        Self { store, stat_store, dialect, prefix: prefix.to_owned(), added, keyed: false }
+        let (added, prefix) = (Added::default(), prefix.to_owned());
+        Self { store, stat_store, dialect, prefix, added, keyed: false, selection }
     }
 
     /// Sends these headers along, unsigned.
@@ -195,6 +203,10 @@ impl Remote for ObjectRemote {
 
     fn check_version(&self, version: &Version) -> Result<()> {
         self.dialect.check(version)
+    }
+
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        Some(self.selection.clone().with("key", blob))
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 #[derive(Debug)]
@@ -75,6 +75,10 @@ impl Remote for Pinned {
 
     fn check_version(&self, version: &Version) -> Result<()> {
         self.remote.check_version(version)
+    }
+
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        self.remote.selection(blob)
     }
 
     fn open_gives_checksums(&self) -> bool {

@@ -78,7 +78,20 @@ pub(super) fn info(head: &ResponseHead, dialect: Dialect, asked: Option<&Version
             .map(str::to_owned),
         content_type: head.text("content-type").map(str::to_owned),
         last_modified: head.text("last-modified").map(str::to_owned),
+        revision: revision(head),
     }
+}
+
+/// What names this content for good, whatever the server is called: blobs of the clouds are read
+/// by signed URLs, too.
+fn revision(head: &ResponseHead) -> Option<String> {
+    if let Some(generation) = head.text("x-goog-generation") {
+        return Some(format!("generation {generation}"));
+    }
+    let etag = head.text("etag").filter(|etag| Version::from_etag(etag).is_some())?;
+    let id = head.text("x-amz-version-id").or_else(|| head.text("x-ms-version-id"))?;
+    // What a bucket without versions, or one whose versions are suspended, may say of everything.
+    (id != "null").then(|| format!("version id {id}, etag {etag}"))
 }
 
 fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {

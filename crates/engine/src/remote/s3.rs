@@ -16,11 +16,11 @@ use http::{HeaderMap, HeaderValue, header};
 use object_store::ClientOptions;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 
-use super::RemoteOptions;
 use super::customer_key::require_tls;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
 use super::s3_profile::Profile;
+use super::{RemoteOptions, Selection};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -42,6 +42,7 @@ pub(super) fn connect(
     if keyed {
         require_tls(endpoint(&builder).as_deref())?;
     }
+    let selection = selection(prefix, options, &builder);
     let mut headers = options.headers.for_store(options.anonymous)?;
     if options.request_payer {
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
@@ -52,10 +53,29 @@ pub(super) fn connect(
     let stat = build(builder.with_client_options(client_options(headers)), prefix)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix)
+    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix, selection)
         .with_stat_store(Arc::new(stat))
         .with_headers(unsigned)
         .keyed(keyed))
+}
+
+/// What selects an object. A bucket of Amazon's has one name for all accounts; elsewhere, each
+/// account may have its own buckets, and the access key tells which.
+fn selection(prefix: &str, options: &RemoteOptions, builder: &AmazonS3Builder) -> Selection {
+    let setting = |key| builder.get_config_value(&key).unwrap_or_default();
+    let selection =
+        Selection::of_caller(prefix, options).with("region", setting(AmazonS3ConfigKey::Region));
+    let selection = match CUSTOMER_KEY.parse() {
+        Ok(key) => selection.with("customer key", setting(key)),
+        Err(_) => selection,
+    };
+    match endpoint(builder) {
+        Some(endpoint) if options.anonymous => selection.with("endpoint", endpoint),
+        Some(endpoint) => selection
+            .with("endpoint", endpoint)
+            .with("account", setting(AmazonS3ConfigKey::AccessKeyId)),
+        None => selection,
+    }
 }
 
 /// The address that was configured, by whatever means.

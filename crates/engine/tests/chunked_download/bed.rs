@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate::StateFolder;
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
 use tidegate::chunked::{ChunkStore, ChunkedDownloadOptions, ChunkedReport, download};
 use tidegate::core::digest::{Digest, DigestFunction};
@@ -44,6 +45,10 @@ impl Bed {
         let options = ChunkedDownloadOptions {
             durability: Durability::None,
             budget: Budget::new(BudgetOptions::default()),
+            // A fuzzer has no such folder, and needs none: digests prove what is resumed.
+            state: option_env!("CARGO_TARGET_TMPDIR").map_or_else(StateFolder::none, |folder| {
+                StateFolder::at(format!("{folder}/state"))
+            }),
             ..ChunkedDownloadOptions::default()
         };
         let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use tidegate::StateFolder;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::retry::RetryPolicy;
 use tidegate::download::{DownloadOptions, Report, Target, download};
@@ -71,6 +72,7 @@ impl Bed {
                 ..RetryPolicy::default()
             },
             budget: Budget::new(BudgetOptions { requests: 8, bytes: 32 << 20 }),
+            state: StateFolder::at(concat!(env!("CARGO_TARGET_TMPDIR"), "/state")),
             ..DownloadOptions::default()
         }
     }

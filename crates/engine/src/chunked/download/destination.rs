@@ -22,12 +22,13 @@ use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
 use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::hasher;
 use crate::download::{Prepared, blocking};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Rest, Result};
 use crate::remote::Version;
 use crate::sink::file::follow::{self, Progress};
-use crate::sink::file::journal::{CrcName, Identity, Journal};
-use crate::sink::file::part_file::PartFile;
+use crate::sink::file::journal::{CrcName, Identity};
+use crate::sink::file::part_file::{self, PartFile};
 use crate::sink::file::target::storage_error;
+use crate::sink::file::writer::Finished;
 use crate::sink::{FileSink, Mark, MemorySink, OrderedSink, Sink};
 
 /// A blob in memory that is larger than this is written past the caches, as in `download`.
@@ -67,6 +68,15 @@ pub(super) struct Destination {
     reader: Option<Arc<File>>,
     /// What pays for chunks on their way.
     pub(super) bytes: Budget,
+    /// What the user may want to know.
+    pub(super) notes: Vec<String>,
+}
+
+/// What is known of a blob that has arrived.
+pub(super) struct Committed {
+    pub(super) memory: Option<Bytes>,
+    /// What the user may want to know.
+    pub(super) note: Option<String>,
 }
 
 enum Hashing {
@@ -80,6 +90,9 @@ enum Hashing {
 fn identity(blob: &Digest) -> Identity {
     Identity {
         source: source(blob),
+        // Whatever the cache, and whoever asks: the digest is the proof.
+        selected: None,
+        revision: None,
         version: Version::ETag(format!("\"{blob}\"")),
         len_bytes: blob.len,
         crc: CrcName::Crc32c,
@@ -104,7 +117,7 @@ impl Destination {
         let budget = calls.budget.clone();
         match prepared {
             Prepared::File { part, .. } => {
-                let begun = begin(part, blob, kept.clone()).await?;
+                let begun = begin(*part, blob, kept.clone()).await?;
                 Self::file(begun, blob, &kept, arrival, options, budget)
             }
             Prepared::Writer { writer, name } => {
@@ -131,7 +144,8 @@ impl Destination {
         options: &ChunkedDownloadOptions,
         bytes: Budget,
     ) -> Result<(Sink, Self)> {
-        let Begun { part, journal, reader } = begun;
+        let Begun { part, contents, reader } = begun;
+        let part_file::Begun { journal, note } = contents;
         let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
         let progress = Arc::new(match arrival {
             Arrival::Chunks => Progress::lending(),
@@ -144,8 +158,9 @@ impl Destination {
         let following = follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]);
         let hashing = Hashing::File(following.map_err(failed)?);
         // Whatever ends the sink closes `progress`, and so ends the hashing.
-        let sink = FileSink::new(part, Some(journal), Some(progress), options.durability)?;
-        Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes }))
+        let sink = FileSink::new(part, journal, Some(progress), options.durability)?;
+        let notes = note.into_iter().collect();
+        Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes, notes }))
     }
 
     async fn ordered(
@@ -163,14 +178,15 @@ impl Destination {
         let permit = calls.unless_cancelled(bytes.bytes(granted)).await?;
         let hashers = vec![hasher(&blob)?];
         let sink = OrderedSink::new(0, permit, reserved_end, writer, hashers, name)?;
-        Ok((Sink::Ordered(sink), Self { blob, hashing: Hashing::Ordered, reader: None, bytes }))
+        let (hashing, notes) = (Hashing::Ordered, Vec::new());
+        Ok((Sink::Ordered(sink), Self { blob, hashing, reader: None, bytes, notes }))
     }
 
     fn memory(sink: MemorySink, blob: Digest, bytes: Budget) -> Result<(Sink, Self)> {
         let mut hashing = JoinSet::new();
         hashing.spawn(follow_buffer(Arc::clone(sink.buffer()), blob.len, hasher(&blob)?));
         let hashing = Hashing::Memory(hashing);
-        Ok((Sink::Memory(sink), Self { blob, hashing, reader: None, bytes }))
+        Ok((Sink::Memory(sink), Self { blob, hashing, reader: None, bytes, notes: Vec::new() }))
     }
 
     /// Reads the file that is written, where it is one.
@@ -186,7 +202,7 @@ impl Destination {
         options: &ChunkedDownloadOptions,
     ) -> Result<(Sink, Self, bool)> {
         let Sink::File(sink) = sink else { return Ok((sink, self, false)) };
-        let (part, written) = sink.finish().await;
+        let Finished { part, written, .. } = sink.finish().await;
         let _ = self.hashing.file(0).await;
         written?;
         let Some(part) = part else { return Err(ended(&self.blob)) };
@@ -201,20 +217,21 @@ impl Destination {
         sink: Sink,
         options: &ChunkedDownloadOptions,
         calls: &Calls,
-    ) -> Result<Option<Bytes>> {
+    ) -> Result<Committed> {
         let blob = self.blob;
+        let nothing = Committed { memory: None, note: None };
         match sink {
             Sink::Ordered(sink) => {
                 // Flushing waits for whoever reads the output, which a cancelled download does not.
                 let sums = calls.unless_cancelled(sink.finish()).await??;
-                prove(&blob, sums.first()).map(|()| None)
+                prove(&blob, sums.first()).map(|()| nothing)
             }
             Sink::Memory(sink) => match self.hashing.memory(&blob).await {
                 Ok(()) => {
                     if sink.covers_shards {
                         sink.detach();
                     }
-                    Ok(Some(sink.finish(blob.len)?))
+                    Ok(Committed { memory: Some(sink.finish(blob.len)?), ..nothing })
                 }
                 Err(error) => {
                     sink.fail(&error);
@@ -222,19 +239,22 @@ impl Destination {
                 }
             },
             Sink::File(sink) => {
-                let (part, written) = sink.finish().await;
+                let Finished { part, written, note } = sink.finish().await;
                 let hashed = self.hashing.file(blob.len).await;
-                written?;
                 let Some(part) = part else { return Err(ended(&blob)) };
+                if let Err(error) = written {
+                    let rest = leave(part, true).await;
+                    return Err(error.with_rest(rest));
+                }
                 match hashed.and_then(|sum| prove(&blob, sum.as_ref())) {
                     Ok(()) => {
                         let durability = options.durability;
                         blocking(move || part.commit(blob.len, durability)).await?;
-                        Ok(None)
+                        Ok(Committed { note, ..nothing })
                     }
                     Err(error) => {
-                        discard(part, error.kind() != ErrorKind::Integrity).await;
-                        Err(error)
+                        let rest = leave(part, error.kind() != ErrorKind::Integrity).await;
+                        Err(error.with_rest(rest))
                     }
                 }
             }
@@ -242,8 +262,8 @@ impl Destination {
         }
     }
 
-    /// The download failed with `error`: keeps what a later attempt can use.
-    pub(super) async fn abandon(self, sink: Sink, error: &Error) {
+    /// The download failed with `error`: keeps what a later attempt can use, and says what is left.
+    pub(super) async fn abandon(self, sink: Sink, error: &Error) -> Rest {
         match sink {
             Sink::Memory(sink) => {
                 sink.fail(error);
@@ -252,16 +272,17 @@ impl Destination {
                 }
             }
             Sink::File(sink) => {
-                let (part, _) = sink.finish().await;
+                let part = sink.finish().await.part;
                 let _ = self.hashing.file(0).await;
                 if let Some(part) = part {
                     // Wrong bytes have not been written, but where one stream brought the whole.
-                    discard(part, error.kind() != ErrorKind::Changed).await;
+                    return leave(part, error.kind() != ErrorKind::Changed).await;
                 }
             }
             Sink::Ordered(sink) => sink.abort(),
             Sink::Discard => {}
         }
+        Rest::Nothing
     }
 }
 
@@ -292,7 +313,7 @@ impl Hashing {
 /// A part file that is about to be written.
 struct Begun {
     part: PartFile,
-    journal: Journal,
+    contents: part_file::Begun,
     reader: Arc<File>,
 }
 
@@ -300,9 +321,8 @@ struct Begun {
 async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<Begun> {
     blocking(move || {
         let identity = identity(&blob);
-        let journal = if kept.is_empty() {
+        let begun = if kept.is_empty() {
             part.begin(blob.len, Some(&identity))
-                .and_then(|journal| journal.ok_or_else(|| ended(&blob)))
         } else {
             part.begin_over(&identity, &kept)
         };
@@ -310,29 +330,28 @@ async fn begin(part: PartFile, blob: Digest, kept: Vec<Mark>) -> Result<Begun> {
             let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
             part.reader().map(Arc::new).map_err(failed)
         };
-        match journal.and_then(|journal| Ok((journal, read()?))) {
-            Ok((journal, reader)) => Ok(Begun { part, journal, reader }),
-            Err(error) => {
-                if kept.is_empty() {
-                    part.remove();
-                }
+        match begun.and_then(|begun| Ok((begun, read()?))) {
+            Ok((contents, reader)) => Ok(Begun { part, contents, reader }),
+            Err(error) if kept.is_empty() => {
+                part.remove();
                 Err(error)
             }
+            Err(error) => Err(error.with_rest(Rest::Kept)),
         }
     })
     .await
 }
 
-/// Removes a part file, unless it is worth keeping and holds something.
-async fn discard(part: PartFile, worth_keeping: bool) {
-    let _ = blocking(move || {
-        let found = Journal::find(&part.file).ok().flatten();
-        if !worth_keeping || found.is_none_or(|found| found.marks.is_empty()) {
-            part.remove();
+/// Removes a part file, unless it is worth keeping and holds something; says what is left.
+async fn leave(part: PartFile, worth_keeping: bool) -> Rest {
+    let rest = blocking(move || {
+        if worth_keeping && part.remembers() {
+            return Ok(Rest::Kept);
         }
-        Ok(())
-    })
-    .await;
+        part.remove();
+        Ok(Rest::Lost)
+    });
+    rest.await.unwrap_or(Rest::Nothing)
 }
 
 /// Memory for a blob of `len` bytes, and what pays for chunks on their way into it: everything is

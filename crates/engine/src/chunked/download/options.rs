@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::download::Progress;
-use crate::sink::file::Durability;
+use crate::sink::file::{Durability, StateFolder};
 
 /// How a chunked download is done. The defaults assume a cache some 25 ms away and chunks of some
 /// 512 KiB.
@@ -42,6 +42,8 @@ pub struct ChunkedDownloadOptions {
     pub durability: Durability,
     /// Go on with what an earlier attempt left in its part file.
     pub resume: bool,
+    /// Where the key lies by which part files of earlier runs are known to be this user's.
+    pub state: StateFolder,
     /// How to go on after an interruption.
     pub retry: RetryPolicy,
     /// The process-wide limits.
@@ -65,6 +67,7 @@ impl Default for ChunkedDownloadOptions {
             whole_fallback: true,
             durability: Durability::default(),
             resume: true,
+            state: StateFolder::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
             pool: BufferPool::default(),

@@ -238,7 +238,8 @@ mod tests {
     use crate::budget::{Budget, BudgetOptions};
     use crate::error::Operation;
     use crate::sink::FileSink;
-    use crate::sink::file::{Durability, FileTarget, PartFile};
+    use crate::sink::file::writer::Finished;
+    use crate::sink::file::{Durability, FileTarget, PartFile, StateFolder};
 
     fn calls() -> Calls {
         Calls {
@@ -276,7 +277,7 @@ mod tests {
     async fn while_bytes_wait_to_be_written_their_slot_is_free_and_they_are_paid_for() {
         let folder = tempfile::tempdir().unwrap();
         let target = FileTarget::new(&folder.path().join("target")).unwrap();
-        let part = PartFile::open(target).unwrap();
+        let part = PartFile::open(target, &StateFolder::none()).unwrap();
         let sink = Sink::File(FileSink::new(part, None, None, Durability::None).unwrap());
         let stop = CancellationToken::new();
         let placing = Placing::new(sink, None, Arc::default(), stop, Extents::new());
@@ -300,7 +301,7 @@ mod tests {
         assert!(is_free, "a slot is for what is on its way, not for what is written");
         placed.await.unwrap();
         let (Sink::File(sink), _) = placing.into_parts() else { panic!("a file was given") };
-        let (part, written) = sink.finish().await;
+        let Finished { part, written, .. } = sink.finish().await;
         written.unwrap();
         assert_eq!(std::fs::read(&part.unwrap().target.part).unwrap(), b"slownext");
     }

@@ -31,15 +31,17 @@ pub(super) async fn chunks(
     wanted: bool,
     calls: &Calls,
 ) -> Result<(Prepared, Resumed)> {
-    let Prepared::File { part, .. } = prepared else { return Ok((prepared, Resumed::default())) };
+    let Prepared::File { part, notes, .. } = prepared else {
+        return Ok((prepared, Resumed::default()));
+    };
     if !wanted {
-        return Ok((Prepared::File { part, found: None }, Resumed::default()));
+        return Ok((Prepared::File { part, found: None, notes }, Resumed::default()));
     }
     let (manifest, calls) = (Arc::clone(manifest), calls.clone());
     blocking(move || match look_at(&part, &manifest, &calls) {
-        Ok(resumed) => Ok((Prepared::File { part, found: None }, resumed)),
+        Ok(resumed) => Ok((Prepared::File { part, found: None, notes }, resumed)),
         Err(error) => {
-            let_be(part);
+            let_be(*part);
             Err(error)
         }
     })
@@ -52,7 +54,7 @@ pub(super) async fn whole(
     wanted: bool,
     calls: &Calls,
 ) -> Result<(Prepared, Vec<Mark>)> {
-    let Prepared::File { part, found: Some(found) } = prepared else {
+    let Prepared::File { part, found: Some(found), notes } = prepared else {
         return Ok((prepared, Vec::new()));
     };
     let calls = calls.clone();
@@ -61,7 +63,7 @@ pub(super) async fn whole(
             if wanted { part::marks(&part.file, &found, &calls.cancel) } else { Some(vec![]) };
         // Not all was looked at: the file stays as it is.
         let kept = kept.ok_or_else(|| calls.cancelled())?;
-        Ok((Prepared::File { part, found: None }, kept))
+        Ok((Prepared::File { part, found: None, notes }, kept))
     })
     .await
 }
@@ -71,19 +73,23 @@ pub(super) async fn leave(prepared: Prepared, error: &Error) {
     match prepared {
         Prepared::File { part, .. } => {
             let _ = blocking(move || {
-                let_be(part);
+                let_be(*part);
                 Ok(())
             })
             .await;
         }
-        other => other.abandon(error).await,
+        other => {
+            other.abandon(error).await;
+        }
     }
 }
 
 /// What of a part file is right. Blocks.
 fn look_at(part: &PartFile, manifest: &Manifest, calls: &Calls) -> Result<Resumed> {
     let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
-    let chunks = part::chunks(&part.file, manifest, &calls.cancel).map_err(failed)?;
+    let chunks =
+        part::chunks(&part.file, part.ending().journal().as_ref(), manifest, &calls.cancel)
+            .map_err(failed)?;
     if calls.cancel.is_cancelled() {
         // Not all was looked at.
         return Err(calls.cancelled());

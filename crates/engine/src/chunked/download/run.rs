@@ -65,7 +65,7 @@ pub(super) async fn run(
         _ => None,
     };
     let source = options.resume.then(|| destination::source(digest));
-    let prepared = Prepared::of(target, source, &options.cancel).await?;
+    let mut prepared = Prepared::of(target, source, &options.state, &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),
@@ -86,7 +86,8 @@ pub(super) async fn run(
         refuses_batches: Arc::default(),
         keep: None,
     };
-    let mut job = Job { fetcher, blob: *digest, options, outcome: Outcome::default() };
+    let outcome = Outcome { notes: prepared.take_notes(), ..Outcome::default() };
+    let mut job = Job { fetcher, blob: *digest, options, outcome };
     options.progress.expect(Some(digest.len));
     match job.ask().await {
         Ok((profile, Some(manifest))) => {
@@ -203,8 +204,8 @@ impl Job<'_> {
             }
             Err(trouble) => {
                 let error = trouble.into_error();
-                destination.abandon(sink, &error).await;
-                Err(error)
+                let rest = destination.abandon(sink, &error).await;
+                Err(error.with_rest(rest))
             }
         }
     }
@@ -312,8 +313,8 @@ impl Job<'_> {
         match poured {
             Ok(()) => self.commit(destination, sink).await,
             Err(error) => {
-                destination.abandon(sink, &error).await;
-                Err(error)
+                let rest = destination.abandon(sink, &error).await;
+                Err(error.with_rest(rest))
             }
         }
     }
@@ -341,17 +342,22 @@ impl Job<'_> {
     }
 
     async fn open(
-        &self,
+        &mut self,
         prepared: Prepared,
         kept: Vec<Mark>,
         arrival: Arrival,
     ) -> Result<(Sink, Destination)> {
         let calls = &self.fetcher.calls;
-        Destination::open(prepared, self.blob, kept, arrival, self.options, calls).await
+        let (sink, mut destination) =
+            Destination::open(prepared, self.blob, kept, arrival, self.options, calls).await?;
+        self.outcome.notes.append(&mut destination.notes);
+        Ok((sink, destination))
     }
 
     async fn commit(&mut self, destination: Destination, sink: Sink) -> Result<()> {
-        self.outcome.memory = destination.commit(sink, self.options, &self.fetcher.calls).await?;
+        let committed = destination.commit(sink, self.options, &self.fetcher.calls).await?;
+        self.outcome.memory = committed.memory;
+        self.outcome.notes.extend(committed.note);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 
-use crate::sink::file::target::hidden_name;
+use crate::names::hidden_name;
 
 pub(super) const SUFFIX: &str = ".tidegate-chunks";
 pub(super) const MAGIC: [u8; 8] = *b"TGCHNK01";

@@ -13,8 +13,8 @@ use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate_core::digest::Digest;
 
 use super::index::{MAGIC, RECORD_BYTES, SUFFIX, path_of};
+use crate::names::hidden_name;
 use crate::sink::file::access::{Access, PRIVATE_MODE};
-use crate::sink::file::target::hidden_name;
 
 const BUFFER_BYTES: usize = 256 << 10;
 

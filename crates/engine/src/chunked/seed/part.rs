@@ -1,7 +1,7 @@
 //! What of an earlier attempt's part file is right, chunk by chunk.
 //!
 //! The file's journal says what may be: its marks, of whatever blob they were, since a chunk in its
-//! place is right if its digest is. A file without a journal is looked at as a whole.
+//! place is right if its digest is. A file without a journal of ours is looked at as a whole.
 
 use std::fs::File;
 use std::io;
@@ -17,21 +17,23 @@ use tokio_util::sync::CancellationToken;
 use crate::chunked::Manifest;
 use crate::chunked::chunk::Proving;
 use crate::sink::Mark;
-use crate::sink::file::journal::{Found, Journal};
+use crate::sink::file::journal::Found;
 use crate::sink::file::part_file::holds;
 
 /// One read: small enough for a core's cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// The chunks of `manifest` that stand in their places in `file`, in order. Blocks.
+/// The chunks of `manifest` that stand in their places in `file`, whose journal is `found`, in order.
+/// Blocks.
 pub(crate) fn chunks(
     file: &File,
+    found: Option<&Found>,
     manifest: &Manifest,
     cancel: &CancellationToken,
 ) -> io::Result<Vec<(Digest, Mark)>> {
     let len = file.metadata()?.len();
     let mut maybe = Extents::new();
-    match Journal::find(file)? {
+    match found {
         Some(found) => found.marks.iter().for_each(|mark| {
             maybe.insert(mark.start..mark.start + mark.crc.len());
         }),
@@ -126,29 +128,32 @@ mod tests {
         let manifest = Manifest::new(blob, chunks_of.clone(), None).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"aaaXXcccc", 0).unwrap();
-        let kept = chunks(&file, &manifest, &CancellationToken::new()).unwrap();
+        let kept = chunks(&file, None, &manifest, &CancellationToken::new()).unwrap();
         let kept: Vec<_> = kept.into_iter().map(|(digest, mark)| (mark.start, digest)).collect();
         assert_eq!(kept, [(0, chunks_of[0]), (5, chunks_of[2])]);
         file.set_len(8).unwrap();
-        assert_eq!(chunks(&file, &manifest, &CancellationToken::new()).unwrap().len(), 1);
+        assert_eq!(chunks(&file, None, &manifest, &CancellationToken::new()).unwrap().len(), 1);
     }
 
     #[test]
     fn nothing_is_said_of_what_was_not_looked_at() {
         use crate::remote::Version;
-        use crate::sink::file::journal::{CrcName, Identity};
+        use crate::sink::file::journal::{CrcName, Identity, Journal, Sealing};
         let file = tempfile::tempfile().unwrap();
         let identity = Identity {
             source: "digest:x".to_owned(),
+            selected: None,
+            revision: None,
             version: Version::ETag("x".to_owned()),
             len_bytes: 3,
             crc: CrcName::Crc32c,
         };
-        let mut journal = Journal::create(&file, &identity).unwrap();
+        let sealing = Sealing::new(None, std::ffi::OsStr::new("part"));
+        let mut journal = Journal::create(&file, &sealing, &identity).unwrap();
         file.write_all_at(b"abc", 0).unwrap();
         let mark = Mark { start: 0, crc: Crc::of(crate::chunked::chunk::CRC, b"abc") };
         journal.append(&file, mark).unwrap();
-        let found = Journal::find(&file).unwrap().unwrap();
+        let found = Journal::find(&file, &sealing).unwrap().journal().unwrap();
         let cancel = CancellationToken::new();
         assert_eq!(marks(&file, &found, &cancel), Some(vec![mark]));
         cancel.cancel();

@@ -8,7 +8,7 @@ use tidegate_core::checksum::{Coverage, StoredChecksum};
 use tidegate_core::digest::Digest;
 
 use super::super::locate::invalid;
-use super::super::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use super::super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
 use super::ReapiCache;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -39,6 +39,11 @@ impl Remote for ReapiCache {
             None => Ok(()),
             Some(flaw) => Err(invalid(&version.to_string(), &flaw)),
         }
+    }
+
+    /// The digest alone, whatever the cache.
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        Some(Selection::new("digest").with("digest", blob))
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {

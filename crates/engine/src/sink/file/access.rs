@@ -1,7 +1,7 @@
 //! [`Access`]: who may use a file, taken from one file and given to another.
 //!
 //! Bytes on their way are nobody else's business: a part file is its owner's alone, whatever the
-//! umask says, and gets what its target lets people do only when it is about to become the target.
+//! umask says, and gets what its target lets people do only once it has the target's name.
 //! What a file without a predecessor would let people do is asked of the file system, by making an
 //! empty one: the umask, a folder's default list and the mount have their say in it, and the umask
 //! of a process cannot be read without setting it for all its threads.
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::acl::{self, Acl};
-use super::target::hidden_name;
+use crate::names::hidden_name;
 
 /// Its owner may read and write it, nobody else anything.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
@@ -71,6 +71,12 @@ impl Access {
     /// The same for a file that nobody runs.
     pub(crate) fn without_running(self) -> Self {
         Self { mode: self.mode & ASKED_MODE, ..self }
+    }
+
+    /// Takes from `file` what nobody may do with it in the end, and gives nothing.
+    pub(super) fn narrow(&self, file: &File) -> io::Result<()> {
+        let found = file.metadata()?;
+        set_mode(file, &found, found.mode() & MODE_BITS & self.mode)
     }
 
     /// Gives it to `file`.
@@ -157,10 +163,10 @@ impl Fresh {
     }
 }
 
-/// Takes `file` from all but its owner.
+/// Takes `file` from all but its owner, who may read and write it.
 pub(super) fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
-    if found.mode() & MODE_BITS & !PRIVATE_MODE == 0 {
+    if found.mode() & MODE_BITS == PRIVATE_MODE {
         return Ok(());
     }
     if let Err(error) = file.set_permissions(Permissions::from_mode(PRIVATE_MODE)) {

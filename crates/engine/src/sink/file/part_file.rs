@@ -4,20 +4,27 @@
 //! Invariants: until it is given its name it is its owner's alone, and that is us; what is given the
 //! name, or removed, is the file that this run has written, whatever has been put in its place.
 
+mod refusal;
+
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
 use tidegate_core::checksum::Crc;
 
 use super::super::Mark;
-use super::FileTarget;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
-use super::journal::{Found, Identity, Journal};
+use super::journal::{Ending, Found, Identity, Journal, Sealing, Selected};
 use super::run::{Run, RunOwner};
 use super::target::storage_error;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use super::user_key::{NoKey, UserKey};
+use super::who;
+use super::{FileTarget, StateFolder};
+use crate::error::{Operation, Result};
+use crate::remote::Selection;
+use refusal::{busy, foreign, linked, misses_mode, replaced};
 
 /// What must be on the disk, and not only on its way there, when a download ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +39,9 @@ pub enum Durability {
     Full,
 }
 
+/// Told where a blob goes on without a journal.
+pub(super) const NO_JOURNAL: &str = "there is no room for the journal of its part file: an interrupted run starts from the beginning";
+
 /// One read when an earlier run's bytes are checked.
 const CHECK_BYTES: usize = 1 << 20;
 
@@ -43,42 +53,37 @@ pub(crate) struct PartFile {
     /// What it lets people do at the end, where nothing has the target's name then.
     access: Access,
     run: Run,
+    sealing: Sealing,
+    no_key: Option<NoKey>,
+}
+
+/// A part file that is ready to be written.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// `None` where none is wanted, and where there is no room for one.
+    pub(crate) journal: Option<Journal>,
+    /// What the user may want to know of that.
+    pub(crate) note: Option<String>,
 }
 
 impl PartFile {
     /// Opens or makes the part file beside `target` and locks it. Fails where another run holds it,
     /// or the folder takes no files. A run of this process that nobody wants any more is waited for.
-    pub(crate) fn open(target: FileTarget) -> Result<Self> {
+    /// `state` has the key of its journal.
+    pub(crate) fn open(target: FileTarget, state: &StateFolder) -> Result<Self> {
         let failed = |error| storage_error(Operation::Write, &target.display(), error);
         let existing = Access::of_path(&target.path).map_err(failed)?;
         let fresh = Fresh::beside(&target.part).map_err(failed)?;
         // A run that finished between our open and our lock has renamed the file that we hold.
         for _ in 0..8 {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(PRIVATE_MODE)
-                // A link under the part file's name would lead the bytes into somebody else's file.
-                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-                .open(&target.part)
-                .map_err(|error| match error.raw_os_error() {
-                    Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => linked(&target),
-                    _ if error.kind() == io::ErrorKind::PermissionDenied
-                        && target.part.exists() =>
-                    {
-                        foreign(&target).caused_by(error)
-                    }
-                    _ => failed(error),
-                })?;
+            let Some(file) = open_or_make(&target, &fresh)? else { continue };
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {
+                Err(Errno::WOULDBLOCK) => {
                     if Run::await_end(&file).map_err(failed)? {
                         continue;
                     }
-                    return Err(busy(&target));
+                    return Err(busy(&target, who::locker(&file)));
                 }
                 // A file system without locks: the user vouches for one run at a time.
                 Err(error) => tracing::debug!(%error, "the part file cannot be locked"),
@@ -94,9 +99,14 @@ impl PartFile {
             access::make_private(&file).map_err(failed)?;
             let run = Run::begin(&file).map_err(failed)?;
             let access = existing.unwrap_or(fresh.access);
-            return Ok(Self { file, target, access, run });
+            let (key, no_key) = match UserKey::load(state) {
+                Ok(key) => (Some(key), None),
+                Err(why) => (None, Some(why)),
+            };
+            let sealing = Sealing::new(key, target.part.file_name().unwrap_or_default());
+            return Ok(Self { file, target, access, run, sealing, no_key });
         }
-        Err(busy(&target))
+        Err(busy(&target, None))
     }
 
     /// Whoever wants the outcome of writing it; to be held until there is one.
@@ -113,36 +123,76 @@ impl PartFile {
         }
     }
 
-    /// What an earlier run left, if it is of the blob `source`.
-    pub(crate) fn found(&self, source: &str) -> Option<Found> {
-        let found = Journal::find(&self.file).unwrap_or_else(|error| {
+    /// Whether its journal can be told from bytes of a server.
+    pub(crate) fn has_key(&self) -> bool {
+        self.sealing.key.is_some()
+    }
+
+    /// Why there is no key, where there is one that is not used.
+    pub(crate) fn refused_key(&self) -> Option<&NoKey> {
+        self.no_key.as_ref().filter(|why| matches!(why, NoKey::Refused(_)))
+    }
+
+    /// What selects a blob, as a journal names it.
+    pub(crate) fn selected(&self, selection: Option<&Selection>) -> Option<Selected> {
+        Some(Selected::new(selection?, self.sealing.key.as_ref()?))
+    }
+
+    /// The journal that it ends with, if any.
+    pub(crate) fn ending(&self) -> Ending {
+        Journal::find(&self.file, &self.sealing).unwrap_or_else(|error| {
             tracing::debug!(%error, "the part file's journal cannot be read");
-            None
-        })?;
-        (found.identity.source == source).then_some(found)
+            Ending::Plain
+        })
+    }
+
+    /// Whether its journal names bytes that a later run can go on with.
+    pub(crate) fn remembers(&self) -> bool {
+        self.ending().journal().is_some_and(|found: Found| !found.marks.is_empty())
     }
 
     /// Empties the file, gives it room for the whole blob, and begins its journal.
-    pub(crate) fn begin(&self, len: u64, identity: Option<&Identity>) -> Result<Option<Journal>> {
+    pub(crate) fn begin(&self, len: u64, identity: Option<&Identity>) -> Result<Begun> {
         let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
         self.file.set_len(0).map_err(failed)?;
         self.reserve(len)?;
-        identity.map(|identity| Journal::create(&self.file, identity)).transpose().map_err(failed)
+        match identity {
+            Some(identity) => self.remember(identity, &[]),
+            None => Ok(Begun { journal: None, note: None }),
+        }
     }
 
     /// Keeps the bytes of `marks`, which were read back and found right, and begins a new journal
     /// that names them. A crash in between leaves a file without a journal.
-    pub(crate) fn begin_over(&self, identity: &Identity, marks: &[Mark]) -> Result<Journal> {
+    pub(crate) fn begin_over(&self, identity: &Identity, marks: &[Mark]) -> Result<Begun> {
         let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
         let len = identity.len_bytes;
         // Cuts the old journal off, which may stand anywhere.
         self.file.set_len(len).map_err(failed)?;
-        self.reserve(len)?;
-        let mut journal = Journal::create(&self.file, identity).map_err(failed)?;
-        for mark in marks {
-            journal.append(&self.file, *mark).map_err(failed)?;
+        let reserved = self.reserve(len);
+        // Without room for the rest, what is there is kept all the same.
+        let begun = self.remember(identity, marks)?;
+        reserved.map(|()| begun)
+    }
+
+    /// Begins a journal with these marks. A blob that fits where its journal does not goes without.
+    fn remember(&self, identity: &Identity, marks: &[Mark]) -> Result<Begun> {
+        let written =
+            Journal::create(&self.file, &self.sealing, identity).and_then(|mut journal| {
+                marks
+                    .iter()
+                    .try_for_each(|mark| journal.append(&self.file, *mark))
+                    .map(|()| journal)
+            });
+        let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
+        match written {
+            Ok(journal) => Ok(Begun { journal: Some(journal), note: None }),
+            Err(error) if is_no_room(&error) => {
+                self.file.set_len(identity.len_bytes).map_err(failed)?;
+                Ok(Begun { journal: None, note: Some(NO_JOURNAL.to_owned()) })
+            }
+            Err(error) => Err(failed(error)),
         }
-        Ok(journal)
     }
 
     /// Reserves room, so that a full disk shows before the first byte is fetched.
@@ -154,7 +204,7 @@ impl PartFile {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
             // Not every file system can; then at least the free space is looked at.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let space = rustix::fs::fstatvfs(&self.file).map_err(|e| failed(e.into()))?;
                 if space.f_bavail.saturating_mul(space.f_frsize) < len {
                     return Err(failed(io::ErrorKind::StorageFull.into()));
@@ -165,9 +215,13 @@ impl PartFile {
         }
     }
 
-    /// Gives the finished file its name, in place of what had it. A failure or a crash before that
-    /// leaves the old target, and a part file that can be resumed until its journal is cut off,
-    /// which is the last step but the rename.
+    /// Gives the finished file its name, in place of what had it, and then what its target lets
+    /// people do. A failure or a crash before the rename leaves the old target, and a part file that
+    /// can be resumed until its journal is cut off, which is the last step but the rename.
+    ///
+    /// The order is rename, then mode: a part file that others may open, left behind by a rename
+    /// that failed, could be written to by them while a later run resumes it. Between the two the
+    /// file under the target's name is private; a crash there leaves it so.
     pub(crate) fn commit(self, len: u64, durability: Durability) -> Result<()> {
         let failed = |error| storage_error(Operation::Commit, &self.target.display(), error);
         if durability != Durability::None {
@@ -179,16 +233,23 @@ impl PartFile {
             return Err(replaced(&self.target));
         }
         self.file.set_len(len).map_err(failed)?;
-        let access = Access::of_path(&self.target.path).map_err(failed)?;
-        access.as_ref().unwrap_or(&self.access).give(&self.file).map_err(failed)?;
         if durability != Durability::None {
             self.file.sync_all().map_err(failed)?;
         }
-        fs::rename(&self.target.part, &self.target.path).map_err(failed)?;
-        if durability == Durability::Full
-            && let Some(folder) = self.target.part.parent()
-        {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        let found = Access::of_path(&self.target.path).map_err(failed)?;
+        let access = found.as_ref().unwrap_or(&self.access);
+        access.narrow(&self.file).map_err(failed)?;
+        if let Err(error) = fs::rename(&self.target.part, &self.target.path) {
+            // As a later run expects it.
+            let _ = access::make_private(&self.file);
+            return Err(failed(error));
+        }
+        access.give(&self.file).map_err(|error| misses_mode(&self.target, error))?;
+        if durability == Durability::Full {
+            self.file.sync_all().map_err(failed)?;
+            if let Some(folder) = self.target.part.parent() {
+                File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+            }
         }
         Ok(())
     }
@@ -213,6 +274,12 @@ impl Drop for PartFile {
     }
 }
 
+/// Whether a file could not grow: it can do without what was to be written behind the blob.
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 /// Reads the bytes of one extent back and says whether they are what the journal remembers.
 pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool> {
     let mut crc = Crc::empty(expected.algorithm());
@@ -230,44 +297,48 @@ pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool>
     Ok(crc == *expected)
 }
 
-fn linked(target: &FileTarget) -> Error {
-    Error::new(
-        ErrorKind::Storage,
-        Operation::Write,
-        target.part.display().to_string(),
-        "there is a link in the place of the part file",
-    )
-    .with_hint("remove it")
+/// Opens the part file, made if there is none; `None` where it has to be tried again.
+fn open_or_make(target: &FileTarget, fresh: &Fresh) -> Result<Option<File>> {
+    let failed = |error| storage_error(Operation::Write, &target.display(), error);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(PRIVATE_MODE)
+        // A link under the part file's name would lead the bytes into somebody else's file.
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(&target.part);
+    let error = match opened {
+        Ok(file) => return Ok(Some(file)),
+        Err(error) => error,
+    };
+    if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        return Err(linked(target));
+    }
+    match fs::symlink_metadata(&target.part) {
+        Ok(found) if error.kind() == io::ErrorKind::PermissionDenied => {
+            if fresh.is_ours(&found) && is_left_narrow(target) {
+                fs::remove_file(&target.part).map_err(failed)?;
+                return Ok(None);
+            }
+            Err(foreign(target).caused_by(error))
+        }
+        _ => Err(failed(error)),
+    }
 }
 
-fn foreign(target: &FileTarget) -> Error {
-    Error::new(
-        ErrorKind::Storage,
-        Operation::Write,
-        target.part.display().to_string(),
-        "the part file is somebody else's",
-    )
-    .with_hint("remove it, or have whoever began it go on with it")
-}
-
-fn replaced(target: &FileTarget) -> Error {
-    Error::new(
-        ErrorKind::Storage,
-        Operation::Commit,
-        target.display(),
-        "its part file was removed or replaced while it was written",
-    )
-    .with_hint("run the same command again")
-}
-
-fn busy(target: &FileTarget) -> Error {
-    Error::new(
-        ErrorKind::Storage,
-        Operation::Write,
-        target.display(),
-        "another run is writing this target",
-    )
-    .with_hint("wait for it to end, or end it")
+/// Whether the part file is of a run that was killed between narrowing its mode and the rename.
+fn is_left_narrow(target: &FileTarget) -> bool {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let open = |reads: bool| {
+        let mut options = OpenOptions::new();
+        options.read(reads).write(!reads).custom_flags(flags).open(&target.part).ok()
+    };
+    let file = open(true).or_else(|| open(false));
+    file.is_some_and(|file| {
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
 /// Whether the part file's name still leads to the file that is open.

@@ -1,23 +1,20 @@
 //! The name that a file is to get, checked before any request is sent.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use tidegate_core::digest::{Digest, DigestFunction};
-
+use super::sticky;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::names::{hidden_name, is_reserved};
 
 /// Part files are called `.NAME` and this.
 const SUFFIX: &str = ".tidegate-part";
 
-/// File names are at most so long on Linux's file systems, in bytes.
-const FILE_NAME_BYTES_MAX: usize = 255;
-
-/// Of the hash of a name that is cut: no two names have it in common.
-const NAME_HASH_BYTES: usize = 16;
+/// Links of a chain that are followed to a name that does not exist yet: as many as Linux follows
+/// to one that does.
+const LINKS_MAX: usize = 40;
 
 /// A target file and the part file beside it.
 #[derive(Clone, Debug)]
@@ -46,8 +43,12 @@ impl FileTarget {
             Some(_) => {
                 fs::canonicalize(path).map_err(|e| refuse("it cannot be found").caused_by(e))?
             }
-            None => dangling(path),
+            None => dangling(path).map_err(|e| refuse("it cannot be found").caused_by(e))?,
         };
+        let name = path.file_name().unwrap_or_default();
+        if is_reserved(name) {
+            return Err(reserved(&path.display().to_string()));
+        }
         if let Some(existing) = &existing {
             if existing.is_dir() {
                 return Err(refuse("it is a folder").with_hint("name a file in it"));
@@ -61,7 +62,9 @@ impl FileTarget {
             _ => PathBuf::from("."),
         };
         match metadata(&folder) {
-            Ok(Some(found)) if found.is_dir() => {}
+            Ok(Some(found)) if found.is_dir() => {
+                sticky::check(&path, existing.as_ref(), &found)?;
+            }
             Ok(Some(_)) => return Err(refuse("its parent is not a folder")),
             Ok(None) => {
                 return Err(refuse("its folder does not exist")
@@ -78,12 +81,25 @@ impl FileTarget {
     }
 }
 
-/// What a symbolic link to nothing points to; the path itself where it is no link.
-fn dangling(path: &Path) -> PathBuf {
-    match fs::read_link(path) {
-        Ok(link) => path.parent().map_or_else(|| link.clone(), |folder| folder.join(&link)),
-        Err(_) => path.to_path_buf(),
+/// The last name of a chain of symbolic links that leads to nothing yet: the name that opening the
+/// path would create. The path itself where it is no link.
+fn dangling(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().map_or_else(|| link.clone(), |at| at.join(&link)),
+            // No link: nothing has the name.
+            Err(_) => return Ok(path),
+        }
     }
+    // The system refuses longer chains, and loops, before this is reached; another process may
+    // have made one since.
+    Err(io::Error::from(rustix::io::Errno::LOOP))
+}
+
+fn reserved(shown: &str) -> Error {
+    Error::new(ErrorKind::Invalid, Operation::Write, shown, "the name is reserved for part files")
+        .with_hint("choose a name without `.tidegate-` in it")
 }
 
 fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
@@ -94,43 +110,13 @@ fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// The name of the hidden file that stands beside `name`: `.NAME` and the suffix. A name too long
-/// for that is cut, and gets a hash of the whole. Names are bytes here, whatever they spell: two that
-/// differ never share a hidden file.
-pub(crate) fn hidden_name(name: &OsStr, suffix: &str) -> OsString {
-    let bytes = name.as_bytes();
-    let name_bytes_max =
-        FILE_NAME_BYTES_MAX.saturating_sub(1 + suffix.len() + 1 + 2 * NAME_HASH_BYTES);
-    let mut hidden = vec![b'.'];
-    if bytes.len() <= name_bytes_max {
-        hidden.extend_from_slice(bytes);
-    } else {
-        // Longer than any name that is not cut, so that it is none of theirs.
-        hidden.extend_from_slice(whole_chars(bytes, name_bytes_max));
-        hidden.push(b'-');
-        let hash = Digest::of(DigestFunction::Blake3, bytes).hash;
-        for byte in hash.iter().take(NAME_HASH_BYTES) {
-            hidden.extend_from_slice(format!("{byte:02x}").as_bytes());
-        }
-    }
-    hidden.extend_from_slice(suffix.as_bytes());
-    OsString::from_vec(hidden)
-}
-
-/// The first `bytes_max` bytes, less what would be half a character of UTF-8: some file systems refuse
-/// such names.
-fn whole_chars(bytes: &[u8], bytes_max: usize) -> &[u8] {
-    let is_inside = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
-    let back = (0..4).find(|back| !is_inside(bytes_max.saturating_sub(*back))).unwrap_or(0);
-    bytes.get(..bytes_max.saturating_sub(back)).unwrap_or(bytes)
-}
-
 /// What an error of the file system means for the user.
 pub(crate) fn storage_error(operation: Operation, target: &str, error: io::Error) -> Error {
     let (message, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
             "no space is left",
-            Some("free some space, then run the same command again: it goes on where it stopped"),
+            // Whether it then goes on is known where the part file is kept, or is not.
+            Some("free some space, then run the same command again"),
         ),
         io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", None),
         io::ErrorKind::PermissionDenied => {
@@ -165,6 +151,54 @@ mod tests {
         }
     }
 
+    /// Its own name is made, and no link of the chain is replaced.
+    #[test]
+    fn the_last_name_of_a_chain_of_links_is_the_target() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        symlink("two", at("one")).unwrap();
+        symlink("sub/three", at("two")).unwrap();
+        symlink(folder.path().join("last"), at("sub/three")).unwrap();
+        for name in ["one", "two", "sub/three", "last"] {
+            assert_eq!(FileTarget::new(&at(name)).unwrap().path, at("last"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_loop_of_links_and_a_chain_without_end_are_refused() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        symlink("b", at("a")).unwrap();
+        symlink("a", at("b")).unwrap();
+        symlink("self", at("self")).unwrap();
+        for index in 0..60 {
+            symlink(format!("link{}", index + 1), at(&format!("link{index}"))).unwrap();
+        }
+        for name in ["a", "self", "link0"] {
+            let error = FileTarget::new(&at(name)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Storage, "{name}: {error:?}");
+        }
+        assert_eq!(FileTarget::new(&at("link30")).unwrap().path, at("link60"));
+        assert!(dangling(&at("a")).is_err(), "and not by luck of an earlier look");
+    }
+
+    #[test]
+    fn names_of_our_own_files_are_no_targets() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [".foo.tidegate-part", ".foo.tidegate-chunks", ".FOO.Tidegate-Part"] {
+            let error = FileTarget::new(&folder.path().join(name)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{name}");
+        }
+        std::os::unix::fs::symlink(".foo.tidegate-part", folder.path().join("link")).unwrap();
+        assert!(FileTarget::new(&folder.path().join("link")).is_err(), "nor through a link");
+        for name in ["foo.tidegate-part", ".foo.tidegate", "tidegate-part", ".tidegate-part"] {
+            assert!(FileTarget::new(&folder.path().join(name)).is_ok(), "{name}");
+        }
+    }
+
     #[test]
     fn a_link_is_written_through() {
         let folder = tempfile::tempdir().unwrap();
@@ -174,40 +208,5 @@ mod tests {
         assert_eq!(dangling.path, real);
         fs::write(&real, b"x").unwrap();
         assert_eq!(FileTarget::new(&link).unwrap().path, fs::canonicalize(&real).unwrap());
-    }
-
-    fn hidden(name: &[u8]) -> Vec<u8> {
-        hidden_name(OsStr::from_bytes(name), SUFFIX).into_vec()
-    }
-
-    #[test]
-    fn long_names_stay_within_the_limit_and_apart() {
-        let (one, two) = ("ä".repeat(127), "ä".repeat(126) + "ö");
-        assert_ne!(hidden(one.as_bytes()), hidden(two.as_bytes()));
-        for len in 0..=FILE_NAME_BYTES_MAX {
-            for unit in ["a", "ä", "€", "😀"] {
-                let mut name = unit.repeat(len / unit.len());
-                name.push_str(&"x".repeat(len - name.len()));
-                let hidden = String::from_utf8(hidden(name.as_bytes())).expect("whole characters");
-                assert!(hidden.len() <= FILE_NAME_BYTES_MAX, "{len}: {hidden}");
-            }
-        }
-    }
-
-    /// Whether they are of UTF-8, of some other encoding, or of none.
-    #[test]
-    fn no_two_names_share_a_hidden_file() {
-        let mut names: Vec<Vec<u8>> = (0x80..=0xff).map(|byte| vec![b'a', byte]).collect();
-        names.push("a\u{fffd}".into());
-        for len in 195..=FILE_NAME_BYTES_MAX {
-            names.extend([b'x', 0x80, 0xe4].map(|byte| vec![byte; len]));
-            names.push([vec![b'x'; len - 1], vec![b'y']].concat());
-        }
-        // One that spells what another is cut to.
-        let cut = hidden(&[b'x'; 255]);
-        names.push(cut[1..cut.len() - SUFFIX.len()].to_vec());
-        let count = names.len();
-        let hidden: std::collections::HashSet<_> = names.iter().map(|name| hidden(name)).collect();
-        assert_eq!(hidden.len(), count);
     }
 }

@@ -7,15 +7,17 @@
 //! written only with the mark that settles them.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use rustix::io::Errno;
 use tokio::sync::mpsc;
 
-use super::super::Batch;
+use super::super::{Batch, Mark};
 use super::follow::Progress;
 use super::journal::Journal;
+use super::part_file::is_no_room;
 use super::target::storage_error;
 use super::{Durability, PartFile, writeback};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -25,6 +27,10 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// costs more than it gains, and memory.
 const QUEUE_BATCHES: usize = 8;
 
+/// Told where the journal could not grow.
+const FORGETS: &str = "there was no room for the journal of its part file: an interrupted run would \
+                       have lost what came after that";
+
 /// `writev` takes at most this many pieces at once on Linux.
 const PIECES_MAX: usize = 1024;
 
@@ -33,6 +39,16 @@ pub(crate) struct FileSink {
     queue: mpsc::Sender<Queued>,
     shared: Arc<Shared>,
     thread: std::thread::JoinHandle<PartFile>,
+}
+
+/// What is left when all that was queued is written, or could not be.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// `None` only where the thread is gone.
+    pub(crate) part: Option<PartFile>,
+    pub(crate) written: Result<()>,
+    /// What the user may want to know.
+    pub(crate) note: Option<String>,
 }
 
 /// What waits to be written.
@@ -49,6 +65,8 @@ struct Shared {
     failure: OnceLock<(io::ErrorKind, String)>,
     progress: Option<Arc<Progress>>,
     journal: Mutex<Option<Journal>>,
+    // The journal could not grow, and ends before its file does.
+    forgets: AtomicBool,
     // The file will be synced: begins to write each batch to the disk at once.
     synced: bool,
 }
@@ -67,6 +85,7 @@ impl FileSink {
             failure: OnceLock::new(),
             progress,
             journal: Mutex::new(journal),
+            forgets: AtomicBool::new(false),
             synced: durability != Durability::None,
         });
         let theirs = Arc::clone(&shared);
@@ -102,17 +121,18 @@ impl FileSink {
 
     /// Waits until everything queued is written; gives the part file back, together with the
     /// failure if there was one.
-    pub(crate) async fn finish(self) -> (Option<PartFile>, Result<()>) {
+    pub(crate) async fn finish(self) -> Finished {
         let Self { queue, thread, shared } = self;
         drop(queue);
         // The thread ends once its queue is empty.
         let part = tokio::task::spawn_blocking(move || thread.join().ok()).await.ok().flatten();
-        let result = if part.is_none() || shared.failure.get().is_some() {
+        let written = if part.is_none() || shared.failure.get().is_some() {
             Err(shared.failure())
         } else {
             Ok(())
         };
-        (part, result)
+        let note = shared.forgets.load(Ordering::Relaxed).then(|| FORGETS.to_owned());
+        Finished { part, written, note }
     }
 }
 
@@ -147,11 +167,8 @@ fn write(part: &PartFile, queued: Queued, shared: &Shared) -> io::Result<()> {
     if shared.synced {
         writeback::start(&part.file, batch.offset..batch.offset + batch.len());
     }
-    if let Some(mark) = batch.mark
-        && let Some(journal) =
-            shared.journal.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
-    {
-        journal.append(&part.file, mark)?;
+    if let Some(mark) = batch.mark {
+        remember(part, mark, shared)?;
     }
     if let Some(progress) = &shared.progress {
         match batch.mark {
@@ -163,6 +180,21 @@ fn write(part: &PartFile, queued: Queued, shared: &Shared) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Appends a mark to the journal. A blob for which there is room goes on without it where there is
+/// none for the journal: what this says so far stays true.
+fn remember(part: &PartFile, mark: Mark, shared: &Shared) -> io::Result<()> {
+    let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    match journal.as_mut().map(|journal| journal.append(&part.file, mark)) {
+        Some(Err(error)) if is_no_room(&error) => {
+            shared.forgets.store(true, Ordering::Relaxed);
+            *journal = None;
+            Ok(())
+        }
+        Some(appended) => appended,
+        None => Ok(()),
+    }
 }
 
 /// Writes all frames, one after the other, from `offset` on, with as few calls as can be.

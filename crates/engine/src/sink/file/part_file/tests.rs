@@ -7,7 +7,7 @@ use tidegate_core::checksum::CrcAlgorithm;
 use super::*;
 
 fn part(folder: &std::path::Path) -> Result<PartFile> {
-    PartFile::open(FileTarget::new(&folder.join("t"))?)
+    PartFile::open(FileTarget::new(&folder.join("t"))?, &StateFolder::none())
 }
 
 #[test]
@@ -81,6 +81,23 @@ fn nobody_else_may_read_it_before_it_has_its_name() {
         assert_eq!(mode(&part.target.part), 0o600, "replaces {before:?}");
         part.commit(3, Durability::None).unwrap();
         assert_eq!(mode(&path), after, "replaces {before:?}");
+    }
+}
+
+/// Others could open it then, and write to what a later run resumes.
+#[test]
+fn a_rename_that_fails_leaves_the_part_file_private() {
+    for before in [0o666, 0o644, 0o400] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        fs::write(&path, b"old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(before)).unwrap();
+        let part = part(folder.path()).unwrap();
+        // A file cannot be renamed to a folder's name.
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(part.commit(0, Durability::None).is_err());
+        assert_eq!(mode(&folder.path().join(".t.tidegate-part")), 0o600, "{before:o}");
     }
 }
 

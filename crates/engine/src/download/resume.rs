@@ -1,0 +1,282 @@
+//! Going on with what an earlier run left: what it takes to believe it, and the first request for the
+//! rest.
+//!
+//! A journal names its blob by a URL without secrets, a version, and keyed hashes of everything that
+//! selected the object. Where these are the same, the version pins the content: nothing else is
+//! needed. Where they are not, the bytes may be of another object that happens to have this
+//! version, and something else has to tie them to this one:
+//!
+//! | journal | what differs | believed if |
+//! |---|---|---|
+//! | sealed | nothing | |
+//! | sealed | only what grants access, such as a URL's signature | the revision is the same, or the whole has a checksum |
+//! | sealed | anything else that selects, or it is not known | the whole has a checksum |
+//! | not known to be ours | | the whole has a hash that cannot be forged, as a CRC can |
+
+use tidegate_core::checksum::Checksum;
+use tidegate_core::extents::Extents;
+use tidegate_core::range::ByteRange;
+
+use super::DownloadOptions;
+use super::checks::is_hash;
+use super::opening::{Opening, channel, facts, first_bytes, lookup};
+use super::target::{Prepared, blocking};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::RangeStream;
+use crate::remote::{BlobInfo, Location};
+use crate::sink::Mark;
+use crate::sink::file::journal::{Found, Identity, Selected};
+
+/// Told where the checksum of the whole refuted what was resumed.
+pub(super) const NOT_OF_THIS_BLOB: &str =
+    "what an earlier attempt had left was not of this blob: started again";
+
+/// What it takes to believe that what an earlier run left is of this blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Belief {
+    /// Nothing more.
+    Known,
+    /// The checksum of the whole.
+    ByChecksum,
+    /// A hash of the whole.
+    ByHash,
+}
+
+/// What was resumed was not of this blob: the checksum of the whole was another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refuted {
+    pub(super) bytes: u64,
+    pub(super) resumed_bytes: u64,
+}
+
+/// What became of a resume.
+pub(super) enum Resumption {
+    Resumed(Box<Opening>),
+    /// What is there is not believed, and why.
+    Declined(String),
+}
+
+/// What it takes to believe a journal of `identity`, where this run is of `selected` and the remote
+/// now says `info`.
+fn belief(
+    identity: &Identity,
+    is_sealed: bool,
+    selected: Option<Selected>,
+    info: &BlobInfo,
+) -> Belief {
+    let (Some(then), Some(now), true) = (identity.selected, selected, is_sealed) else {
+        return if is_sealed { Belief::ByChecksum } else { Belief::ByHash };
+    };
+    let is_same_revision = identity.revision.is_some() && identity.revision == info.revision;
+    if then == now || then.object == now.object && is_same_revision {
+        Belief::Known
+    } else {
+        Belief::ByChecksum
+    }
+}
+
+/// Whether there will be the proof that `belief` asks for.
+pub(super) fn can_prove(belief: Belief, info: &BlobInfo, by_hand: &[Checksum]) -> bool {
+    let stored = info.checksums.iter().filter(|stored| stored.is_verifiable());
+    let mut all = stored.map(|stored| &stored.checksum).chain(by_hand);
+    match belief {
+        Belief::Known => true,
+        Belief::ByChecksum => all.any(|checksum| checksum.algorithm().is_computable()),
+        Belief::ByHash => all.any(is_hash),
+    }
+}
+
+/// Why a journal is not believed.
+fn refusal(belief: Belief) -> String {
+    let why = match belief {
+        Belief::Known => "",
+        Belief::ByChecksum => {
+            "its URL, user, endpoint or headers were others, and the server gives no checksum that \
+             would prove it to be the same object"
+        }
+        Belief::ByHash => {
+            "there is no key that tells its part file from bytes of a server, and the server gives \
+             no hash that would"
+        }
+    };
+    format!("the earlier attempt was not resumed: {why}")
+}
+
+/// Goes on with what an earlier run left: asks for the first gap, pinned to the version of then.
+/// Fails with `Changed` or the like where there is another version.
+pub(super) async fn resume(
+    location: &Location,
+    target: &mut Prepared,
+    found: Found,
+    options: &DownloadOptions,
+) -> Result<Resumption> {
+    let Found { identity, marks, journal, is_sealed } = found;
+    let len = identity.len_bytes;
+    let (channel, (info, lookup)) = ask(location, &identity, &marks, options).await?;
+    let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
+    if info.version.as_ref() != Some(&identity.version)
+        || info.len_bytes != Some(len)
+        || ignores_ranges
+    {
+        return Err(Error::new(
+            ErrorKind::Changed,
+            Operation::Read,
+            location.display(),
+            "it is not the version that the earlier attempt began",
+        ));
+    }
+    let selected = match target {
+        Prepared::File { part, .. } => part.selected(location.selection().as_ref()),
+        _ => None,
+    };
+    let belief = belief(&identity, is_sealed, selected, &info);
+    if !can_prove(belief, &info, &options.expected) {
+        return Ok(Resumption::Declined(refusal(belief)));
+    }
+    let resumed = still_there(target, marks).await?;
+    let notes = vec![format!(
+        "resumed: {} of {len} bytes were there",
+        resumed.iter().map(|mark| mark.crc.len()).sum::<u64>()
+    )];
+    Ok(Resumption::Resumed(Box::new(Opening {
+        channel,
+        info,
+        range: 0..len,
+        resumed,
+        journal: Some(journal),
+        journal_crc: Some(identity.crc.into()),
+        belief,
+        lookup,
+        ..Opening::nothing(notes)
+    })))
+}
+
+/// The facts, and why there are no checksums among them, where there should be.
+type Facts = (BlobInfo, Option<String>);
+
+/// Asks for the first gap; only for the facts where there is none.
+async fn ask(
+    location: &Location,
+    identity: &Identity,
+    marks: &[Mark],
+    options: &DownloadOptions,
+) -> Result<(Option<RangeStream>, Facts)> {
+    let len = identity.len_bytes;
+    let mut done = Extents::new();
+    for mark in marks {
+        done.insert(mark.start..mark.start + mark.crc.len());
+    }
+    let Some(gap) = done.gaps(0..len).next() else {
+        return Ok((None, (lookup(location, options).stat().await?, None)));
+    };
+    let end = if options.window > 1 {
+        gap.end.min(gap.start.saturating_add(first_bytes(options)))
+    } else {
+        gap.end
+    };
+    let range = ByteRange::Bounded(gap.start..end);
+    let pin = (Some(identity.version.clone()), Some(len));
+    let mut channel = channel(location, range, pin, options);
+    let facts = facts(&mut channel, location, options).await?;
+    Ok((Some(channel), facts))
+}
+
+/// The marks whose bytes are in the part file, each counted once.
+async fn still_there(target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark>> {
+    let Prepared::File { part, .. } = target else { return Ok(Vec::new()) };
+    let file = part.file.try_clone().map_err(|error| {
+        Error::new(ErrorKind::Storage, Operation::Write, part.target.display(), "no file handle")
+            .caused_by(error)
+    })?;
+    blocking(move || {
+        let mut seen = Extents::new();
+        let mut kept = Vec::new();
+        for mark in marks {
+            let range = mark.start..mark.start + mark.crc.len();
+            let new = seen.gaps(range.clone()).map(|gap| gap.end - gap.start).sum::<u64>();
+            if new != mark.crc.len() {
+                continue;
+            }
+            let holds = crate::sink::file::part_file::holds(&file, mark.start, &mark.crc);
+            if holds.unwrap_or(false) {
+                seen.insert(range);
+                kept.push(mark);
+            }
+        }
+        Ok(kept)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer, Coverage, StoredChecksum};
+
+    use super::*;
+    use crate::remote::Version;
+    use crate::sink::file::journal::CrcName;
+
+    fn selected(object: u8, all: u8) -> Selected {
+        Selected { all: [all; 32], object: [object; 32] }
+    }
+
+    fn then(selected: Option<Selected>, revision: Option<&str>) -> Identity {
+        Identity {
+            source: "x".to_owned(),
+            selected,
+            version: Version::ETag("\"a\"".to_owned()),
+            revision: revision.map(str::to_owned),
+            len_bytes: 1,
+            crc: CrcName::Crc32c,
+        }
+    }
+
+    fn now(revision: Option<&str>) -> BlobInfo {
+        BlobInfo { revision: revision.map(str::to_owned), ..BlobInfo::default() }
+    }
+
+    #[test]
+    fn what_selects_the_same_needs_no_proof() {
+        let identity = then(Some(selected(1, 1)), None);
+        assert_eq!(belief(&identity, true, Some(selected(1, 1)), &now(None)), Belief::Known);
+        for other in [Some(selected(1, 2)), Some(selected(2, 2)), None] {
+            assert_eq!(belief(&identity, true, other, &now(None)), Belief::ByChecksum);
+        }
+        assert_eq!(belief(&then(None, None), true, None, &now(None)), Belief::ByChecksum);
+    }
+
+    #[test]
+    fn a_revision_counts_for_one_object_only() {
+        let identity = then(Some(selected(1, 1)), Some("7"));
+        assert_eq!(belief(&identity, true, Some(selected(1, 2)), &now(Some("7"))), Belief::Known);
+        for (other, revision) in
+            [(selected(2, 2), Some("7")), (selected(1, 2), Some("8")), (selected(1, 2), None)]
+        {
+            assert_eq!(belief(&identity, true, Some(other), &now(revision)), Belief::ByChecksum);
+        }
+    }
+
+    #[test]
+    fn a_journal_that_may_be_forged_needs_a_hash() {
+        let identity = then(Some(selected(1, 1)), Some("7"));
+        assert_eq!(belief(&identity, false, Some(selected(1, 1)), &now(Some("7"))), Belief::ByHash);
+    }
+
+    #[test]
+    fn crcs_prove_what_is_ours_and_hashes_prove_all() {
+        let sum = |algorithm| Checksummer::of(algorithm, b"abc").unwrap();
+        let info = |algorithm, coverage| BlobInfo {
+            checksums: vec![StoredChecksum { checksum: sum(algorithm), coverage }],
+            ..BlobInfo::default()
+        };
+        let whole = Coverage::FullObject;
+        let (crc, md5) = (ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Md5);
+        assert!(can_prove(Belief::ByChecksum, &info(crc, whole), &[]));
+        assert!(!can_prove(Belief::ByHash, &info(crc, whole), &[]));
+        assert!(can_prove(Belief::ByHash, &info(md5, whole), &[]));
+        assert!(can_prove(Belief::ByHash, &info(crc, whole), &[sum(ChecksumAlgorithm::Sha256)]));
+        let parts = Coverage::Composite { parts: Some(2) };
+        assert!(!can_prove(Belief::ByHash, &info(md5, parts), &[]));
+        assert!(!can_prove(Belief::ByChecksum, &now(None), &[]));
+    }
+}

@@ -1,0 +1,140 @@
+//! Names for people: the user behind a number, and the process that holds a lock.
+//!
+//! All of it is for messages only: what cannot be found out is left out. Nothing is asked of name
+//! services, which may be slow; a user who is not in `/etc/passwd` is shown by number.
+
+use std::fs;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+/// The user with this number.
+pub(super) fn user(id: u32) -> String {
+    let accounts = fs::read("/etc/passwd").unwrap_or_default();
+    let name = user_in(&String::from_utf8_lossy(&accounts), id);
+    name.map_or_else(|| format!("user {id}"), |name| format!("user {name}"))
+}
+
+fn user_in(accounts: &str, id: u32) -> Option<String> {
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(id) && !name.is_empty()).then(|| plain(name))
+    })
+}
+
+/// The process that has locked `file` with `flock`, where the system tells.
+pub(super) fn locker(file: &File) -> Option<Locker> {
+    let found = file.metadata().ok()?;
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let holder = holders(&locks, found.ino()).into_iter().find(|holder| holder.holds(&found))?;
+    let process = holder.process;
+    let command = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    let owner = fs::metadata(format!("/proc/{process}")).ok()?.uid();
+    Some(Locker { process, command: plain(String::from_utf8_lossy(&command).trim()), owner })
+}
+
+/// Who has locked a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Locker {
+    process: u32,
+    command: String,
+    owner: u32,
+}
+
+impl Locker {
+    /// What it keeps others from.
+    pub(super) fn message(&self) -> String {
+        let Self { process, command, .. } = self;
+        let owner = user(self.owner);
+        if *process == std::process::id() {
+            return "another run in this process is writing this target".to_owned();
+        }
+        if command == "tidegate" {
+            return format!("another run is writing this target: process {process} of {owner}");
+        }
+        format!("its part file is locked by process {process} ({command}) of {owner}")
+    }
+}
+
+/// A process with a lock on some file of an inode.
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    process: u32,
+    /// Major and minor number.
+    device: (u32, u32),
+}
+
+/// The processes that hold a lock by `flock` on a file with this inode, on any device.
+fn holders(locks: &str, inode: u64) -> Vec<Holder> {
+    let holder = |line: &str| {
+        // "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; one that waits has "->" second.
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (kind, process) = (fields.next()?, fields.nth(2)?.parse().ok()?);
+        let mut place = fields.next()?.split(':');
+        let mut number = || u32::from_str_radix(place.next()?, 16).ok();
+        let device = (number()?, number()?);
+        let is_this = kind == "FLOCK" && place.next()?.parse() == Ok(inode) && process != 0;
+        is_this.then_some(Holder { process, device })
+    };
+    locks.lines().filter_map(holder).collect()
+}
+
+impl Holder {
+    /// Whether it is this file that it has locked. The device of a lock is not always the one that
+    /// `stat` tells (btrfs, overlays), but only root may look into other users' processes.
+    fn holds(&self, file: &fs::Metadata) -> bool {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.process)) else {
+            let device = file.dev();
+            return self.device == (rustix::fs::major(device), rustix::fs::minor(device));
+        };
+        descriptors.flatten().any(|entry| {
+            fs::metadata(entry.path())
+                .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+        })
+    }
+}
+
+/// Text of another process in a message: one line, no control characters.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_the_name_of_the_first_account() {
+        let accounts =
+            "root:x:0:0:r:/root:/bin/sh\n# x\nann\x1b[1m:x:7:7::/:/bin/sh\nbob:x:7:7::/:\n";
+        assert_eq!(user_in(accounts, 0).as_deref(), Some("root"));
+        assert_eq!(user_in(accounts, 7).as_deref(), Some("ann[1m"));
+        assert_eq!(user_in(accounts, 8), None);
+    }
+
+    #[test]
+    fn holders_of_a_lock_are_found_and_those_who_wait_are_not() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF\n\
+                     1: -> FLOCK  ADVISORY  WRITE 99 08:01:5678 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 77 08:01:5678 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 0 00:1f:5678 0 EOF\n\
+                     4: FLOCK  ADVISORY  READ 55 00:1f:15678 0 EOF\n\
+                     garbage\n";
+        assert_eq!(holders(locks, 5678), [Holder { process: 1234, device: (8, 1) }]);
+        assert_eq!(holders(locks, 15678), [Holder { process: 55, device: (0, 31) }]);
+        assert!(holders("", 1).is_empty());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn our_own_lock_names_this_process() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(locker(&file), None);
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let Some(locker) = locker(&file) else { return };
+        assert_eq!(locker.process, std::process::id());
+        assert!(locker.message().contains("another run in this process"));
+        let other = Locker { process: 1, command: "x".to_owned(), owner: u32::MAX };
+        assert!(other.message().ends_with("process 1 (x) of user 4294967295"));
+    }
+}
