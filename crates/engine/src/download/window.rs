@@ -25,8 +25,8 @@ use super::target::Prepared;
 use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::RangeStream;
-use crate::remote::{BlobInfo, Location, Version};
+use crate::read::{Known, RangeStream};
+use crate::remote::{BlobInfo, Location};
 use crate::sink::Sink;
 
 /// Gathered before a sink takes it: two of the transport's largest reads. Measured: smaller batches
@@ -86,7 +86,7 @@ pub(super) async fn transfer(
     let (mut destination, permit) =
         Destination::new(prepared, location, &mut opening, &checks, permit, options).await?;
     let sink = std::mem::replace(&mut destination.sink, Sink::Discard);
-    let Opening { channel, info, range, single, resumed, notes, .. } = opening;
+    let Opening { channel, info, range, single, resumed, mut notes, .. } = opening;
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
     options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
     options.progress.resumed(resumed_bytes);
@@ -109,8 +109,7 @@ pub(super) async fn transfer(
         sink,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
-    let mut window =
-        Window::new(location, options, &shared, (info.version.clone(), info.len_bytes));
+    let mut window = Window::new(location, options, &shared, Known::of(&info));
     let run = window.run((channel, permit), range.clone(), single, done).await;
     drop(window);
     // Every shard has been joined: nobody else holds what they shared.
@@ -134,7 +133,23 @@ pub(super) async fn transfer(
     let bytes = crc.len();
     let (proof, memory) =
         destination.commit(crc.to_checksum(), &checks, bytes, location, options).await?;
+    notes.extend(unproved_end(&info, &proof, bytes, options));
     Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
+}
+
+/// Where no answer tells the length, a connection that is cut in good order looks like the end.
+fn unproved_end(
+    info: &BlobInfo,
+    proof: &Proof,
+    bytes: u64,
+    options: &DownloadOptions,
+) -> Option<String> {
+    let wanted = match &options.range {
+        Some(ByteRange::Bounded(range)) => Some(range.end - range.start),
+        _ => None,
+    };
+    let unproved = info.len_bytes.is_none() && proof.verified.is_empty() && wanted != Some(bytes);
+    unproved.then(|| "the server told no length: that this is the end cannot be proved".to_owned())
 }
 
 fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {
@@ -185,8 +200,8 @@ struct Window<'a> {
     location: &'a Location,
     options: &'a DownloadOptions,
     shared: Arc<Shared>,
-    // The version and length of the first answer.
-    pin: (Option<Version>, Option<u64>),
+    // By the first answer.
+    known: Known,
     tasks: JoinSet<Result<()>>,
     pieces: HashMap<Id, Arc<Piece>>,
     waited: Duration,
@@ -197,13 +212,13 @@ impl<'a> Window<'a> {
         location: &'a Location,
         options: &'a DownloadOptions,
         shared: &Arc<Shared>,
-        pin: (Option<Version>, Option<u64>),
+        known: Known,
     ) -> Self {
         Self {
             location,
             options,
             shared: Arc::clone(shared),
-            pin,
+            known,
             tasks: JoinSet::new(),
             pieces: HashMap::new(),
             waited: Duration::ZERO,
@@ -318,7 +333,7 @@ impl<'a> Window<'a> {
 
     fn channel(&self, range: &Range<u64>) -> RangeStream {
         let range = ByteRange::Bounded(range.clone());
-        opening::channel(self.location, range, self.pin.clone(), self.options)
+        opening::channel(self.location, range, self.known.clone(), self.options)
     }
 
     fn spawn(&mut self, piece: Arc<Piece>, channel: RangeStream, permit: Option<BytesPermit>) {

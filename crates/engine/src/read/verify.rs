@@ -263,6 +263,17 @@ impl Check {
             .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| why_none(&self.stored)))
     }
 
+    /// A value of the same algorithm that the remote names besides this one.
+    fn another(&self, actual: &Checksum) -> Option<Checksum> {
+        let stored = self.stored.iter().filter(|stored| {
+            self.verify == Verify::Stored
+                && stored.is_verifiable()
+                && stored.checksum.algorithm() == actual.algorithm()
+                && stored.checksum != *actual
+        });
+        stored.map(|stored| stored.checksum.clone()).next()
+    }
+
     /// The end of a blob of `len` bytes has been reached: compares.
     pub(super) fn finish(&mut self, len: u64, target: &str) -> Result<()> {
         if matches!(self.state, State::Fresh) && len == 0 && self.verify != Verify::Off {
@@ -272,6 +283,8 @@ impl Check {
             && sum.len() == len
         {
             let (actual, expected) = (sum.value(), expected.clone());
+            // Where the remote names two values, one of them is another.
+            let expected = self.another(&actual).unwrap_or(expected);
             self.state = State::Settled(if actual == expected {
                 Verification::Verified(actual)
             } else {

@@ -76,7 +76,7 @@ use crate::remote::{BlobInfo, Location, Version};
 ///
 /// An interruption that the policy bridges is not seen. After an error the channel stays where it
 /// was, and the next read tries again, with the policy's attempts anew; only damage
-/// ([`Verification::Mismatch`]) stays. The end of a damaged blob is never delivered as an end: the
+/// ([`Verification::Mismatch`], or a body that goes on beyond its end) stays. The end of a damaged blob is never delivered as an end: the
 /// read that would have returned it fails with `Integrity`.
 ///
 /// # Cancel safety
@@ -100,8 +100,14 @@ pub struct ReadChannel {
     len_bytes: Option<u64>,
     info: Option<BlobInfo>,
     pinned: Option<Version>,
+    // The coding of the stored bytes, once an answer has brought some.
+    coding: Option<String>,
     // Bytes of the pinned version have been delivered.
     delivered: bool,
+    // Bytes before this offset have been delivered, perhaps by another process.
+    delivered_end: u64,
+    // What was delivered may have come from a body that contradicts its head.
+    unsound: bool,
     // The checksums have been asked for beside an answer.
     looked_up: bool,
     check: Check,
@@ -136,7 +142,10 @@ impl ReadChannel {
             len_bytes: None,
             info: None,
             pinned: options.version.clone(),
+            coding: None,
             delivered: false,
+            delivered_end: 0,
+            unsound: false,
             looked_up: false,
             check: Check::new(options.verify.clone()),
             mode: Mode::of(options.decode),
@@ -239,6 +248,15 @@ impl ReadChannel {
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
         Error::new(kind, Operation::Read, self.location.display(), message)
+    }
+
+    /// Fails once what was delivered has been found to be damaged.
+    fn sound(&self) -> Result<()> {
+        if self.unsound {
+            let message = "bytes were delivered of a body that was longer than its head said";
+            return Err(self.error(ErrorKind::Integrity, message).with_hint("begin again"));
+        }
+        self.check.sound(self.location.display())
     }
 }
 
