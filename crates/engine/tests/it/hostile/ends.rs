@@ -99,6 +99,40 @@ async fn a_channel_does_not_end_before_what_it_has_delivered() {
     }
 }
 
+/// Nor does one that goes on in another process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_channel_does_not_end_before_what_was_delivered() {
+    for framing in FRAMINGS {
+        for seek_back in [false, true] {
+            let origin = Origin::new(move |asked| match asked.nth {
+                1 => endless(LEN, framing),
+                _ => endless(50_000, framing),
+            });
+            let origin = origin.await;
+            let location = locate(&origin, Flavour::Http);
+            let mut channel = ReadChannel::open(location.clone(), ReadOptions::default());
+            let mut read = 0;
+            while read < 100_000 {
+                read += within(channel.next()).await.unwrap().unwrap().len();
+            }
+            if seek_back {
+                within(channel.seek(SeekFrom::Start(10))).await.unwrap();
+            }
+            let state = channel.capture().unwrap();
+            drop(channel);
+            let mut channel = ReadChannel::restore(location, &state, state.options()).unwrap();
+            let error = loop {
+                match within(channel.next()).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => panic!("{framing:?} {seek_back}: an end"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{framing:?} {seek_back}: {error:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_range_beyond_the_end_is_an_error() {
     for flavour in ALL {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, Read as _, Seek as _};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::range::ByteRange;
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions};
