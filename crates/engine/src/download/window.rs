@@ -22,7 +22,7 @@ use super::opening::{self, Opening};
 use super::piece::Piece;
 use super::shard::{self, Shared};
 use super::target::Prepared;
-use super::{DownloadOptions, cancelled};
+use super::{DownloadOptions, cancelled, report};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Known, RangeStream};
@@ -133,23 +133,8 @@ pub(super) async fn transfer(
     let bytes = crc.len();
     let (proof, memory) =
         destination.commit(crc.to_checksum(), &checks, bytes, location, options).await?;
-    notes.extend(unproved_end(&info, &proof, bytes, options));
+    notes.extend(report::unproved_end(&info, &proof, bytes, options));
     Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
-}
-
-/// Where no answer tells the length, a connection that is cut in good order looks like the end.
-fn unproved_end(
-    info: &BlobInfo,
-    proof: &Proof,
-    bytes: u64,
-    options: &DownloadOptions,
-) -> Option<String> {
-    let wanted = match &options.range {
-        Some(ByteRange::Bounded(range)) => Some(range.end - range.start),
-        _ => None,
-    };
-    let unproved = info.len_bytes.is_none() && proof.verified.is_empty() && wanted != Some(bytes);
-    unproved.then(|| "the server told no length: that this is the end cannot be proved".to_owned())
 }
 
 fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {

@@ -175,12 +175,14 @@ pub(super) struct Check {
     stored: Vec<StoredChecksum>,
     // Why the stored checksums are not known, where they should be.
     lookup: Option<String>,
+    // Bytes were delivered of a body that contradicts its head.
+    spoiled: bool,
     state: State,
 }
 
 impl Check {
     pub(super) fn new(verify: Verify) -> Self {
-        Self { verify, stored: Vec::new(), lookup: None, state: State::Fresh }
+        Self { verify, stored: Vec::new(), lookup: None, spoiled: false, state: State::Fresh }
     }
 
     /// Goes on with a sum over the first `len` bytes.
@@ -294,8 +296,18 @@ impl Check {
         self.sound(target)
     }
 
+    /// The body that was delivered contradicts its head.
+    pub(super) fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
     /// Fails once the blob has been found to be damaged.
     pub(super) fn sound(&self, target: &str) -> Result<()> {
+        if self.spoiled {
+            let message = "bytes were delivered of a body that was longer than its head said";
+            let error = Error::new(ErrorKind::Integrity, Operation::Read, target, message);
+            return Err(error.with_hint("begin again"));
+        }
         let State::Settled(Verification::Mismatch { expected, actual }) = &self.state else {
             return Ok(());
         };

@@ -16,7 +16,7 @@ mod client;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use http::Method;
+use http::{Method, StatusCode};
 use tidegate_core::range::ByteRange;
 use url::Url;
 
@@ -28,9 +28,9 @@ use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Remote, Version};
 use crate::error::{Operation, Result};
 
-/// Versions of one blob whose final URL is kept. One read has one version; several reads of one
-/// blob at a time rarely see more than two.
-const SETTLED_MAX: usize = 4;
+/// Versions of one blob whose final URL is kept: one for each mirror that reads of it at the same
+/// time were sent to. A read whose entry is gone asks the first URL again.
+const SETTLED_MAX: usize = 16;
 
 /// One blob.
 #[derive(Debug)]
@@ -180,7 +180,12 @@ impl HttpRemote {
         }
         // Signed URLs and some servers allow GET only; one byte tells the same.
         let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
-        let reached = self.send(blob, &ask).await?;
+        let mut reached = self.send(blob, &ask).await?;
+        if reached.head.status == StatusCode::RANGE_NOT_SATISFIABLE
+            && response::unsatisfied_len(&reached.head).is_none()
+        {
+            reached = self.send(blob, &Ask { range: None, ..ask }).await?;
+        }
         let head = &reached.head;
         let mut info = response::info(head, Dialect::Http, version);
         match head.status.as_u16() {

@@ -20,7 +20,7 @@ impl ReadChannel {
     /// the rest to what was before. `Invalid` while a seek has not been awaited, and beyond the
     /// blob's end. `Integrity` if the blob was found to be damaged.
     pub fn capture(&mut self) -> Result<ReadState> {
-        self.sound()?;
+        self.check.sound(self.location.display())?;
         if self.is_seeking() {
             return Err(self.error(ErrorKind::Invalid, "a seek is under way"));
         }

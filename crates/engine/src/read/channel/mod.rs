@@ -106,8 +106,6 @@ pub struct ReadChannel {
     delivered: bool,
     // Bytes before this offset have been delivered, perhaps by another process.
     delivered_end: u64,
-    // What was delivered may have come from a body that contradicts its head.
-    unsound: bool,
     // The checksums have been asked for beside an answer.
     looked_up: bool,
     check: Check,
@@ -145,7 +143,6 @@ impl ReadChannel {
             coding: None,
             delivered: false,
             delivered_end: 0,
-            unsound: false,
             looked_up: false,
             check: Check::new(options.verify.clone()),
             mode: Mode::of(options.decode),
@@ -248,15 +245,6 @@ impl ReadChannel {
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
         Error::new(kind, Operation::Read, self.location.display(), message)
-    }
-
-    /// Fails once what was delivered has been found to be damaged.
-    fn sound(&self) -> Result<()> {
-        if self.unsound {
-            let message = "bytes were delivered of a body that was longer than its head said";
-            return Err(self.error(ErrorKind::Integrity, message).with_hint("begin again"));
-        }
-        self.check.sound(self.location.display())
     }
 }
 

@@ -66,7 +66,7 @@ impl ReadChannel {
             let message = format!("the range ends at {}, before its start", range.end);
             return Poll::Ready(Err(self.error(ErrorKind::Invalid, message)));
         }
-        self.sound()?;
+        self.check.sound(self.location.display())?;
         while self.held.rest().is_empty() {
             let start = self.arrived() - self.held.len_bytes();
             if let Some(piece) = self.held.take_ahead() {

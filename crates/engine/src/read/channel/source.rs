@@ -64,7 +64,9 @@ impl ReadChannel {
                 Ok(None) => self.ended(),
                 Err(error) if self.may_be_beyond_the_end(&error) => self.find_end(),
                 Err(error) => {
-                    self.unsound |= self.is_unsound();
+                    if self.is_unsound() {
+                        self.check.spoil();
+                    }
                     self.close();
                     return Poll::Ready(Err(error));
                 }

@@ -4,7 +4,7 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
 
 use super::interruption::NO_VERSION_HINT;
-use super::{Live, Phase, RangeStream, coding};
+use super::{Live, Manner, Phase, RangeStream, coding};
 use crate::budget::RequestPermit;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::remote::Opened;
@@ -39,8 +39,10 @@ impl RangeStream {
                 self.begun = true;
             }
             self.pinned = self.pinned.take().or_else(|| opened.info.version.clone());
-            self.ignores_ranges = opened.whole && self.wanted != ByteRange::All;
-            self.encoded_unasked = opened.encoded_unasked;
+            self.manner = Manner {
+                ignores_ranges: opened.whole && self.wanted != ByteRange::All,
+                encoded_unasked: opened.encoded_unasked,
+            };
             self.coding.get_or_insert_with(|| coding(&opened.info).to_owned());
             self.info = Some(opened.info.clone());
         }

@@ -55,9 +55,10 @@ impl RangeStream {
     /// that breaks there has brought all that its head claims.
     pub(crate) fn poll_sound(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
-            let Phase::Live(live) = &self.phase else { return Poll::Ready(Ok(())) };
-            if !live.is_spent() {
-                return Poll::Ready(Ok(()));
+            match &self.phase {
+                Phase::Live(live) if live.is_spent() => {}
+                Phase::Unsound => return Poll::Ready(Err(self.too_long())),
+                _ => return Poll::Ready(Ok(())),
             }
             match ready!(self.poll_arrival(cx)) {
                 Arrival::Frame(frame) if frame.is_empty() => {}
@@ -72,14 +73,13 @@ impl RangeStream {
 
     /// What is longer than its head says need not be what its head says: none of it is good.
     pub(super) fn too_long(&mut self) -> Error {
-        self.phase = Phase::Idle;
-        self.unsound = true;
+        self.phase = Phase::Unsound;
         self.error(ErrorKind::Integrity, "the body is longer than its head says")
             .with_hint("the server, or a proxy before it, mishandles ranges; try --window 1")
     }
 
     /// Bytes of a body that contradicts its head may have been delivered, so that no end is one.
     pub(crate) fn is_unsound(&self) -> bool {
-        self.unsound
+        matches!(self.phase, Phase::Unsound)
     }
 }

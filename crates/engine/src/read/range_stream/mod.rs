@@ -98,13 +98,18 @@ pub(crate) struct RangeStream {
     begun: bool,
     delivered_bytes: u64,
     done: bool,
-    ignores_ranges: bool,
-    encoded_unasked: bool,
-    unsound: bool,
+    manner: Manner,
     requests: u32,
     phase: Phase,
     lent: Option<RequestPermit>,
     waited: Duration,
+}
+
+/// How the first answer came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    ignores_ranges: bool,
+    encoded_unasked: bool,
 }
 
 enum Phase {
@@ -116,6 +121,8 @@ enum Phase {
     Live(Live),
     /// Until it is time to ask again.
     Resting(std::pin::Pin<Box<tokio::time::Sleep>>),
+    /// An answer contradicted its head after bytes of it were delivered: nothing goes on.
+    Unsound,
 }
 
 impl std::fmt::Debug for RangeStream {
@@ -156,9 +163,7 @@ impl RangeStream {
             begun: false,
             delivered_bytes: 0,
             done: false,
-            ignores_ranges: false,
-            encoded_unasked: false,
-            unsound: false,
+            manner: Manner::default(),
             requests: 0,
             phase: Phase::Idle,
             lent: None,
@@ -196,12 +201,12 @@ impl RangeStream {
 
     /// The remote sends whole blobs whatever range is asked for.
     pub(crate) fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges
+        self.manner.ignores_ranges
     }
 
     /// The first answer's bytes come in a coding, although they were asked for without.
     pub(crate) fn is_encoded_unasked(&self) -> bool {
-        self.encoded_unasked
+        self.manner.encoded_unasked
     }
 
     /// Length of the blob, once an answer has told it, by its head or by its end.
@@ -345,6 +350,7 @@ impl RangeStream {
                     ready!(sleep.as_mut().poll(cx));
                     self.phase = Phase::Idle;
                 }
+                Phase::Unsound => return Poll::Ready(Err(self.too_long())),
             }
         }
     }

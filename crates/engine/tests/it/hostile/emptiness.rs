@@ -118,6 +118,21 @@ async fn a_server_that_refuses_everything_is_asked_twice() {
     }
 }
 
+/// Where `HEAD` is refused, one byte tells the facts; where that is refused, too, the whole does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_do_not_take_a_bare_refusal_for_an_empty_blob() {
+    let origin = Origin::new(|asked| match (asked.is_head(), asked.range(LEN)) {
+        (true, _) => Reply::new(405),
+        (_, Some(_)) => Reply::new(416),
+        _ => Reply::of(asked, &blob()).with("etag", "\"a\""),
+    });
+    let origin = origin.await;
+    let location = locate(&origin, Flavour::Http);
+    let info = location.remote.stat(&location.blob).await.unwrap();
+    assert_eq!(info.len_bytes, Some(LEN as u64));
+    assert!(info.version.is_some());
+}
+
 /// A seek from the end asks for the length: a `HEAD` that says 0 does not prove it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seek_does_not_believe_an_empty_head() {
