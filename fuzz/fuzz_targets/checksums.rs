@@ -13,7 +13,7 @@ use tidegate_core::digest::Digest;
 fuzz_target!(|input: (&str, &str, Option<&str>)| {
     let (text, suffix, kind) = input;
     let mut found: Vec<StoredChecksum> = Vec::new();
-    found.extend(parse_goog_hash(text).unwrap_or_default());
+    found.extend(parse_goog_hash(text).into_iter().flatten());
     found.extend(parse_repr_digest(text).unwrap_or_default());
     found.extend(parse_content_md5(text));
     found.extend(parse_amz_checksum(suffix, text, kind));

@@ -53,21 +53,21 @@ impl StoredChecksum {
 
 /// Parses `x-goog-hash`: `crc32c=n03x6A==,md5=Ojk9c3dhfxgoKVVHYwFbHQ==`.
 ///
+/// Each member stands for itself: a malformed one is an error beside those that are well-formed.
 /// The header may come several times, each with one or more; parse each, or all joined by commas.
 /// Composite objects have no MD5.
-pub fn parse_goog_hash(text: &str) -> Result<Vec<StoredChecksum>, ChecksumError> {
+pub fn parse_goog_hash(text: &str) -> Vec<Result<StoredChecksum, ChecksumError>> {
     let malformed = |reason| malformed("x-goog-hash", text, reason);
-    let mut found = Vec::new();
-    for member in text.split(',').map(trim) {
-        let (name, value) = member.split_once('=').ok_or_else(|| malformed("no equals sign"))?;
-        if let Ok(algorithm) = name.parse() {
-            let checksum = Checksum::from_base64(algorithm, value)
-                .ok()
-                .ok_or_else(|| malformed("not the base64 of a value"))?;
-            found.push(StoredChecksum::full_object(checksum));
-        }
-    }
-    Ok(found)
+    let parse = |member: &str| {
+        let Some((name, value)) = member.split_once('=') else {
+            return Some(Err(malformed("no equals sign")));
+        };
+        let algorithm = name.parse().ok()?;
+        let checksum = Checksum::from_base64(algorithm, value).ok();
+        let checksum = checksum.ok_or_else(|| malformed("not the base64 of a value"));
+        Some(checksum.map(StoredChecksum::full_object))
+    };
+    text.split(',').map(trim).filter_map(parse).collect()
 }
 
 /// Parses `x-amz-checksum-SUFFIX` with, where the server sent it, `x-amz-checksum-type`.

@@ -51,6 +51,9 @@ impl Checks {
             .iter()
             .filter(|stored| stored.is_verifiable())
             .min_by_key(|stored| stored.checksum.algorithm().preference());
+        if let Some(stored) = stored {
+            unanimous(info, &stored.checksum)?;
+        }
         let stored_crc = stored.and_then(|stored| stored.checksum.algorithm().crc());
         let crc = journal.or(stored_crc).unwrap_or(CrcAlgorithm::Crc32c);
         let expected: Vec<Checksum> =
@@ -110,6 +113,18 @@ impl Checks {
         }
         Ok(Proof { computed, verified, unverified: self.unverified.clone() })
     }
+}
+
+/// A remote that names another value of the checksum that is to be compared proves nothing by it.
+fn unanimous(info: &BlobInfo, chosen: &Checksum) -> Result<()> {
+    let mut others = info.checksums.iter().filter(|stored| {
+        let same = stored.checksum.algorithm() == chosen.algorithm();
+        stored.is_verifiable() && same && stored.checksum != *chosen
+    });
+    let Some(other) = others.next() else { return Ok(()) };
+    let message = format!("the server names two values, {chosen} and {}", other.checksum);
+    let algorithm = chosen.algorithm().name();
+    Err(Error::new(ErrorKind::Integrity, Operation::Verify, algorithm, message))
 }
 
 fn why_none(info: &BlobInfo) -> String {

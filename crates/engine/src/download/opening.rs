@@ -11,8 +11,8 @@ use super::resume::{self, Belief, Resumption};
 use super::target::Prepared;
 use super::window::SHARE;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Lookup, RangeOptions, RangeStream};
-use crate::remote::{BlobInfo, Location, Version};
+use crate::read::{Known, Lookup, RangeOptions, RangeStream};
+use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
 
@@ -76,7 +76,7 @@ async fn begin(
         let info = lookup(location, options).stat().await?;
         return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
     }
-    let mut channel = channel(location, first(&wanted, options), (None, None), options);
+    let mut channel = channel(location, first(&wanted, options), Known::default(), options);
     let (mut info, lookup) = facts(&mut channel, location, options).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
@@ -85,12 +85,9 @@ async fn begin(
     } else if !known && options.window > 1 && limited(&wanted, options) {
         notes.push("the server names no version or length: fetched as one stream".to_owned());
         // Nothing ties a second request to the first, so one must bring everything.
-        channel = self::channel(
-            location,
-            wanted.clone(),
-            (info.version.clone(), info.len_bytes),
-            options,
-        );
+        // Nothing of the first is used, so that its coding need not be the same.
+        let known = Known { coding: None, ..Known::of(&info) };
+        channel = self::channel(location, wanted.clone(), known, options);
         let checksums = std::mem::take(&mut info.checksums);
         info = BlobInfo { checksums, ..channel.info().await?.clone() };
         single = true;
@@ -118,7 +115,12 @@ async fn begin(
     if (single || options.window <= 1) && range.end != u64::MAX {
         channel.set_end(Some(range.end));
     }
+    if range.is_empty() {
+        // There is no shard that would look behind the last byte.
+        channel.sound().await?;
+    }
     let partial = options.range.is_some();
+    notes.extend(encoded(&channel, &info));
     Ok(Opening {
         channel: Some(channel),
         info,
@@ -128,6 +130,15 @@ async fn begin(
         lookup,
         ..Opening::nothing(notes)
     })
+}
+
+/// What is stored may be something else than what came.
+fn encoded(channel: &RangeStream, info: &BlobInfo) -> Option<String> {
+    let coding = info.content_encoding.as_ref().filter(|_| channel.is_encoded_unasked())?;
+    Some(format!(
+        "it came compressed (Content-Encoding: {coding}) although identity was asked for: kept as \
+         it came"
+    ))
 }
 
 /// The first shard of what is wanted; all of it where one request is to bring all.
@@ -178,16 +189,15 @@ impl Opening {
     }
 }
 
-/// A channel pinned to what is known of the blob's version and length.
+/// A channel pinned to what is known of the blob.
 pub(super) fn channel(
     location: &Location,
     range: ByteRange,
-    pin: (Option<Version>, Option<u64>),
+    known: Known,
     options: &DownloadOptions,
 ) -> RangeStream {
-    let (version, len_bytes) = pin;
     let retry = options.retry.clone();
-    let read = RangeOptions { range: Some(range), version, len_bytes, retry, hedge: None };
+    let read = RangeOptions { range: Some(range), known, retry, hedge: None };
     RangeStream::new(
         location.clone(),
         read,

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Checksum;
+use tidegate_core::range::ByteRange;
 
 use super::DownloadOptions;
+use super::checks::Proof;
 use super::window::Transfer;
 use crate::read::ReadTotals;
 use crate::remote::{BlobInfo, Version};
@@ -66,4 +68,19 @@ pub(super) fn report(transfer: Transfer, options: &DownloadOptions, elapsed: Dur
         notes: transfer.notes,
         memory: transfer.memory,
     }
+}
+
+/// Where no answer tells the length, a connection that is cut in good order looks like the end.
+pub(super) fn unproved_end(
+    info: &BlobInfo,
+    proof: &Proof,
+    bytes: u64,
+    options: &DownloadOptions,
+) -> Option<String> {
+    let wanted = match &options.range {
+        Some(ByteRange::Bounded(range)) => Some(range.end - range.start),
+        _ => None,
+    };
+    let unproved = info.len_bytes.is_none() && proof.verified.is_empty() && wanted != Some(bytes);
+    unproved.then(|| "the server told no length: that this is the end cannot be proved".to_owned())
 }

@@ -22,7 +22,7 @@ use super::checks::is_hash;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use super::target::{Prepared, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::RangeStream;
+use crate::read::{Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
@@ -175,8 +175,9 @@ async fn ask(
         gap.end
     };
     let range = ByteRange::Bounded(gap.start..end);
-    let pin = (Some(identity.version.clone()), Some(len));
-    let mut channel = channel(location, range, pin, options);
+    let version = Some(identity.version.clone());
+    let known = Known { version, len_bytes: Some(len), ..Known::default() };
+    let mut channel = channel(location, range, known, options);
     let facts = facts(&mut channel, location, options).await?;
     Ok((Some(channel), facts))
 }

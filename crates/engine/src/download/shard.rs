@@ -51,10 +51,13 @@ pub(super) async fn read(
     let mut run = Run::new(shared);
     let outcome = claim_frames(piece, &mut channel, &mut run, shared).await;
     let target = shared.sink_name();
+    let is_unsound = channel.is_unsound();
     drop(channel);
     let handed_over = run.flush(true).await;
     let last = piece.leave();
     match outcome {
+        // What this reader claimed is worth nothing, whoever else finishes.
+        Err(error) if is_unsound => Err(error),
         // Whoever still races may well finish.
         Err(_) if !last && handed_over.is_ok() => Ok(()),
         Err(error) => Err(error),
@@ -80,12 +83,12 @@ async fn claim_frames(
         let frame = tokio::select! {
             biased;
             () = shared.stop.cancelled() => return Ok(()),
-            () = piece.finished() => return Ok(()),
+            () = piece.finished() => break,
             frame = channel.next() => frame?,
         };
         let Some(frame) = frame else {
             piece.ended_at(channel.position());
-            return Ok(());
+            break;
         };
         let len = frame.len() as u64;
         let offset = channel.position() - len;
@@ -98,6 +101,12 @@ async fn claim_frames(
         let bytes = frame.slice(within(claimed.start)..within(claimed.end));
         shared.progress.done(bytes.len() as u64);
         run.push(claimed.start, bytes).await?;
+    }
+    // CANCEL: the last byte stays where it is, and only its proof is waited for.
+    tokio::select! {
+        biased;
+        () = shared.stop.cancelled() => Ok(()),
+        sound = channel.sound() => sound,
     }
 }
 

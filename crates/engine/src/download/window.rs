@@ -23,11 +23,11 @@ use super::piece::Piece;
 use super::resume::{Belief, Refuted};
 use super::shard::{self, Shared};
 use super::target::Prepared;
-use super::{DownloadOptions, cancelled};
+use super::{DownloadOptions, cancelled, report};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::RangeStream;
-use crate::remote::{BlobInfo, Location, Version};
+use crate::read::{Known, RangeStream};
+use crate::remote::{BlobInfo, Location};
 use crate::sink::Sink;
 
 /// Gathered before a sink takes it: two of the transport's largest reads. Measured: smaller batches
@@ -112,8 +112,7 @@ pub(super) async fn transfer(
         sink,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
-    let mut window =
-        Window::new(location, options, &shared, (info.version.clone(), info.len_bytes));
+    let mut window = Window::new(location, options, &shared, Known::of(&info));
     let run = window.run((channel, permit), range.clone(), single, done).await;
     drop(window);
     // Every shard has been joined: nobody else holds what they shared.
@@ -142,6 +141,7 @@ pub(super) async fn transfer(
         }
     })?;
     notes.extend(note);
+    notes.extend(report::unproved_end(&info, &proof, bytes, options));
     Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
 }
 
@@ -201,8 +201,8 @@ struct Window<'a> {
     location: &'a Location,
     options: &'a DownloadOptions,
     shared: Arc<Shared>,
-    // The version and length of the first answer.
-    pin: (Option<Version>, Option<u64>),
+    // By the first answer.
+    known: Known,
     tasks: JoinSet<Result<()>>,
     pieces: HashMap<Id, Arc<Piece>>,
     waited: Duration,
@@ -213,13 +213,13 @@ impl<'a> Window<'a> {
         location: &'a Location,
         options: &'a DownloadOptions,
         shared: &Arc<Shared>,
-        pin: (Option<Version>, Option<u64>),
+        known: Known,
     ) -> Self {
         Self {
             location,
             options,
             shared: Arc::clone(shared),
-            pin,
+            known,
             tasks: JoinSet::new(),
             pieces: HashMap::new(),
             waited: Duration::ZERO,
@@ -334,7 +334,7 @@ impl<'a> Window<'a> {
 
     fn channel(&self, range: &Range<u64>) -> RangeStream {
         let range = ByteRange::Bounded(range.clone());
-        opening::channel(self.location, range, self.pin.clone(), self.options)
+        opening::channel(self.location, range, self.known.clone(), self.options)
     }
 
     fn spawn(&mut self, piece: Arc<Piece>, channel: RangeStream, permit: Option<BytesPermit>) {

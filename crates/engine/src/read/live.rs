@@ -26,8 +26,9 @@ pub(super) enum Arrival {
 pub(super) struct Live {
     body: Body,
     position: u64,
-    // The answer tells neither its length nor the blob's: where it ends, the blob does.
-    endless: bool,
+    // Offset in the blob of the body's end, as it is claimed. Where it is not, the blob ends where
+    // the body does.
+    end: Option<u64>,
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
     span: tracing::Span,
@@ -39,15 +40,26 @@ impl Live {
     pub(super) fn new(
         body: Body,
         position: u64,
-        endless: bool,
+        end: Option<u64>,
         permit: RequestPermit,
         span: tracing::Span,
     ) -> Self {
-        Self { body, position, endless, timer: None, waiting: None, span, _permit: permit }
+        Self { body, position, end, timer: None, waiting: None, span, _permit: permit }
     }
 
+    /// Nothing tells where the body ends, but its end.
     pub(super) fn is_endless(&self) -> bool {
-        self.endless
+        self.end.is_none()
+    }
+
+    /// All that is claimed has arrived.
+    pub(super) fn is_spent(&self) -> bool {
+        self.end.is_some_and(|end| self.position >= end)
+    }
+
+    /// More has arrived than is claimed.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.end.is_some_and(|end| self.position > end)
     }
 
     /// Offset in the blob of the next byte that arrives.

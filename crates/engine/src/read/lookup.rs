@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 
-use super::{RangeOptions, RangeStream, ReadStats, stat};
+use super::{Known, RangeOptions, RangeStream, ReadStats, stat};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
@@ -53,8 +53,11 @@ impl Lookup {
             let stat = self.stat().await;
             (stream.info().await?.clone(), stat)
         };
-        let same =
-            |stat: &BlobInfo| stat.version == info.version && stat.len_bytes == info.len_bytes;
+        // An answer that names no version has only its length to compare.
+        let same = |stat: &BlobInfo| {
+            (info.version.is_none() || stat.version == info.version)
+                && stat.len_bytes == info.len_bytes
+        };
         let stat = match stat {
             // Which of the two came first is not known: the answer may be of the newer version.
             Ok(other) if !same(&other) => {
@@ -84,15 +87,15 @@ impl Lookup {
     }
 
     /// Facts about the blob, its length among them wherever the remote tells it at all: where the
-    /// facts lack it, the answer to a range may have it.
+    /// facts lack it, or say that there is nothing, the answer to a range may have it.
     pub(super) async fn size(self) -> Result<BlobInfo> {
         let info = self.stat().await?;
-        if info.len_bytes.is_some() {
+        if info.len_bytes.is_some_and(|len| len > 0) {
             return Ok(info);
         }
         let options = RangeOptions {
             range: Some(ByteRange::first(1)),
-            version: info.version.clone(),
+            known: Known { version: info.version.clone(), ..Known::default() },
             retry: self.retry,
             ..RangeOptions::default()
         };

@@ -35,7 +35,7 @@ pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
 pub(crate) use lookup::Lookup;
 pub use options::ReadOptions;
-pub(crate) use range_stream::{RangeOptions, RangeStream};
+pub(crate) use range_stream::{Known, RangeOptions, RangeStream};
 pub use stat::stat;
 pub use state::ReadState;
 pub use stats::{ReadStats, ReadTotals};

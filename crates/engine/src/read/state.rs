@@ -37,6 +37,9 @@ pub(super) struct Content {
     pub(super) version: Option<Version>,
     pub(super) len_bytes: Option<u64>,
     pub(super) position: At,
+    /// Bytes before this offset were delivered; the position, where an older version left it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivered_end: Option<u64>,
     /// The end of what is read, exclusive.
     pub(super) limit: Option<u64>,
     /// The position counts decoded bytes.
@@ -153,6 +156,20 @@ impl ReadState {
         let carried = checksum.as_ref().map(|_| self.carried());
         let sum = carried.is_none_or(|carried| carried.is_some_and(|carried| carried.is_sound()));
         against && sum
+    }
+}
+
+impl Content {
+    /// Why nobody could go on from here: what was delivered before the position is tied to what
+    /// comes after it by the version alone, and there is nothing beyond the end.
+    pub(super) fn flaw(&self) -> Option<String> {
+        let At::Start(position) = self.position else { return None };
+        if position > 0 && self.version.is_none() {
+            return Some(format!("it stands at byte {position} of a blob without a version"));
+        }
+        let stored_end = position.max(self.delivered_end.unwrap_or(0));
+        let len = self.len_bytes.filter(|len| !self.decoded && stored_end > *len)?;
+        Some(format!("it stands at byte {stored_end} of a blob of {len} bytes"))
     }
 }
 

@@ -175,12 +175,14 @@ pub(super) struct Check {
     stored: Vec<StoredChecksum>,
     // Why the stored checksums are not known, where they should be.
     lookup: Option<String>,
+    // Bytes were delivered of a body that contradicts its head.
+    spoiled: bool,
     state: State,
 }
 
 impl Check {
     pub(super) fn new(verify: Verify) -> Self {
-        Self { verify, stored: Vec::new(), lookup: None, state: State::Fresh }
+        Self { verify, stored: Vec::new(), lookup: None, spoiled: false, state: State::Fresh }
     }
 
     /// Goes on with a sum over the first `len` bytes.
@@ -263,6 +265,17 @@ impl Check {
             .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| why_none(&self.stored)))
     }
 
+    /// A value of the same algorithm that the remote names besides this one.
+    fn another(&self, actual: &Checksum) -> Option<Checksum> {
+        let stored = self.stored.iter().filter(|stored| {
+            self.verify == Verify::Stored
+                && stored.is_verifiable()
+                && stored.checksum.algorithm() == actual.algorithm()
+                && stored.checksum != *actual
+        });
+        stored.map(|stored| stored.checksum.clone()).next()
+    }
+
     /// The end of a blob of `len` bytes has been reached: compares.
     pub(super) fn finish(&mut self, len: u64, target: &str) -> Result<()> {
         if matches!(self.state, State::Fresh) && len == 0 && self.verify != Verify::Off {
@@ -272,6 +285,8 @@ impl Check {
             && sum.len() == len
         {
             let (actual, expected) = (sum.value(), expected.clone());
+            // Where the remote names two values, one of them is another.
+            let expected = self.another(&actual).unwrap_or(expected);
             self.state = State::Settled(if actual == expected {
                 Verification::Verified(actual)
             } else {
@@ -281,8 +296,18 @@ impl Check {
         self.sound(target)
     }
 
+    /// The body that was delivered contradicts its head.
+    pub(super) fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
     /// Fails once the blob has been found to be damaged.
     pub(super) fn sound(&self, target: &str) -> Result<()> {
+        if self.spoiled {
+            let message = "bytes were delivered of a body that was longer than its head said";
+            let error = Error::new(ErrorKind::Integrity, Operation::Read, target, message);
+            return Err(error.with_hint("begin again"));
+        }
         let State::Settled(Verification::Mismatch { expected, actual }) = &self.state else {
             return Ok(());
         };

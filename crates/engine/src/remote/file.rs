@@ -81,6 +81,7 @@ impl Remote for FileRemote {
             start: range.start,
             end: Some(range.end),
             whole: false,
+            encoded_unasked: false,
             waited: Duration::ZERO,
             requests: 1,
             body: reader.into_body(),

@@ -6,149 +6,89 @@
 //!
 //! Redirects are followed, each answer counting as one attempt's part. User info in the URL becomes
 //! basic authentication; that and the caller's own headers are sent to the first host only.
+//!
+//! A redirector may send each request to another mirror, and mirrors count versions by themselves.
+//! So requests for a version go where the answer came from that named it ([`Settled`]), and the
+//! first URL is resolved again only where that refuses: a signature expires.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+mod client;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use object_store::client::HttpRequestBody;
+use http::{Method, StatusCode};
 use tidegate_core::range::ByteRange;
 use url::Url;
 
+pub(super) use self::client::Client;
+use self::client::{Ask, Reached, Stop};
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Remote, RemoteOptions, Selection, Version};
-use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{self, Answer, ResponseHead, Transport, classify};
+use crate::error::{Operation, Result};
 
-/// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
-const REDIRECTS_MAX: u32 = 10;
+/// Versions of one blob whose final URL is kept: one for each mirror that reads of it at the same
+/// time were sent to. A read whose entry is gone asks the first URL again.
+const SETTLED_MAX: usize = 16;
 
-const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
-
+/// One blob.
 #[derive(Debug)]
 pub(super) struct HttpRemote {
-    transport: Transport,
-    // For the first host only.
-    headers: HeaderMap,
-    // Origins that decompress for those who ask for the bytes as they are.
-    decoding: Mutex<HashSet<String>>,
-    // What selects a blob, but for its URL.
+    client: Arc<Client>,
+    settled: Mutex<Vec<Settled>>,
+    // What selects the blob, but for its URL.
     selection: Selection,
 }
 
-struct Ask<'a> {
-    method: Method,
-    operation: Operation,
-    range: Option<String>,
-    version: Option<&'a Version>,
+/// Where a version of the blob was found, behind redirects.
+#[derive(Debug)]
+struct Settled {
+    version: Version,
+    stop: Stop,
 }
 
 impl HttpRemote {
-    pub(super) fn new(transport: Transport, options: &RemoteOptions) -> Self {
-        let headers = options.headers.as_map().clone();
+    pub(super) fn new(client: Arc<Client>, options: &RemoteOptions) -> Self {
         let selection = Selection::of_caller("http", options);
-        Self { transport, headers, decoding: Mutex::default(), selection }
+        Self { client, settled: Mutex::default(), selection }
     }
 
-    fn decodes(&self, url: &Url) -> bool {
-        self.decoding().contains(&url.origin().ascii_serialization())
+    fn settled(&self) -> std::sync::MutexGuard<'_, Vec<Settled>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn decoding(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.decoding.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<(ResponseHead, Answer)> {
-        let mut url = Url::parse(blob)
-            .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
-        let mut own = take_user_info(&mut url)?;
-        transport::replace(&mut own, &self.headers);
-        let mut waited = Duration::ZERO;
-        for requests in 1..=REDIRECTS_MAX + 1 {
-            let coding = if self.decodes(&url) { "gzip" } else { "identity" };
-            let request = build(&url, ask, coding, &own)?;
-            let answer = self.transport.send(request).await;
-            let target = display(&url);
-            let (mut head, body) = answer.map_err(|error| {
-                let failure = classify(&error);
-                let error =
-                    Error::new(failure.kind, ask.operation, target.clone(), failure.message)
-                        .caused_by(error)
-                        .retryable(failure.retry);
-                match failure.hint {
-                    Some(hint) => error.with_hint(hint),
-                    None => error,
-                }
-            })?;
-            waited += head.waited;
-            head.waited = waited;
-            head.requests = requests;
-            if response::is_decoded(&head) && coding == "identity" {
-                self.decoding().insert(url.origin().ascii_serialization());
-                continue;
-            }
-            if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
-                return Ok((head, body));
-            }
-            let next = head
-                .text("location")
-                .and_then(|location| url.join(location).ok())
-                .filter(|next| matches!(next.scheme(), "http" | "https"))
-                .ok_or_else(|| response::refusal(&head, ask.operation, &target, false))?;
-            if url.scheme() == "https" && next.scheme() == "http" {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    ask.operation,
-                    target,
-                    "it redirects from https to http",
-                )
-                .with_hint("give the http:// address itself if it is to be trusted"));
-            }
-            if next.origin() != url.origin() {
-                own.clear();
-            }
-            url = next;
+    /// Asks where the version was found that is asked for, else by the first URL.
+    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<Reached> {
+        let first = self.client.first(blob)?;
+        let found = ask.version.and_then(|version| {
+            let settled = self.settled();
+            let mut found = settled.iter().filter(|settled| settled.version.agrees(version));
+            found.next().map(|settled| settled.stop.clone())
+        });
+        let Some(found) = found else { return self.client.send(first, ask).await };
+        let reached = self.client.send(found, ask).await?;
+        // It may have been a signed URL that has expired, or a mirror that is gone.
+        if !matches!(reached.head.status.as_u16(), 401 | 403 | 404 | 410) {
+            return Ok(Reached { is_redirected: true, ..reached });
         }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            ask.operation,
-            display(&url),
-            format!("more than {REDIRECTS_MAX} redirects"),
-        ))
+        let mut again = self.client.send(first, ask).await?;
+        again.head.requests += reached.head.requests;
+        again.head.waited += reached.head.waited;
+        Ok(again)
     }
-}
 
-fn build(
-    url: &Url,
-    ask: &Ask<'_>,
-    coding: &'static str,
-    own: &HeaderMap,
-) -> Result<http::Request<HttpRequestBody>> {
-    let mut request = http::Request::builder()
-        .method(ask.method.clone())
-        .uri(url.as_str())
-        .header(header::USER_AGENT, USER_AGENT)
-        .header(header::ACCEPT, "*/*")
-        .header(header::ACCEPT_ENCODING, coding);
-    if let Some(range) = &ask.range {
-        request = request.header(header::RANGE, range);
+    /// Keeps where a version was found.
+    fn settle(&self, version: Option<&Version>, reached: &Reached) {
+        let Some(version) = version else { return };
+        let mut settled = self.settled();
+        settled.retain(|settled| settled.version != *version);
+        if reached.is_redirected {
+            let full = settled.len() >= SETTLED_MAX;
+            settled.drain(..usize::from(full));
+            settled.push(Settled { version: version.clone(), stop: reached.stop.clone() });
+        }
     }
-    request = match ask.version {
-        Some(Version::ETag(tag)) => request.header(header::IF_MATCH, tag),
-        Some(Version::LastModified(date)) => request.header(header::IF_UNMODIFIED_SINCE, date),
-        _ => request,
-    };
-    let mut request = request.body(HttpRequestBody::empty()).map_err(|error| {
-        Error::new(ErrorKind::Invalid, ask.operation, display(url), "it makes no valid request")
-            .caused_by(error)
-    })?;
-    transport::replace(request.headers_mut(), own);
-    Ok(request)
 }
 
 /// What an `http://` or `https://` URL names.
@@ -173,28 +113,6 @@ fn display(url: &Url) -> String {
     shown.set_query(None);
     shown.set_fragment(None);
     shown.to_string()
-}
-
-/// Takes user info out of the URL; it becomes basic authentication.
-fn take_user_info(url: &mut Url) -> Result<HeaderMap> {
-    let mut headers = HeaderMap::new();
-    if url.username().is_empty() && url.password().is_none() {
-        return Ok(headers);
-    }
-    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
-    let mut pair = decode(url.username());
-    pair.push(b':');
-    pair.extend(decode(url.password().unwrap_or_default()));
-    // Both fail only for URLs that cannot have user info.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
-    let mut basic = HeaderValue::try_from(basic).map_err(|error| {
-        invalid(&display(url), "the user info makes no header").caused_by(error)
-    })?;
-    basic.set_sensitive(true);
-    headers.insert(header::AUTHORIZATION, basic);
-    Ok(headers)
 }
 
 #[async_trait]
@@ -227,22 +145,30 @@ impl Remote for HttpRemote {
             range: request.range.header(),
             version: request.version.as_ref(),
         };
-        let (head, body) = self.send(blob, &ask).await?;
-        let target = shown(blob);
-        if response::may_be_the_end(&head, request) {
+        let reached = self.send(blob, &ask).await?;
+        let (head, target) = (&reached.head, shown(blob));
+        if response::may_be_the_end(head, request) {
             // The refusal of a range carries no version; one more request tells it.
             let info = self.facts(blob, request.version.as_ref()).await?;
-            if let Some(opened) = response::at_the_end(&head, request, info) {
+            if let Some(opened) = response::at_the_end(head, request, info) {
                 return Ok(opened.after_one_more());
             }
         }
+        if response::proves_nothing(head, request) {
+            let whole = OpenRequest { range: ByteRange::All, version: request.version.clone() };
+            return self.open(blob, &whole).await.map(Opened::after_one_more);
+        }
         if !head.status.is_success() {
             let pinned = request.version.is_some();
-            return Err(response::refusal(&head, Operation::Read, &target, pinned));
+            return Err(response::refusal(head, Operation::Read, &target, pinned));
         }
-        let info = response::info(&head, Dialect::Http, request.version.as_ref());
-        let placement = response::place(&head, request, &info, &target)?;
-        Ok(response::opened(&head, info, &placement, response::frames(body, target)))
+        let info = response::info(head, Dialect::Http, request.version.as_ref());
+        let placement = response::place(head, request, &info, &target)?;
+        self.settle(info.version.as_ref(), &reached);
+        let encoded_unasked = reached.asked_identity && response::is_encoded(head);
+        let body = response::frames(reached.body, target);
+        let opened = response::opened(&reached.head, info, &placement, body);
+        Ok(Opened { encoded_unasked, ..opened })
     }
 }
 
@@ -250,25 +176,32 @@ impl HttpRemote {
     async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
         let (target, pinned) = (shown(blob), version.is_some());
         let ask = Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version };
-        let (head, _) = self.send(blob, &ask).await?;
+        let reached = self.send(blob, &ask).await?;
+        let head = &reached.head;
         if head.status.is_success() {
-            let info = response::info(&head, Dialect::Http, version);
+            let info = response::info(head, Dialect::Http, version);
+            self.settle(info.version.as_ref(), &reached);
             return response::same_version(version, info, &target);
         }
         if !matches!(head.status.as_u16(), 403 | 405 | 501) {
-            return Err(response::refusal(&head, Operation::Stat, &target, pinned));
+            return Err(response::refusal(head, Operation::Stat, &target, pinned));
         }
         // Signed URLs and some servers allow GET only; one byte tells the same.
         let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
-        let (head, _) = self.send(blob, &ask).await?;
-        let info = response::info(&head, Dialect::Http, version);
-        match head.status.as_u16() {
-            200..=299 => response::same_version(version, info, &target),
-            416 if response::unsatisfied_len(&head) == Some(0) => {
-                Ok(BlobInfo { len_bytes: Some(0), ..info })
-            }
-            _ => Err(response::refusal(&head, Operation::Stat, &target, pinned)),
+        let mut reached = self.send(blob, &ask).await?;
+        if reached.head.status == StatusCode::RANGE_NOT_SATISFIABLE
+            && response::unsatisfied_len(&reached.head).is_none()
+        {
+            reached = self.send(blob, &Ask { range: None, ..ask }).await?;
         }
+        let head = &reached.head;
+        let mut info = response::info(head, Dialect::Http, version);
+        match head.status.as_u16() {
+            200..=299 => self.settle(info.version.as_ref(), &reached),
+            416 if response::unsatisfied_len(head) == Some(0) => info.len_bytes = Some(0),
+            _ => return Err(response::refusal(head, Operation::Stat, &target, pinned)),
+        }
+        response::same_version(version, info, &target)
     }
 }
 

@@ -69,7 +69,7 @@ use futures_core::Stream;
 use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::range::ByteRange;
 
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Operation, Result};
 
 /// A response's bytes as they arrive, each frame in the transport's own buffer.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
@@ -113,9 +113,12 @@ pub struct Opened {
     /// Offset in the blob of the body's first byte.
     pub start: u64,
     /// Offset in the blob of the byte after the body's last; `None` where the remote does not say.
+    /// A body that goes on beyond it is an error.
     pub end: Option<u64>,
     /// The remote ignored the range and sends the whole blob.
     pub whole: bool,
+    /// The bytes come in the coding that the facts name, although they were asked for without.
+    pub encoded_unasked: bool,
     /// From asking until the head of the answer.
     pub waited: Duration,
     /// Requests that it took: redirects, and what the remote had to look up, count too.
@@ -128,7 +131,16 @@ impl Opened {
     /// An answer to one request, whose body begins at offset `start` of the blob. It says no end
     /// and no time; both may be filled in.
     pub fn new(info: BlobInfo, start: u64, body: Body) -> Self {
-        Self { info, start, end: None, whole: false, waited: Duration::ZERO, requests: 1, body }
+        Self {
+            info,
+            start,
+            end: None,
+            whole: false,
+            encoded_unasked: false,
+            waited: Duration::ZERO,
+            requests: 1,
+            body,
+        }
     }
 
     /// Counts a request that led to this answer.
@@ -164,14 +176,8 @@ pub trait Remote: fmt::Debug + Send + Sync {
     async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
         self.check_version(version)?;
         let info = self.stat(blob).await?;
-        if info.version.as_ref() == Some(version) {
-            return Ok(info);
-        }
-        let message = match &info.version {
-            Some(given) => format!("expected {version}, got {given}"),
-            None => format!("expected {version}, but the remote names no version"),
-        };
-        Err(Error::new(ErrorKind::Changed, Operation::Stat, "the blob", message))
+        version.expect(info.version.as_ref(), Operation::Stat, "the blob")?;
+        Ok(info)
     }
 
     /// Whether blobs here can be asked for by this version: `Invalid` for a kind that this remote
@@ -193,7 +199,8 @@ pub trait Remote: fmt::Debug + Send + Sync {
     /// Asks for a range of a blob, in one request. Dropping the future or the body ends the
     /// request.
     ///
-    /// Where `request.version` is given, [`BlobInfo::version`] of the answer is of the same kind.
+    /// Where `request.version` is given, [`BlobInfo::version`] of the answer is of the same kind: an
+    /// answer that names another version, or none, is not read.
     ///
     /// Fails with `Changed` if `request.version` is given and the blob is of another, with
     /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's

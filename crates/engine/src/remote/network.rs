@@ -1,6 +1,7 @@
-//! The remotes behind a network: one for each bucket, so that its blobs share credentials, and one
-//! transport for all, so that they share connections.
+//! The remotes behind a network: one for each bucket, so that its blobs share credentials, one for
+//! each URL over HTTP, and one transport for all, so that they share connections.
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure", feature = "reapi"))]
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,8 +30,10 @@ pub(super) struct Named {
 #[derive(Debug)]
 pub(super) struct Network {
     options: RemoteOptions,
-    #[cfg(feature = "_http1")]
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     made: Mutex<HashMap<String, Arc<dyn Remote>>>,
+    #[cfg(feature = "http")]
+    http: Mutex<Option<Arc<super::http::Client>>>,
     #[cfg(feature = "reapi")]
     caches: Mutex<HashMap<String, ReapiCache>>,
     #[cfg(feature = "_http1")]
@@ -41,8 +44,10 @@ impl Network {
     pub(super) fn new(options: RemoteOptions) -> Self {
         Self {
             options,
-            #[cfg(feature = "_http1")]
+            #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
             made: Mutex::default(),
+            #[cfg(feature = "http")]
+            http: Mutex::default(),
             #[cfg(feature = "reapi")]
             caches: Mutex::default(),
             #[cfg(feature = "_http1")]
@@ -74,20 +79,37 @@ impl Network {
             "az" => object(text)?,
             _ => return Err(unsupported(scheme)),
         };
-        let remote = self.remote(scheme, &remote)?;
+        let _ = &remote;
+        let remote = match scheme {
+            #[cfg(feature = "http")]
+            "http" | "https" => self.http()?,
+            #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+            _ => self.bucket(scheme, &remote)?,
+            #[cfg(not(any(feature = "gcs", feature = "s3", feature = "azure")))]
+            _ => return Err(unsupported(scheme)),
+        };
         Ok(Location { remote, blob, display, file_name })
     }
 
-    #[cfg(feature = "_http1")]
-    fn remote(&self, scheme: &str, key: &str) -> Result<Arc<dyn Remote>> {
+    /// Each blob has a remote of its own, which knows where it is redirected to; all share the rest.
+    #[cfg(feature = "http")]
+    fn http(&self) -> Result<Arc<dyn Remote>> {
+        let transport = self.transport()?;
+        let mut client = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = client.get_or_insert_with(|| {
+            Arc::new(super::http::Client::new(transport, &self.options.headers))
+        });
+        Ok(Arc::new(super::http::HttpRemote::new(Arc::clone(client), &self.options)))
+    }
+
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+    fn bucket(&self, scheme: &str, key: &str) -> Result<Arc<dyn Remote>> {
         let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remote) = lock().get(key) {
             return Ok(Arc::clone(remote));
         }
         let transport = self.transport()?;
         let remote: Arc<dyn Remote> = match scheme {
-            #[cfg(feature = "http")]
-            "http" | "https" => Arc::new(super::http::HttpRemote::new(transport, &self.options)),
             #[cfg(feature = "gcs")]
             "gs" => Arc::new(super::gcs::connect(key, &self.options, &transport)?),
             #[cfg(feature = "s3")]

@@ -224,16 +224,26 @@ impl Remote for ObjectRemote {
             Outcome::Answer(head, body) => {
                 let info = response::info(&head, self.dialect, request.version.as_ref());
                 let placement = response::place(&head, request, &info, &target)?;
-                Ok(response::opened(&head, info, &placement, response::frames(body, target)))
-            }
-            Outcome::Failure(Some(head), error) if response::may_be_the_end(&head, request) => {
-                // The refusal of a range carries no version; one more request tells it.
-                let info = self.facts(blob, request.version.as_ref()).await?;
-                response::at_the_end(&head, request, info)
-                    .map(Opened::after_one_more)
-                    .ok_or_else(|| self.failure(blob, Operation::Read, Some(&head), pinned, error))
+                let encoded_unasked = self.asks_identity() && response::is_encoded(&head);
+                let body = response::frames(body, target);
+                let opened = response::opened(&head, info, &placement, body);
+                Ok(Opened { encoded_unasked, ..opened })
             }
             Outcome::Failure(head, error) => {
+                if let Some(head) = &head {
+                    if response::may_be_the_end(head, request) {
+                        // The refusal of a range carries no version; one more request tells it.
+                        let info = self.facts(blob, request.version.as_ref()).await?;
+                        if let Some(opened) = response::at_the_end(head, request, info) {
+                            return Ok(opened.after_one_more());
+                        }
+                    }
+                    if response::proves_nothing(head, request) {
+                        let (range, version) = (ByteRange::All, request.version.clone());
+                        let whole = OpenRequest { range, version };
+                        return self.open(blob, &whole).await.map(Opened::after_one_more);
+                    }
+                }
                 Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
             }
         }
@@ -262,21 +272,25 @@ impl ObjectRemote {
     }
 
     /// Azure has no suffix ranges: the length is asked for first, and the range is then pinned to
-    /// the version that had it.
+    /// the version that had it. Facts without a length, or with none left, prove nothing: then the
+    /// whole blob is asked for.
     #[cfg(feature = "azure")]
     async fn open_last(&self, blob: &str, count: u64, request: &OpenRequest) -> Result<Opened> {
         let info = self.facts(blob, request.version.as_ref()).await?;
-        let len = info.len_bytes.unwrap_or(0);
-        let range = ByteRange::Bounded(len.saturating_sub(count)..len);
-        if range.is_empty() {
-            let head = ResponseHead { requests: 1, ..ResponseHead::default() };
-            let at_end = OpenRequest { range: ByteRange::From(len), version: None };
-            return response::at_the_end(&head, &at_end, info).ok_or_else(|| {
-                let message = "the last bytes of it cannot be found";
-                Error::new(ErrorKind::Integrity, Operation::Read, self.target(blob), message)
-            });
-        }
+        let range = match info.len_bytes {
+            None | Some(0) => ByteRange::All,
+            Some(len) => ByteRange::Bounded(len.saturating_sub(count)..len),
+        };
         let version = request.version.clone().or(info.version);
         self.open(blob, &OpenRequest { range, version }).await.map(Opened::after_one_more)
+    }
+
+    /// Google's storage is asked for what it stores, in the coding that it has; see `gcs`.
+    fn asks_identity(&self) -> bool {
+        #[cfg(feature = "gcs")]
+        if self.dialect == Dialect::Gcs {
+            return false;
+        }
+        true
     }
 }

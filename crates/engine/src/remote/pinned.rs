@@ -32,9 +32,12 @@ impl Pinned {
         Err(Error::new(ErrorKind::Changed, operation, &self.display, message))
     }
 
-    /// The remote may write the same date in another way; a restart asks for what it was told.
-    fn as_written(&self, info: BlobInfo) -> BlobInfo {
-        BlobInfo { version: Some(self.version.clone()), ..info }
+    /// Checks that the remote names this version. It may write the same date in another way; a
+    /// restart asks for what it was told.
+    fn as_written(&self, info: BlobInfo, operation: Operation) -> Result<BlobInfo> {
+        let named = self.version.expect(info.version.as_ref(), operation, &self.display);
+        named.map_err(|error| self.explain(error))?;
+        Ok(BlobInfo { version: Some(self.version.clone()), ..info })
     }
 
     fn explain(&self, error: Error) -> Error {
@@ -53,7 +56,7 @@ impl Remote for Pinned {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let asked = self.remote.stat_version(blob, &self.version).await;
         let info = asked.map_err(|error| self.explain(error))?;
-        Ok(self.as_written(info))
+        self.as_written(info, Operation::Stat)
     }
 
     async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
@@ -69,7 +72,7 @@ impl Remote for Pinned {
         let request = OpenRequest { range: request.range.clone(), version };
         let opened = self.remote.open(blob, &request).await;
         let mut opened = opened.map_err(|error| self.explain(error))?;
-        opened.info = self.as_written(opened.info);
+        opened.info = self.as_written(opened.info, Operation::Read)?;
         Ok(opened)
     }
 

@@ -1,21 +1,29 @@
 //! From the head of an HTTP response to facts about a blob, or to the error that it means. Pure:
 //! no request is sent here.
 //!
+//! | file | idea |
+//! |---|---|
+//! | `facts` | what the headers say of the blob: length, version, checksums |
+//! | `place` | whether the response answers the request, and where its bytes belong |
+//!
 //! Sources: RFC 9110 (ranges, conditions, entity tags), RFC 9530 (`Repr-Digest`), and the
 //! references of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage for their
 //! headers.
 
-use std::ops::Range;
+mod facts;
+mod place;
+
 use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
-use http::StatusCode;
 use http_body_util::BodyExt;
-use tidegate_core::checksum::{ChecksumError, StoredChecksum, headers};
-use tidegate_core::range::{ByteRange, ContentRange};
 use tidegate_core::retry::RetryClass;
 
-use super::{BlobInfo, Body, OpenRequest, Opened, Version};
+pub(super) use self::facts::{info, is_decoded, is_encoded};
+pub(super) use self::place::{
+    Placement, at_the_end, may_be_the_end, place, proves_nothing, same_version, unsatisfied_len,
+};
+use super::{BlobInfo, Body, Opened, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Answer, ResponseHead, classify};
 
@@ -53,236 +61,6 @@ impl Dialect {
     }
 }
 
-/// Where the body of an answer belongs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placement {
-    pub(super) start: u64,
-    pub(super) end: Option<u64>,
-    pub(super) whole: bool,
-}
-
-/// The facts in a response's headers, with the blob's length as the response tells it. The version
-/// is of the kind that was `asked` for, else of the kind that pins best.
-pub(super) fn info(head: &ResponseHead, dialect: Dialect, asked: Option<&Version>) -> BlobInfo {
-    BlobInfo {
-        len_bytes: total_len(head, dialect),
-        version: match asked {
-            Some(asked) => version_like(head, asked).or_else(|| version(head, dialect)),
-            None => version(head, dialect),
-        },
-        checksums: checksums(head),
-        content_encoding: head
-            .text("x-goog-stored-content-encoding")
-            .or_else(|| head.text("content-encoding"))
-            .filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
-            .map(str::to_owned),
-        content_type: head.text("content-type").map(str::to_owned),
-        last_modified: head.text("last-modified").map(str::to_owned),
-        revision: revision(head),
-    }
-}
-
-/// What names this content for good, whatever the server is called: blobs of the clouds are read
-/// by signed URLs, too.
-fn revision(head: &ResponseHead) -> Option<String> {
-    if let Some(generation) = head.text("x-goog-generation") {
-        return Some(format!("generation {generation}"));
-    }
-    let etag = head.text("etag").filter(|etag| Version::from_etag(etag).is_some())?;
-    let id = head.text("x-amz-version-id").or_else(|| head.text("x-ms-version-id"))?;
-    // What a bucket without versions, or one whose versions are suspended, may say of everything.
-    (id != "null").then(|| format!("version id {id}, etag {etag}"))
-}
-
-fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {
-    if head.status == StatusCode::PARTIAL_CONTENT {
-        return match ContentRange::parse(head.text("content-range")?) {
-            Ok(ContentRange::Bytes { total, .. }) => total,
-            _ => None,
-        };
-    }
-    let len = head.text("content-length").and_then(|text| text.trim().parse().ok());
-    #[cfg(feature = "gcs")]
-    if dialect == Dialect::Gcs && len.is_none() {
-        return head.text("x-goog-stored-content-length").and_then(|text| text.parse().ok());
-    }
-    let _ = dialect;
-    len
-}
-
-/// The version that an answer names, in the kind of another.
-fn version_like(head: &ResponseHead, asked: &Version) -> Option<Version> {
-    let text = |name| head.text(name).map(str::to_owned);
-    match asked {
-        Version::Generation(_) => text("x-goog-generation").map(Version::Generation),
-        Version::ETag(_) => head.text("etag").and_then(Version::from_etag),
-        Version::VersionId(_) => {
-            text("x-amz-version-id").or_else(|| text("x-ms-version-id")).map(Version::VersionId)
-        }
-        Version::LastModified(_) => text("last-modified").map(Version::LastModified),
-        Version::FileStamp(_) | Version::Digest(_) => None,
-    }
-}
-
-fn version(head: &ResponseHead, dialect: Dialect) -> Option<Version> {
-    #[cfg(feature = "gcs")]
-    if dialect == Dialect::Gcs
-        && let Some(generation) = head.text("x-goog-generation")
-    {
-        return Some(Version::Generation(generation.to_owned()));
-    }
-    if let Some(version) = head.text("etag").and_then(Version::from_etag) {
-        return Some(version);
-    }
-    #[cfg(feature = "s3")]
-    if dialect == Dialect::S3 {
-        let id = head.text("x-amz-version-id").filter(|id| *id != "null");
-        return id.map(|id| Version::VersionId(id.to_owned()));
-    }
-    // A weak entity tag next to a date says that equal dates need not mean equal bytes.
-    if head.headers.contains_key("etag") {
-        return None;
-    }
-    let _ = dialect;
-    head.text("last-modified").map(|date| Version::LastModified(date.to_owned()))
-}
-
-/// Checksums that cover the stored bytes. A malformed header is passed over here, with a trace:
-/// it can only cost the verification, which then says that there was none.
-fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
-    let mut found = Vec::new();
-    let mut note = |header: &str, parsed: Result<Vec<StoredChecksum>, _>| match parsed {
-        Ok(checksums) => found.extend(checksums),
-        Err(error) => {
-            let error: &ChecksumError = &error;
-            tracing::warn!(header, %error, "checksum header passed over");
-        }
-    };
-    for value in head.headers.get_all("x-goog-hash").iter().filter_map(|v| v.to_str().ok()) {
-        note("x-goog-hash", headers::parse_goog_hash(value));
-    }
-    let amz_type = head.text("x-amz-checksum-type");
-    for (name, value) in &head.headers {
-        if let (Some(algorithm), Ok(value)) =
-            (name.as_str().strip_prefix("x-amz-checksum-"), value.to_str())
-            && algorithm != "type"
-            && algorithm != "mode"
-            && head.status != StatusCode::PARTIAL_CONTENT
-        {
-            let parsed = headers::parse_amz_checksum(algorithm, value, amz_type);
-            note(name.as_str(), parsed.map(|checksum| vec![checksum]));
-        }
-    }
-    if let Some(value) = head.text("repr-digest") {
-        note("repr-digest", headers::parse_repr_digest(value));
-    }
-    if let Some(value) = head.text("x-ms-blob-content-md5") {
-        note("x-ms-blob-content-md5", headers::parse_content_md5(value).map(|c| vec![c]));
-    } else if head.status != StatusCode::PARTIAL_CONTENT
-        && let Some(value) = head.text("content-md5")
-    {
-        // Of a partial answer, Content-MD5 covers the part.
-        note("content-md5", headers::parse_content_md5(value).map(|c| vec![c]));
-    }
-    found
-}
-
-/// Whether the bytes are not those that are stored: Google's storage decompresses for those who do
-/// not accept `gzip`, and then neither length, range nor checksum fit them.
-///
-/// Source: <https://cloud.google.com/storage/docs/transcoding>.
-pub(super) fn is_decoded(head: &ResponseHead) -> bool {
-    let coded = |name| {
-        let coding = head.text(name).unwrap_or_default();
-        !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
-    };
-    head.status.is_success()
-        && coded("x-goog-stored-content-encoding")
-        && !coded("content-encoding")
-}
-
-/// Checks that an answer is of the version that was asked for, as far as it names one.
-fn compare(
-    wanted: Option<&Version>,
-    info: &BlobInfo,
-    operation: Operation,
-    target: &str,
-) -> Result<()> {
-    match (wanted, &info.version) {
-        (Some(wanted), Some(given)) if !wanted.agrees(given) => {
-            let message = format!("expected {wanted}, got {given}");
-            Err(Error::new(ErrorKind::Changed, operation, target, message))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn unnamed(operation: Operation, target: &str) -> Error {
-    let message = "the answer does not name the version that was asked for";
-    Error::new(ErrorKind::Changed, operation, target, message)
-}
-
-/// Checks facts that were asked for by version.
-pub(super) fn same_version(
-    wanted: Option<&Version>,
-    info: BlobInfo,
-    target: &str,
-) -> Result<BlobInfo> {
-    if wanted.is_some() && info.version.is_none() {
-        return Err(unnamed(Operation::Stat, target));
-    }
-    compare(wanted, &info, Operation::Stat, target)?;
-    Ok(info)
-}
-
-/// Checks a successful answer against what was asked, and says where its bytes belong.
-pub(super) fn place(
-    head: &ResponseHead,
-    request: &OpenRequest,
-    info: &BlobInfo,
-    target: &str,
-) -> Result<Placement> {
-    compare(request.version.as_ref(), info, Operation::Read, target)?;
-    if is_decoded(head) {
-        let message = "the remote decompressed the blob on its way, so that nothing fits its bytes";
-        return Err(Error::new(ErrorKind::Integrity, Operation::Read, target, message));
-    }
-    if !matches!(head.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
-        let message = format!("expected the blob's bytes, got {}", head.status);
-        return Err(Error::new(ErrorKind::Integrity, Operation::Read, target, message));
-    }
-    if head.status != StatusCode::PARTIAL_CONTENT {
-        if request.version.is_some() && info.version.is_none() {
-            return Err(unnamed(Operation::Read, target));
-        }
-        return Ok(Placement { start: 0, end: info.len_bytes, whole: true });
-    }
-    let header = head.text("content-range").unwrap_or_default();
-    let contradiction = |message: String| {
-        Error::new(ErrorKind::Integrity, Operation::Read, target, message)
-            .retryable(RetryClass::Now)
-            .with_hint("the server, or a proxy before it, mishandles ranges; try --window 1")
-    };
-    let Ok(ContentRange::Bytes { range, .. }) = ContentRange::parse(header) else {
-        return Err(contradiction(format!("the Content-Range {header:?} names no bytes")));
-    };
-    let expected = match info.len_bytes {
-        Some(len) => request.range.resolve(len).ok(),
-        None => match &request.range {
-            ByteRange::Bounded(wanted) => Some(wanted.start..wanted.end.min(range.end)),
-            ByteRange::From(start) => Some(*start..range.end),
-            _ => None,
-        },
-    };
-    // Fewer bytes than asked for are allowed, RFC 9110 section 15.3.7: the rest is asked again.
-    let fits = expected.is_some_and(|e| e.start == range.start && range.end <= e.end);
-    if !fits {
-        let asked = request.range.header().unwrap_or_default();
-        return Err(contradiction(format!("asked for {asked}, got Content-Range {header:?}")));
-    }
-    Ok(Placement { start: range.start, end: Some(range.end), whole: false })
-}
-
 /// An answer whose bytes belong to `placement`.
 pub(super) fn opened(
     head: &ResponseHead,
@@ -291,13 +69,11 @@ pub(super) fn opened(
     body: Body,
 ) -> Opened {
     Opened {
-        info,
-        start: placement.start,
         end: placement.end,
         whole: placement.whole,
         waited: head.waited,
         requests: head.requests,
-        body,
+        ..Opened::new(info, placement.start, body)
     }
 }
 
@@ -311,40 +87,6 @@ pub(super) fn frames(body: Answer, target: String) -> Body {
                 .retryable(failure.retry)
         })
     }))
-}
-
-/// The length that a refused range tells, from its `Content-Range: bytes */n`.
-pub(super) fn unsatisfied_len(head: &ResponseHead) -> Option<u64> {
-    match ContentRange::parse(head.text("content-range")?) {
-        Ok(ContentRange::Unsatisfied { total }) => total,
-        _ => None,
-    }
-}
-
-/// Whether a range may have been refused only because it begins at the very end, as every range of
-/// an empty blob does: that is an answer, not a failure. The blob's length is still to be looked
-/// at, since a refusal need not tell it.
-pub(super) fn may_be_the_end(head: &ResponseHead, request: &OpenRequest) -> bool {
-    let len = unsatisfied_len(head).unwrap_or(0);
-    head.status == StatusCode::RANGE_NOT_SATISFIABLE && ends(request, len).is_some()
-}
-
-/// The end of a blob of `len` bytes, if that is where the range begins.
-fn ends(request: &OpenRequest, len: u64) -> Option<u64> {
-    request.range.resolve(len).ok().filter(Range::is_empty).map(|range| range.end)
-}
-
-/// The answer that a refused range comes to, if the blob that `info` describes ends where the range
-/// begins: no bytes.
-pub(super) fn at_the_end(
-    head: &ResponseHead,
-    request: &OpenRequest,
-    mut info: BlobInfo,
-) -> Option<Opened> {
-    info.len_bytes = info.len_bytes.or_else(|| unsatisfied_len(head));
-    let end = ends(request, info.len_bytes?)?;
-    let placement = Placement { start: end, end: Some(end), whole: false };
-    Some(opened(head, info, &placement, Box::pin(futures_util::stream::empty())))
 }
 
 /// The error that a status other than success means. `pinned` says that the request named a

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::ETag;
 
+use crate::error::{Error, ErrorKind, Operation, Result};
+
 /// The version of a blob, as the remote that holds it counts versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,13 +55,27 @@ impl Version {
         }
     }
 
+    /// Checks that a response which was asked for this version names it: `Changed` where it names
+    /// another, or none.
+    pub(crate) fn expect(
+        &self,
+        given: Option<&Self>,
+        operation: Operation,
+        target: &str,
+    ) -> Result<()> {
+        let message = match given {
+            Some(given) if self.agrees(given) => return Ok(()),
+            Some(given) => format!("expected {self}, got {given}"),
+            None => format!("expected {self}, but the response names no version"),
+        };
+        Err(Error::new(ErrorKind::Changed, operation, target, message))
+    }
+
     /// Whether both name the same version: equal, or one date written in two ways.
-    #[cfg(feature = "_http1")]
     pub(super) fn agrees(&self, other: &Self) -> bool {
-        if self == other {
-            return true;
-        }
         match (self, other) {
+            _ if self == other => true,
+            #[cfg(feature = "_transport")]
             (Self::LastModified(one), Self::LastModified(other)) => {
                 let date = |text: &str| httpdate::parse_http_date(text).ok();
                 date(one).is_some() && date(one) == date(other)

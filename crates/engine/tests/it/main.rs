@@ -11,6 +11,7 @@ mod faults;
 mod follow;
 mod framing;
 mod headers;
+mod hostile;
 mod ranges;
 mod read;
 mod read_model;

@@ -21,20 +21,28 @@ fn pairs(stored: Vec<StoredChecksum>) -> Vec<(String, Coverage)> {
 #[test]
 fn goog_hash() {
     let text = "crc32c=yZRlqg==,md5=XrY7u+Ae7tCTyyK7j1rNww==";
-    assert_eq!(
-        pairs(parse_goog_hash(text).unwrap()),
-        [full("crc32c:c99465aa"), full("md5:5eb63bbbe01eeed093cb22bb8f5acdc3")]
-    );
-    assert_eq!(
-        pairs(parse_goog_hash("sha512=AAAA, crc32c=yZRlqg==").unwrap()),
-        [full("crc32c:c99465aa")]
-    );
+    let all = |text| pairs(parse_goog_hash(text).into_iter().map(Result::unwrap).collect());
+    assert_eq!(all(text), [full("crc32c:c99465aa"), full("md5:5eb63bbbe01eeed093cb22bb8f5acdc3")]);
+    assert_eq!(all("sha512=AAAA, crc32c=yZRlqg=="), [full("crc32c:c99465aa")]);
+}
+
+#[test]
+fn a_wrong_member_of_a_goog_hash_leaves_the_others() {
+    for text in ["md5=yZRl,crc32c=yZRlqg==", "crc32c=yZRlqg==,md5", ",crc32c=yZRlqg=="] {
+        let (right, wrong): (Vec<_>, Vec<_>) =
+            parse_goog_hash(text).into_iter().partition(Result::is_ok);
+        let right = right.into_iter().map(Result::unwrap).collect();
+        assert_eq!(pairs(right), [full("crc32c:c99465aa")], "{text}");
+        assert_eq!(wrong.len(), 1, "{text}");
+        shown(wrong[0].as_ref().unwrap_err(), text);
+    }
 }
 
 #[test]
 fn a_wrong_goog_hash_is_shown() {
     for text in ["", "crc32c", "crc32c=", "crc32c=yZRl", "crc32c=yZRlqg==,", "md5=yZRlqg=="] {
-        shown(&parse_goog_hash(text).unwrap_err(), text);
+        let error = parse_goog_hash(text).into_iter().find_map(Result::err);
+        shown(&error.unwrap(), text);
     }
 }
 

@@ -15,9 +15,10 @@ impl ReadChannel {
     ///
     /// # Errors
     ///
-    /// `Unsupported` where bytes of a blob without any version have been delivered: nothing would
-    /// tie the rest to them. `Invalid` while a seek has not been awaited. `Integrity` if the blob
-    /// was found to be damaged.
+    /// `Unsupported` where bytes of a blob without any version have been delivered, or where the
+    /// read stands behind the first byte and no answer has named a version yet: nothing would tie
+    /// the rest to what was before. `Invalid` while a seek has not been awaited, and beyond the
+    /// blob's end. `Integrity` if the blob was found to be damaged.
     pub fn capture(&mut self) -> Result<ReadState> {
         self.check.sound(self.location.display())?;
         if self.is_seeking() {
@@ -43,18 +44,24 @@ impl ReadChannel {
             }
             _ => None,
         };
-        Ok(ReadState {
-            content: Content {
-                source: self.location.display().to_owned(),
-                version: self.pinned.clone(),
-                len_bytes: self.len_bytes,
-                position,
-                limit: (self.limit < u64::MAX).then_some(self.limit),
-                decoded,
-                options: Options::of(&self.options),
-                checksum: carried.map(Sum::of),
-            },
-        })
+        let content = Content {
+            source: self.location.display().to_owned(),
+            version: self.pinned.clone(),
+            len_bytes: self.len_bytes,
+            position,
+            delivered_end: Some(self.delivered_end).filter(|_| !decoded),
+            limit: (self.limit < u64::MAX).then_some(self.limit),
+            decoded,
+            options: Options::of(&self.options),
+            checksum: carried.map(Sum::of),
+        };
+        match content.flaw() {
+            None => Ok(ReadState { content }),
+            Some(flaw) if self.pinned.is_none() => {
+                Err(self.error(ErrorKind::Unsupported, flaw).with_hint("read a byte first"))
+            }
+            Some(flaw) => Err(self.error(ErrorKind::Invalid, flaw).with_hint("seek back first")),
+        }
     }
 
     /// Goes on with the read that `state` was captured of. Nothing is sent before the first read.
@@ -73,7 +80,8 @@ impl ReadChannel {
     ///
     /// # Errors
     ///
-    /// `Invalid` if `location` is another blob. That the blob has changed since is found by the
+    /// `Invalid` if `location` is another blob, and for a state that lies beyond the blob's end, or
+    /// behind its first byte without a version. That the blob has changed since is found by the
     /// first read, which fails with `Changed`.
     pub fn restore(location: Location, state: &ReadState, options: ReadOptions) -> Result<Self> {
         let content = &state.content;
@@ -81,6 +89,10 @@ impl ReadChannel {
             let message =
                 format!("expected the blob {}, got {}", content.source, location.display());
             return Err(Error::new(ErrorKind::Invalid, Operation::Restore, "read state", message));
+        }
+        if let Some(flaw) = content.flaw() {
+            return Err(Error::new(ErrorKind::Invalid, Operation::Restore, "read state", flaw)
+                .with_hint("begin again"));
         }
         let verify = state.verify();
         let options = ReadOptions {
@@ -98,6 +110,7 @@ impl ReadChannel {
             At::Start(position) if content.decoded => channel.passed = position,
             At::Start(position) => {
                 channel.next = position;
+                channel.delivered_end = content.delivered_end.unwrap_or(position);
                 channel.sought = true;
                 channel.check = Self::resumed(verify, state.carried(), position);
             }

@@ -76,7 +76,7 @@ use crate::remote::{BlobInfo, Location, Version};
 ///
 /// An interruption that the policy bridges is not seen. After an error the channel stays where it
 /// was, and the next read tries again, with the policy's attempts anew; only damage
-/// ([`Verification::Mismatch`]) stays. The end of a damaged blob is never delivered as an end: the
+/// ([`Verification::Mismatch`], or a body that goes on beyond its end) stays. The end of a damaged blob is never delivered as an end: the
 /// read that would have returned it fails with `Integrity`.
 ///
 /// # Cancel safety
@@ -100,8 +100,12 @@ pub struct ReadChannel {
     len_bytes: Option<u64>,
     info: Option<BlobInfo>,
     pinned: Option<Version>,
+    // The coding of the stored bytes, once an answer has brought some.
+    coding: Option<String>,
     // Bytes of the pinned version have been delivered.
     delivered: bool,
+    // Bytes before this offset have been delivered, perhaps by another process.
+    delivered_end: u64,
     // The checksums have been asked for beside an answer.
     looked_up: bool,
     check: Check,
@@ -136,7 +140,9 @@ impl ReadChannel {
             len_bytes: None,
             info: None,
             pinned: options.version.clone(),
+            coding: None,
             delivered: false,
+            delivered_end: 0,
             looked_up: false,
             check: Check::new(options.verify.clone()),
             mode: Mode::of(options.decode),

@@ -12,7 +12,7 @@ use tidegate_core::retry::RetryPolicy;
 use super::{Mode, ReadChannel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::lookup::{Looking, Lookup};
-use crate::read::{RangeOptions, RangeStream, Verify};
+use crate::read::{Known, RangeOptions, RangeStream, Verify};
 use crate::remote::BlobInfo;
 
 pub(super) enum Source {
@@ -39,30 +39,63 @@ impl ReadChannel {
     /// The next stored bytes at `next`; `None` at the end of what is read.
     pub(super) fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         loop {
-            if self.is_at_end() {
-                self.close();
-                return Poll::Ready(Ok(None));
-            }
-            let outcome = match ready!(self.poll_open(cx)) {
-                Ok(()) => match &mut self.source {
-                    Source::Asked(request) => ready!(request.stream.poll_next(cx)),
-                    _ => continue,
-                },
-                Err(error) => Err(error),
+            let outcome = if self.is_at_end() {
+                ready!(self.poll_sound(cx)).map(|()| None)
+            } else {
+                match ready!(self.poll_open(cx)) {
+                    Ok(()) => match &mut self.source {
+                        Source::Asked(request) => ready!(request.stream.poll_next(cx)),
+                        _ => continue,
+                    },
+                    Err(error) => Err(error),
+                }
             };
             match outcome {
                 Ok(Some(frame)) => {
                     self.next += frame.len() as u64;
+                    self.delivered_end = self.delivered_end.max(self.next);
                     self.delivered = true;
                     return Poll::Ready(Ok(Some(frame)));
                 }
+                Ok(None) if self.is_at_end() => {
+                    self.close();
+                    return Poll::Ready(Ok(None));
+                }
                 Ok(None) => self.ended(),
-                Err(error) if self.may_be_beyond_the_end(&error) => self.size(),
+                Err(error) if self.may_be_beyond_the_end(&error) => self.find_end(),
                 Err(error) => {
+                    if self.is_unsound() {
+                        self.check.spoil();
+                    }
                     self.close();
                     return Poll::Ready(Err(error));
                 }
             }
+        }
+    }
+
+    /// The last byte is good only once its body has ended.
+    fn poll_sound(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.source {
+            Source::Asked(request) => request.stream.poll_sound(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn is_unsound(&self) -> bool {
+        matches!(&self.source, Source::Asked(request) if request.stream.is_unsound())
+    }
+
+    /// A read from beyond an end that was not known has come to that end, or must ask for it.
+    fn find_end(&mut self) {
+        let found = match &self.source {
+            Source::Asked(request) => request.stream.len_bytes(),
+            _ => None,
+        };
+        self.len_bytes = self.len_bytes.or(found);
+        match found {
+            Some(_) => self.close(),
+            None => self.size(),
         }
     }
 
@@ -132,14 +165,19 @@ impl ReadChannel {
 
     /// Facts that were asked for by themselves must be of the blob that is read.
     fn agrees(&self, info: &BlobInfo) -> Result<()> {
-        let Some((was, is)) = self.len_bytes.zip(info.len_bytes).filter(|(was, is)| was != is)
-        else {
-            return Ok(());
+        let message = match (self.len_bytes, info.len_bytes) {
+            (Some(was), Some(is)) if was != is => {
+                format!("its length was {was} bytes and is {is} now")
+            }
+            (_, Some(is)) if is < self.delivered_end => {
+                format!("its length is {is}, but {} were delivered", self.delivered_end)
+            }
+            _ => return Ok(()),
         };
-        // One version cannot have two lengths.
+        // One version cannot have two lengths, nor one that is shorter than what was delivered.
         let same = self.pinned.is_some() && self.pinned == info.version;
         let kind = if same { ErrorKind::Integrity } else { ErrorKind::Changed };
-        Err(self.error(kind, format!("its length was {was} bytes and is {is} now")))
+        Err(self.error(kind, message))
     }
 
     /// What is not there any more, although its bytes have been read, has changed.
@@ -223,6 +261,7 @@ impl ReadChannel {
             self.next = request.stream.position();
         }
         if let Some(info) = request.stream.facts().cloned() {
+            self.coding = self.coding.take().or_else(|| Known::of(&info).coding);
             self.adopt(info);
         }
         self.bound();
@@ -285,8 +324,12 @@ impl ReadChannel {
         let end = if self.suffix.is_some() { u64::MAX } else { end };
         let options = RangeOptions {
             range: Some(range),
-            version: self.pinned.clone(),
-            len_bytes: self.len_bytes,
+            known: Known {
+                version: self.pinned.clone(),
+                len_bytes: self.len_bytes,
+                coding: self.coding.clone(),
+                delivered_end: self.delivered_end,
+            },
             retry: self.policy(),
             hedge: self.options.hedge_ms.map(Duration::from_millis),
         };

@@ -3,9 +3,10 @@
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
 
-use super::{Live, Phase, RangeStream};
+use super::interruption::NO_VERSION_HINT;
+use super::{Live, Manner, Phase, RangeStream, coding};
 use crate::budget::RequestPermit;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Operation, Result};
 use crate::remote::Opened;
 
 impl RangeStream {
@@ -15,18 +16,7 @@ impl RangeStream {
         permit: RequestPermit,
         span: tracing::Span,
     ) -> Result<()> {
-        if let (Some(was), Some(is)) = (self.len_bytes, opened.info.len_bytes)
-            && was != is
-        {
-            let message = format!("its length was {was} bytes and is {is} now");
-            // The same version cannot have two lengths: one of the two answers is wrong.
-            let same = self.pinned.is_some() && self.pinned == opened.info.version;
-            return Err(if same {
-                self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now)
-            } else {
-                self.error(ErrorKind::Changed, message)
-            });
-        }
+        self.compare(&opened)?;
         let range = match &self.info {
             None if !self.begun => Some(self.first_range(&opened)?),
             _ => None,
@@ -49,20 +39,65 @@ impl RangeStream {
                 self.begun = true;
             }
             self.pinned = self.pinned.take().or_else(|| opened.info.version.clone());
-            self.ignores_ranges = opened.whole && self.wanted != ByteRange::All;
+            self.manner = Manner {
+                ignores_ranges: opened.whole && self.wanted != ByteRange::All,
+                encoded_unasked: opened.encoded_unasked,
+            };
+            self.coding.get_or_insert_with(|| coding(&opened.info).to_owned());
             self.info = Some(opened.info.clone());
         }
         self.waited = opened.waited;
         self.stats.answered();
         self.stats.more_requests(opened.requests.saturating_sub(1));
-        let endless = opened.end.is_none() && opened.info.len_bytes.is_none();
-        self.phase = Phase::Live(Live::new(opened.body, opened.start, endless, permit, span));
+        // What an answer does not claim it must keep to all the same, where another told it.
+        let end = opened.end.or(self.len_bytes);
+        self.phase = Phase::Live(Live::new(opened.body, opened.start, end, permit, span));
         Ok(())
+    }
+
+    /// Checks an answer against what the earlier ones told.
+    fn compare(&self, opened: &Opened) -> Result<()> {
+        let info = &opened.info;
+        if let Some(pinned) = &self.pinned {
+            pinned.expect(info.version.as_ref(), Operation::Read, self.location.display())?;
+        } else if self.delivered_bytes > 0 && opened.end != Some(self.next) {
+            let message = "nothing ties more bytes to those that were delivered";
+            return Err(self.error(ErrorKind::Transport, message).with_hint(NO_VERSION_HINT));
+        }
+        let contradiction = |message: String| {
+            Err(self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now))
+        };
+        let is = info.len_bytes;
+        if let (Some(was), Some(is)) = (self.len_bytes, is)
+            && was != is
+        {
+            let message = format!("its length was {was} bytes and is {is} now");
+            // The same version cannot have two lengths: one of the two answers is wrong.
+            return match self.pinned {
+                Some(_) => contradiction(message),
+                None => Err(self.error(ErrorKind::Changed, message)),
+            };
+        }
+        if let Some(end) = is.filter(|end| *end < self.delivered_end) {
+            let delivered = self.delivered_end;
+            return contradiction(format!("its length is {end}, but {delivered} were delivered"));
+        }
+        if let (Some(end), Some(len)) = (opened.end, self.len_bytes)
+            && end > len
+        {
+            return contradiction(format!("expected a blob of {len} bytes, got bytes to {end}"));
+        }
+        match &self.coding {
+            Some(was) if !was.eq_ignore_ascii_case(coding(info)) => {
+                contradiction(format!("its coding was {was} and is {} now", coding(info)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where the range begins and ends, once the first answer tells the length.
     fn first_range(&self, opened: &Opened) -> Result<(u64, Option<u64>)> {
-        match opened.info.len_bytes {
+        match opened.info.len_bytes.or(self.len_bytes) {
             Some(len) => {
                 let range = self.wanted.resolve(len).map_err(|error| {
                     self.error(ErrorKind::OutOfRange, "the range does not fit the blob")
@@ -72,7 +107,8 @@ impl RangeStream {
             }
             None => match &self.wanted {
                 ByteRange::All => Ok((0, opened.end)),
-                ByteRange::From(start) => Ok((*start, opened.end)),
+                // The answer may be less than was asked for, and does not say where the blob ends.
+                ByteRange::From(start) => Ok((*start, None)),
                 ByteRange::Bounded(range) => Ok((range.start, Some(range.end))),
                 _ => Err(self.error(
                     ErrorKind::Unsupported,

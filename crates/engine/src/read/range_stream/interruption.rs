@@ -9,6 +9,9 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// port should not take as long to report as a server that restarts.
 const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
 
+pub(super) const NO_VERSION_HINT: &str =
+    "the server names no version of the blob, so a break cannot be bridged; try again";
+
 impl RangeStream {
     /// Decides what to do about a failure: to ask again, after a rest where there is one, or the
     /// error that ends the read.
@@ -16,10 +19,13 @@ impl RangeStream {
         self.phase = Phase::Idle;
         let error = self.in_context(error);
         if self.delivered_bytes > 0 && self.pinned.is_none() {
-            return Err(error.with_hint(
-                "the server names no version of the blob, so a break cannot be bridged; try again",
-            ));
+            return Err(error.with_hint(NO_VERSION_HINT));
         }
+        self.ask_again(error)
+    }
+
+    /// Asks again after an error, as long as the policy has it.
+    pub(super) fn ask_again(&mut self, error: Error) -> Result<()> {
         // Who names a version has had an answer, here or in an earlier read.
         let first_contact =
             self.info.is_none() && self.pinned.is_none() && error.kind() == ErrorKind::Transport;

@@ -4,17 +4,21 @@
 //! - Bytes are delivered in order, each once: `next` is the offset of the first byte not yet
 //!   delivered, and a restart asks for exactly what begins there.
 //! - All delivered bytes are of one version: the first answer pins it, every later request asks
-//!   for it and its answer is compared with it. A blob without any version is never restarted
-//!   once a byte has been delivered.
+//!   for it, and an answer that names another, or none, is not read. A blob without any version is
+//!   never restarted once a byte has been delivered.
 //! - The end is believed only where the length says so: a body that ends before the range does is
-//!   an interruption.
+//!   an interruption. Where no answer tells the length, the blob ends where a body without a length
+//!   does, which is never before what was delivered.
+//! - A body that goes on beyond the end that its head claims makes all of it worthless. So the last
+//!   byte of a body is waited behind for its end.
 //! - Everything is polled and every state is kept in `phase`, so that dropping a future that polls
 //!   loses nothing, not even a request under way; dropping the stream ends its request.
 //!
-//! `answer` takes in the head of an answer, `interruption` decides what a failure means. How long
-//! and how often to try is decided by [`tidegate_core::retry`].
+//! `answer` takes in the head of an answer, `end` what its end means, `interruption` decides what a
+//! failure means. How long and how often to try is decided by [`tidegate_core::retry`].
 
 mod answer;
+mod end;
 mod interruption;
 
 use std::sync::Arc;
@@ -37,15 +41,39 @@ use crate::remote::{BlobInfo, Location, OpenRequest, Version};
 pub(crate) struct RangeOptions {
     /// The bytes wanted; everything by default.
     pub(crate) range: Option<ByteRange>,
-    /// The version that they must be of; whatever there is by default.
-    pub(crate) version: Option<Version>,
-    /// The length of the blob, where an earlier answer told it: an answer that tells another
-    /// contradicts itself, or is of another blob.
-    pub(crate) len_bytes: Option<u64>,
+    /// What is known of the blob: an answer that tells otherwise contradicts itself, or is of
+    /// another blob. Nothing by default.
+    pub(crate) known: Known,
     /// How to go on after an interruption.
     pub(crate) retry: RetryPolicy,
     /// After this long without an answer a second request races the first.
     pub(crate) hedge: Option<Duration>,
+}
+
+/// What earlier answers told of a blob.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// The version that the bytes must be of.
+    pub(crate) version: Option<Version>,
+    /// Length of what is stored.
+    pub(crate) len_bytes: Option<u64>,
+    /// The coding that the bytes came in, `identity` for none.
+    pub(crate) coding: Option<String>,
+    /// Bytes before this offset have been delivered, so that the blob cannot be shorter.
+    pub(crate) delivered_end: u64,
+}
+
+impl Known {
+    /// By the first answer.
+    pub(crate) fn of(info: &BlobInfo) -> Self {
+        let coding = Some(coding(info).to_owned());
+        let (version, len_bytes) = (info.version.clone(), info.len_bytes);
+        Self { version, len_bytes, coding, delivered_end: 0 }
+    }
+}
+
+fn coding(info: &BlobInfo) -> &str {
+    info.content_encoding.as_deref().unwrap_or("identity")
 }
 
 /// Reads one range of one blob, restarting where it broke. No request is sent before the first
@@ -61,6 +89,8 @@ pub(crate) struct RangeStream {
     epoch: Instant,
     pinned: Option<Version>,
     len_bytes: Option<u64>,
+    coding: Option<String>,
+    delivered_end: u64,
     info: Option<BlobInfo>,
     // Both are offsets in the blob, and known once the first answer is there.
     next: u64,
@@ -68,11 +98,18 @@ pub(crate) struct RangeStream {
     begun: bool,
     delivered_bytes: u64,
     done: bool,
-    ignores_ranges: bool,
+    manner: Manner,
     requests: u32,
     phase: Phase,
     lent: Option<RequestPermit>,
     waited: Duration,
+}
+
+/// How the first answer came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    ignores_ranges: bool,
+    encoded_unasked: bool,
 }
 
 enum Phase {
@@ -84,6 +121,8 @@ enum Phase {
     Live(Live),
     /// Until it is time to ask again.
     Resting(std::pin::Pin<Box<tokio::time::Sleep>>),
+    /// An answer contradicted its head after bytes of it were delivered: nothing goes on.
+    Unsound,
 }
 
 impl std::fmt::Debug for RangeStream {
@@ -114,15 +153,17 @@ impl RangeStream {
             retry: Retry::new(&options.retry, Duration::ZERO),
             policy: options.retry,
             epoch: Instant::now(),
-            pinned: options.version,
-            len_bytes: options.len_bytes,
+            pinned: options.known.version,
+            len_bytes: options.known.len_bytes,
+            coding: options.known.coding,
+            delivered_end: options.known.delivered_end,
             info: None,
             next: 0,
             end: None,
             begun: false,
             delivered_bytes: 0,
             done: false,
-            ignores_ranges: false,
+            manner: Manner::default(),
             requests: 0,
             phase: Phase::Idle,
             lent: None,
@@ -160,7 +201,17 @@ impl RangeStream {
 
     /// The remote sends whole blobs whatever range is asked for.
     pub(crate) fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges
+        self.manner.ignores_ranges
+    }
+
+    /// The first answer's bytes come in a coding, although they were asked for without.
+    pub(crate) fn is_encoded_unasked(&self) -> bool {
+        self.manner.encoded_unasked
+    }
+
+    /// Length of the blob, once an answer has told it, by its head or by its end.
+    pub(crate) fn len_bytes(&self) -> Option<u64> {
+        self.len_bytes
     }
 
     /// From the latest request to its answer's first byte.
@@ -205,33 +256,22 @@ impl RangeStream {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         loop {
             if self.done || (self.begun && self.end.is_some_and(|end| self.next >= end)) {
+                ready!(self.poll_sound(cx))?;
                 self.finish();
                 return Poll::Ready(Ok(None));
             }
             ready!(self.poll_live(cx))?;
-            let Phase::Live(live) = &mut self.phase else { continue };
-            let stall = Duration::from_millis(self.policy.stall_ms_max);
-            // The deadline ends an attempt that is under way, too.
-            let (retry, epoch) = (&self.retry, self.epoch);
-            let limit = || retry.remaining(epoch.elapsed()).map_or(stall, |left| left.min(stall));
-            match ready!(live.poll(cx, limit)) {
+            if !matches!(self.phase, Phase::Live(_)) {
+                continue;
+            }
+            match ready!(self.poll_arrival(cx)) {
                 Arrival::Frame(frame) => {
-                    if let Some(bytes) = self.take(frame) {
+                    if let Some(bytes) = self.take(frame)? {
                         return Poll::Ready(Ok(Some(bytes)));
                     }
                 }
                 Arrival::Failed(error) => self.interrupted(error)?,
-                Arrival::End if live.is_endless() => {
-                    self.end = Some(live.position());
-                    self.done = true;
-                }
-                Arrival::End if self.end.is_some_and(|end| self.next >= end) => {}
-                Arrival::End => {
-                    let error = self
-                        .error(ErrorKind::Transport, "the body ended before the range did")
-                        .retryable(RetryClass::Now);
-                    self.interrupted(error)?;
-                }
+                Arrival::End => self.body_ended()?,
                 Arrival::Stalled(limit) => {
                     let seconds = limit.as_secs_f64();
                     let error = self
@@ -243,13 +283,25 @@ impl RangeStream {
         }
     }
 
+    /// What comes next of the answer that is being read; [`Arrival::End`] where none is.
+    fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        let Phase::Live(live) = &mut self.phase else { return Poll::Ready(Arrival::End) };
+        let stall = Duration::from_millis(self.policy.stall_ms_max);
+        // The deadline ends an attempt that is under way, too.
+        let (retry, epoch) = (&self.retry, self.epoch);
+        live.poll(cx, || retry.remaining(epoch.elapsed()).map_or(stall, |left| left.min(stall)))
+    }
+
     /// Cuts from a frame what was delivered before or lies beyond the end. Where something beyond
     /// the end is cut off, the answer is let go of: the end may be moved, and what follows the
     /// frame does not follow what was delivered.
-    fn take(&mut self, mut frame: Bytes) -> Option<Bytes> {
-        let Phase::Live(live) = &mut self.phase else { return None };
+    fn take(&mut self, mut frame: Bytes) -> Result<Option<Bytes>> {
+        let Phase::Live(live) = &mut self.phase else { return Ok(None) };
         let arrived = frame.len() as u64;
         let start = live.passed(arrived);
+        if live.is_beyond() {
+            return Err(self.too_long());
+        }
         let skip = self.next.saturating_sub(start).min(arrived);
         let stop = self.end.map_or(arrived, |end| end.saturating_sub(start).min(arrived));
         // Both are at most the frame's length, which is a usize.
@@ -261,13 +313,14 @@ impl RangeStream {
         let bytes = frame.split_off(skip);
         self.stats.wasted(arrived - bytes.len() as u64);
         if bytes.is_empty() {
-            return None;
+            return Ok(None);
         }
         self.next += bytes.len() as u64;
+        self.delivered_end = self.delivered_end.max(self.next);
         self.delivered_bytes += bytes.len() as u64;
         self.retry.on_bytes(bytes.len() as u64);
         self.stats.delivered(bytes.len() as u64);
-        Some(bytes)
+        Ok(Some(bytes))
     }
 
     fn finish(&mut self) {
@@ -297,6 +350,7 @@ impl RangeStream {
                     ready!(sleep.as_mut().poll(cx));
                     self.phase = Phase::Idle;
                 }
+                Phase::Unsound => return Poll::Ready(Err(self.too_long())),
             }
         }
     }

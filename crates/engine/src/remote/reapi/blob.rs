@@ -67,6 +67,7 @@ impl Remote for ReapiCache {
             start: range.start,
             end: Some(range.end),
             whole: false,
+            encoded_unasked: false,
             waited: reading.waited,
             requests: reading.requests,
             body: reading.body,

@@ -1,8 +1,10 @@
 //! Heads of responses as real services send them, and what must be made of them.
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
+use tidegate_core::range::ByteRange;
 
 use super::*;
+use crate::remote::{OpenRequest, Version};
 
 fn head(status: u16, headers: &[(&str, &str)]) -> ResponseHead {
     let mut map = HeaderMap::new();
@@ -55,6 +57,65 @@ fn another_version_is_changed_and_tags_keep_their_case() {
     assert_eq!(placed(&head_of("\"new\""), &ask).unwrap_err().kind(), ErrorKind::Changed);
 }
 
+/// RFC 9110 section 15.3.7: a part carries the validators that the whole would.
+#[test]
+fn a_part_without_the_version_is_not_of_it() {
+    let ask = request(ByteRange::From(5), Some("\"a\""));
+    let date = ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT");
+    let tag = |text| ("etag", text);
+    for fields in [vec![], vec![tag("W/\"a\"")], vec![date], vec![tag("\"a\""), tag("\"b\"")]] {
+        let fields = [fields, vec![("content-range", "bytes 5-9/10")]].concat();
+        let error = placed(&head(206, &fields), &ask).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Changed, "{fields:?}");
+    }
+}
+
+#[test]
+fn a_length_and_a_range_that_contradict_each_other_are_refused() {
+    let ask = request(ByteRange::Bounded(10..20), None);
+    let range = ("content-range", "bytes 10-19/100");
+    assert!(placed(&head(206, &[range, ("content-length", "10")]), &ask).is_ok());
+    for fields in [
+        [range, ("content-length", "9")],
+        [range, ("content-length", "11")],
+        [range, ("content-range", "bytes 10-18/100")],
+    ] {
+        let error = placed(&head(206, &fields), &ask).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{fields:?}");
+        assert_eq!(*error.retry(), RetryClass::Now, "{fields:?}");
+    }
+    // A whole response may name its range, if that is the whole.
+    for (range, len, fits) in [
+        ("bytes 0-99/100", "100", true),
+        ("bytes 0-99/*", "100", true),
+        ("bytes 0-99/1000", "100", false),
+        ("bytes 0-98/*", "100", false),
+        ("bytes 10-19/100", "10", false),
+        ("bytes */100", "100", true),
+        ("nonsense", "100", true),
+    ] {
+        let head = head(200, &[("content-range", range), ("content-length", len)]);
+        assert_eq!(placed(&head, &ask).is_ok(), fits, "{range}");
+    }
+}
+
+#[test]
+fn a_date_pins_only_what_is_older_than_the_response() {
+    let modified = ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT");
+    for (date, pins) in [
+        ("Tue, 15 Nov 1994 12:45:27 GMT", true),
+        ("Tuesday, 15-Nov-94 12:45:28 GMT", true),
+        ("Tue, 15 Nov 1994 12:45:26 GMT", false),
+        ("Tue, 15 Nov 1994 12:45:25 GMT", false),
+        ("soon", false),
+    ] {
+        let info = info(&head(200, &[modified, ("date", date)]), Dialect::Http, None);
+        assert_eq!(info.version.is_some(), pins, "{date}");
+        assert_eq!(info.last_modified.as_deref(), Some(modified.1));
+    }
+    assert_eq!(info(&head(200, &[modified]), Dialect::Http, None).version, None);
+}
+
 #[test]
 fn a_weak_tag_pins_nothing() {
     let weak =
@@ -81,11 +142,27 @@ fn a_range_refused_at_the_very_end_is_an_answer() {
     assert!(may_be_the_end(&refused("bytes */0"), &at(0)));
     assert!(!may_be_the_end(&refused("bytes */5"), &at(6)));
     assert!(!may_be_the_end(&refused("bytes */5"), &at(4)));
-    assert!(may_be_the_end(&head(416, &[]), &at(0)), "to be looked at");
+    assert!(!may_be_the_end(&head(416, &[]), &at(0)), "it tells nothing");
     let told = refused("bytes */5");
     assert!(at_the_end(&told, &at(0), of(5)).is_none());
     assert_eq!(at_the_end(&told, &at(5), of(5)).map(|opened| opened.start), Some(5));
     assert_eq!(at_the_end(&told, &at(5), BlobInfo::default()).map(|o| o.start), Some(5));
+}
+
+#[test]
+fn a_range_refused_without_a_proof_is_asked_for_without_one() {
+    let last = OpenRequest { range: ByteRange::Last(9), version: None };
+    let first = OpenRequest { range: ByteRange::first(9), version: None };
+    for request in [&last, &first, &request(ByteRange::From(0), None)] {
+        assert!(proves_nothing(&head(416, &[]), request));
+        assert!(proves_nothing(&head(416, &[("content-range", "bytes */0")]), request));
+        assert!(proves_nothing(&head(416, &[("content-range", "bytes 0-8/9")]), request));
+        assert!(!proves_nothing(&head(416, &[("content-range", "bytes */7")]), request));
+        assert!(!proves_nothing(&head(404, &[]), request));
+    }
+    for later in [ByteRange::From(1), ByteRange::Bounded(5..9), ByteRange::All] {
+        assert!(!proves_nothing(&head(416, &[]), &request(later, None)));
+    }
 }
 
 #[test]

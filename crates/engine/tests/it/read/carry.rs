@@ -139,6 +139,61 @@ async fn a_state_that_is_not_whole_is_refused() {
     assert!(serde_json::from_str::<ReadState>(&json.replace("bucket", "tekcub")).is_err());
 }
 
+/// The state with some members changed, and a seal that fits.
+fn forged(state: &ReadState, changes: &[(&str, serde_json::Value)]) -> ReadState {
+    let text = state.to_string();
+    let (_, json) = text.split_once(" {").unwrap();
+    let mut content: serde_json::Value = serde_json::from_str(&format!("{{{json}")).unwrap();
+    for (member, value) in changes {
+        content[*member] = value.clone();
+    }
+    let json = content.to_string();
+    let seal = Checksummer::of(ChecksumAlgorithm::Crc32c, json.as_bytes()).unwrap().hex();
+    format!("tidegate-read-1 {seal} {json}").parse().unwrap()
+}
+
+/// Beyond the end there is nothing, and without a version nothing ties the rest to what was
+/// delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_from_which_nothing_goes_on_is_refused() {
+    use serde_json::{Value, json};
+    let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.read_exact(&mut [0; 100]).await.unwrap();
+    let state = channel.capture().unwrap();
+    let restored = |changes: &[(&str, Value)]| {
+        let state = forged(&state, changes);
+        ReadChannel::restore(bed.location(), &state, state.options()).map(drop)
+    };
+    let start = |position: u64| ("position", json!({ "start": position }));
+    restored(&[]).unwrap();
+    restored(&[start(LEN as u64)]).unwrap();
+    restored(&[start(LEN as u64 + 1), ("len_bytes", Value::Null)]).unwrap();
+    restored(&[start(0), ("version", Value::Null)]).unwrap();
+    restored(&[("position", json!({ "end": 100 })), ("version", Value::Null)]).unwrap();
+    for changes in [
+        vec![start(LEN as u64 + 1)],
+        vec![start(u64::MAX)],
+        vec![("len_bytes", json!(99))],
+        vec![("delivered_end", json!(LEN as u64 + 1))],
+        vec![("version", Value::Null)],
+        vec![start(1), ("version", Value::Null), ("len_bytes", Value::Null)],
+        vec![start(1), ("version", Value::Null), ("decoded", json!(true))],
+    ] {
+        let error = restored(&changes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{changes:?}: {error:?}");
+        assert!(error.hint().unwrap().contains("begin again"), "{changes:?}: {error:?}");
+    }
+    // Nor is there a capture that could not be restored.
+    channel.seek(SeekFrom::Start(LEN as u64 + 1)).await.unwrap();
+    assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Invalid);
+    channel.seek(SeekFrom::Start(LEN as u64)).await.unwrap();
+    assert!(carried(&mut channel, &bed).next().await.unwrap().is_none());
+    let mut channel = ReadChannel::open(bed.location(), options());
+    channel.seek(SeekFrom::Start(1)).await.unwrap();
+    assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blob_that_changed_is_not_gone_on_with() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, Read as _, Seek as _};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::range::ByteRange;
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions};
@@ -24,10 +25,12 @@ async fn nothing_is_sent_before_the_first_read() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let mut channel = ReadChannel::open(bed.location(), options());
     channel.limit(100);
+    channel.capture().unwrap();
     channel.seek(std::io::SeekFrom::Start(10)).await.unwrap();
     channel.seek(std::io::SeekFrom::Current(-5)).await.unwrap();
     assert_eq!(channel.position(), Some(5));
-    channel.capture().unwrap();
+    // A position without a version could not be gone on from.
+    assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!((channel.len_bytes(), bed.server.connections_accepted()), (None, 0));
     // What is certainly empty is never asked for.
     for range in [ByteRange::EMPTY, ByteRange::Last(0), ByteRange::Bounded(7..7)] {

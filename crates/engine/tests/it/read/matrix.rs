@@ -78,8 +78,13 @@ fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
         ByteRange::Bounded(_) => faults.push((Fault::WrongContentRange(Lie::OtherTotal), 0)),
         _ => {}
     }
-    // Allowed, and enough for one who knows where the range begins.
-    let unplaced = usize::from(matches!(range, ByteRange::Last(_)));
+    // Allowed, and enough for one who knows where the range begins and ends. Where its end is the
+    // blob's, a refused range and facts tell that there is no more.
+    let unplaced = match range {
+        ByteRange::Last(_) => 1,
+        ByteRange::From(_) => 2,
+        _ => 0,
+    };
     faults.push((Fault::WrongContentRange(Lie::UnknownTotal), unplaced));
     faults
 }

@@ -33,6 +33,7 @@
 //! | any mix of reads, seeks and limits is what a slice gives | `seek::any_plan_is_what_a_slice_gives` |
 //! | capture and restore, also with bytes held | `carry::a_read_goes_on_in_another_process` |
 //! | a state of a newer format, or a damaged one | `carry::a_state_that_is_not_whole_is_refused` |
+//! | a state beyond the end, or without a version | `carry::a_state_from_which_nothing_goes_on_is_refused` |
 //! | a state of a blob that has changed | `carry::a_blob_that_changed_is_not_gone_on_with` |
 //! | a state holds no secrets | `carry::a_state_holds_no_secrets` |
 //! | verified across restarts, with what the remote keeps | `check::the_whole_blob_is_verified` |

@@ -1,0 +1,209 @@
+//! The requests of plain HTTP: built, sent, and redirected until there is an answer.
+//!
+//! A chain of redirects ends at a [`Stop`]: a URL, and the headers that go there. The caller's own
+//! headers and user info are left behind by the first redirect to another host, and stay behind.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use object_store::client::HttpRequestBody;
+use url::Url;
+
+use super::display;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::locate::invalid;
+use crate::remote::response;
+use crate::remote::{ExtraHeaders, Version};
+use crate::transport::{self, Answer, ResponseHead, Transport, classify};
+
+/// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
+const REDIRECTS_MAX: u32 = 10;
+
+const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
+
+/// What all blobs over HTTP share.
+#[derive(Debug)]
+pub(in crate::remote) struct Client {
+    transport: Transport,
+    // For the first host only.
+    headers: HeaderMap,
+    // Origins that decompress for those who ask for the bytes as they are.
+    decoding: Mutex<HashSet<String>>,
+}
+
+pub(super) struct Ask<'a> {
+    pub(super) method: Method,
+    pub(super) operation: Operation,
+    pub(super) range: Option<String>,
+    pub(super) version: Option<&'a Version>,
+}
+
+/// Where a request goes, and the caller's headers that go there.
+#[derive(Clone)]
+pub(super) struct Stop {
+    url: Url,
+    own: HeaderMap,
+}
+
+/// The query may be a signature, and headers may be credentials.
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stop").field(&display(&self.url)).finish()
+    }
+}
+
+/// An answer that redirects no further.
+pub(super) struct Reached {
+    pub(super) head: ResponseHead,
+    pub(super) body: Answer,
+    /// Where it came from.
+    pub(super) stop: Stop,
+    pub(super) is_redirected: bool,
+    /// The bytes were asked for as they are.
+    pub(super) asked_identity: bool,
+}
+
+impl Client {
+    pub(in crate::remote) fn new(transport: Transport, headers: &ExtraHeaders) -> Self {
+        Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
+    }
+
+    /// Where the first request for a blob goes.
+    pub(super) fn first(&self, blob: &str) -> Result<Stop> {
+        let mut url = Url::parse(blob)
+            .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
+        let mut own = take_user_info(&mut url)?;
+        transport::replace(&mut own, &self.headers);
+        Ok(Stop { url, own })
+    }
+
+    fn decodes(&self, url: &Url) -> bool {
+        self.decoding().contains(&url.origin().ascii_serialization())
+    }
+
+    fn decoding(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.decoding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request, and follows where it is redirected to.
+    pub(super) async fn send(&self, mut stop: Stop, ask: &Ask<'_>) -> Result<Reached> {
+        let mut waited = Duration::ZERO;
+        let mut is_redirected = false;
+        for requests in 1..=REDIRECTS_MAX + 1 {
+            let coding = if self.decodes(&stop.url) { "gzip" } else { "identity" };
+            let request = build(&stop, ask, coding)?;
+            let answer = self.transport.send(request).await;
+            let target = display(&stop.url);
+            let (mut head, body) = answer.map_err(|error| unanswered(error, ask, &target))?;
+            waited += head.waited;
+            head.waited = waited;
+            head.requests = requests;
+            if response::is_decoded(&head) && coding == "identity" {
+                self.decoding().insert(stop.url.origin().ascii_serialization());
+                continue;
+            }
+            if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
+                let asked_identity = coding == "identity";
+                return Ok(Reached { head, body, stop, is_redirected, asked_identity });
+            }
+            stop = stop.next(&head, ask.operation)?;
+            is_redirected = true;
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            ask.operation,
+            display(&stop.url),
+            format!("more than {REDIRECTS_MAX} redirects"),
+        ))
+    }
+}
+
+fn unanswered(
+    error: impl std::error::Error + Send + Sync + 'static,
+    ask: &Ask<'_>,
+    target: &str,
+) -> Error {
+    let failure = classify(&error);
+    let error = Error::new(failure.kind, ask.operation, target, failure.message)
+        .caused_by(error)
+        .retryable(failure.retry);
+    match failure.hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+impl Stop {
+    /// Where this answer redirects to.
+    fn next(self, head: &ResponseHead, operation: Operation) -> Result<Self> {
+        let Self { url, mut own } = self;
+        let target = display(&url);
+        let next = head
+            .text("location")
+            .and_then(|location| url.join(location).ok())
+            .filter(|next| matches!(next.scheme(), "http" | "https"))
+            .ok_or_else(|| response::refusal(head, operation, &target, false))?;
+        if url.scheme() == "https" && next.scheme() == "http" {
+            let message = "it redirects from https to http";
+            return Err(Error::new(ErrorKind::Unsupported, operation, target, message)
+                .with_hint("give the http:// address itself if it is to be trusted"));
+        }
+        if next.origin() != url.origin() {
+            own.clear();
+        }
+        Ok(Self { url: next, own })
+    }
+}
+
+fn build(
+    Stop { url, own }: &Stop,
+    ask: &Ask<'_>,
+    coding: &'static str,
+) -> Result<http::Request<HttpRequestBody>> {
+    let mut request = http::Request::builder()
+        .method(ask.method.clone())
+        .uri(url.as_str())
+        .header(header::USER_AGENT, USER_AGENT)
+        .header(header::ACCEPT, "*/*")
+        .header(header::ACCEPT_ENCODING, coding);
+    if let Some(range) = &ask.range {
+        request = request.header(header::RANGE, range);
+    }
+    request = match ask.version {
+        Some(Version::ETag(tag)) => request.header(header::IF_MATCH, tag),
+        Some(Version::LastModified(date)) => request.header(header::IF_UNMODIFIED_SINCE, date),
+        _ => request,
+    };
+    let mut request = request.body(HttpRequestBody::empty()).map_err(|error| {
+        Error::new(ErrorKind::Invalid, ask.operation, display(url), "it makes no valid request")
+            .caused_by(error)
+    })?;
+    transport::replace(request.headers_mut(), own);
+    Ok(request)
+}
+
+/// Takes user info out of the URL; it becomes basic authentication.
+fn take_user_info(url: &mut Url) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    if url.username().is_empty() && url.password().is_none() {
+        return Ok(headers);
+    }
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    let mut pair = decode(url.username());
+    pair.push(b':');
+    pair.extend(decode(url.password().unwrap_or_default()));
+    // Both fail only for URLs that cannot have user info.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+    let mut basic = HeaderValue::try_from(basic).map_err(|error| {
+        invalid(&display(url), "the user info makes no header").caused_by(error)
+    })?;
+    basic.set_sensitive(true);
+    headers.insert(header::AUTHORIZATION, basic);
+    Ok(headers)
+}

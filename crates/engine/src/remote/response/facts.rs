@@ -1,0 +1,192 @@
+//! What the headers of a response say of the blob: length, version, checksums, coding.
+//!
+//! A header that comes twice with two values says nothing: which of them is right is not known.
+
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use tidegate_core::checksum::{ChecksumError, StoredChecksum, headers};
+use tidegate_core::range::ContentRange;
+
+use super::Dialect;
+use crate::remote::{BlobInfo, Version};
+use crate::transport::ResponseHead;
+
+/// What a modification date must be older than the response by, so that the blob cannot have
+/// changed again under the same date (RFC 9110 section 8.8.2.2).
+const DATE_RESOLUTION: Duration = Duration::from_secs(1);
+
+/// The facts in a response's headers, with the blob's length as the response tells it. The version
+/// is of the kind that was `asked` for, else of the kind that pins best.
+pub(in crate::remote) fn info(
+    head: &ResponseHead,
+    dialect: Dialect,
+    asked: Option<&Version>,
+) -> BlobInfo {
+    BlobInfo {
+        len_bytes: total_len(head, dialect),
+        version: match asked {
+            Some(asked) => version_like(head, asked).or_else(|| version(head, dialect)),
+            None => version(head, dialect),
+        },
+        checksums: checksums(head),
+        content_encoding: head
+            .text("x-goog-stored-content-encoding")
+            .or_else(|| head.text("content-encoding"))
+            .filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+            .map(str::to_owned),
+        content_type: head.text("content-type").map(str::to_owned),
+        last_modified: head.text("last-modified").map(str::to_owned),
+        revision: revision(head),
+    }
+}
+
+/// What names this content for good, whatever the server is called: blobs of the clouds are read
+/// by signed URLs, too.
+fn revision(head: &ResponseHead) -> Option<String> {
+    if let Some(generation) = only(head, "x-goog-generation") {
+        return Some(format!("generation {generation}"));
+    }
+    let etag = only(head, "etag").filter(|etag| Version::from_etag(etag).is_some())?;
+    let id = only(head, "x-amz-version-id").or_else(|| only(head, "x-ms-version-id"))?;
+    // What a bucket without versions, or one whose versions are suspended, may say of everything.
+    (id != "null").then(|| format!("version id {id}, etag {etag}"))
+}
+
+fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {
+    if head.status == StatusCode::PARTIAL_CONTENT {
+        return match content_range(head)? {
+            ContentRange::Bytes { total, .. } => total,
+            ContentRange::Unsatisfied { .. } => None,
+        };
+    }
+    let len = head.text("content-length").and_then(|text| text.trim().parse().ok());
+    #[cfg(feature = "gcs")]
+    if dialect == Dialect::Gcs && len.is_none() {
+        // A hint that the body must keep to: it does not say where the body ends.
+        return head.text("x-goog-stored-content-length").and_then(|text| text.parse().ok());
+    }
+    let _ = dialect;
+    len
+}
+
+/// `Content-Range`, where it can be read.
+pub(super) fn content_range(head: &ResponseHead) -> Option<ContentRange> {
+    ContentRange::parse(only(head, "content-range")?).ok()
+}
+
+/// A header's value as text; `None` where it comes with two values.
+fn only<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
+    let first = head.headers.get(name)?;
+    let alone = head.headers.get_all(name).iter().all(|value| value == first);
+    first.to_str().ok().filter(|_| alone)
+}
+
+/// The version that a response names, in the kind of another.
+fn version_like(head: &ResponseHead, asked: &Version) -> Option<Version> {
+    let text = |name| only(head, name).map(str::to_owned);
+    match asked {
+        Version::Generation(_) => text("x-goog-generation").map(Version::Generation),
+        Version::ETag(_) => only(head, "etag").and_then(Version::from_etag),
+        Version::VersionId(_) => {
+            text("x-amz-version-id").or_else(|| text("x-ms-version-id")).map(Version::VersionId)
+        }
+        Version::LastModified(_) => date(head),
+        Version::FileStamp(_) | Version::Digest(_) => None,
+    }
+}
+
+fn version(head: &ResponseHead, dialect: Dialect) -> Option<Version> {
+    #[cfg(feature = "gcs")]
+    if dialect == Dialect::Gcs
+        && let Some(generation) = only(head, "x-goog-generation")
+    {
+        return Some(Version::Generation(generation.to_owned()));
+    }
+    if let Some(version) = only(head, "etag").and_then(Version::from_etag) {
+        return Some(version);
+    }
+    #[cfg(feature = "s3")]
+    if dialect == Dialect::S3 {
+        let id = only(head, "x-amz-version-id").filter(|id| *id != "null");
+        return id.map(|id| Version::VersionId(id.to_owned()));
+    }
+    // A weak entity tag next to a date says that equal dates need not mean equal bytes.
+    if head.headers.contains_key("etag") {
+        return None;
+    }
+    let _ = dialect;
+    date(head)
+}
+
+/// The modification date, where it pins: a response of the same second may be of bytes that change
+/// again within it. Without the server's own `Date` that is not known.
+fn date(head: &ResponseHead) -> Option<Version> {
+    let time = |name| only(head, name).and_then(|text| httpdate::parse_http_date(text.trim()).ok());
+    let modified: SystemTime = time("last-modified")?;
+    let age = time("date")?.duration_since(modified).ok()?;
+    let text = head.text("last-modified")?;
+    (age >= DATE_RESOLUTION).then(|| Version::LastModified(text.to_owned()))
+}
+
+/// Checksums that cover the stored bytes. A malformed one is passed over here, with a trace: it
+/// can only cost the verification, which then says that there was none.
+fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
+    let mut found = Vec::new();
+    let mut note = |header: &str, parsed: Result<StoredChecksum, ChecksumError>| match parsed {
+        Ok(checksum) => found.push(checksum),
+        Err(error) => tracing::warn!(header, %error, "checksum header passed over"),
+    };
+    for value in head.headers.get_all("x-goog-hash").iter().filter_map(|v| v.to_str().ok()) {
+        for member in headers::parse_goog_hash(value) {
+            note("x-goog-hash", member);
+        }
+    }
+    let amz_type = head.text("x-amz-checksum-type");
+    for (name, value) in &head.headers {
+        if let (Some(algorithm), Ok(value)) =
+            (name.as_str().strip_prefix("x-amz-checksum-"), value.to_str())
+            && algorithm != "type"
+            && algorithm != "mode"
+            && head.status != StatusCode::PARTIAL_CONTENT
+        {
+            note(name.as_str(), headers::parse_amz_checksum(algorithm, value, amz_type));
+        }
+    }
+    if let Some(value) = head.text("repr-digest") {
+        match headers::parse_repr_digest(value) {
+            Ok(all) => all.into_iter().for_each(|checksum| note("repr-digest", Ok(checksum))),
+            Err(error) => note("repr-digest", Err(error)),
+        }
+    }
+    if let Some(value) = head.text("x-ms-blob-content-md5") {
+        note("x-ms-blob-content-md5", headers::parse_content_md5(value));
+    } else if head.status != StatusCode::PARTIAL_CONTENT
+        && let Some(value) = head.text("content-md5")
+    {
+        // Of a partial answer, Content-MD5 covers the part.
+        note("content-md5", headers::parse_content_md5(value));
+    }
+    found
+}
+
+fn is_coded(head: &ResponseHead, name: &str) -> bool {
+    let coding = head.text(name).unwrap_or_default();
+    !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
+}
+
+/// Whether the bytes are not those that are stored: Google's storage decompresses for those who do
+/// not accept `gzip`, and then neither length, range nor checksum fit them.
+///
+/// Source: <https://cloud.google.com/storage/docs/transcoding>.
+pub(in crate::remote) fn is_decoded(head: &ResponseHead) -> bool {
+    head.status.is_success()
+        && is_coded(head, "x-goog-stored-content-encoding")
+        && !is_coded(head, "content-encoding")
+}
+
+/// Whether the body comes in a coding, and nothing says that it is stored so. Where `identity` was
+/// asked for, the server may have compressed it on the way.
+pub(in crate::remote) fn is_encoded(head: &ResponseHead) -> bool {
+    is_coded(head, "content-encoding") && !is_coded(head, "x-goog-stored-content-encoding")
+}
