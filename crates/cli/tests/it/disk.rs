@@ -117,7 +117,7 @@ async fn anothers_file_in_a_sticky_folder_is_told_without_a_request() {
     assert_eq!(bed.read("out"), bytes);
 }
 
-/// Whoever holds the lock is named, so that the user knows whom to ask.
+/// The user learns which process holds the lock, and whose it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_part_file_names_who_locked_it() {
     let bed = Bed::http().await;

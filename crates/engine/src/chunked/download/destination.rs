@@ -90,7 +90,7 @@ enum Hashing {
 fn identity(blob: &Digest) -> Identity {
     Identity {
         source: source(blob),
-        // Whatever the cache, and whoever asks: the digest is the proof.
+        // For every cache and every caller: the digest is the proof.
         selected: None,
         revision: None,
         version: Version::ETag(format!("\"{blob}\"")),

@@ -73,7 +73,7 @@ impl Access {
         Self { mode: self.mode & ASKED_MODE, ..self }
     }
 
-    /// Takes from `file` what nobody may do with it in the end, and gives nothing.
+    /// Takes rights from `file` that no user has in the end, and gives none.
     pub(super) fn narrow(&self, file: &File) -> io::Result<()> {
         let found = file.metadata()?;
         set_mode(file, &found, found.mode() & MODE_BITS & self.mode)

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! - The key is used only if nobody but this user (and root) can have read or written it.
+//! - The key is used only if this user and root alone can have read or written it.
 //! - The key, and what it is derived from, are in no `Debug` output and in no error.
 //! - A key that is there is never replaced: the user's part files would be lost.
 

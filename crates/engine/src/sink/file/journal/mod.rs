@@ -86,7 +86,7 @@ pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) marks: Vec<Mark>,
     pub(crate) journal: Journal,
-    /// Nobody but a run of this user can have written it. Without a key that is not known.
+    /// Only a run of this user can have written it. Without a key that is not known.
     pub(crate) is_sealed: bool,
 }
 

@@ -107,7 +107,7 @@ fn absurd_lengths_are_refused() {
     assert_eq!(start(4097), Some(8192));
 }
 
-/// Whoever knows the format, but not the key, can write what is whole, but not what is believed.
+/// A forger who knows the format but not the key writes a whole journal that is not believed.
 #[test]
 fn what_was_sealed_otherwise_is_not_believed() {
     for forger in [sealing(Some(2), "part"), sealing(Some(1), "other"), sealing(None, "part")] {
