@@ -6,14 +6,17 @@
 mod bed;
 mod change;
 mod concurrency;
+mod contact;
 mod deadline;
 mod faults;
 mod follow;
 mod framing;
 mod headers;
+mod keys;
 mod ranges;
 mod read;
 mod read_model;
+mod refusals;
 mod resume;
 mod targets;
 mod transport;
