@@ -209,7 +209,7 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
         }
     }
     if let Some(endpoint) = &options.endpoint {
-        url::Url::parse(endpoint).map_err(|error| {
+        Url::parse(endpoint).map_err(|error| {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
         })?;
         // The service's own variable would win over the endpoint given by hand.
