@@ -36,6 +36,13 @@ pub enum Fault {
         /// The body; if empty, the flavour's own error document.
         body: String,
     },
+    /// A refusal in the flavour's own words: this status, with this code in its error document.
+    Coded {
+        /// Any status from 300 to 599.
+        status: u16,
+        /// Such as `ExpiredToken`.
+        code: &'static str,
+    },
     /// A partial answer with the right body under a wrong `Content-Range`.
     WrongContentRange(ContentRangeLie),
     /// The lowest bit of the byte at this offset of the blob is flipped, whenever it is sent.
@@ -70,6 +77,8 @@ pub enum Fault {
     LieAboutLength(i64),
     /// 302 to this location.
     Redirect(String),
+    /// 307 to this location, as S3 sends it for a bucket that was made a moment ago.
+    TemporaryRedirect(String),
     /// Bytes that are no HTTP, then FIN.
     GarbageHead,
     /// Half a head, then FIN.

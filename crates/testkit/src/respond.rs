@@ -11,7 +11,7 @@ use crate::{
     conditional::{self, Validators, Verdict},
     customer_key,
     fault::ContentRangeLie,
-    flavour::{Dialect, Problem, View},
+    flavour::{Coded, Dialect, Problem, View},
     head::Head,
     options::{EtagStyle, Payer},
     origin::Origin,
@@ -63,7 +63,8 @@ pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
         Asked::Part(bytes) => (true, bytes),
         Asked::Whole | Asked::Unsatisfiable => (false, 0..len_bytes),
     };
-    Facts { method: &request.method, path: &request.path, ranged, bytes }
+    let fields = &request.fields;
+    Facts { method: &request.method, path: &request.path, fields, ranged, bytes }
 }
 
 /// Answers `request` as `treatment` has it.
@@ -174,8 +175,12 @@ fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
                 None => refusal,
             }
         }
-        Instead::Redirect(location) => {
-            Refusal::from(Problem::Status(302)).with("Location", location.clone())
+        Instead::Coded { status, code } => {
+            let coded = Coded { status: *status, code, message: "The request is refused." };
+            Refusal::from(Problem::Coded(coded))
+        }
+        Instead::Redirect { status, location } => {
+            Refusal::from(Problem::Status(*status)).with("Location", location.clone())
         }
         Instead::NotSatisfiable => {
             let blob = origin.store.find(&request.path, &origin.dialect.selector(request));

@@ -17,6 +17,8 @@ use crate::{fault::Fault, mix::FaultMix, mix::RandomFaults};
 pub(crate) struct Facts<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
+    /// The header fields as sent.
+    pub(crate) fields: &'a [(String, String)],
     /// Whether a satisfiable range was asked for.
     pub(crate) ranged: bool,
     /// The bytes of the blob that are asked for; empty if there is none.
@@ -47,6 +49,7 @@ pub struct Rule {
     fault: Fault,
     method: Option<String>,
     path: Option<String>,
+    field: Option<(String, String)>,
     range: RangeMatch,
     skip: u64,
     times: u64,
@@ -61,6 +64,7 @@ impl Rule {
             fault,
             method: None,
             path: None,
+            field: None,
             range: RangeMatch::Any,
             skip: 0,
             times: 1,
@@ -80,6 +84,13 @@ impl Rule {
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
+        self
+    }
+
+    /// Only for requests with a header field of this name that contains this text, such as a token.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.field = Some((name.into(), text.into()));
         self
     }
 
@@ -113,6 +124,10 @@ impl Rule {
     fn describes(&self, facts: &Facts<'_>) -> bool {
         let method = self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(facts.method));
         let path = self.path.as_deref().is_none_or(|p| p == facts.path);
+        let field = self.field.as_ref().is_none_or(|(name, text)| {
+            let mut fields = facts.fields.iter();
+            fields.any(|(n, value)| n.eq_ignore_ascii_case(name) && value.contains(text.as_str()))
+        });
         let range = match self.range {
             RangeMatch::Any => true,
             RangeMatch::Ranged => facts.ranged,
@@ -121,7 +136,7 @@ impl Rule {
             RangeMatch::StartsFrom(offset) => facts.bytes.start >= offset,
             RangeMatch::Covers(offset) => facts.bytes.contains(&offset),
         };
-        method && path && range
+        method && path && field && range
     }
 
     /// Counts a request and says whether this rule is due for it.
@@ -208,7 +223,7 @@ mod tests {
     use super::*;
 
     fn facts(method: &str, bytes: Range<u64>) -> Facts<'_> {
-        Facts { method, path: "/b/k", ranged: true, bytes }
+        Facts { method, path: "/b/k", fields: &[], ranged: true, bytes }
     }
 
     fn codes(script: &Script, facts: &Facts<'_>) -> Vec<u16> {
@@ -228,6 +243,19 @@ mod tests {
         assert_eq!(outcomes, [vec![], vec![503], vec![503], vec![], vec![]]);
         assert!(codes(&script, &facts("HEAD", 0..1)).is_empty());
         assert_eq!(script.applied(), 2);
+    }
+
+    #[test]
+    fn a_rule_may_be_about_a_field() {
+        let script = Script::default();
+        script.push(Rule::new(Fault::status(401)).field("authorization", "old").always());
+        let fields = |value: &str| vec![("Authorization".to_owned(), value.to_owned())];
+        for (value, expected) in [("Bearer old", vec![401]), ("Bearer new", vec![])] {
+            let fields = fields(value);
+            let facts = Facts { fields: &fields, ..facts("GET", 0..1) };
+            assert_eq!(codes(&script, &facts), expected, "{value}");
+        }
+        assert!(codes(&script, &facts("GET", 0..1)).is_empty());
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub(crate) struct Treatment {
 #[derive(Debug)]
 pub(crate) enum Instead {
     Status { code: u16, retry_after: Option<String>, body: String },
-    Redirect(String),
+    Coded { status: u16, code: &'static str },
+    Redirect { status: u16, location: String },
     NotSatisfiable,
 }
 
@@ -104,7 +105,9 @@ impl Treatment {
                 self.instead = Some(Instead::Status { code, retry_after, body });
             }
             Fault::NotSatisfiable => self.instead = Some(Instead::NotSatisfiable),
-            Fault::Redirect(location) => self.instead = Some(Instead::Redirect(location)),
+            Fault::Coded { status, code } => self.instead = Some(Instead::Coded { status, code }),
+            Fault::Redirect(location) => self.redirect(302, location),
+            Fault::TemporaryRedirect(location) => self.redirect(307, location),
             Fault::ShortRange(bytes) => self.range_bytes_max = Some(bytes),
             Fault::WrongContentRange(lie) => self.content_range = Some(lie),
             Fault::FlipBit(offset) => self.flip = Some(offset),
@@ -120,6 +123,10 @@ impl Treatment {
     fn break_off(&mut self, stop: Stop, ending: Ending) {
         self.stop = stop;
         self.ending = ending;
+    }
+
+    fn redirect(&mut self, status: u16, location: String) {
+        self.instead = Some(Instead::Redirect { status, location });
     }
 
     fn open_with(&mut self, opening: Opening) {

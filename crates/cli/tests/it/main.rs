@@ -7,6 +7,7 @@ mod caches;
 mod cat;
 mod chunk;
 mod cp;
+mod credentials;
 mod demo;
 mod disk;
 mod errors;

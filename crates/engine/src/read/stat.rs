@@ -6,6 +6,7 @@ use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, Retry
 use tokio::time::{sleep, timeout};
 
 use super::ReadStats;
+use super::range_stream::FIRST_CONTACT_ATTEMPTS_MAX;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
@@ -53,23 +54,27 @@ pub(crate) async fn ask(
             Ok(Err(error)) => error,
             Err(_elapsed) => late(location, limit),
         };
+        // Who names a version has had an answer.
+        let first_contact = version.is_none() && error.kind() == ErrorKind::Transport;
         match retry.on_interruption(*error.retry(), start.elapsed()) {
+            RetryDecision::After(_) if first_contact && attempts >= FIRST_CONTACT_ATTEMPTS_MAX => {
+                return Err(exhausted(location, "gave up")
+                    .after_attempts(attempts)
+                    .caused_by(error));
+            }
             RetryDecision::After(delay) => sleep(delay).await,
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
             RetryDecision::GiveUp(reason) => {
-                let message = format!("gave up: {reason}");
-                return Err(Error::new(
-                    ErrorKind::Exhausted,
-                    Operation::Stat,
-                    location.display(),
-                    message,
-                )
-                .after_attempts(attempts)
-                .caused_by(error));
+                let gave_up = exhausted(location, format!("gave up: {reason}"));
+                return Err(gave_up.after_attempts(attempts).caused_by(error));
             }
         }
         stats.restart();
     }
+}
+
+fn exhausted(location: &Location, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Exhausted, Operation::Stat, location.display(), message)
 }
 
 fn late(location: &Location, limit: Duration) -> Error {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
-use object_store::ClientOptions;
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::{ClientOptions, ObjectStore};
 
+use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
@@ -58,24 +59,41 @@ pub(super) fn connect(
         .with("endpoint", setting(AzureConfigKey::Endpoint))
         .with("encryption key", setting(AzureConfigKey::EncryptionKey));
     let headers = headers(options, by_key && !options.anonymous)?;
-    let store = builder
+    let mut builder = builder
         .with_container_name(container)
         .with_retry(no_retries())
         .with_client_options(ClientOptions::new().with_allow_http(true))
-        .with_http_connector(transport.clone())
-        .build()
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::NoAccess,
-                Operation::Connect,
-                prefix,
-                "the settings cannot be used",
-            )
+        .with_http_connector(transport.clone());
+    // The environment may say so, too.
+    let unsigned = builder.get_config_value(&AzureConfigKey::SkipSignature);
+    let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
+    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
+    if let Some(credentials) = &credentials {
+        builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
+    }
+    let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
+    Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
+        .with_headers(headers)
+        .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
+        .keyed(keyed))
+}
+
+fn credentials(
+    builder: &MicrosoftAzureBuilder,
+    prefix: &str,
+) -> Result<Arc<Renewable<AzureCredential>>> {
+    let (builder, prefix) = (builder.clone(), prefix.to_owned());
+    let find = move || Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials()));
+    Renewable::new(find).map(Arc::new)
+}
+
+fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
+    builder.build().map_err(|error| {
+        let message = "the settings cannot be used";
+        Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message)
             .caused_by(error)
             .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
-        })?;
-    let remote = ObjectRemote::new(Arc::new(store), Dialect::Azure, prefix, selection);
-    Ok(remote.with_headers(headers).keyed(keyed))
+    })
 }
 
 /// The caller's headers. They are put on a request after it was signed, and a signature by the

@@ -7,9 +7,12 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use object_store::ClientOptions;
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::gcp::{
+    GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey,
+};
+use object_store::{ClientOptions, ObjectStore};
 
+use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
@@ -46,24 +49,41 @@ pub(super) fn connect(
     let headers = headers(options, anonymous)?;
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
     let selection = Selection::of_caller(prefix, options).with("endpoint", base);
-    let store = builder
+    let mut builder = builder
         .with_bucket_name(bucket)
         .with_skip_signature(anonymous)
         .with_retry(no_retries())
         .with_client_options(ClientOptions::new().with_allow_http(true))
-        .with_http_connector(transport.clone())
-        .build()
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::NoAccess,
-                Operation::Connect,
-                prefix,
-                "the credentials cannot be used",
-            )
-            .caused_by(error)
-        })?;
-    let remote = ObjectRemote::new(Arc::new(store), Dialect::Gcs, prefix, selection);
-    Ok(remote.with_headers(headers).keyed(options.customer_key.is_some()))
+        .with_http_connector(transport.clone());
+    // The environment may say so, too.
+    let unsigned = builder.get_config_value(&GoogleConfigKey::SkipSignature);
+    let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
+    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
+    if let Some(credentials) = &credentials {
+        builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
+    }
+    let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
+    Ok(ObjectRemote::new(store, Dialect::Gcs, prefix, selection)
+        .with_headers(headers)
+        .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
+        .keyed(options.customer_key.is_some()))
+}
+
+fn credentials(
+    builder: &GoogleCloudStorageBuilder,
+    prefix: &str,
+) -> Result<Arc<Renewable<GcpCredential>>> {
+    let (builder, prefix) = (builder.clone(), prefix.to_owned());
+    let find = move || Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials()));
+    Renewable::new(find).map(Arc::new)
+}
+
+/// Reads what the builder names: a service account's key, the application default credentials.
+fn build(builder: GoogleCloudStorageBuilder, prefix: &str) -> Result<GoogleCloudStorage> {
+    builder.build().map_err(|error| {
+        let message = "the credentials cannot be used";
+        Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message).caused_by(error)
+    })
 }
 
 /// `Accept-Encoding: gzip` keeps blobs that are stored compressed as they are stored: without it

@@ -25,6 +25,8 @@ mod version;
 #[cfg(feature = "azure")]
 mod azure;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod credentials;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod customer_key;
 #[cfg(feature = "_transport")]
 mod extra_headers;
@@ -32,6 +34,8 @@ mod extra_headers;
 mod gcs;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod key;
 #[cfg(feature = "_transport")]
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -46,6 +50,8 @@ mod response;
 mod s3;
 #[cfg(feature = "s3")]
 mod s3_profile;
+#[cfg(feature = "s3")]
+mod s3_redirect;
 
 pub use chunk_store::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,

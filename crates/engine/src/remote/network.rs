@@ -12,6 +12,8 @@ use super::locate::unsupported;
 use super::reapi::{CacheUrl, ReapiCache};
 use super::{Location, Remote, RemoteOptions};
 use crate::error::Result;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+use crate::error::{Error, ErrorKind, Operation};
 #[cfg(feature = "_http1")]
 use crate::transport::Transport;
 use crate::transport::TransportOptions;
@@ -189,6 +191,12 @@ fn object(text: &str) -> Result<Named> {
     if key.is_empty() {
         return Err(invalid(&shown, "the key is missing")
             .with_hint("name one blob; whole buckets are not copied yet"));
+    }
+    if let Err(flaw) = super::key::path(key) {
+        return Err(Error::new(ErrorKind::Unsupported, Operation::Locate, shown, flaw).with_hint(
+            "a signed https:// URL can name such an object, unless its key has `.` or `..` between \
+             slashes",
+        ));
     }
     Ok(Named {
         remote: format!("{scheme}://{bucket}"),

@@ -7,6 +7,9 @@
 //! `object_store` reads only what a refusal says. Its own retries are off: a restart belongs to the
 //! reader, which knows which bytes were delivered.
 //!
+//! One call may take more than one request: a credential that is rejected is asked for once more
+//! (`credentials`), and a redirect of S3 is followed (`s3_redirect`).
+//!
 //! Headers that need no signature travel with the probe, so that they are put on requests for
 //! blobs and on no others: `object_store` sends requests of its own when it looks for credentials.
 
@@ -19,18 +22,45 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
 
-use super::refusal::Refused;
+use super::credentials::Renew;
+use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use super::{key, refusal};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
+
+/// S3 redirects once, to where the bucket is; one more is followed.
+const REDIRECTS_MAX: u32 = 2;
+
+/// The clients of one bucket at one address.
+#[derive(Clone, Debug)]
+pub(super) struct Stores {
+    pub(super) plain: Arc<dyn ObjectStore>,
+    /// Asks for what plain requests do not bring; S3's checksums come only when a header asks.
+    pub(super) stat: Arc<dyn ObjectStore>,
+}
+
+impl From<Arc<dyn ObjectStore>> for Stores {
+    fn from(store: Arc<dyn ObjectStore>) -> Self {
+        Self { plain: Arc::clone(&store), stat: store }
+    }
+}
+
+/// Finds the bucket where a redirect says it is.
+pub(super) trait Elsewhere: std::fmt::Debug + Send + Sync {
+    /// The clients of the bucket there; `None` where `head` is of no redirect. The error says why it
+    /// is not followed.
+    fn stores(&self, head: &ResponseHead, key: &str) -> Result<Option<Stores>, String>;
+}
 
 /// One bucket or container.
 #[derive(Debug)]
 pub(super) struct ObjectRemote {
-    store: Arc<dyn ObjectStore>,
-    // Asks for what plain requests do not bring; S3's checksums come only when a header asks.
-    stat_store: Arc<dyn ObjectStore>,
+    stores: Stores,
+    elsewhere: Option<Box<dyn Elsewhere>>,
+    // None where none are sent.
+    credentials: Option<Arc<dyn Renew>>,
     dialect: Dialect,
     // "s3://bucket": what a key is shown behind.
     prefix: String,
@@ -48,17 +78,40 @@ enum Outcome {
     Failure(Option<ResponseHead>, object_store::Error),
 }
 
+impl Outcome {
+    /// Counts the requests that led to an answer.
+    fn after(mut self, more: u32) -> Self {
+        if let Self::Answer(head, _) = &mut self {
+            head.requests += more;
+        }
+        self
+    }
+}
+
 impl ObjectRemote {
-    /// The objects of `store`; what selects one of them is `selection` and its key.
+    /// The objects of `stores`; what selects one of them is `selection` and its key.
     pub(super) fn new(
-        store: Arc<dyn ObjectStore>,
+        stores: impl Into<Stores>,
         dialect: Dialect,
         prefix: &str,
         selection: Selection,
     ) -> Self {
-        let stat_store = Arc::clone(&store);
-        let (added, prefix) = (Added::default(), prefix.to_owned());
-        Self { store, stat_store, dialect, prefix, added, keyed: false, selection }
+        Self {
+            stores: stores.into(),
+            elsewhere: None,
+            credentials: None,
+            dialect,
+            prefix: prefix.to_owned(),
+            added: Added::default(),
+            keyed: false,
+            selection,
+        }
+    }
+
+    /// Asks here for credentials once more, where they are rejected; `None` where none are sent.
+    pub(super) fn with_credentials(mut self, credentials: Option<Arc<dyn Renew>>) -> Self {
+        self.credentials = credentials;
+        self
     }
 
     /// Sends these headers along, unsigned.
@@ -74,8 +127,8 @@ impl ObjectRemote {
     }
 
     #[cfg(feature = "s3")]
-    pub(super) fn with_stat_store(mut self, store: Arc<dyn ObjectStore>) -> Self {
-        self.stat_store = store;
+    pub(super) fn with_redirects(mut self, elsewhere: impl Elsewhere + 'static) -> Self {
+        self.elsewhere = Some(Box::new(elsewhere));
         self
     }
 
@@ -83,37 +136,102 @@ impl ObjectRemote {
         format!("{}/{blob}", self.prefix)
     }
 
-    async fn get(
+    fn asked(&self) -> Asked {
+        let Self { dialect, keyed, .. } = *self;
+        Asked { dialect, keyed, signed: self.credentials.is_some() }
+    }
+
+    /// One request, and those that it takes to have it answered where and by whom it should be.
+    async fn get(&self, blob: &str, operation: Operation, options: GetOptions) -> Result<Outcome> {
+        let path = key::path(blob).map_err(|flaw| {
+            Error::new(ErrorKind::Unsupported, Operation::Locate, self.target(blob), flaw)
+        })?;
+        let mut stores = self.stores.clone();
+        let (mut renewed, mut redirects) = (false, 0);
+        loop {
+            let generation = match &self.credentials {
+                Some(credentials) => credentials.generation().await,
+                None => 0,
+            };
+            let store = if options.head { &stores.stat } else { &stores.plain };
+            let outcome = self.send(store, &path, operation, options.clone()).await?;
+            let Outcome::Failure(Some(head), error) = &outcome else {
+                return Ok(outcome.after(redirects + u32::from(renewed)));
+            };
+            if let Some(there) = self.elsewhere(head, blob, operation, redirects)? {
+                (stores, redirects) = (there, redirects + 1);
+            } else if !renewed && self.renew(generation, head, error, blob).await? {
+                renewed = true;
+            } else {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    async fn send(
         &self,
         store: &Arc<dyn ObjectStore>,
-        blob: &str,
+        path: &Path,
         operation: Operation,
         mut options: GetOptions,
     ) -> Result<Outcome> {
-        let path = Path::parse(blob).map_err(|error| {
-            Error::new(
-                ErrorKind::Unsupported,
-                Operation::Locate,
-                self.target(blob),
-                "keys with empty, `.` or `..` segments cannot be asked for",
-            )
-            .caused_by(error)
-        })?;
         let probe = Probe::new(self.added.clone());
         options.extensions.insert(probe.clone());
         // An answer never comes this way, so that nothing can be found wrong with it here.
-        let result = store.get_opts(&path, options).await;
+        let result = store.get_opts(path, options).await;
         match (probe.take(), result) {
             (Some((head, Some(body))), _) => Ok(Outcome::Answer(head, body)),
-            (_, Err(error)) if !probe.was_sent() => Err(self.unsent(blob, error)),
+            (_, Err(error)) if !probe.was_sent() => Err(self.unsent(path.as_ref(), error)),
             (refusal, Err(error)) => Ok(Outcome::Failure(refusal.map(|(head, _)| head), error)),
             (_, Ok(_)) => Err(Error::new(
                 ErrorKind::Integrity,
                 operation,
-                self.target(blob),
+                self.target(path.as_ref()),
                 "the answer came without its head",
             )),
         }
+    }
+
+    /// Where a redirect leads, if `head` is of one that is known here.
+    fn elsewhere(
+        &self,
+        head: &ResponseHead,
+        blob: &str,
+        operation: Operation,
+        redirects: u32,
+    ) -> Result<Option<Stores>> {
+        let Some(elsewhere) = &self.elsewhere else { return Ok(None) };
+        let refused = |message: String| {
+            Error::new(ErrorKind::Unsupported, operation, self.target(blob), message)
+                .with_hint("check the endpoint and the bucket's region")
+        };
+        let there = elsewhere.stores(head, blob).map_err(refused)?;
+        if there.is_some() && redirects >= REDIRECTS_MAX {
+            return Err(refused(format!("more than {REDIRECTS_MAX} redirects")));
+        }
+        Ok(there)
+    }
+
+    /// Asks for the credentials once more, if that is what was refused. Says whether there are others
+    /// now.
+    async fn renew(
+        &self,
+        generation: u64,
+        head: &ResponseHead,
+        error: &object_store::Error,
+        blob: &str,
+    ) -> Result<bool> {
+        let Some(credentials) = &self.credentials else { return Ok(false) };
+        if !Refused::of(head, error, self.asked()).is_of_credentials(head, self.asked()) {
+            return Ok(false);
+        }
+        tracing::debug!(blob = self.target(blob), status = %head.status, "credentials rejected");
+        credentials.renew(generation).await.map_err(|error| {
+            let message = "the credentials were rejected, and no others could be had";
+            Error::new(ErrorKind::NoAccess, Operation::Connect, self.target(blob), message)
+                .caused_by(error)
+                .with_hint(refusal::REJECTED_HINT)
+        })
     }
 
     /// What failed before the request was sent: nothing but credentials is asked for then.
@@ -141,7 +259,7 @@ impl ObjectRemote {
         match head {
             Some(head) => {
                 let refusal = response::refusal(head, operation, &target, pinned);
-                Refused::of(head, &error, self.dialect, self.keyed).explain(refusal)
+                Refused::of(head, &error, self.asked()).explain(refusal)
             }
             None => unanswered(target, operation, error),
         }
@@ -220,7 +338,7 @@ impl Remote for ObjectRemote {
         let target = self.target(blob);
         let pinned = request.version.is_some();
         let options = get_options(&request.range, request.version.as_ref());
-        match self.get(&self.store, blob, Operation::Read, options).await? {
+        match self.get(blob, Operation::Read, options).await? {
             Outcome::Answer(head, body) => {
                 let info = response::info(&head, self.dialect, request.version.as_ref());
                 let placement = response::place(&head, request, &info, &target)?;
@@ -259,7 +377,7 @@ impl ObjectRemote {
     async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
         let mut options = get_options(&ByteRange::All, version);
         options.head = true;
-        match self.get(&self.stat_store, blob, Operation::Stat, options).await? {
+        match self.get(blob, Operation::Stat, options).await? {
             Outcome::Answer(head, _) => {
                 let info = response::info(&head, self.dialect, version);
                 response::same_version(version, info, &self.target(blob))

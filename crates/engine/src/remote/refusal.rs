@@ -7,6 +7,7 @@
 //! Sources: the error tables of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage.
 
 use http::StatusCode;
+use tidegate_core::retry::RetryClass;
 
 use super::response::Dialect;
 use crate::error::{Error, ErrorKind};
@@ -16,6 +17,33 @@ const KEY_MISSING: &str = "the blob is encrypted with a customer's key, and none
 const KEY_WRONG: &str = "the customer key is not the one that the blob is encrypted with";
 const KEY_NEEDLESS: &str = "a customer key was given, but the blob is not encrypted with one";
 const PAYER_MISSING: &str = "the requester pays here, and names no project that does";
+const REJECTED: &str = "the credentials have expired, or are not valid here";
+const GAVE_UP_WAITING: &str = "the remote gave up waiting for the request";
+const TOO_MANY: &str = "the remote asks for fewer requests";
+
+/// What to do about credentials that are rejected although they were asked for anew.
+pub(super) const REJECTED_HINT: &str = "get new credentials (such as by `aws sso login`, `gcloud auth \
+     application-default login` or `az login`), and run the same command again to go on where it \
+     stopped";
+
+/// What went with a request that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) dialect: Dialect,
+    /// A customer's key.
+    pub(super) keyed: bool,
+    /// Credentials.
+    pub(super) signed: bool,
+}
+
+impl Asked {
+    fn is_s3(self) -> bool {
+        #[cfg(feature = "s3")]
+        return self.dialect == Dialect::S3;
+        #[cfg(not(feature = "s3"))]
+        return false;
+    }
+}
 
 /// A refusal as its store words it.
 #[derive(Debug)]
@@ -34,13 +62,7 @@ struct ServiceCode(String);
 
 impl Refused {
     /// Looks at an answer that is no success, and at what `object_store` made of its body.
-    /// `keyed` says that a customer's key went with the request.
-    pub(super) fn of(
-        head: &ResponseHead,
-        error: &object_store::Error,
-        dialect: Dialect,
-        keyed: bool,
-    ) -> Self {
+    pub(super) fn of(head: &ResponseHead, error: &object_store::Error, asked: Asked) -> Self {
         let body = document(error).unwrap_or_default();
         let code = between(&body, "<Code>", "</Code>")
             // An answer to HEAD has no body; Azure repeats the code in a header.
@@ -50,15 +72,34 @@ impl Refused {
         let cause = cause(code.as_deref().unwrap_or_default(), &body);
         let hint = match cause {
             Some((_, message)) => hint(message),
-            None => likely(head.status, code.is_some(), dialect, keyed),
+            None => likely(head.status, code.is_some(), asked),
         };
         Self { code, cause, hint }
+    }
+
+    /// Whether the service takes the credential no more that went with the request, so that another
+    /// one may pass.
+    pub(super) fn is_of_credentials(&self, head: &ResponseHead, asked: Asked) -> bool {
+        let is_rejected = self.message() == Some(REJECTED);
+        // An answer to HEAD has no body: S3 says 400 to a token that has expired, and nothing more.
+        let may_be = self.code.is_none() && head.status == StatusCode::BAD_REQUEST && asked.is_s3();
+        asked.signed && (head.status == StatusCode::UNAUTHORIZED || is_rejected || may_be)
+    }
+
+    fn message(&self) -> Option<&'static str> {
+        self.cause.map(|(_, message)| message)
     }
 
     /// The same error, saying more.
     pub(super) fn explain(self, error: Error) -> Error {
         let mut error = match self.cause {
-            Some((kind, message)) => Error::new(kind, error.operation(), error.target(), message),
+            // The status says that it passes, and when.
+            Some((_, GAVE_UP_WAITING | TOO_MANY)) if *error.retry() != RetryClass::Never => error,
+            Some((kind, message)) => {
+                let passes = matches!(message, GAVE_UP_WAITING | TOO_MANY);
+                let retry = if passes { RetryClass::Now } else { RetryClass::Never };
+                Error::new(kind, error.operation(), error.target(), message).retryable(retry)
+            }
             None => error,
         };
         if let Some(code) = self.code {
@@ -107,6 +148,22 @@ fn cause(code: &str, body: &str) -> Option<(ErrorKind, &'static str)> {
             (ErrorKind::Invalid, KEY_NEEDLESS)
         }
         "UserProjectMissing" => (ErrorKind::NoAccess, PAYER_MISSING),
+        // Amazon's own clients have these for rejected credentials, for what passes, and for what
+        // passes with fewer requests, whatever the status.
+        "ExpiredToken" | "ExpiredTokenException" | "InvalidToken" | "TokenRefreshRequired" => {
+            (ErrorKind::NoAccess, REJECTED)
+        }
+        "RequestTimeout" | "RequestTimeoutException" => (ErrorKind::Timeout, GAVE_UP_WAITING),
+        "SlowDown"
+        | "Throttling"
+        | "ThrottlingException"
+        | "ThrottledException"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "RequestLimitExceeded"
+        | "BandwidthLimitExceeded"
+        | "TooManyRequestsException"
+        | "PriorRequestNotComplete" => (ErrorKind::Throttled, TOO_MANY),
         _ => return None,
     })
 }
@@ -117,34 +174,27 @@ fn hint(message: &str) -> Option<&'static str> {
         KEY_WRONG => "pass --customer-key-file FILE with the key that it was stored with",
         KEY_NEEDLESS => "leave out --customer-key-file",
         PAYER_MISSING => "pass --user-project PROJECT",
+        REJECTED => REJECTED_HINT,
         _ => return None,
     })
 }
 
 /// An answer to `HEAD` has no body and tells nothing but its status; and S3 gives a wrong key, and
 /// a requester who does not pay, the status of any refused access.
-fn likely(
-    status: StatusCode,
-    explained: bool,
-    dialect: Dialect,
-    keyed: bool,
-) -> Option<&'static str> {
-    #[cfg(feature = "s3")]
-    let s3 = dialect == Dialect::S3;
-    #[cfg(not(feature = "s3"))]
-    let s3 = false;
-    let _ = dialect;
+fn likely(status: StatusCode, explained: bool, asked: Asked) -> Option<&'static str> {
+    let Asked { keyed, signed, .. } = asked;
     Some(match status {
+        StatusCode::UNAUTHORIZED if signed => REJECTED_HINT,
         StatusCode::BAD_REQUEST if keyed && !explained => {
             "check that the customer key is the one that the blob was stored with"
         }
-        StatusCode::BAD_REQUEST if s3 && !explained => {
+        StatusCode::BAD_REQUEST if asked.is_s3() && !explained => {
             "where the blob is encrypted with a customer's key, pass --customer-key-file FILE"
         }
-        StatusCode::FORBIDDEN if s3 && keyed => {
+        StatusCode::FORBIDDEN if asked.is_s3() && keyed => {
             "check the credentials, and that the customer key is the one of the blob"
         }
-        StatusCode::FORBIDDEN if s3 => {
+        StatusCode::FORBIDDEN if asked.is_s3() => {
             "check the credentials; pass --anonymous for a public blob, --request-payer where the \
              requester pays"
         }

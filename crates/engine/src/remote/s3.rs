@@ -10,19 +10,24 @@
 //! The caller's headers are under the signature, too, as S3 takes no `x-amz-` header that is not.
 //! `Accept-Encoding` is not: what speaks the protocol is often behind a proxy that changes it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use object_store::ClientOptions;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use url::Url;
 
+use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
-use super::object::{ObjectRemote, no_retries};
+use super::object::{Elsewhere, ObjectRemote, Stores, no_retries};
 use super::response::Dialect;
 use super::s3_profile::Profile;
+use super::s3_redirect::{self, Address};
 use super::{RemoteOptions, Selection};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::Transport;
+use crate::transport::{ResponseHead, Transport};
 
 /// How `object_store` calls the setting, and in capitals the variable.
 const CUSTOMER_KEY: &str = "aws_sse_customer_key_base64";
@@ -33,7 +38,7 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let builder = configure(prefix, options)?.with_http_connector(transport.clone());
-    let builder = match &options.customer_key {
+    let mut builder = match &options.customer_key {
         Some(key) => builder.with_ssec_encryption(key.base64()),
         None => builder,
     };
@@ -42,20 +47,23 @@ pub(super) fn connect(
     if keyed {
         require_tls(endpoint(&builder).as_deref())?;
     }
+    let credentials = credentials(&builder, prefix, options, transport)?;
+    if let Some(credentials) = &credentials {
+        builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
+    }
     let selection = selection(prefix, options, &builder);
     let mut headers = options.headers.for_store(options.anonymous)?;
     if options.request_payer {
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
-    let plain =
-        build(builder.clone().with_client_options(client_options(headers.clone())), prefix)?;
-    headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
-    let stat = build(builder.with_client_options(client_options(headers)), prefix)?;
+    let bucket = Bucket { builder, headers, prefix: prefix.to_owned(), keyed };
+    let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(ObjectRemote::new(Arc::new(plain), Dialect::S3, prefix, selection)
-        .with_stat_store(Arc::new(stat))
+    Ok(ObjectRemote::new(stores, Dialect::S3, prefix, selection)
         .with_headers(unsigned)
+        .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
+        .with_redirects(Redirects { bucket, known: Mutex::default() })
         .keyed(keyed))
 }
 
@@ -75,6 +83,112 @@ fn selection(prefix: &str, options: &RemoteOptions, builder: &AmazonS3Builder) -
             .with("endpoint", endpoint)
             .with("account", setting(AmazonS3ConfigKey::AccessKeyId)),
         None => selection,
+    }
+}
+
+/// What is signed with; `None` where nothing is signed. Looked for again, they are those of the
+/// profile as it is then, or of the container's or instance's role; those of the environment stay.
+fn credentials(
+    builder: &AmazonS3Builder,
+    prefix: &str,
+    options: &RemoteOptions,
+    transport: &Transport,
+) -> Result<Option<Arc<Renewable<AwsCredential>>>> {
+    let unsigned = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
+    if unsigned.is_some_and(|unsigned| unsigned == "true") {
+        return Ok(None);
+    }
+    let (prefix, options, transport) = (prefix.to_owned(), options.clone(), transport.clone());
+    let find = move || {
+        let builder = configure(&prefix, &options)?.with_http_connector(transport.clone());
+        let store = build(builder.with_client_options(client_options(HeaderMap::new())), &prefix)?;
+        Ok(Arc::clone(store.credentials()))
+    };
+    Renewable::new(find).map(|credentials| Some(Arc::new(credentials)))
+}
+
+/// All that it takes to speak to one bucket, wherever it is.
+struct Bucket {
+    builder: AmazonS3Builder,
+    headers: HeaderMap,
+    prefix: String,
+    keyed: bool,
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The rest may be secret.
+        f.debug_struct("Bucket").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl Bucket {
+    fn name(&self) -> &str {
+        self.prefix.strip_prefix("s3://").unwrap_or(&self.prefix)
+    }
+
+    /// Its clients, at the address that is configured or at another one.
+    fn stores(&self, address: Option<&Address>) -> Result<Stores> {
+        let mut builder = self.builder.clone();
+        if let Some(Address { endpoint, bucket_in_host, region }) = address {
+            builder = builder
+                .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
+                .with_virtual_hosted_style_request(*bucket_in_host);
+            if let Some(region) = region {
+                builder = builder.with_region(region);
+            }
+        }
+        let mut headers = self.headers.clone();
+        let plain = builder.clone().with_client_options(client_options(headers.clone()));
+        headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
+        let stat = builder.with_client_options(client_options(headers));
+        Ok(Stores {
+            plain: Arc::new(build(plain, &self.prefix)?),
+            stat: Arc::new(build(stat, &self.prefix)?),
+        })
+    }
+
+    /// The address that requests go to first.
+    fn home(&self) -> Option<Url> {
+        let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
+        let region = region.as_deref().unwrap_or("us-east-1").to_owned();
+        let endpoint = endpoint(&self.builder);
+        let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        Url::parse(&endpoint).ok()
+    }
+}
+
+/// Follows what S3 says of a bucket that its global address does not know yet.
+#[derive(Debug)]
+struct Redirects {
+    bucket: Bucket,
+    // One address is usual.
+    known: Mutex<HashMap<Address, Stores>>,
+}
+
+/// More than this begin anew, so that a server that makes addresses up does not fill the memory.
+const KNOWN_MAX: usize = 16;
+
+impl Elsewhere for Redirects {
+    fn stores(&self, head: &ResponseHead, key: &str) -> Result<Option<Stores>, String> {
+        if head.status != StatusCode::TEMPORARY_REDIRECT {
+            return Ok(None);
+        }
+        let home = self.bucket.home().ok_or("it redirects, and the endpoint is no address")?;
+        let address = s3_redirect::address(head, &home, self.bucket.name(), key)?;
+        if self.bucket.keyed {
+            require_tls(Some(&address.endpoint)).map_err(|error| error.to_string())?;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stores) = known.get(&address) {
+            return Ok(Some(stores.clone()));
+        }
+        let stores = self.bucket.stores(Some(&address)).map_err(|error| error.chain())?;
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(address, stores.clone());
+        Ok(Some(stores))
     }
 }
 
@@ -115,7 +229,7 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
         }
     }
     if let Some(endpoint) = &options.endpoint {
-        url::Url::parse(endpoint).map_err(|error| {
+        Url::parse(endpoint).map_err(|error| {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
         })?;
         // The service's own variable would win over the endpoint given by hand.

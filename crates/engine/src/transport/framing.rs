@@ -16,7 +16,7 @@ const SHOWN_CHARS_MAX: usize = 64;
 /// The transfer coding of a response is not one that was offered.
 #[derive(Debug, thiserror::Error)]
 #[error("expected the transfer coding chunked or none, got {0}")]
-pub(super) struct CodingRefused(String);
+pub(crate) struct CodingRefused(String);
 
 /// Removes a `Content-Length` that does not count. Says whether the connection may carry another
 /// request after this response.

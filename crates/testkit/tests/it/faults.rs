@@ -221,6 +221,20 @@ async fn a_redirect() {
 }
 
 #[tokio::test]
+async fn a_temporary_redirect_and_a_refusal_with_a_code() {
+    let (reply, _) = meet(Fault::TemporaryRedirect("http://elsewhere.invalid/d".to_owned())).await;
+    assert_eq!((reply.status, reply.field("location")), (307, Some("http://elsewhere.invalid/d")));
+    let server = Server::start(ServerOptions::of(Flavour::S3)).await.unwrap();
+    server.put("/b/d", Blob::new(pseudo_random(10, 2)));
+    let refused = Fault::Coded { status: 400, code: "ExpiredToken" };
+    server.script().push(Rule::new(refused).field("x-amz-security-token", "old").always());
+    let reply = get(&server, "/b/d", &["X-Amz-Security-Token: old"]).await;
+    let document = String::from_utf8(reply.body).unwrap();
+    assert!(reply.status == 400 && document.contains("<Code>ExpiredToken</Code>"), "{document}");
+    assert_eq!(get(&server, "/b/d", &["X-Amz-Security-Token: new"]).await.status, 200);
+}
+
+#[tokio::test]
 async fn heads_that_are_none() {
     let (reply, _) = meet(Fault::TruncatedHead).await;
     assert!(reply.head.starts_with("HTTP/1.1 206 ") && reply.status == 0, "{}", reply.head);

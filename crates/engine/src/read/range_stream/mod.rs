@@ -21,6 +21,8 @@ mod answer;
 mod end;
 mod interruption;
 
+pub(super) use interruption::FIRST_CONTACT_ATTEMPTS_MAX;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};

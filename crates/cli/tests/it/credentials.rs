@@ -1,0 +1,232 @@
+//! Credentials that are rejected in mid-transfer: asked for once more, from wherever they come.
+
+use std::process::Output;
+
+use tidegate_testkit::{Blob, Fault, Flavour, Gate, Rule, Server, ServerOptions};
+use tokio::process::Command;
+
+use crate::bed::{Bed, Ran, SHARD, command, finish, within};
+
+/// Five shards.
+const LEN: usize = 300_000;
+
+/// Where S3's credentials are asked for, as in a container.
+const CONTAINER: &str = "/credentials";
+/// Where Google's are.
+const METADATA: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
+
+fn container(name: &str) -> Blob {
+    Blob::new(format!(
+        r#"{{"AccessKeyId":"ID-{name}","SecretAccessKey":"secret","Token":"token-{name}",
+            "Expiration":"2999-01-01T00:00:00Z"}}"#
+    ))
+}
+
+fn metadata(name: &str) -> Blob {
+    let token = format!("token-{name}");
+    Blob::new(format!(r#"{{"access_token":"{token}","expires_in":86400,"token_type":"Bearer"}}"#))
+}
+
+struct Case {
+    flavour: Flavour,
+    service_path: &'static str,
+    credential: fn(&str) -> Blob,
+    /// The field that carries the token.
+    field: &'static str,
+    rejection: Fault,
+}
+
+fn cases() -> [Case; 4] {
+    let s3 = |status, code| Case {
+        flavour: Flavour::S3,
+        service_path: CONTAINER,
+        credential: container,
+        field: "x-amz-security-token",
+        rejection: Fault::Coded { status, code },
+    };
+    [
+        s3(400, "ExpiredToken"),
+        s3(403, "InvalidToken"),
+        s3(401, "Unauthorized"),
+        Case {
+            flavour: Flavour::Gcs,
+            service_path: METADATA,
+            credential: metadata,
+            field: "authorization",
+            rejection: Fault::status(401),
+        },
+    ]
+}
+
+/// A store, and the service that gives the credentials for it.
+struct Stage {
+    bed: Bed,
+    bytes: Vec<u8>,
+    service: Server,
+    case: Case,
+}
+
+impl Stage {
+    async fn new(case: Case) -> Self {
+        let bed = Bed::new(ServerOptions::of(case.flavour)).await;
+        let bytes = bed.put("/bucket/blob", LEN);
+        let service = Server::start(ServerOptions::default()).await.unwrap();
+        service.put(case.service_path, (case.credential)("old"));
+        std::fs::write(bed.path("container-token"), "x").unwrap();
+        Self { bed, bytes, service, case }
+    }
+
+    /// From the `nth` request on the store takes this token no more.
+    fn reject(&self, token: &str, nth: u64) {
+        let rule = Rule::new(self.case.rejection.clone()).field(self.case.field, token);
+        self.bed.server.script().push(rule.nth(nth).always());
+    }
+
+    fn command(&self) -> Command {
+        let mut command = command(self.bed.folder.path());
+        let scheme = if self.case.flavour == Flavour::S3 { "s3" } else { "gs" };
+        command.args(["cp", "--json", "--shard-size", SHARD, "--window", "2"]);
+        command.args([&format!("{scheme}://bucket/blob"), "out"]);
+        command.args(["--endpoint", &self.bed.server.endpoint()]);
+        command
+            .env("AWS_CONTAINER_CREDENTIALS_FULL_URI", self.service.url(CONTAINER))
+            .env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", self.bed.path("container-token"))
+            .env("GCE_METADATA_HOST", self.service.addr().to_string());
+        command
+    }
+
+    async fn run(&self) -> Ran {
+        finish(self.command()).await
+    }
+
+    fn count(&self, token: &str) -> usize {
+        let has = |value: &str| value.contains(token);
+        let log = self.bed.server.log();
+        log.iter().filter(|logged| logged.header(self.case.field).is_some_and(has)).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_goes_on_with_the_credentials_that_it_asks_for() {
+    for case in cases() {
+        let label = format!("{:?}", case.rejection);
+        let stage = Stage::new(case).await;
+        let new = (stage.case.credential)("new");
+        let path = stage.case.service_path;
+        stage.service.script().push(Rule::new(Fault::ChangedVersion(new)).path(path).nth(2));
+        stage.reject("token-old", 4);
+        stage.run().await.ends(0);
+        assert!(stage.bed.read("out") == stage.bytes, "{label}");
+        assert_eq!(stage.service.requests(), 2, "{label}: once, and once more");
+        assert!(stage.count("token-old") >= 3 && stage.count("token-new") >= 1, "{label}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_rejected_again_are_the_end() {
+    for case in cases() {
+        let label = format!("{:?}", case.rejection);
+        let stage = Stage::new(case).await;
+        let new = (stage.case.credential)("new");
+        let path = stage.case.service_path;
+        stage.service.script().push(Rule::new(Fault::ChangedVersion(new)).path(path).nth(2));
+        stage.reject("token", 4);
+        let ran = stage.run().await;
+        let error = ran.ends(6).json()["error"].clone();
+        assert_eq!(error["kind"], "no_access", "{label}");
+        assert!(error["hint"].as_str().unwrap().contains("new credentials"), "{label}: {error}");
+        assert!(!stage.bed.path("out").exists());
+        // Requests that are under way when the second credential is rejected may ask again.
+        assert!((2..=3).contains(&stage.service.requests()), "{label}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_stay_the_same_are_not_sent_again() {
+    for case in cases() {
+        let label = format!("{:?}", case.rejection);
+        let stage = Stage::new(case).await;
+        stage.reject("token-old", 1);
+        let ran = stage.run().await;
+        assert_eq!(ran.ends(6).json()["error"]["kind"], "no_access", "{label}");
+        // S3's HEAD goes beside the first GET.
+        assert!(stage.bed.server.requests() <= 2, "{label}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_of_the_environment_are_final() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    stage.reject("token-old", 1);
+    let mut command = stage.command();
+    command
+        .env("AWS_ACCESS_KEY_ID", "ID")
+        .env("AWS_SECRET_ACCESS_KEY", "secret")
+        .env("AWS_SESSION_TOKEN", "token-old");
+    let ran = finish(command).await;
+    let error = ran.ends(6).json()["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains("expired"), "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("aws sso login"), "{error}");
+    assert_eq!(stage.service.requests(), 0);
+    assert!(stage.bed.server.requests() <= 2);
+}
+
+/// Something outside writes new keys into the file while the transfer runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_is_read_again() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    let write = |name: &str| {
+        let text = format!(
+            "[default]\naws_access_key_id = ID\naws_secret_access_key = secret\n\
+             aws_session_token = token-{name}\n"
+        );
+        std::fs::write(stage.bed.path("profile"), text).unwrap();
+    };
+    write("old");
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
+    stage.bed.server.script().push(Rule::new(hold).method("GET").times(2));
+    let mut command = stage.command();
+    command.env("AWS_SHARED_CREDENTIALS_FILE", stage.bed.path("profile"));
+    let change = async {
+        gate.reached(2).await;
+        write("new");
+        // Held answers are of the window; the shards behind it are still to be asked for.
+        stage.reject("token-old", 1);
+        gate.open();
+    };
+    let (output, ()) = within(async { tokio::join!(command.output(), change) }).await;
+    let Output { status, stdout, stderr } = output.unwrap();
+    Ran::new(status, stdout, &stderr).ends(0);
+    assert!(stage.bed.read("out") == stage.bytes);
+    assert!(stage.count("token-new") >= 3);
+}
+
+/// A signature covers the host: the one for the endpoint is of no use where a redirect leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirected_request_is_signed_for_where_it_goes() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    let regional = Bed::new(ServerOptions::of(Flavour::S3)).await;
+    regional.put("/bucket/blob", LEN);
+    let to = Fault::TemporaryRedirect(regional.server.url("/bucket/blob"));
+    stage.bed.server.script().always(to);
+    stage.run().await.ends(0);
+    assert!(stage.bed.read("out") == stage.bytes);
+    let signed = |server: &Server| -> Vec<(String, String)> {
+        let log = server.log();
+        let field =
+            |logged: &tidegate_testkit::Logged, name| logged.header(name).unwrap().to_owned();
+        log.iter().map(|logged| (field(logged, "host"), field(logged, "authorization"))).collect()
+    };
+    let (global, regional) = (signed(&stage.bed.server), signed(&regional.server));
+    assert_eq!(global.len(), regional.len());
+    for ((from, first), (to, second)) in global.iter().zip(&regional) {
+        assert_ne!(from, to);
+        assert!(first.contains("SignedHeaders=host;") && second.contains("SignedHeaders=host;"));
+        let signature = |text: &str| text.rsplit("Signature=").next().unwrap().to_owned();
+        assert_ne!(signature(first), signature(second));
+    }
+}

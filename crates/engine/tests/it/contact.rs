@@ -1,0 +1,56 @@
+//! Servers that never bring anything: how often they are asked.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tidegate::ErrorKind;
+use tidegate::budget::Budget;
+use tidegate::core::retry::RetryPolicy;
+use tidegate::read::{ReadChannel, ReadOptions, ReadStats, stat};
+use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tokio::net::TcpListener;
+
+/// What the documentation says of a refused connection, whatever the policy.
+const REFUSED_ATTEMPTS: u32 = 4;
+
+fn locations(address: SocketAddr) -> Vec<Location> {
+    let endpoint = format!("http://{address}");
+    let options = RemoteOptions {
+        endpoint: Some(endpoint.clone()),
+        anonymous: true,
+        ..RemoteOptions::default()
+    };
+    let remotes = Remotes::new(options);
+    let http = format!("{endpoint}/blob");
+    let cache = format!("grpc://{address}/main/sha256/{}/5", "0".repeat(64));
+    let urls = [http.as_str(), "gs://bucket/blob", "s3://bucket/blob"];
+    let urls = urls.into_iter().chain(cfg!(feature = "reapi").then_some(cache.as_str()));
+    urls.map(|url| remotes.locate(url).unwrap()).collect()
+}
+
+/// Where nothing listens.
+async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+fn policy() -> RetryPolicy {
+    RetryPolicy { delay_ms_min: 1, delay_ms_max: 2, ..RetryPolicy::default() }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_tried_as_often_as_documented() {
+    for location in locations(nobody().await) {
+        let stats = Arc::new(ReadStats::default());
+        let asked = stat(&location, &policy(), &Budget::default(), &stats).await;
+        let error = asked.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
+        assert_eq!(error.attempts(), REFUSED_ATTEMPTS, "{error:?}");
+        assert!(error.chain().contains("refused"), "{error:?}");
+        assert_eq!(stats.totals().requests, u64::from(REFUSED_ATTEMPTS), "{location:?}");
+
+        let options = ReadOptions { retry: policy(), ..ReadOptions::default() };
+        let error = ReadChannel::open(location, options).next().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
+        assert_eq!(error.attempts(), REFUSED_ATTEMPTS, "{error:?}");
+    }
+}
