@@ -107,12 +107,24 @@ impl Destination {
                 follower.written(mark.start..mark.start + mark.crc.len());
             }
             let file = part.file.try_clone().map_err(failed)?;
-            let thread = follow::follow(file, Arc::clone(&follower), checks.hashers());
-            hashing = Some(thread.map_err(failed)?);
+            match follow::follow(file, Arc::clone(&follower), checks.hashers()) {
+                Ok(thread) => hashing = Some(thread),
+                Err(error) => {
+                    let name = part.target.display();
+                    let_go(part, resumable).await;
+                    return Err(Error::no_thread(Operation::Verify, name, error));
+                }
+            }
             progress = Some(follower);
         }
-        let sink = FileSink::new(part, journal, progress, durability)?;
-        Ok(Self { sink: Sink::File(sink), hashing, resumable })
+        match FileSink::new(part, journal, progress, durability) {
+            Ok(sink) => Ok(Self { sink: Sink::File(sink), hashing, resumable }),
+            Err(failed) => {
+                let (part, error) = *failed;
+                let_go(part, resumable).await;
+                Err(error)
+            }
+        }
     }
 
     async fn memory(
@@ -240,20 +252,24 @@ impl Destination {
         } else if let Sink::File(sink) = self.sink {
             let (part, _) = sink.finish().await;
             let _ = join_hashing(self.hashing, 0).await;
-            let keep = self.resumable && !worthless;
-            let _ = blocking(move || {
-                if let Some(part) = part {
-                    let holds = |found: crate::sink::file::journal::Found| !found.marks.is_empty();
-                    let any = Journal::find(&part.file).ok().flatten().is_some_and(holds);
-                    if !keep || !any {
-                        part.remove();
-                    }
-                }
-                Ok(())
-            })
-            .await;
+            if let Some(part) = part {
+                let_go(part, self.resumable && !worthless).await;
+            }
         }
     }
+}
+
+/// Removes a part file, unless it is to be kept and holds something.
+async fn let_go(part: PartFile, keep: bool) {
+    let _ = blocking(move || {
+        let holds = |found: crate::sink::file::journal::Found| !found.marks.is_empty();
+        let any = Journal::find(&part.file).ok().flatten().is_some_and(holds);
+        if !keep || !any {
+            part.remove();
+        }
+        Ok(())
+    })
+    .await;
 }
 
 /// Gives a new part file its room and journal; an earlier run's stays as it is.

@@ -105,7 +105,7 @@ impl Destination {
         match prepared {
             Prepared::File { part, .. } => {
                 let begun = begin(part, blob, kept.clone()).await?;
-                Self::file(begun, blob, &kept, arrival, options, budget)
+                Self::file(begun, blob, &kept, arrival, options, budget).await
             }
             Prepared::Writer { writer, name } => {
                 Self::ordered(writer, name, blob, arrival, budget, calls).await
@@ -123,7 +123,7 @@ impl Destination {
         }
     }
 
-    fn file(
+    async fn file(
         begun: Begun,
         blob: Digest,
         kept: &[Mark],
@@ -141,11 +141,23 @@ impl Destination {
             progress.written(mark.start..mark.start + mark.crc.len());
         }
         let file = reader.try_clone().map_err(failed)?;
-        let following = follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]);
-        let hashing = Hashing::File(following.map_err(failed)?);
+        let hashing = match follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]) {
+            Ok(thread) => Hashing::File(thread),
+            Err(error) => {
+                let name = part.target.display();
+                discard(part, true).await;
+                return Err(Error::no_thread(Operation::Verify, name, error));
+            }
+        };
         // Whatever ends the sink closes `progress`, and so ends the hashing.
-        let sink = FileSink::new(part, Some(journal), Some(progress), options.durability)?;
-        Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes }))
+        match FileSink::new(part, Some(journal), Some(progress), options.durability) {
+            Ok(sink) => Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes })),
+            Err(failed) => {
+                let (part, error) = *failed;
+                discard(part, true).await;
+                Err(error)
+            }
+        }
     }
 
     async fn ordered(
@@ -191,7 +203,8 @@ impl Destination {
         written?;
         let Some(part) = part else { return Err(ended(&self.blob)) };
         let begun = begin(part, self.blob, Vec::new()).await?;
-        let (sink, fresh) = Self::file(begun, self.blob, &[], Arrival::Whole, options, self.bytes)?;
+        let fresh = Self::file(begun, self.blob, &[], Arrival::Whole, options, self.bytes);
+        let (sink, fresh) = fresh.await?;
         Ok((sink, fresh, true))
     }
 
