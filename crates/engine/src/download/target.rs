@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
 use crate::sink::file::journal::Found;
-use crate::sink::file::{FileTarget, PartFile, RunOwner};
+use crate::sink::file::{FileTarget, PartFile, RunOwner, descriptors};
 
 /// Where the bytes will go.
 pub(crate) enum Prepared {
@@ -31,17 +31,19 @@ impl Prepared {
         // A part of a blob must not be taken for the start of the whole.
         let resume = options.resume && options.range.is_none();
         let source = resume.then(|| location.display().to_owned());
-        Self::of(target, source, &options.cancel).await
+        Self::of(target, source, 0, &options.cancel).await
     }
 
-    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`.
+    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`. So many
+    /// `seeds` will be opened besides.
     pub(crate) async fn of(
         target: Target,
         source: Option<String>,
+        seeds: usize,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         match target {
-            Target::File(path) => Self::path(path, source, cancel).await,
+            Target::File(path) => Self::path(path, source, seeds, cancel).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -53,6 +55,7 @@ impl Prepared {
     async fn path(
         path: PathBuf,
         source: Option<String>,
+        seeds: usize,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         if path == Path::new("/dev/null") {
@@ -62,8 +65,18 @@ impl Prepared {
             let name = path.display().to_string();
             return Ok(Self::Writer { writer: Box::new(writer), name });
         }
+        // Before anything of the budget; see there.
+        let descriptors = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                let (kind, name) = (ErrorKind::Cancelled, path.display().to_string());
+                return Err(Error::new(kind, Operation::Write, name, "it was cancelled"));
+            }
+            descriptors = descriptors::acquire(descriptors::DOWNLOAD + seeds) => descriptors,
+        };
         blocking(move || {
-            let part = PartFile::open(FileTarget::new(&path)?)?;
+            let mut part = PartFile::open(FileTarget::new(&path)?)?;
+            part.hold(descriptors);
             let found = source.and_then(|source| part.found(&source));
             Ok(Self::File { part, found })
         })

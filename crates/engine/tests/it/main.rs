@@ -7,6 +7,7 @@ mod bed;
 mod change;
 mod concurrency;
 mod deadline;
+mod descriptors;
 mod faults;
 mod follow;
 mod framing;

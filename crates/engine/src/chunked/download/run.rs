@@ -64,7 +64,7 @@ pub(super) async fn run(
         _ => None,
     };
     let source = options.resume.then(|| destination::source(digest));
-    let prepared = Prepared::of(target, source, &options.cancel).await?;
+    let prepared = Prepared::of(target, source, options.seeds.len(), &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),

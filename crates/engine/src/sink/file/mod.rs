@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`target`] | where the target is, and why it cannot be written |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`descriptors`] | how many files are open at once |
 //! | [`access`], [`acl`] | who may use it: its owner alone, until it becomes the target |
 //! | [`run`] | who writes a part file, and whether anybody still wants that |
 //! | [`journal`] | what a part file remembers of itself, behind its data |
@@ -14,6 +15,7 @@
 
 pub(crate) mod access;
 mod acl;
+pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;

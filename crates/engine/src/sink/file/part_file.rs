@@ -14,6 +14,7 @@ use tidegate_core::checksum::Crc;
 use super::super::Mark;
 use super::FileTarget;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
+use super::descriptors::Descriptors;
 use super::journal::{Found, Identity, Journal};
 use super::run::{Run, RunOwner};
 use super::target::storage_error;
@@ -43,6 +44,8 @@ pub(crate) struct PartFile {
     /// What it lets people do at the end, where nothing has the target's name then.
     access: Access,
     run: Run,
+    /// Given back when it is closed.
+    descriptors: Option<Descriptors>,
 }
 
 impl PartFile {
@@ -94,9 +97,14 @@ impl PartFile {
             access::make_private(&file).map_err(failed)?;
             let run = Run::begin(&file).map_err(failed)?;
             let access = existing.unwrap_or(fresh.access);
-            return Ok(Self { file, target, access, run });
+            return Ok(Self { file, target, access, run, descriptors: None });
         }
         Err(busy(&target))
+    }
+
+    /// From now on it has these.
+    pub(crate) fn hold(&mut self, descriptors: Descriptors) {
+        self.descriptors = Some(descriptors);
     }
 
     /// Whoever wants the outcome of writing it; to be held until there is one.
