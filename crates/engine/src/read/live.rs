@@ -28,6 +28,7 @@ pub(super) struct Live {
     position: u64,
     // The answer tells neither its length nor the blob's: where it ends, the blob does.
     endless: bool,
+    unhurried: bool,
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
     span: tracing::Span,
@@ -43,7 +44,17 @@ impl Live {
         permit: RequestPermit,
         span: tracing::Span,
     ) -> Self {
-        Self { body, position, endless, timer: None, waiting: None, span, _permit: permit }
+        let (timer, waiting) = (None, None);
+        Self { body, position, endless, unhurried: false, timer, waiting, span, _permit: permit }
+    }
+
+    /// The same, where a wait is no stall.
+    pub(super) fn unhurried(self, unhurried: bool) -> Self {
+        Self { unhurried, ..self }
+    }
+
+    pub(super) fn is_unhurried(&self) -> bool {
+        self.unhurried
     }
 
     pub(super) fn is_endless(&self) -> bool {

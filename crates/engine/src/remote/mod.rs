@@ -17,6 +17,7 @@
 
 mod chunk_store;
 mod file;
+pub(crate) mod local;
 mod locate;
 mod pinned;
 mod version;
@@ -110,6 +111,8 @@ pub struct Opened {
     pub end: Option<u64>,
     /// The remote ignored the range and sends the whole blob.
     pub whole: bool,
+    /// The bytes come as their maker makes them, as in a pipe: however long that takes is no stall.
+    pub unhurried: bool,
     /// From asking until the head of the answer.
     pub waited: Duration,
     /// Requests that it took: redirects, and what the remote had to look up, count too.
@@ -122,7 +125,16 @@ impl Opened {
     /// An answer to one request, whose body begins at offset `start` of the blob. It says no end
     /// and no time; both may be filled in.
     pub fn new(info: BlobInfo, start: u64, body: Body) -> Self {
-        Self { info, start, end: None, whole: false, waited: Duration::ZERO, requests: 1, body }
+        Self {
+            info,
+            start,
+            end: None,
+            whole: false,
+            unhurried: false,
+            waited: Duration::ZERO,
+            requests: 1,
+            body,
+        }
     }
 
     /// Counts a request that led to this answer.

@@ -282,6 +282,7 @@ pub(super) fn opened(
         start: placement.start,
         end: placement.end,
         whole: placement.whole,
+        unhurried: false,
         waited: head.waited,
         requests: head.requests,
         body,

@@ -56,7 +56,8 @@ impl RangeStream {
         self.stats.answered();
         self.stats.more_requests(opened.requests.saturating_sub(1));
         let endless = opened.end.is_none() && opened.info.len_bytes.is_none();
-        self.phase = Phase::Live(Live::new(opened.body, opened.start, endless, permit, span));
+        let live = Live::new(opened.body, opened.start, endless, permit, span);
+        self.phase = Phase::Live(live.unhurried(opened.unhurried));
         Ok(())
     }
 

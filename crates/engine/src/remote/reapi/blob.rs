@@ -62,6 +62,7 @@ impl Remote for ReapiCache {
             start: range.start,
             end: Some(range.end),
             whole: false,
+            unhurried: false,
             waited: reading.waited,
             requests: reading.requests,
             body: reading.body,
