@@ -1,10 +1,15 @@
 //! Standard error, shared by everyone who says something to people: lines never tear a progress
-//! bar, and what cannot be written is dropped, as there is nobody left to tell.
+//! bar, and no control character in them reaches a terminal. What cannot be written is dropped where
+//! it is only for people.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
+use tidegate::Result;
+use tidegate::core::printable::escaped_lines;
+
+use crate::standard;
 
 /// A handle on standard error; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +23,13 @@ impl Console {
 
     /// Writes a line, above the progress bar where there is one.
     pub(crate) fn line(&self, text: &str) {
+        let _ = self.write(text);
+    }
+
+    /// The same for a line that must be written.
+    pub(crate) fn write(&self, text: &str) -> Result<()> {
         let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let write = || {
-            let _ = writeln!(io::stderr().lock(), "{text}");
-        };
+        let write = || standard::tell(&escaped_lines(text));
         match bar.as_ref() {
             Some(bar) => bar.suspend(write),
             None => write(),
@@ -41,9 +49,7 @@ impl Console {
     }
 }
 
-/// Writes to standard output. A reader that has gone away is an error to tell by its kind.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+/// Writes to standard output, with control characters escaped.
+pub(crate) fn print(text: &str) -> Result<()> {
+    standard::print(escaped_lines(text).as_bytes())
 }

@@ -1,8 +1,5 @@
 //! Transfers of one command: some blobs side by side, one display, one report.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,10 +19,7 @@ use crate::progress::Display;
 use crate::report::{self, Done, Failure, count};
 use crate::session::Session;
 use crate::size;
-
-/// Blobs under way at once. Small blobs are one request each, so that a few side by side hide
-/// the latency; large ones share the budget anyway.
-const BLOBS_MAX: usize = 8;
+use crate::standard;
 
 /// Where one blob goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,20 +71,12 @@ impl Place {
     fn target(&self) -> Result<Target> {
         match self {
             Self::File(path) => Ok(Target::File(path.clone())),
-            Self::Stdout => {
-                let name = "standard output";
-                Ok(Target::Writer { writer: Box::new(stdout(name)?), name: name.to_owned() })
-            }
+            Self::Stdout => Ok(Target::Writer {
+                writer: Box::new(standard::output()?),
+                name: standard::OUTPUT.to_owned(),
+            }),
         }
     }
-}
-
-/// Standard output without the line buffer that the standard library puts before it.
-fn stdout(name: &str) -> Result<File> {
-    let fd = io::stdout().as_fd().try_clone_to_owned().map_err(|error| {
-        Error::new(ErrorKind::Storage, Operation::Write, name, "it is not open").caused_by(error)
-    })?;
-    Ok(File::from(fd))
 }
 
 /// Fetches all of `fetches` and reports. One that fails does not stop the others; the exit code is
@@ -106,13 +92,13 @@ pub(crate) async fn run(session: &Session, fetches: Vec<Fetch>, options: Downloa
     }
 }
 
-/// Fetches all, at most [`BLOBS_MAX`] at once, with a display; outcomes are in the order of
+/// Fetches all, some of them at once, with a display; outcomes are in the order of
 /// `fetches`.
 async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOptions) -> Vec<Outcome> {
     let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
     let followed = progress.iter().map(|progress| Arc::clone(progress) as _).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
-    let slots = Arc::new(Semaphore::new(BLOBS_MAX));
+    let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();
     for (index, (fetch, progress)) in fetches.iter().zip(progress).enumerate() {
         let options =
@@ -310,8 +296,9 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
         blobs: fetches.iter().zip(outcomes).map(|(fetch, outcome)| entry(fetch, outcome)).collect(),
         error: first.map(Failure::new),
     };
+    let mut told = Exit::Success;
     if session.output.json {
-        session.json(&summary);
+        told = session.json(&summary);
     } else {
         session.say(&summary.text());
         let mut failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
@@ -319,7 +306,7 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
             session.console.line(&Failure::new(cancelled).text());
         }
     }
-    first.map_or(Exit::Success, Exit::from)
+    first.map_or(told, Exit::from)
 }
 
 fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {

@@ -5,17 +5,22 @@
 //! | `args` | the command line, checked |
 //! | `commands` | what each command does |
 //! | `fetch` | some blobs side by side, as `cp` and `cat` need them |
+//! | `local` | standard input as a source; sources that are their own targets |
 //! | `session`, `console`, `terminal` | how the process speaks: people, JSON, a progress bar |
+//! | `standard` | standard input, output and error, as the process was given them |
 //! | `progress`, `report` | what is shown while a transfer runs, and at its end |
 //! | `exit`, `signals` | how it ends |
-//! | `redact`, `size` | secrets and sizes in text |
+//! | `threads` | how many there are, and the runtime that is made of them |
+//! | `redact`, `size`, `json` | secrets and sizes in text; text as JSON |
 //! | `usage`, `verbose` | a wrong command line; what `-v` adds |
 //!
 //! # Invariants
 //!
 //! - Standard output carries the result and nothing else; everything said to people goes to
 //!   standard error.
-//! - With `--json` exactly one object is written, whatever happens.
+//! - With `--json` exactly one object is written, whatever happens; where it cannot be written, the
+//!   command fails.
+//! - No text reaches a terminal with control characters in it; see [`tidegate::core::printable`].
 //! - A URL is never shown with its user info or query.
 
 mod args;
@@ -23,13 +28,17 @@ mod commands;
 mod console;
 mod exit;
 mod fetch;
+mod json;
+mod local;
 mod progress;
 mod redact;
 mod report;
 mod session;
 mod signals;
 mod size;
+mod standard;
 mod terminal;
+mod threads;
 mod usage;
 mod verbose;
 
@@ -38,9 +47,11 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use exit::Exit;
 use session::Session;
+use threads::Threads;
 use tidegate::{Error, ErrorKind, Operation};
 
 fn main() -> ExitCode {
+    signals::survive_file_limit();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error).into(),
@@ -59,21 +70,26 @@ fn main() -> ExitCode {
 
 /// Runs what needs the network. Threads that are stuck, as in a write to a pipe that nobody
 /// reads, are not waited for.
-fn run(session: Session, command: Command) -> Exit {
-    // With one worker a busy shard would keep the others, and signals, waiting.
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .thread_name("tidegate")
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+fn run(mut session: Session, command: Command) -> Exit {
+    let blobs = match &command {
+        Command::Cp(args) => args.sources().map_or(1, |sources| sources.len()),
+        _ => 1,
+    };
+    let made = Threads::count(blobs).and_then(|threads| {
+        session.blobs_at_once = threads.blobs;
+        threads.runtime()
+    });
+    let runtime = match made {
         Ok(runtime) => runtime,
         Err(error) => {
-            let failed = "the system gives no threads or no event queue";
+            let failed = "the system gives no threads, or no event queue";
             return session.fail(
                 &Error::new(ErrorKind::Storage, Operation::Connect, "the runtime", failed)
-                    .caused_by(error),
+                    .caused_by(error)
+                    .with_hint(
+                        "raise the limits on processes and threads (ulimit -u) and on files \
+                         (ulimit -n), or those of the container",
+                    ),
             );
         }
     };

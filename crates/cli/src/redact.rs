@@ -1,9 +1,13 @@
-//! Takes what may be secret out of text that came from the command line.
+//! Takes what may be secret out of text that came from the command line, and escapes what a terminal
+//! might take as a command.
 //!
 //! The parser quotes arguments that it does not understand, and a source URL may hold a password
 //! or a signature. The engine shows URLs without them; this is for what fails before it sees them.
 
-/// `text` with every argument that looks like a URL shown as [`url`] shows it.
+use tidegate::core::printable::escaped;
+
+/// `text` with every argument that looks like a URL shown as [`url`] shows it, and control characters
+/// in arguments escaped.
 pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
     let mut secrets: Vec<(String, String)> = arguments
         .into_iter()
@@ -13,7 +17,10 @@ pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>)
             let value = value.map(|(_, value)| value.to_owned());
             [Some(argument), value].into_iter().flatten()
         })
-        .map(|raw| (raw.clone(), header(&url(&raw))))
+        .flat_map(|raw| {
+            let shown = escaped(&header(&url(&raw))).into_owned();
+            [(escaped(&raw).into_owned(), shown.clone()), (raw, shown)]
+        })
         .filter(|(raw, shown)| raw != shown)
         .collect();
     // The longest first: one argument may hold another.
@@ -87,5 +94,15 @@ mod tests {
         let text = "bad '--endpoint=https://u:p@h' near 'https://u:p@h/?s=1', 'https://u:p@h'";
         let shown = arguments(text, raw);
         assert_eq!(shown, "bad '--endpoint=https://h' near 'https://h/', 'https://h'");
+    }
+
+    #[test]
+    fn arguments_are_no_commands_to_a_terminal() {
+        let raw = ["a\u{1b}[2J\nerror: b"].map(str::to_owned);
+        let shown = arguments("bad 'a\u{1b}[2J\nerror: b'\n\nusage", raw);
+        assert_eq!(shown, "bad 'a\\u{1b}[2J\\nerror: b'\n\nusage");
+        // Also where they were escaped before, their secrets go.
+        let raw = "https://u:s3cret@h/a\nb".to_owned();
+        assert_eq!(arguments("bad 'https://u:s3cret@h/a\\nb'", [raw]), "bad 'https://h/a\\nb'");
     }
 }

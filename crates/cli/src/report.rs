@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate::chunked::ChunkedReport;
 use tidegate::core::Checksum;
+use tidegate::core::printable::escaped;
 use tidegate::download::Report;
 use tidegate::{Error, ErrorKind};
 
@@ -102,8 +103,8 @@ impl Done {
         let fetched = self.bytes.saturating_sub(self.resumed_bytes);
         let mut text = format!(
             "{} -> {}: {} in {}, {}, {}, {}",
-            self.source,
-            self.target,
+            escaped(&self.source),
+            escaped(&self.target),
             size::human(self.bytes),
             seconds(self.seconds),
             size::human_rate(rate(fetched, self.seconds)),
@@ -123,16 +124,16 @@ impl Done {
         let tells = |text: &&String| !text.starts_with("file ") && !text.starts_with("digest ");
         if let Some(version) = self.version.as_ref().filter(tells) {
             // Writing to a String cannot fail, here and below.
-            let _ = write!(text, ", {version}");
+            let _ = write!(text, ", {}", escaped(version));
         }
         if self.verified.is_empty() {
             let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
-            let _ = write!(text, ", not verified: {reason}");
+            let _ = write!(text, ", not verified: {}", escaped(reason));
         } else {
             let _ = write!(text, ", verified by {}", self.verified.join(" and "));
         }
         for note in &self.notes {
-            let _ = write!(text, "\nnote: {note}");
+            let _ = write!(text, "\nnote: {}", escaped(note));
         }
         text
     }

@@ -1,12 +1,13 @@
 //! What all commands share while the process runs: how to speak, and how to be stopped.
 
 use serde::Serialize;
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Error, Result};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::OutputArgs;
 use crate::console::{self, Console};
 use crate::exit::Exit;
+use crate::json;
 use crate::report::Failure;
 
 /// One run of the command.
@@ -18,6 +19,8 @@ pub(crate) struct Session {
     pub(crate) cancel: CancellationToken,
     /// Standard output carries a blob, so JSON goes to standard error.
     pub(crate) data_on_stdout: bool,
+    /// Blobs that may be under way at once.
+    pub(crate) blobs_at_once: usize,
 }
 
 impl Session {
@@ -27,32 +30,39 @@ impl Session {
             output,
             cancel: CancellationToken::new(),
             data_on_stdout: false,
+            blobs_at_once: 1,
         }
     }
 
-    /// Writes the one JSON object. Its shapes always serialise, so there is no error to show.
+    /// Writes the one JSON object.
     pub(crate) fn json(&self, value: &impl Serialize) -> Exit {
-        let text = serde_json::to_string(value).unwrap_or_default();
+        self.written(self.write_json(value))
+    }
+
+    fn write_json(&self, value: &impl Serialize) -> Result<()> {
+        let text = json::text(value);
         if self.data_on_stdout {
-            self.console.line(&text);
-            return Exit::Success;
+            return self.console.write(&text);
         }
-        self.print(&format!("{text}\n"))
+        console::print(&format!("{text}\n"))
     }
 
     /// Writes a result to standard output.
     pub(crate) fn print(&self, text: &str) -> Exit {
-        match console::print(text) {
+        self.written(console::print(text))
+    }
+
+    /// What writing a result came to. That it failed is told as text: JSON has nowhere to go.
+    fn written(&self, outcome: Result<()>) -> Exit {
+        match outcome {
             Ok(()) => Exit::Success,
-            Err(error) => self.fail(
-                &Error::new(
-                    ErrorKind::Storage,
-                    Operation::Write,
-                    "standard output",
-                    "it cannot be written",
-                )
-                .caused_by(error),
-            ),
+            Err(error) => {
+                let exit = Exit::from(&error);
+                if exit != Exit::ClosedPipe {
+                    self.console.line(&Failure::new(&error).text());
+                }
+                exit
+            }
         }
     }
 
@@ -72,14 +82,14 @@ impl Session {
     pub(crate) fn fail(&self, error: &Error) -> Exit {
         let exit = Exit::from(error);
         let failure = Failure::new(error);
-        if exit == Exit::ClosedPipe {
-            // Nobody reads standard output any more, and this is no error to tell people.
-            if self.output.json && self.data_on_stdout {
-                self.json(&failure.alone());
+        // The reader of standard output has left, and that is no error to tell people.
+        let is_quiet = exit == Exit::ClosedPipe;
+        if self.output.json && (self.data_on_stdout || !is_quiet) {
+            if let Err(unwritten) = self.write_json(&failure.alone()) {
+                self.console.line(&failure.text());
+                self.written(Err(unwritten));
             }
-        } else if self.output.json {
-            self.json(&failure.alone());
-        } else {
+        } else if !is_quiet {
             self.console.line(&failure.text());
         }
         exit

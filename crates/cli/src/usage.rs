@@ -1,34 +1,59 @@
 //! A command line that was not understood, told without what may be secret in it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use clap::error::ErrorKind;
+use tidegate::core::printable::is_control;
 
-use crate::console;
+use crate::console::{self, Console};
 use crate::exit::Exit;
+use crate::json;
 use crate::redact;
 use crate::report::Failure;
+use crate::standard;
 
 /// Shows help and version on standard output, and errors on standard error, or in JSON where that
 /// was asked for.
 pub(crate) fn report(error: &clap::Error) -> Exit {
+    let rendered = error.render();
+    let is_plain = std::env::var_os("NO_COLOR").is_some();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Colours where they are seen; clap has its own rules for that.
-        return if error.print().is_ok() { Exit::Success } else { Exit::ClosedPipe };
+        // Ours from beginning to end, with the colours that it may have.
+        let coloured = io::stdout().is_terminal() && !is_plain;
+        let text = if coloured { rendered.ansi().to_string() } else { rendered.to_string() };
+        return match standard::print(text.as_bytes()) {
+            Ok(()) => Exit::Success,
+            Err(error) => unwritten(&error),
+        };
     }
     let arguments = || std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
+    let text = redact::arguments(&rendered.to_string(), arguments());
     if arguments().take_while(|text| text != "--").any(|text| text == "--json") {
-        let text = redact::arguments(&error.render().to_string(), arguments());
         let failure = failure(&text);
-        let json = serde_json::to_string(&failure.alone()).unwrap_or_default();
-        let _ = console::print(&format!("{json}\n"));
+        if let Err(error) = console::print(&format!("{}\n", json::text(&failure.alone()))) {
+            Console::default().line(&failure.text());
+            unwritten(&error);
+        }
         return Exit::Usage;
     }
-    let rendered = error.render();
-    let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = if coloured { rendered.ansi().to_string() } else { rendered.to_string() };
-    let _ = write!(io::stderr(), "{}", redact::arguments(&text, arguments()));
+    // What is coloured has control characters that are the parser's, and must have no others.
+    let is_harmless = !arguments().any(|text| text.contains(is_control));
+    if io::stderr().is_terminal() && !is_plain && is_harmless {
+        let text = redact::arguments(&rendered.ansi().to_string(), arguments());
+        let _ = standard::tell(text.trim_end());
+    } else {
+        Console::default().line(text.trim_end());
+    }
     Exit::Usage
+}
+
+/// Tells that standard output cannot be written, where that is told at all.
+fn unwritten(error: &tidegate::Error) -> Exit {
+    let exit = Exit::from(error);
+    if exit != Exit::ClosedPipe {
+        Console::default().line(&Failure::new(error).text());
+    }
+    exit
 }
 
 /// The parser's text, without its prefix and its hints.

@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
+use tidegate::core::printable::escaped;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -33,7 +34,8 @@ impl Subscriber for Verbose {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        self.0.line(&line.text());
+        // One line an event, whatever it tells of.
+        self.0.line(&escaped(&line.text()));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -15,6 +15,7 @@
 //! | [`digest`] | a blob's name by content: function, hash and length |
 //! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
+//! | [`printable`] | text of strangers as a terminal may show it |
 //! | [`sha256`] | messages hashed side by side by one core |
 //! | [`retry`] | whether and when an interrupted request is made again |
 //! | [`window`] | how many requests of one blob are in flight |
@@ -52,6 +53,7 @@ mod excerpt;
 pub mod extents;
 pub mod parts;
 pub mod plan;
+pub mod printable;
 pub mod range;
 pub mod retry;
 pub mod sha256;

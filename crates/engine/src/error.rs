@@ -5,10 +5,16 @@
 //! class is decided where the error is born, because only there it is known what the remote said.
 //! Targets are shown without secrets: whoever builds an error passes a name that has already been
 //! stripped of user info and query (see [`crate::remote::Location::display`]).
+//!
+//! Every text that an error shows passes through [`tidegate_core::printable`] here, so that no name
+//! and no message of a server reaches a terminal as a command to it.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 
+use tidegate_core::printable::escaped;
 use tidegate_core::retry::RetryClass;
 
 /// The result of every fallible operation of the engine.
@@ -174,14 +180,27 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             operation,
-            target: target.into(),
-            message: message.into(),
+            target: printable(target),
+            message: printable(message),
             range: None,
             attempts: 0,
             hint: None,
             retry: RetryClass::Never,
             source: None,
         }))
+    }
+
+    /// The system gives no thread for something that needs one of its own.
+    pub(crate) fn no_thread(
+        operation: Operation,
+        target: impl Into<String>,
+        error: io::Error,
+    ) -> Self {
+        Self::new(ErrorKind::Storage, operation, target, "the system gives no thread")
+            .caused_by(error)
+            .with_hint(
+                "raise the limit on processes and threads (ulimit -u, or that of the container)",
+            )
     }
 
     /// The same error with its cause.
@@ -209,14 +228,14 @@ impl Error {
     /// knows it by.
     #[must_use]
     pub fn with_target(mut self, target: impl Into<String>) -> Self {
-        self.0.target = target.into();
+        self.0.target = printable(target);
         self
     }
 
     /// The same error, about a part of its target that has this name.
     #[must_use]
     pub(crate) fn of_part(mut self, name: &str) -> Self {
-        self.0.message = format!("{name}: {}", self.0.message);
+        self.0.message = printable(format!("{name}: {}", self.0.message));
         self
     }
 
@@ -230,7 +249,7 @@ impl Error {
     /// The same error with what the user can do, in place of what its kind suggests.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(printable(hint));
         self
     }
 
@@ -303,7 +322,7 @@ impl Error {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            let level = error.to_string();
+            let level = printable(error.to_string());
             // Libraries below often repeat their source in their own text.
             if !text.ends_with(&level) {
                 text.push_str(": ");
@@ -312,6 +331,15 @@ impl Error {
             cause = error.source();
         }
         text
+    }
+}
+
+/// The text with its control characters escaped.
+fn printable(text: impl Into<String>) -> String {
+    let text = text.into();
+    match escaped(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(shown) => shown,
     }
 }
 

@@ -4,7 +4,7 @@ pub(super) const ABOUT: &str = "\
 Move large blobs between object storage and disk: fast, resumable, every byte verified.
 
 A SOURCE is gs://BUCKET/KEY, s3://BUCKET/KEY, az://CONTAINER/KEY, an http:// or https:// URL, \
-grpc://HOST/INSTANCE/sha256/HASH/SIZE in a build cache, a file:// URL or a path. Credentials and endpoints are found where the tools of each cloud find them.";
+grpc://HOST/INSTANCE/sha256/HASH/SIZE in a build cache, a file:// URL, a path, or - for standard input. Credentials and endpoints are found where the tools of each cloud find them.";
 
 pub(super) const TOP: &str = "\
 Examples:
@@ -40,6 +40,8 @@ Examples:
           one request, for servers that count connections
   tidegate cp disk.img grpc://127.0.0.1:8980/main
           into a cache of the Remote Execution API; prints the blob's URL
+  tar -c folder | tidegate cp - grpc://127.0.0.1:8980/main
+          the same with what a pipe brings
   tidegate cp --seed old.img grpc://127.0.0.1:8980/main/sha256/9f86d08...0f00a08/1048576 disk.img
           from such a cache, fetching only chunks that old.img lacks
 

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use tidegate::core::ByteRange;
+use tidegate::core::printable::{escaped, is_control};
 
 use crate::size;
 
@@ -95,8 +96,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// The blobs to fetch, each a URL or a path; and at the end where they go: a file, a folder, -
-    /// for standard output, /dev/null to fetch and verify only, or a cache's URL (grpc:// or
+    /// The blobs to fetch, each a URL, a path, or - for standard input; and at the end where they go:
+    /// a file, a folder, - for standard output, /dev/null to fetch and verify only, or a cache's URL (grpc:// or
     /// grpcs://) to put files into it
     // One list, as two would not let options stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
@@ -115,7 +116,7 @@ pub(crate) struct CpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
-    /// The blob: a URL or a path
+    /// The blob: a URL, a path, or - for standard input
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: String,
     /// Only these bytes: 0-99 is the first hundred, 100- all but them, -500 the last 500. A part
@@ -132,7 +133,7 @@ pub(crate) struct CatArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
-    /// The blob: a URL or a path
+    /// The blob: a URL, a path, or - for standard input
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: String,
     #[command(flatten)]
@@ -154,7 +155,7 @@ pub(crate) struct DemoArgs {
 impl Cli {
     /// Reads the process's own command line.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let cli = Self::try_parse()?;
+        let cli = Self::try_parse().map_err(printable)?;
         match &cli.command {
             Command::Cp(args) if args.names.len() < 2 => Err(wrong("cp", "the target is missing")),
             Command::Cp(args) if args.sources().is_none() => {
@@ -167,6 +168,15 @@ impl Cli {
             _ => Ok(cli),
         }
     }
+}
+
+/// The same error, about arguments whose control characters are escaped: the parser quotes them.
+fn printable(error: clap::Error) -> clap::Error {
+    let arguments = || std::env::args_os().map(|text| text.to_string_lossy().into_owned());
+    if !arguments().any(|text| text.contains(is_control)) {
+        return error;
+    }
+    Cli::try_parse_from(arguments().map(|text| escaped(&text).into_owned())).err().unwrap_or(error)
 }
 
 /// A usage error that the parser cannot see by itself.

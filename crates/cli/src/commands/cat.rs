@@ -5,10 +5,11 @@ use tidegate::Result;
 use tidegate::core::ByteRange;
 use tidegate::download::DownloadOptions;
 
-use super::cp::{invalid, source};
+use super::cp::invalid;
 use crate::args::CatArgs;
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch, Place};
+use crate::local::{check_targets, source};
 use crate::session::Session;
 
 pub(crate) async fn run(mut session: Session, args: &CatArgs) -> Exit {
@@ -28,5 +29,7 @@ fn plan(args: &CatArgs) -> Result<(Fetch, DownloadOptions)> {
     let remotes = args.remote.remotes(&[&args.source])?;
     let source = args.version.of(source(&remotes, &args.source)?)?;
     let options = DownloadOptions { range, ..args.transfer.options(&args.remote) };
-    Ok((Fetch { source, place: Place::Stdout, chunks: None }, options))
+    let fetch = Fetch { source, place: Place::Stdout, chunks: None };
+    check_targets(&remotes, &[&args.source], std::slice::from_ref(&fetch))?;
+    Ok((fetch, options))
 }

@@ -11,6 +11,7 @@ use super::put;
 use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
 use crate::fetch::{self, Chunks, Fetch, Place};
+use crate::local::{check_inputs, check_targets, is_input, source};
 use crate::redact;
 use crate::session::Session;
 
@@ -44,19 +45,29 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
             .with_hint("copy that blob with a command of its own"));
     }
     for_caches(args, &names)?;
+    check_inputs(&names)?;
     let remotes = args.remote.remotes(&names)?;
     let target = local(&remotes, args.target())?;
     let sources = names
         .iter()
         .map(|text| Ok((args.version.of(source(&remotes, text)?)?, chunks(&remotes, text, args)?)))
         .collect::<Result<Vec<_>>>()?;
-    if let [(source, chunks)] = sources.as_slice()
-        && !is_folder(&target)
-    {
-        let place = if target == Path::new("-") { Place::Stdout } else { Place::File(target) };
-        return Ok(vec![Fetch { source: source.clone(), place, chunks: chunks.clone() }]);
-    }
-    into_folder(sources, &target)
+    let fetches = match sources.as_slice() {
+        [(source, chunks)] if !is_folder(&target) => {
+            let place = if target == Path::new("-") { Place::Stdout } else { Place::File(target) };
+            vec![Fetch { source: source.clone(), place, chunks: chunks.clone() }]
+        }
+        _ => {
+            let has_input = target != Path::new("/dev/null") && names.iter().any(|n| is_input(n));
+            if has_input {
+                return Err(invalid("standard input", "it has no name for a file in the folder")
+                    .with_hint("name the target file"));
+            }
+            into_folder(sources, &target)?
+        }
+    };
+    check_targets(&remotes, &names, &fetches)?;
+    Ok(fetches)
 }
 
 /// Refuses options of caches that can do nothing here.
@@ -107,15 +118,6 @@ fn chunks(remotes: &Remotes, text: &str, args: &CpArgs) -> Result<Option<Chunks>
     }))
 }
 
-/// Finds a blob; `-` is refused here because it would be taken for a file of that name.
-pub(crate) fn source(remotes: &Remotes, text: &str) -> Result<Location> {
-    if text == "-" {
-        return Err(invalid("-", "standard input is no source")
-            .with_hint("write ./- for a file of that name"));
-    }
-    remotes.locate(text)
-}
-
 /// The target as a path. `file://` URLs name paths; other URLs name blobs.
 fn local(remotes: &Remotes, target: &Path) -> Result<PathBuf> {
     let Some(text) = target.to_str().filter(|text| text.contains("://")) else {
@@ -156,11 +158,9 @@ fn into_folder(sources: Vec<(Location, Option<Chunks>)>, folder: &Path) -> Resul
             continue;
         }
         let Some(name) = source.file_name().map(str::to_owned) else {
-            return Err(invalid(
-                source.display(),
-                "it ends in no name that a file in the folder may have",
-            )
-            .with_hint("name the target file"));
+            let message = "it ends in no name for a file in the folder: that is not empty, . or .., \
+                           is not reserved for part files, and has no control character";
+            return Err(invalid(source.display(), message).with_hint("name the target file"));
         };
         if let Some(other) = taken.insert(name.clone(), source.display().to_owned()) {
             let message = format!("{other} would get the same name, {name}");

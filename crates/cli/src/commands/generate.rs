@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use serde::Serialize;
+use tidegate::core::printable::escaped;
 use tidegate::{Error, ErrorKind, Operation, Result};
 
 use crate::args::Cli;
@@ -32,7 +33,8 @@ pub(crate) fn man(session: &Session, folder: Option<&Path>) -> Exit {
     match write(folder) {
         Ok(written) if session.output.json => session.json(&Written { written }),
         Ok(written) => {
-            session.say(&format!("wrote {} to {}", written.join(", "), folder.display()));
+            let folder = folder.display().to_string();
+            session.say(&format!("wrote {} to {}", written.join(", "), escaped(&folder)));
             Exit::Success
         }
         Err(error) => session.fail(&error),

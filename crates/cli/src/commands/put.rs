@@ -3,7 +3,7 @@
 //! Standard output gets each blob's URL, in the order of the files, as that is what one goes on
 //! with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,16 +12,19 @@ use tidegate::chunked::{
     ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
 };
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
+use tidegate::core::printable::escaped;
 use tidegate::remote::reapi::CacheUrl;
 use tidegate::{Error, ErrorKind, Operation, Result};
 
 use super::cp::invalid;
 use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
+use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, is_input};
 use crate::progress::{Display, Followed};
 use crate::report::{self, Failure, count};
 use crate::session::Session;
 use crate::size;
+use crate::standard;
 
 /// Whether text is the URL of a cache, or of a blob in one.
 pub(crate) fn is_cache(text: &str) -> bool {
@@ -94,6 +97,7 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
     if let Some(option) = args.version.name().or(seed).or(index) {
         return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }
+    check_inputs(&names)?;
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
     if args.cache.chunking == ChunkingArg::Always && !store.profile().await?.can_splice {
         let message = "the cache takes no chunks";
@@ -105,9 +109,9 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
 
 /// A source as a path.
 fn local(name: &str) -> Result<PathBuf> {
-    if name == "-" {
-        return Err(invalid("-", "standard input is no source")
-            .with_hint("write ./- for a file of that name"));
+    if is_input(name) {
+        standard::check_input()?;
+        return Ok(PathBuf::from(INPUT_PATH));
     }
     if name.contains("://") {
         let shown = crate::redact::url(name);
@@ -135,16 +139,17 @@ struct Put {
     sent_chunks: u64,
     sent_bytes: u64,
     held_bytes_peak: u64,
+    notes: Vec<String>,
     /// Whether the digest is that of the file's bytes, and not only what the target's URL says.
     #[serde(skip)]
     is_compared: bool,
 }
 
 impl Put {
-    fn new(file: &std::path::Path, url: &CacheUrl, report: &UploadReport, start: Instant) -> Self {
+    fn new(file: &Path, url: &CacheUrl, report: &UploadReport, start: Instant) -> Self {
         let requests = &report.requests;
         Self {
-            source: file.display().to_string(),
+            source: name(file),
             target: url.with_digest(Some(report.digest)).to_string(),
             digest: report.digest.to_string(),
             bytes: report.digest.len,
@@ -163,6 +168,7 @@ impl Put {
             sent_chunks: report.sent.chunks,
             sent_bytes: report.sent.bytes,
             held_bytes_peak: report.held_bytes_peak,
+            notes: report.notes.clone(),
         }
     }
 
@@ -178,15 +184,24 @@ impl Put {
                 size::human(self.sent_bytes),
             ),
         };
-        format!(
+        let line = format!(
             "{} -> {}: {} in {}, {sent}, {}",
-            self.source,
-            self.target,
+            escaped(&self.source),
+            escaped(&self.target),
             size::human(self.bytes),
             report::seconds(self.seconds),
             count(self.requests, "request"),
-        )
+        );
+        self.notes.iter().fold(line, |text, note| format!("{text}\nnote: {}", escaped(note)))
     }
+}
+
+/// What a source is called.
+fn name(file: &Path) -> String {
+    if file == Path::new(INPUT_PATH) {
+        return INPUT_NAME.to_owned();
+    }
+    file.display().to_string()
 }
 
 /// The JSON of several files.
@@ -221,7 +236,7 @@ impl<'a> Summary<'a> {
         let entry = |(file, outcome): (&PathBuf, &'a Result<Put>)| match outcome {
             Ok(put) => Entry::Put(put),
             Err(error) => Entry::Failed {
-                source: file.display().to_string(),
+                source: name(file),
                 target: url.to_string(),
                 error: Failure::new(error),
             },
@@ -257,8 +272,8 @@ fn tell(
             [Err(error)] => return session.fail(error),
             _ => {}
         }
-        let _ = session.json(&Summary::new(to, outcomes, seconds));
-        return end;
+        let told = session.json(&Summary::new(to, outcomes, seconds));
+        return if end == Exit::Success { told } else { end };
     }
     for outcome in outcomes {
         match outcome {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate::core::printable::escaped;
 use tidegate::core::{ChecksumAlgorithm, Coverage, StoredChecksum};
 use tidegate::read::{ReadStats, stat};
 use tidegate::remote::{BlobInfo, Location};
 use tidegate::{Budget, Error, ErrorKind, Operation};
 
-use super::cp::source;
 use crate::args::StatArgs;
 use crate::exit::Exit;
+use crate::local::source;
 use crate::report;
 use crate::session::Session;
 use crate::size;
@@ -129,7 +130,7 @@ fn table(location: &Location, info: &BlobInfo) -> String {
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
     rows.iter().fold(String::new(), |mut text, (name, value)| {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:<10}{value}");
+        let _ = writeln!(text, "{name:<10}{}", escaped(value));
         text
     })
 }

@@ -6,7 +6,7 @@ use tidegate_testkit::{Fault, Gate, RangeMatch, Rule};
 use tokio::io::AsyncBufReadExt;
 use tokio::process::{Child, Command};
 
-use crate::bed::{Bed, Ran, command, names, within};
+use crate::bed::{Bed, Ran, command, names, shell, within};
 
 const LEN: usize = 8 << 20;
 /// What comes before this is served, what comes after it is held.
@@ -89,7 +89,7 @@ async fn a_killed_run_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP"] {
         let bed = Bed::gcs().await;
         let (bytes, _gate, child) = start(&bed, &[]).await;
         signal(&child, name).await;
@@ -188,22 +188,47 @@ async fn of_several_blobs_all_end() {
     assert_eq!((bed.server.requests(), bed.names().len()), (8, 0), "eight at once, none after");
 }
 
+/// A terminal that is closed tells the shell and its jobs, and the shell tells its jobs again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_cleans_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = command(folder.path());
-    // One stream of this takes five seconds.
-    let child = command.args(["demo", "--size", "500MiB"]).env("TMPDIR", folder.path()).spawn();
-    let child = child.unwrap();
-    let files =
-        || names(folder.path()).first().map_or(0, |demo| names(&folder.path().join(demo)).len());
-    within(async {
-        while files() < 2 {
-            tokio::task::yield_now().await;
+    for names_of_signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = command(folder.path());
+        // One stream of this takes five seconds.
+        command.args(["demo", "--size", "500MiB"]).env("TMPDIR", folder.path());
+        let child = command.spawn().unwrap();
+        let files = || {
+            names(folder.path()).first().map_or(0, |demo| names(&folder.path().join(demo)).len())
+        };
+        within(async {
+            while files() < 2 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        for name in names_of_signals {
+            signal(&child, name).await;
         }
-    })
-    .await;
-    signal(&child, "INT").await;
-    end(child).await.ends(8).says("interrupted");
-    assert_eq!(names(folder.path()), Vec::<String>::new());
+        end(child).await.ends(8).says("interrupted");
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+}
+
+/// As `nohup` starts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_that_is_ignored_stays_so() {
+    let bed = Bed::gcs().await;
+    let bytes = bed.put("/bucket/blob", LEN);
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).range(RangeMatch::StartsFrom(HALF)).always());
+    let args = arguments(&bed);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut command = shell(bed.folder.path(), "trap '' HUP; exec \"$0\" \"$@\"", &args);
+    let child = command.spawn().unwrap();
+    within(gate.reached(1)).await;
+    signal(&child, "HUP").await;
+    gate.open();
+    end(child).await.ends(0);
+    assert!(bed.read("out") == bytes);
 }

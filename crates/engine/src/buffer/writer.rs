@@ -5,12 +5,14 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::error::BufferError;
 use super::memory::Fill;
 use super::shared::Shared;
 use super::sync::Arc;
 
 /// Writes one range of a [`super::ShardBuffer`] from its start to its end. What is written can be
-/// read at once; what is not when the writer is dropped is free for others again.
+/// read at once; what is not when the writer is dropped is free for others again. A writer that is
+/// dropped by a panic fails the buffer.
 ///
 /// Writing takes no lock, allocates nothing, and waits for nobody. It never writes beyond its
 /// range: like a slice's, its [`io::Write`] takes what there is room for, and says 0 when it is
@@ -23,7 +25,7 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    pub(super) fn new(shared: Arc<Shared>, range: &Range<u64>) -> Result<Self, super::BufferError> {
+    pub(super) fn new(shared: Arc<Shared>, range: &Range<u64>) -> Result<Self, BufferError> {
         let fill = shared.reserve(range)?;
         Ok(Self { shared, fill: Some(fill) })
     }
@@ -52,11 +54,24 @@ impl ShardWriter {
 }
 
 impl Drop for ShardWriter {
+    /// Gives back what was not written. After a panic no other writer is asked to write it, so the
+    /// buffer fails and its readers get the error.
     fn drop(&mut self) {
-        if let Some(fill) = self.fill.take() {
-            self.shared.release(fill);
+        let Some(fill) = self.fill.take() else { return };
+        let rest = fill.rest();
+        if !rest.is_empty() && std::thread::panicking() {
+            let error = BufferError::failed(WriterPanicked { rest });
+            self.shared.change(|state| state.fail(error));
         }
+        self.shared.release(fill);
     }
+}
+
+/// The failure of a buffer whose writer was dropped by a panic.
+#[derive(Debug, thiserror::Error)]
+#[error("its writer panicked before it had written {}..{}", rest.start, rest.end)]
+struct WriterPanicked {
+    rest: Range<u64>,
 }
 
 impl io::Write for ShardWriter {

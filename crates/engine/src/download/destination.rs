@@ -123,13 +123,27 @@ impl Destination {
                 follower.written(mark.start..mark.start + mark.crc.len());
             }
             let file = part.file.try_clone().map_err(failed)?;
-            let thread = follow::follow(file, Arc::clone(&follower), checks.hashers());
-            hashing = Some(thread.map_err(failed)?);
+            match follow::follow(file, Arc::clone(&follower), checks.hashers()) {
+                Ok(thread) => hashing = Some(thread),
+                Err(error) => {
+                    let name = part.target.display();
+                    leave(part, resumable, options).await;
+                    return Err(Error::no_thread(Operation::Verify, name, error));
+                }
+            }
             progress = Some(follower);
         }
-        let sink = FileSink::new(part, journal, progress, options.durability)?;
-        let notes = note.into_iter().collect();
-        Ok(Self { sink: Sink::File(sink), hashing, resumable, notes })
+        match FileSink::new(part, journal, progress, options.durability) {
+            Ok(sink) => {
+                let notes = note.into_iter().collect();
+                Ok(Self { sink: Sink::File(sink), hashing, resumable, notes })
+            }
+            Err(failed) => {
+                let (part, error) = *failed;
+                leave(part, resumable, options).await;
+                Err(error)
+            }
+        }
     }
 
     async fn memory(

@@ -80,7 +80,9 @@ async fn begin(
     let (mut info, lookup) = facts(&mut channel, location, options).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
-    if channel.ignores_ranges() && options.window > 1 {
+    if channel.is_local_stream() {
+        notes.push("it is a stream: read once, from beginning to end".to_owned());
+    } else if channel.ignores_ranges() && options.window > 1 {
         notes.push("the server ignores ranges: fetched as one stream".to_owned());
     } else if !known && options.window > 1 && limited(&wanted, options) {
         notes.push("the server names no version or length: fetched as one stream".to_owned());

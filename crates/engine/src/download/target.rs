@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Operation, Rest, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
 use crate::sink::file::journal::{Ending, Found};
-use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder};
+use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder, descriptors};
 
 /// Told where a part file ends in what this user's runs have not written.
 const FOREIGN: &str =
@@ -43,18 +43,20 @@ impl Prepared {
         // A part of a blob must not be taken for the start of the whole.
         let resume = options.resume && options.range.is_none();
         let source = resume.then(|| location.display().to_owned());
-        Self::of(target, source, &options.state, &options.cancel).await
+        Self::of(target, source, 0, &options.state, &options.cancel).await
     }
 
-    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`.
+    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`. So many
+    /// `seeds` will be opened besides.
     pub(crate) async fn of(
         target: Target,
         source: Option<String>,
+        seeds: usize,
         state: &StateFolder,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         match target {
-            Target::File(path) => Self::path(path, source, state, cancel).await,
+            Target::File(path) => Self::path(path, source, seeds, state, cancel).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -66,6 +68,7 @@ impl Prepared {
     async fn path(
         path: PathBuf,
         source: Option<String>,
+        seeds: usize,
         state: &StateFolder,
         cancel: &CancellationToken,
     ) -> Result<Self> {
@@ -76,9 +79,19 @@ impl Prepared {
             let name = path.display().to_string();
             return Ok(Self::Writer { writer: Box::new(writer), name });
         }
+        // Before anything of the budget; see there.
+        let descriptors = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                let (kind, name) = (ErrorKind::Cancelled, path.display().to_string());
+                return Err(Error::new(kind, Operation::Write, name, "it was cancelled"));
+            }
+            descriptors = descriptors::acquire(descriptors::DOWNLOAD + seeds) => descriptors,
+        };
         let state = state.clone();
         blocking(move || {
-            let part = PartFile::open(FileTarget::new(&path)?, &state)?;
+            let mut part = PartFile::open(FileTarget::new(&path)?, &state)?;
+            part.hold(descriptors);
             let key = part.refused_key().map(|why| {
                 format!("{why}: part files are resumed only where a hash of the blob proves it")
             });

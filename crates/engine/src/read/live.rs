@@ -29,6 +29,7 @@ pub(super) struct Live {
     // Offset in the blob of the body's end, as it is claimed. Where it is not, the blob ends where
     // the body does.
     end: Option<u64>,
+    unhurried: bool,
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
     span: tracing::Span,
@@ -44,7 +45,17 @@ impl Live {
         permit: RequestPermit,
         span: tracing::Span,
     ) -> Self {
-        Self { body, position, end, timer: None, waiting: None, span, _permit: permit }
+        let (timer, waiting) = (None, None);
+        Self { body, position, end, unhurried: false, timer, waiting, span, _permit: permit }
+    }
+
+    /// The same, where a wait is no stall.
+    pub(super) fn unhurried(self, unhurried: bool) -> Self {
+        Self { unhurried, ..self }
+    }
+
+    pub(super) fn is_unhurried(&self) -> bool {
+        self.unhurried
     }
 
     /// Nothing tells where the body ends, but its end.

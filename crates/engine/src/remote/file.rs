@@ -1,8 +1,13 @@
 //! The local file system as a remote: `file://` URLs and plain paths.
 //!
-//! A file is pinned by device, inode, length and modification time: taken when it is opened and
-//! compared again after its last byte, so that a file that is rewritten while it is read is
-//! `Changed`, not a mixture. Reads happen on the runtime's blocking threads.
+//! A file is pinned by device, inode, length, modification time and change time: taken when it is
+//! opened and compared again after its last byte, so that a file that is rewritten while it is read is
+//! `Changed`, not a mixture. The change time is what a writer cannot put back. Reads happen on the
+//! runtime's blocking threads.
+//!
+//! What is no regular file, or lies about its length, is a stream (see [`super::local`]): it has
+//! neither version nor length, ignores ranges, and is opened once, as a second time would bring what
+//! the first has left.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,27 +15,48 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::local::{LocalFile, LocalStream, failed, name};
 use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Selection, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// One read: large enough that the hand-over to a blocking thread does not show.
 const READ_BYTES: usize = 1 << 20;
 
+/// One read of a stream: twice what a pipe holds.
+const STREAM_READ_BYTES: usize = 128 << 10;
+
 /// Blobs are absolute or relative paths.
 #[derive(Debug, Default)]
-pub(crate) struct FileRemote;
+pub(crate) struct FileRemote {
+    /// A stream was opened.
+    has_streamed: AtomicBool,
+}
 
 #[async_trait]
 impl Remote for FileRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let path = blob.to_owned();
-        blocking(blob, move || info(&path, &open_file(&path, Operation::Stat)?)).await
+        blocking(blob, move || {
+            let path = Path::new(&path);
+            let found = std::fs::metadata(path);
+            if found.is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.mode()).is_fifo())
+            {
+                // Its writer would take who looks at it for its reader.
+                return Ok(BlobInfo::default());
+            }
+            match LocalFile::open(path, Operation::Stat)? {
+                LocalFile::Regular(_, metadata) => Ok(info(&metadata)),
+                LocalFile::Stream(_) => Ok(BlobInfo::default()),
+            }
+        })
+        .await
     }
 
     fn check_version(&self, version: &Version) -> Result<()> {
@@ -55,38 +81,81 @@ impl Remote for FileRemote {
             self.check_version(version)?;
         }
         let path = blob.to_owned();
-        let wanted = request.clone();
-        let (file, info, range) = blocking(blob, move || {
-            let file = open_file(&path, Operation::Read)?;
-            let info = info(&path, &file)?;
-            if wanted.version.is_some() && wanted.version != info.version {
-                return Err(changed(&path));
+        let wanted = request.version.clone();
+        let opened = blocking(blob, move || {
+            let path = Path::new(&path);
+            if wanted.is_some() && std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+                return Err(changed(path));
             }
-            let range = wanted.range.resolve(info.len_bytes.unwrap_or(0)).map_err(|error| {
-                Error::new(ErrorKind::OutOfRange, Operation::Read, &path, "the range does not fit")
-                    .caused_by(error)
-            })?;
-            Ok((file, info, range))
-        })
-        .await?;
-        let reader = Reader {
-            file: Arc::new(file),
-            path: blob.to_owned(),
-            version: info.version.clone(),
-            next: range.start,
-            end: range.end,
-        };
-        Ok(Opened {
-            info,
-            start: range.start,
-            end: Some(range.end),
-            whole: false,
-            encoded_unasked: false,
-            waited: Duration::ZERO,
-            requests: 1,
-            body: reader.into_body(),
-        })
+            let opened = LocalFile::open(path, Operation::Read)?;
+            let version = match &opened {
+                LocalFile::Regular(_, metadata) => Some(stamp(metadata)),
+                LocalFile::Stream(_) => None,
+            };
+            if wanted.is_some() && wanted != version {
+                return Err(changed(path));
+            }
+            Ok(opened)
+        });
+        match opened.await? {
+            LocalFile::Regular(file, metadata) => regular(blob, file, &metadata, request),
+            LocalFile::Stream(stream) if !self.has_streamed.swap(true, Ordering::AcqRel) => {
+                let mut opened = Opened::new(BlobInfo::default(), 0, in_order(blob, stream));
+                (opened.whole, opened.unhurried) = (true, true);
+                Ok(opened)
+            }
+            LocalFile::Stream(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                Operation::Read,
+                name(Path::new(blob)),
+                "it is a stream, which is read once, from beginning to end",
+            )
+            .with_hint("copy it to a file first")),
+        }
     }
+}
+
+/// The answer of a file whose bytes are at positions.
+fn regular(blob: &str, file: File, metadata: &Metadata, request: &OpenRequest) -> Result<Opened> {
+    let range = request.range.resolve(metadata.len()).map_err(|error| {
+        Error::new(ErrorKind::OutOfRange, Operation::Read, blob, "the range does not fit")
+            .caused_by(error)
+    })?;
+    let info = info(metadata);
+    let reader = Reader {
+        file: Arc::new(file),
+        path: blob.to_owned(),
+        version: info.version.clone(),
+        next: range.start,
+        end: range.end,
+    };
+    let mut opened = Opened::new(info, range.start, reader.into_body());
+    opened.end = Some(range.end);
+    Ok(opened)
+}
+
+/// The bytes of a stream. Dropping the body ends a wait for more.
+fn in_order(blob: &str, stream: LocalStream) -> Body {
+    let stop = CancellationToken::new();
+    let state = Some((stream, stop.clone().drop_guard()));
+    let path = blob.to_owned();
+    Box::pin(stream::try_unfold(state, move |state: Option<(LocalStream, DropGuard)>| {
+        let (path, stop) = (path.clone(), stop.clone());
+        async move {
+            let Some((mut stream, guard)) = state else { return Ok(None) };
+            let theirs = path.clone();
+            let (stream, bytes) = blocking(&path, move || {
+                let mut buffer = BytesMut::zeroed(STREAM_READ_BYTES);
+                let read = stream.read(&mut buffer, &stop);
+                let read = read
+                    .map_err(|error| failed(&name(Path::new(&theirs)), Operation::Read, error))?;
+                buffer.truncate(read.unwrap_or(0));
+                Ok((stream, buffer.freeze()))
+            })
+            .await?;
+            Ok((!bytes.is_empty()).then_some((bytes, Some((stream, guard)))))
+        }
+    }))
 }
 
 struct Reader {
@@ -114,17 +183,22 @@ impl Reader {
             (Arc::clone(&self.file), self.path.clone(), self.version.clone());
         let (offset, end) = (self.next, self.end);
         blocking(&self.path, move || {
+            let path = Path::new(&path);
+            let failed = |error| failed(&name(path), Operation::Read, error);
             let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
             let mut buffer = BytesMut::zeroed(want);
             file.read_exact_at(&mut buffer, offset).map_err(|error| {
                 if error.kind() == io::ErrorKind::UnexpectedEof {
-                    changed(&path)
+                    changed(path)
                 } else {
-                    failed(&path, Operation::Read, error)
+                    failed(error)
                 }
             })?;
-            if offset + want as u64 == end && info(&path, &file)?.version != version {
-                return Err(changed(&path));
+            if offset + want as u64 == end {
+                let now = file.metadata().map_err(failed)?;
+                if Some(stamp(&now)) != version {
+                    return Err(changed(path));
+                }
             }
             Ok(buffer.freeze())
         })
@@ -142,52 +216,28 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-fn open_file(path: &str, operation: Operation) -> Result<File> {
-    let file = File::open(Path::new(path)).map_err(|error| failed(path, operation, error))?;
-    let kind = file.metadata().map_err(|error| failed(path, operation, error))?.file_type();
-    if kind.is_dir() {
-        return Err(Error::new(ErrorKind::Invalid, operation, path, "it is a folder")
-            .with_hint("name one file; whole folders are not copied yet"));
-    }
-    Ok(file)
-}
-
-fn info(path: &str, file: &File) -> Result<BlobInfo> {
-    let metadata = file.metadata().map_err(|error| failed(path, Operation::Stat, error))?;
-    Ok(BlobInfo {
+fn info(metadata: &Metadata) -> BlobInfo {
+    BlobInfo {
         len_bytes: Some(metadata.len()),
-        version: Some(stamp(&metadata)),
+        version: Some(stamp(metadata)),
         ..BlobInfo::default()
-    })
+    }
 }
 
 fn stamp(metadata: &Metadata) -> Version {
     Version::FileStamp(format!(
-        "{:x}-{:x}-{:x}-{:x}.{:09}",
+        "{:x}-{:x}-{:x}-{:x}.{:09}-{:x}.{:09}",
         metadata.dev(),
         metadata.ino(),
         metadata.len(),
         metadata.mtime(),
-        metadata.mtime_nsec()
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec()
     ))
 }
 
-fn changed(path: &str) -> Error {
-    Error::new(ErrorKind::Changed, Operation::Read, path, "the file changed while it was read")
-}
-
-fn failed(path: &str, operation: Operation, error: io::Error) -> Error {
-    let (kind, message) = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            (ErrorKind::NotFound, "there is no such file")
-        }
-        io::ErrorKind::PermissionDenied => (ErrorKind::NoAccess, "the file may not be read"),
-        _ => (ErrorKind::Storage, "the file cannot be read"),
-    };
-    let failed = Error::new(kind, operation, path, message).caused_by(error);
-    match kind {
-        ErrorKind::NotFound => failed.with_hint("check the path"),
-        ErrorKind::NoAccess => failed.with_hint("check the file's permissions"),
-        _ => failed,
-    }
+fn changed(path: &Path) -> Error {
+    let message = "the file changed while it was read";
+    Error::new(ErrorKind::Changed, Operation::Read, name(path), message)
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_core::printable::{escaped, is_control};
 use url::Url;
 
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -65,7 +66,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// A blob of any remote; `display` is shown to people and must hold no secrets.
+    /// A blob of any remote; `display` is shown to people and must hold no secrets. Control
+    /// characters in it are escaped.
     pub fn new(
         remote: Arc<dyn Remote>,
         blob: impl Into<String>,
@@ -73,7 +75,8 @@ impl Location {
     ) -> Self {
         let blob = blob.into();
         let file_name = last_segment(&blob);
-        Self { remote, blob, display: display.into(), file_name }
+        let display = escaped(&display.into()).into_owned();
+        Self { remote, blob, display, file_name }
     }
 
     /// The same blob in one version: an answer that brings another is `Changed`.
@@ -92,14 +95,16 @@ impl Location {
         self.remote.selection(&self.blob)
     }
 
-    /// The blob's URL without user info and query, where secrets hide.
+    /// The blob's URL without user info and query, where secrets hide, and with control characters
+    /// escaped.
     pub fn display(&self) -> &str {
         &self.display
     }
 
     /// The last segment of the blob's name: what a copy in a folder is called. `None` where the
-    /// name ends in a slash, is no plain file name, or is one that part files and indexes have
-    /// (`.NAME.tidegate-part`): who names a blob must not choose what a later download resumes.
+    /// name ends in a slash, is no plain file name (as one with control characters), or is one that
+    /// part files and indexes have (`.NAME.tidegate-part`): who names a blob must not choose what a
+    /// later download resumes.
     pub fn file_name(&self) -> Option<&str> {
         let is_ours = |name: &&str| is_reserved(OsStr::new(name));
         self.file_name.as_deref().filter(|name| !is_ours(name))
@@ -168,9 +173,9 @@ impl Remotes {
     fn file(path: &str) -> Location {
         let file_name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
         Location {
-            remote: Arc::new(FileRemote),
+            remote: Arc::new(FileRemote::default()),
             blob: path.to_owned(),
-            display: path.to_owned(),
+            display: escaped(path).into_owned(),
             file_name,
         }
     }
@@ -213,9 +218,9 @@ pub(super) fn last_segment(name: &str) -> Option<String> {
     is_plain(last).then(|| last.to_owned())
 }
 
-/// A name that cannot leave the folder it is put into.
+/// A name that cannot leave the folder it is put into, and is harmless on a terminal that lists it.
 pub(super) fn is_plain(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+    !matches!(name, "" | "." | "..") && !name.contains('/') && !name.contains(is_control)
 }
 
 #[cfg(test)]
@@ -263,6 +268,9 @@ mod tests {
         assert!(locate("s3://bucket/").is_err());
         assert_eq!(locate("s3://bucket/a%20b?c#d").unwrap().blob, "a%20b?c#d");
         assert_eq!(locate("s3://bucket/a/..").unwrap_err().kind(), ErrorKind::Unsupported);
+        let evil = locate("s3://bucket/a\u{202e}").unwrap();
+        assert_eq!(evil.display(), r"s3://bucket/a\u{202e}");
+        assert_eq!((evil.blob.as_str(), evil.file_name()), ("a\u{202e}", None));
         let error = locate("s3://id:secret@bucket/key").unwrap_err();
         assert!(!error.chain().contains("secret"), "{}", error.chain());
     }

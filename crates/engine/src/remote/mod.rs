@@ -17,6 +17,7 @@
 
 mod chunk_store;
 mod file;
+pub(crate) mod local;
 mod locate;
 mod pinned;
 mod selection;
@@ -125,6 +126,8 @@ pub struct Opened {
     pub whole: bool,
     /// The bytes come in the coding that the facts name, although they were asked for without.
     pub encoded_unasked: bool,
+    /// The bytes come as their maker makes them, as in a pipe: however long that takes is no stall.
+    pub unhurried: bool,
     /// From asking until the head of the answer.
     pub waited: Duration,
     /// Requests that it took: redirects, and what the remote had to look up, count too.
@@ -143,6 +146,7 @@ impl Opened {
             end: None,
             whole: false,
             encoded_unasked: false,
+            unhurried: false,
             waited: Duration::ZERO,
             requests: 1,
             body,

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate_core::printable::escaped;
+
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure", feature = "reapi"))]
 use super::locate::invalid;
 use super::locate::unsupported;
@@ -90,6 +92,7 @@ impl Network {
             #[cfg(not(any(feature = "gcs", feature = "s3", feature = "azure")))]
             _ => return Err(unsupported(scheme)),
         };
+        let display = escaped(&display).into_owned();
         Ok(Location { remote, blob, display, file_name })
     }
 
@@ -141,7 +144,7 @@ impl Network {
     #[cfg(feature = "reapi")]
     fn blob_in_cache(&self, text: &str) -> Result<Location> {
         let url = CacheUrl::parse(text)?;
-        let display = url.to_string();
+        let display = escaped(&url.to_string()).into_owned();
         let Some(digest) = url.digest() else {
             return Err(invalid(&display, "the URL names a cache, but no blob in it")
                 .with_hint("write grpc://HOST:PORT/INSTANCE/sha256/HASH/SIZE"));

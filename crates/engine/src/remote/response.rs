@@ -71,6 +71,7 @@ pub(super) fn opened(
     Opened {
         end: placement.end,
         whole: placement.whole,
+        unhurried: false,
         waited: head.waited,
         requests: head.requests,
         ..Opened::new(info, placement.start, body)

@@ -73,15 +73,7 @@ impl OrderedSink {
         let thread = std::thread::Builder::new()
             .name("tidegate-ordered".to_owned())
             .spawn(move || deliver(&theirs, writer, hashers))
-            .map_err(|error| {
-                Error::new(
-                    ErrorKind::Storage,
-                    Operation::Write,
-                    name.clone(),
-                    "no thread to be had",
-                )
-                .caused_by(error)
-            })?;
+            .map_err(|error| Error::no_thread(Operation::Write, &*name, error))?;
         Ok(Self { shared, thread: Some(thread), name })
     }
 
@@ -164,6 +156,9 @@ impl OrderedSink {
         let message = match kind {
             std::io::ErrorKind::BrokenPipe => "whoever read the output has closed it",
             std::io::ErrorKind::StorageFull => "no space is left",
+            std::io::ErrorKind::FileTooLarge => {
+                "the file may not be this large (see ulimit -f, and the limits of the file system)"
+            }
             std::io::ErrorKind::Interrupted => "the download was ended",
             _ => "the output cannot be written",
         };

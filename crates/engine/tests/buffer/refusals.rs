@@ -265,7 +265,7 @@ fn what_a_writer_dropped_midway_did_not_write_is_free_again() {
 }
 
 #[test]
-fn a_writer_dropped_by_a_panic_keeps_what_it_wrote() {
+fn a_writer_dropped_by_a_panic_fails_the_buffer() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let panics = std::thread::scope(|scope| {
@@ -277,8 +277,10 @@ fn a_writer_dropped_by_a_panic_keeps_what_it_wrote() {
             panicking.join().is_err()
         });
         assert!(panics);
-        buffer.write_at(5, b"56789").unwrap();
-        assert_eq!(buffer.freeze(10).unwrap(), "0123456789");
+        let failed = |outcome| matches!(outcome, Err(BufferError::Failed { .. }));
+        assert!(failed(buffer.write_at(5, b"56789").map(drop)));
+        assert!(failed(buffer.read_at(0, &mut [0; 5]).map(drop)));
+        assert!(failed(buffer.freeze(10).map(drop)));
     });
 }
 

@@ -311,3 +311,47 @@ fn a_waker_may_do_anything_when_it_is_dropped() {
         drop(wait);
     });
 }
+
+/// What unwinds takes its writer along, and says nothing to those who wait for it.
+#[test]
+fn a_writer_that_panics_fails_those_who_wait() {
+    each_backing(|backing| {
+        let buffer = Arc::new(buffer(backing));
+        let (mut wait, wakes) = waiting(buffer.wait_for(0..20));
+        let mut other = buffer.shard(30..40).unwrap();
+        let mut writer = buffer.shard(5..25).unwrap();
+        assert_eq!(writer.put(b"abc"), 3);
+        let panicked = std::thread::spawn(move || {
+            let _writer = writer;
+            std::panic::resume_unwind(Box::new("as a panic does"));
+        });
+        panicked.join().unwrap_err();
+        assert_eq!(wakes.count(), 1);
+        let failed = |outcome: Result<(), BufferError>| match outcome {
+            Err(BufferError::Failed { source }) => source.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let Poll::Ready(outcome) = poll(&mut wait, &wakes) else { panic!("it waits on") };
+        assert_eq!(failed(outcome), "its writer panicked before it had written 8..25");
+        assert!(failed(block_on(buffer.wait_for(30..40))).contains("panicked"));
+        assert!(buffer.shard(50..60).is_err() && other.put(b"xyz") == 3);
+    });
+}
+
+/// One that had written all that was its own leaves nothing behind.
+#[test]
+fn a_writer_that_panics_when_it_is_done_fails_nothing() {
+    each_backing(|backing| {
+        let buffer = buffer(backing);
+        let mut writer = buffer.shard(0..3).unwrap();
+        assert_eq!(writer.put(b"abc"), 3);
+        let panicked = std::thread::spawn(move || {
+            let _writer = writer;
+            std::panic::resume_unwind(Box::new("as a panic does"));
+        });
+        panicked.join().unwrap_err();
+        assert!(block_on(buffer.wait_for(0..3)).is_ok());
+        drop(buffer.shard(3..5).unwrap());
+        assert!(buffer.shard(3..5).is_ok(), "what is dropped by itself is free again");
+    });
+}

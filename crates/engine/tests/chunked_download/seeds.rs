@@ -1,10 +1,12 @@
 //! What is at hand is copied, not fetched, and nothing of it is believed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
+use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::download::Target;
@@ -83,17 +85,38 @@ async fn the_file_that_has_the_name_already_is_a_seed() {
     assert_eq!(bed.to_file().await.unwrap().copied_chunks, 0);
 }
 
+/// Gives the seed an index that says it is what it was when `before` was its index.
+fn forge(seed: &Path, before: &[u8]) {
+    let now = fs::read(index_of(seed)).unwrap();
+    let header_end = |index: &[u8]| {
+        12 + usize::try_from(u32::from_le_bytes(index[8..12].try_into().unwrap())).unwrap()
+    };
+    let chunks = &before[header_end(before)..before.len() - 32];
+    let mut forged = [&now[..header_end(&now)], chunks].concat();
+    let mut seal = Checksummer::new(ChecksumAlgorithm::Blake3).unwrap();
+    seal.update(&forged);
+    forged.extend_from_slice(seal.finish().as_bytes());
+    fs::write(index_of(seed), forged).unwrap();
+}
+
+/// Changes the seed, with an index that does not tell.
+async fn change(bed: &Bed, seed: &Path, change: impl FnOnce()) {
+    let index = fs::read(index_of(seed)).unwrap();
+    change();
+    // Makes it the index of what is there now.
+    bed.run(Target::Memory).await.unwrap();
+    forge(seed, &index);
+}
+
 /// The index is believed as to where chunks are, the bytes never: what is not there any more costs
 /// a fetch.
 #[tokio::test(start_paused = true)]
 async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
-    let modified = fs::metadata(&seed).unwrap().modified().unwrap();
     let mut bytes = fs::read(&seed).unwrap();
     bytes[1_000_000] ^= 1;
-    fs::write(&seed, &bytes).unwrap();
-    fs::File::options().write(true).open(&seed).unwrap().set_modified(modified).unwrap();
+    change(&bed, &seed, || fs::write(&seed, &bytes).unwrap()).await;
     let report = bed.to_file().await.unwrap();
     // That one chunk is fetched by itself shows that the index was used, and not believed.
     assert_eq!(report.fetched_chunks, first.fetched_chunks + 1);
@@ -106,13 +129,32 @@ async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
 async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
     let (bed, seed) = seeded();
     bed.run(Target::Memory).await.unwrap();
-    let modified = fs::metadata(&seed).unwrap().modified().unwrap();
-    let file = fs::File::options().write(true).open(&seed).unwrap();
-    file.set_len(1_000_000).unwrap();
-    file.set_len(2_000_000).unwrap();
-    file.set_modified(modified).unwrap();
+    let cut_short = || {
+        let file = fs::File::options().write(true).open(&seed).unwrap();
+        file.set_len(1_000_000).unwrap();
+        file.set_len(2_000_000).unwrap();
+    };
+    change(&bed, &seed, cut_short).await;
     let report = bed.to_file().await.unwrap();
     assert!(report.copied_bytes < 1_000_000 && report.copied_bytes > 900_000, "{report:?}");
+}
+
+/// What changes a file can put its modification time back, but not the time of that.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_hides_makes_the_index_stale() {
+    let (bed, seed) = seeded();
+    let first = bed.run(Target::Memory).await.unwrap();
+    let before = fs::metadata(&seed).unwrap();
+    // As long as it was, and nearly the blob itself by now. The clock of the file system stands
+    // still between its ticks.
+    while fs::metadata(&seed).unwrap().ctime_nsec() == before.ctime_nsec() {
+        fs::write(&seed, [&bed.content()[..], b"x"].concat()).unwrap();
+    }
+    let file = fs::File::options().write(true).open(&seed).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+    assert_eq!(fs::metadata(&seed).unwrap().len(), before.len());
+    let report = bed.to_file().await.unwrap();
+    assert!(report.fetched_chunks <= 2 && first.fetched_chunks > 2, "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,12 +257,9 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     assert!(cut.copied_bytes > 1_900_000, "{cut:?}");
 
     // Nothing is where it was: with the index each chunk is looked for there, and is not found.
-    let modified = fs::metadata(old.path()).unwrap().modified().unwrap();
     let mut moved = old.content();
     moved.rotate_left(1);
-    fs::write(old.path(), moved).unwrap();
-    let file = fs::File::options().write(true).open(old.path()).unwrap();
-    file.set_modified(modified).unwrap();
+    change(&new, &old.path(), || fs::write(old.path(), moved).unwrap()).await;
     new.options.seeds.clear();
     new.folder = old.folder;
     new.options.index_target = true;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore, StoreProfile, UploadOptions, UploadOutcome, upload};
+use tidegate::chunked::{StoreProfile, UploadOptions, UploadOutcome};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
 
-use crate::bed::{File, HANG, SMALL_MAX, budget, large, options, random, run, small};
+use crate::bed::{File, SMALL_MAX, budget, large, options, random, run, small};
 use crate::store::{Call, FakeStore, profile};
 
 async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
@@ -204,19 +204,26 @@ async fn what_is_no_file_is_refused() {
     assert_eq!(store.log(), []);
 }
 
-/// Opening a pipe waits for whoever writes to it, perhaps for ever, and cannot be cancelled.
+/// Waiting for a writer has no bound of its own, and can be cancelled.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_pipe_is_refused_and_not_waited_for() {
+async fn a_pipe_is_read_to_its_end_and_a_wait_for_its_writer_can_be_cancelled() {
     use rustix::fs::{CWD, Mode, mkfifoat};
     let store = FakeStore::new(profile(&[small()]));
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-    let dynamic: Arc<dyn ChunkStore> = Arc::clone(&store) as _;
-    let outcome = tokio::time::timeout(HANG, upload(&dynamic, &pipe, &options())).await;
-    // Whoever waits all the same waits no more.
-    let _other_end = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
-    assert_eq!(outcome.unwrap().unwrap_err().kind(), ErrorKind::Invalid);
+    let options = options();
+    let cancelled = async { options.cancel.cancel() };
+    let (outcome, ()) = tokio::join!(run(&store, &pipe, &options), cancelled);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(store.log(), []);
+
+    let file = File::random(300_000, 1);
+    let (theirs, bytes) = (pipe.clone(), file.bytes.clone());
+    let writing = std::thread::spawn(move || std::fs::write(theirs, bytes));
+    let report = run(&store, &pipe, &self::options()).await.unwrap();
+    writing.join().unwrap().unwrap();
+    assert_eq!((report.digest, report.notes.len()), (file.digest(), 1));
+    assert!(store.blobs().get(&file.digest()).unwrap() == &file.bytes);
 }

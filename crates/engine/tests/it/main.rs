@@ -8,6 +8,7 @@ mod change;
 mod concurrency;
 mod contact;
 mod deadline;
+mod descriptors;
 mod faults;
 mod follow;
 mod framing;

@@ -8,6 +8,7 @@ mod text;
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -189,16 +190,18 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
         }
         let file = File::open(&path)?;
         let metadata = file.metadata()?;
-        Ok((file, metadata))
+        let is_measured = is_measured(&file, metadata.len());
+        Ok((file, metadata, is_measured))
     });
-    opened.await.map_err(|error| {
+    let shown = &*name;
+    let (file, metadata, is_measured) = opened.await.map_err(|error| {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound => (ErrorKind::NotFound, "there is no such file"),
             io::ErrorKind::PermissionDenied => (ErrorKind::NoAccess, "it may not be read"),
             io::ErrorKind::IsADirectory => (ErrorKind::Invalid, "expected a file"),
             io::ErrorKind::InvalidInput => {
                 let message = "expected a regular file, whose bytes stay as they are";
-                return Error::new(ErrorKind::Invalid, Operation::Read, name, message)
+                return Error::new(ErrorKind::Invalid, Operation::Read, shown, message)
                     .with_hint("write it to a file first");
             }
             _ => (ErrorKind::Storage, "it cannot be opened"),
@@ -207,18 +210,31 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
             ErrorKind::NoAccess => "check the file's permissions",
             _ => "check the path",
         };
-        Error::new(kind, Operation::Read, name, message).caused_by(error).with_hint(hint)
-    })
+        Error::new(kind, Operation::Read, shown, message).caused_by(error).with_hint(hint)
+    })?;
+    if is_measured {
+        return Ok((file, metadata));
+    }
+    let message = "its length is not what the system says, as of files of the kernel, or it grows";
+    Err(Error::new(ErrorKind::Invalid, Operation::Read, name, message)
+        .with_hint("write it to a file first"))
+}
+
+/// Whether a file has a last byte where it should be, and none behind. One that cannot be read says so
+/// when it is.
+fn is_measured(file: &File, len: u64) -> bool {
+    let has_byte = |at| file.read_at(&mut [0], at).ok().map(|count| count > 0);
+    len.checked_sub(1).is_none_or(|last| has_byte(last) != Some(false))
+        && has_byte(len) != Some(true)
 }
 
 /// Checks that the file is still what it was when it was opened.
 async fn unchanged(file: &Arc<File>, before: &Metadata, name: &str) -> Result<()> {
     let file = Arc::clone(file);
     let after = blocking(move || file.metadata()).await;
-    let same = |after: &Metadata| {
-        let times = before.modified().ok().zip(after.modified().ok());
-        after.len() == before.len() && times.is_none_or(|(before, after)| before == after)
-    };
+    let stamp =
+        |of: &Metadata| (of.len(), of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec());
+    let same = |after: &Metadata| stamp(after) == stamp(before);
     if after.is_ok_and(|after| same(&after)) {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use tidegate::core::Digest;
+use tidegate::core::printable::escaped;
 
 use super::Cut;
 use crate::report;
@@ -69,7 +70,8 @@ impl Sharing {
 
     /// A table: a line a file, and one for all together.
     pub(super) fn text(&self, files: &[Cut]) -> String {
-        let width = files.iter().map(|file| file.file.chars().count()).max().unwrap_or(0);
+        let width = files.iter().map(|file| escaped(&file.file).chars().count());
+        let width = width.max().unwrap_or(0);
         let width = width.max("together".len());
         let mut text = String::new();
         // Writing to a String cannot fail, here and below.
@@ -78,7 +80,7 @@ impl Sharing {
             let _ = writeln!(
                 text,
                 "{:<width$}  {:>10}  {:>8}  {:>10}  {:>8}  {:>5.1} %",
-                file.file,
+                escaped(&file.file),
                 size::human(file.bytes),
                 file.chunks,
                 size::human(file.shared_bytes),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate::chunked::CutChunk;
+use tidegate::core::printable::escaped;
 
 /// So much is gathered before it is written.
 const TEXT_BYTES: usize = 64 << 10;
@@ -24,7 +25,7 @@ impl Listing {
         // Writing to a String cannot fail, here and below.
         let is_one_of_several = files > 1;
         if is_one_of_several {
-            let _ = writeln!(text, "{file}");
+            let _ = writeln!(text, "{}", escaped(file));
         }
         let _ = writeln!(text, "{:>width$}  {:>width$}  {digest}", "offset", "length");
         Self { text, width, is_one_of_several }

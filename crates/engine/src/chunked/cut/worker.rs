@@ -61,7 +61,7 @@ pub(super) fn begin(file: Arc<File>, options: CutOptions) -> Arc<Board> {
         match started {
             Ok(_) => {}
             Err(error) if index == 0 => {
-                board.fail(worker.storage_error("the system gives no thread", error));
+                board.fail(Error::no_thread(Operation::Read, &*worker.name, error));
             }
             // With fewer threads than cores it takes longer, and that is all.
             Err(_) => break,

@@ -118,7 +118,7 @@ impl Destination {
         match prepared {
             Prepared::File { part, .. } => {
                 let begun = begin(*part, blob, kept.clone()).await?;
-                Self::file(begun, blob, &kept, arrival, options, budget)
+                Self::file(begun, blob, &kept, arrival, options, budget).await
             }
             Prepared::Writer { writer, name } => {
                 Self::ordered(writer, name, blob, arrival, budget, calls).await
@@ -136,7 +136,7 @@ impl Destination {
         }
     }
 
-    fn file(
+    async fn file(
         begun: Begun,
         blob: Digest,
         kept: &[Mark],
@@ -155,12 +155,26 @@ impl Destination {
             progress.written(mark.start..mark.start + mark.crc.len());
         }
         let file = reader.try_clone().map_err(failed)?;
-        let following = follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]);
-        let hashing = Hashing::File(following.map_err(failed)?);
+        let hashing = match follow::follow(file, Arc::clone(&progress), vec![hasher(&blob)?]) {
+            Ok(thread) => Hashing::File(thread),
+            Err(error) => {
+                let name = part.target.display();
+                leave(part, true).await;
+                return Err(Error::no_thread(Operation::Verify, name, error));
+            }
+        };
         // Whatever ends the sink closes `progress`, and so ends the hashing.
-        let sink = FileSink::new(part, journal, Some(progress), options.durability)?;
-        let notes = note.into_iter().collect();
-        Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes, notes }))
+        match FileSink::new(part, journal, Some(progress), options.durability) {
+            Ok(sink) => {
+                let notes = note.into_iter().collect();
+                Ok((Sink::File(sink), Self { blob, hashing, reader: Some(reader), bytes, notes }))
+            }
+            Err(failed) => {
+                let (part, error) = *failed;
+                leave(part, true).await;
+                Err(error)
+            }
+        }
     }
 
     async fn ordered(
@@ -207,7 +221,8 @@ impl Destination {
         written?;
         let Some(part) = part else { return Err(ended(&self.blob)) };
         let begun = begin(part, self.blob, Vec::new()).await?;
-        let (sink, fresh) = Self::file(begun, self.blob, &[], Arrival::Whole, options, self.bytes)?;
+        let fresh = Self::file(begun, self.blob, &[], Arrival::Whole, options, self.bytes);
+        let (sink, fresh) = fresh.await?;
         Ok((sink, fresh, true))
     }
 

@@ -65,7 +65,8 @@ pub(super) async fn run(
         _ => None,
     };
     let source = options.resume.then(|| destination::source(digest));
-    let mut prepared = Prepared::of(target, source, &options.state, &options.cancel).await?;
+    let (seeds, state) = (options.seeds.len(), &options.state);
+    let mut prepared = Prepared::of(target, source, seeds, state, &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),

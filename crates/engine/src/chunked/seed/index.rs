@@ -11,8 +11,8 @@
 //!      BLAKE3 of everything before
 //! ```
 //!
-//! The header names the file's length, modification time and inode, the chunking and the hash
-//! function: an index whose header is not, byte for byte, the one that would be written now is
+//! The header names the file's length, its times of modification and of change, its device and inode,
+//! the chunking and the hash function: an index whose header is not, byte for byte, the one that would be written now is
 //! stale. One that is stale or damaged is as good as none, and is replaced.
 
 use std::collections::{HashMap, HashSet};
@@ -44,6 +44,9 @@ pub(super) struct Stamp {
     pub(super) len_bytes: u64,
     modified_s: i64,
     modified_ns: i64,
+    // Moves with every change, also where the modification time is put back.
+    changed_s: i64,
+    changed_ns: i64,
     device: u64,
     inode: u64,
 }
@@ -55,6 +58,8 @@ impl Stamp {
             len_bytes: found.len(),
             modified_s: found.mtime(),
             modified_ns: found.mtime_nsec(),
+            changed_s: found.ctime(),
+            changed_ns: found.ctime_nsec(),
             device: found.dev(),
             inode: found.ino(),
         })
@@ -263,6 +268,21 @@ mod tests {
         fs::write(bed.seed(), b"aabbbd").unwrap();
         let file = OpenOptions::new().write(true).open(bed.seed()).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(bed.load(&bed.header_now()).is_none());
+    }
+
+    /// A change of the same length, with the modification time put back.
+    #[test]
+    fn a_change_that_hides_is_seen() {
+        let bed = Bed::new();
+        let modified = fs::metadata(bed.seed()).unwrap().modified().unwrap();
+        let changed = fs::metadata(bed.seed()).unwrap().ctime_nsec();
+        // The clock of the file system stands still between its ticks.
+        while fs::metadata(bed.seed()).unwrap().ctime_nsec() == changed {
+            fs::write(bed.seed(), b"aabbbd").unwrap();
+        }
+        let file = OpenOptions::new().write(true).open(bed.seed()).unwrap();
+        file.set_modified(modified).unwrap();
         assert!(bed.load(&bed.header_now()).is_none());
     }
 

@@ -19,6 +19,7 @@
 //! | `options`, `report`, `progress` | what the caller chooses and is told |
 //! | `choice` | how blobs are named and cut, by what store and caller say
 //! | `source` | the file, and whether it changes |
+//! | `spool` | a stream, made a file |
 //! | `cutting` | its chunks, as they become known |
 //! | `ledger` | what became of each |
 //! | `inquiry` | when the store is asked what it lacks |
@@ -44,6 +45,7 @@ mod report;
 mod send;
 mod source;
 mod spare;
+mod spool;
 mod transfer;
 
 pub use options::UploadOptions;
@@ -65,7 +67,8 @@ use self::transfer::Transfer;
 use super::{ChunkStore, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Puts a file into `store`.
+/// Puts a file into `store`. A pipe, a terminal, or a file whose length is not what the system says
+/// is read to its end first, into a temporary file (in `TMPDIR`, else `/var/tmp`).
 ///
 /// Of the file's bytes only those travel that the store lacks and that no other upload of this
 /// process is sending to it. The file may be larger than memory: what is read is the budget's.
@@ -118,7 +121,7 @@ async fn run(
     options: &UploadOptions,
 ) -> Result<UploadReport> {
     let start = Instant::now();
-    let file = SourceFile::open(path, options.digest.as_ref()).await?;
+    let file = SourceFile::open(store, path, options).await?;
     let budget = options.budget.share();
     let transfer = Transfer::new(store, &file, &budget, options);
     let calls = &transfer.calls.profile;
@@ -215,5 +218,6 @@ fn report(
         requests: transfer.calls.totals(),
         elapsed: start.elapsed(),
         held_bytes_peak: transfer.budget.held_bytes_peak(),
+        notes: transfer.file.note().map(str::to_owned).into_iter().collect(),
     }
 }

@@ -71,4 +71,6 @@ pub struct UploadReport {
     /// The most bytes of the budget that were held at once, by all transfers that share it, up to
     /// the end of this one.
     pub held_bytes_peak: u64,
+    /// What happened on the way that the caller may want to know.
+    pub notes: Vec<String>,
 }

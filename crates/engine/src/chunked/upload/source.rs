@@ -18,6 +18,9 @@
 //! is fast. What only the third sees is bytes that are written through a memory map whose page was
 //! dirty before the upload began.
 //!
+//! What is no regular file, or lies about its length, cannot be read twice: it is read once, into a
+//! private copy (see `spool`), and that is uploaded. Nothing else can write to it.
+//!
 //! Files are read on the runtime's blocking threads.
 
 use std::fs::{File, Metadata};
@@ -31,7 +34,11 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
 use super::ledger::Piece;
+use super::{UploadOptions, spool};
+use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::local::{self, LocalFile};
+use crate::sink::file::descriptors::{self, Descriptors};
 
 /// The file of one upload.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ pub(super) struct SourceFile {
     is_settled: bool,
     /// What the caller says that it is: bytes of something else are his mistake, not a change.
     named: Option<Digest>,
+    note: Option<String>,
+    _descriptors: Descriptors,
 }
 
 /// What changes when a file does.
@@ -66,31 +75,42 @@ const TICK: Duration = Duration::from_millis(20);
 const TICK_COARSE: Duration = Duration::from_secs(2);
 
 impl SourceFile {
-    /// Opens a file; `digest` is what the caller says that it is.
-    pub(super) async fn open(path: &Path, digest: Option<&Digest>) -> Result<Arc<Self>> {
+    /// Opens a file; `options.digest` is what the caller says that it is. A stream is read to its end
+    /// first, as far as `store` takes blobs.
+    pub(super) async fn open(
+        store: &Arc<dyn ChunkStore>,
+        path: &Path,
+        options: &UploadOptions,
+    ) -> Result<Arc<Self>> {
+        let name: Arc<str> = local::name(path).into();
+        let named = options.digest;
         let path = path.to_owned();
-        let name: Arc<str> = path.display().to_string().into();
-        let named = digest.copied();
-        let opened = blocking(&name, {
-            let name = Arc::clone(&name);
-            move || {
-                // Asked before it is opened, too: opening a pipe waits for whoever writes to it.
-                let metadata =
-                    std::fs::metadata(&path).map_err(|error| unreadable(&name, error))?;
-                check_regular(&name, &metadata)?;
-                let file = File::open(&path).map_err(|error| unreadable(&name, error))?;
-                let metadata = file.metadata().map_err(|error| unreadable(&name, error))?;
-                check_regular(&name, &metadata)?;
+        let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
+        let opened = blocking(&name, move || LocalFile::open(&path, Operation::Upload)).await?;
+        let opened = match opened {
+            LocalFile::Regular(file, metadata) => {
                 let stamp = Stamp::of(&metadata);
                 let is_settled = stamp.is_settled(SystemTime::now());
-                Ok(Arc::new(Self { file: Arc::new(file), name, stamp, is_settled, named }))
+                let (file, note) = (Arc::new(file), None);
+                Self { file, name, stamp, is_settled, named, note, _descriptors: descriptors }
             }
-        })
-        .await?;
-        match digest {
-            Some(digest) if digest.len != opened.len() => Err(opened.differs(digest)),
-            _ => Ok(opened),
+            LocalFile::Stream(stream) => {
+                let spooled = spool::spool(stream, &name, store, options).await?;
+                let stamp = Stamp::of(&spooled.metadata);
+                let (file, note) = (Arc::new(spooled.file), Some(spooled.note));
+                let is_settled = true;
+                Self { file, name, stamp, is_settled, named, note, _descriptors: descriptors }
+            }
+        };
+        match named {
+            Some(digest) if digest.len != opened.len() => Err(opened.differs(&digest)),
+            _ => Ok(Arc::new(opened)),
         }
+    }
+
+    /// What the caller may want to know of how it was read.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Its length in bytes when it was opened.
@@ -227,7 +247,7 @@ impl Stamp {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -237,24 +257,8 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-fn check_regular(name: &str, metadata: &Metadata) -> Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    let message = "it is not a regular file, so it cannot be read twice";
-    Err(Error::new(ErrorKind::Invalid, Operation::Upload, name, message))
-}
-
 fn unreadable(name: &str, error: io::Error) -> Error {
-    let (kind, message) = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            (ErrorKind::NotFound, "there is no such file")
-        }
-        io::ErrorKind::PermissionDenied => (ErrorKind::NoAccess, "the file may not be read"),
-        _ => (ErrorKind::Storage, "the file cannot be read"),
-    };
-    let hint = "check the path and its permissions";
-    Error::new(kind, Operation::Upload, name, message).caused_by(error).with_hint(hint)
+    local::failed(name, Operation::Upload, error)
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ impl RangeStream {
         self.stats.more_requests(opened.requests.saturating_sub(1));
         // What an answer does not claim it must keep to all the same, where another told it.
         let end = opened.end.or(self.len_bytes);
-        self.phase = Phase::Live(Live::new(opened.body, opened.start, end, permit, span));
+        let live = Live::new(opened.body, opened.start, end, permit, span);
+        self.phase = Phase::Live(live.unhurried(opened.unhurried));
         Ok(())
     }
 

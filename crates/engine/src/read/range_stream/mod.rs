@@ -38,6 +38,9 @@ use crate::budget::{Budget, RequestPermit};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{BlobInfo, Location, OpenRequest, Version};
 
+/// As good as no limit, and a time that can be added to another.
+const UNHURRIED: Duration = Duration::from_hours(24 * 365);
+
 /// What the caller chooses of a [`RangeStream`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeOptions {
@@ -216,6 +219,11 @@ impl RangeStream {
         self.len_bytes
     }
 
+    /// The bytes come as their maker makes them, and once only.
+    pub(crate) fn is_local_stream(&self) -> bool {
+        matches!(&self.phase, Phase::Live(live) if live.is_unhurried())
+    }
+
     /// From the latest request to its answer's first byte.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
@@ -288,7 +296,10 @@ impl RangeStream {
     /// What comes next of the answer that is being read; [`Arrival::End`] where none is.
     fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
         let Phase::Live(live) = &mut self.phase else { return Poll::Ready(Arrival::End) };
-        let stall = Duration::from_millis(self.policy.stall_ms_max);
+        let stall = match live.is_unhurried() {
+            true => UNHURRIED,
+            false => Duration::from_millis(self.policy.stall_ms_max),
+        };
         // The deadline ends an attempt that is under way, too.
         let (retry, epoch) = (&self.retry, self.epoch);
         live.poll(cx, || retry.remaining(epoch.elapsed()).map_or(stall, |left| left.min(stall)))

@@ -68,6 +68,7 @@ impl Remote for ReapiCache {
             end: Some(range.end),
             whole: false,
             encoded_unasked: false,
+            unhurried: false,
             waited: reading.waited,
             requests: reading.requests,
             body: reading.body,

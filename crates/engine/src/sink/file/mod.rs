@@ -6,6 +6,7 @@
 //! | [`target`] | where the target is, and why it cannot be written |
 //! | [`sticky`] | whether it may be replaced where others may make files, too |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`descriptors`] | how many files are open at once |
 //! | [`access`], [`acl`] | who may use it: its owner alone, until it becomes the target |
 //! | [`run`] | who writes a part file, and whether anybody still wants that |
 //! | [`who`] | names of users and processes, for messages |
@@ -17,6 +18,7 @@
 
 pub(crate) mod access;
 mod acl;
+pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;

@@ -16,6 +16,7 @@ use tidegate_core::checksum::Crc;
 
 use super::super::Mark;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
+use super::descriptors::Descriptors;
 use super::journal::{Ending, Found, Identity, Journal, Sealing, Selected};
 use super::run::{Run, RunOwner};
 use super::target::storage_error;
@@ -53,6 +54,8 @@ pub(crate) struct PartFile {
     /// What it lets people do at the end, where nothing has the target's name then.
     access: Access,
     run: Run,
+    /// Given back when it is closed.
+    descriptors: Option<Descriptors>,
     sealing: Sealing,
     no_key: Option<NoKey>,
 }
@@ -104,9 +107,14 @@ impl PartFile {
                 Err(why) => (None, Some(why)),
             };
             let sealing = Sealing::new(key, target.part.file_name().unwrap_or_default());
-            return Ok(Self { file, target, access, run, sealing, no_key });
+            return Ok(Self { file, target, access, run, descriptors: None, sealing, no_key });
         }
         Err(busy(&target, None))
+    }
+
+    /// From now on it has these.
+    pub(crate) fn hold(&mut self, descriptors: Descriptors) {
+        self.descriptors = Some(descriptors);
     }
 
     /// Whoever wants the outcome of writing it; to be held until there is one.

@@ -122,7 +122,10 @@ pub(crate) fn storage_error(operation: Operation, target: &str, error: io::Error
         io::ErrorKind::PermissionDenied => {
             ("the folder may not be written to", Some("choose a folder that you may write to"))
         }
-        io::ErrorKind::FileTooLarge => ("the file system does not take files this large", None),
+        io::ErrorKind::FileTooLarge => (
+            "the file may not be this large",
+            Some("raise the limit on the size of files (ulimit -f), or choose another file system"),
+        ),
         _ => ("the file system refuses", None),
     };
     let failure = Error::new(ErrorKind::Storage, operation, target, message).caused_by(error);

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use super::journal::Journal;
 use super::part_file::is_no_room;
 use super::target::storage_error;
 use super::{Durability, PartFile, writeback};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, Operation, Result};
 
 /// Batches that may wait to be written. Measured: with fewer the thread runs dry between shards'
 /// turns; with more, what waits falls out of the processor's cache before it is written, which
@@ -38,7 +39,7 @@ const PIECES_MAX: usize = 1024;
 pub(crate) struct FileSink {
     queue: mpsc::Sender<Queued>,
     shared: Arc<Shared>,
-    thread: std::thread::JoinHandle<PartFile>,
+    thread: std::thread::JoinHandle<Option<PartFile>>,
 }
 
 /// What is left when all that was queued is written, or could not be.
@@ -72,13 +73,13 @@ struct Shared {
 }
 
 impl FileSink {
-    /// Starts the thread.
+    /// Starts the thread. Gives the part file back where there is none.
     pub(crate) fn new(
         part: PartFile,
         journal: Option<Journal>,
         progress: Option<Arc<Progress>>,
         durability: Durability,
-    ) -> Result<Self> {
+    ) -> Result<Self, Box<(PartFile, Error)>> {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);
         let shared = Arc::new(Shared {
             name: part.target.display(),
@@ -89,19 +90,26 @@ impl FileSink {
             synced: durability != Durability::None,
         });
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
+        // What a thread that is not started was to own would be lost.
+        let (hand_over, handed_over) = sync_channel(1);
+        let started = std::thread::Builder::new()
             .name("tidegate-writer".to_owned())
-            .spawn(move || run(part, batches, &theirs))
-            .map_err(|error| {
-                Error::new(
-                    ErrorKind::Storage,
-                    Operation::Write,
-                    shared.name.clone(),
-                    "no thread to be had",
-                )
-                .caused_by(error)
-            })?;
-        Ok(Self { queue, shared, thread })
+            .spawn(move || handed_over.recv().ok().map(|part| run(part, batches, &theirs)));
+        match started {
+            Ok(thread) => {
+                // The thread takes it, whatever becomes of it afterwards.
+                let _ = hand_over.send(part);
+                Ok(Self { queue, shared, thread })
+            }
+            Err(error) => {
+                // Ends what follows it.
+                if let Some(progress) = &shared.progress {
+                    progress.close();
+                }
+                let error = Error::no_thread(Operation::Write, &*shared.name, error);
+                Err(Box::new((part, error)))
+            }
+        }
     }
 
     /// Queues a batch; waits while the queue is full. Cancel-safe: a batch is queued or not.
@@ -125,7 +133,8 @@ impl FileSink {
         let Self { queue, thread, shared } = self;
         drop(queue);
         // The thread ends once its queue is empty.
-        let part = tokio::task::spawn_blocking(move || thread.join().ok()).await.ok().flatten();
+        let part = tokio::task::spawn_blocking(move || thread.join().ok().flatten());
+        let part = part.await.ok().flatten();
         let written = if part.is_none() || shared.failure.get().is_some() {
             Err(shared.failure())
         } else {

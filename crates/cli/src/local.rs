@@ -1,0 +1,76 @@
+//! What a command line says of local files: standard input as a source, and a source that is its own
+//! target.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use tidegate::remote::{Location, Remotes};
+use tidegate::{Error, ErrorKind, Operation, Result};
+
+use crate::fetch::{Fetch, Place};
+use crate::standard;
+
+/// Where the system has standard input; the engine reads it from there as it was given.
+pub(crate) const INPUT_PATH: &str = "/dev/stdin";
+
+/// What people are told that it is.
+pub(crate) const INPUT_NAME: &str = "standard input";
+
+/// Whether a source is standard input.
+pub(crate) fn is_input(text: &str) -> bool {
+    matches!(text, "-" | INPUT_PATH | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
+/// Finds a blob; `-` is standard input.
+pub(crate) fn source(remotes: &Remotes, text: &str) -> Result<Location> {
+    if !is_input(text) {
+        return remotes.locate(text);
+    }
+    standard::check_input()?;
+    let input = remotes.locate(INPUT_PATH)?;
+    Ok(Location::new(input.remote, input.blob, INPUT_NAME))
+}
+
+/// Refuses to read standard input twice: the second reader would find nothing.
+pub(crate) fn check_inputs(names: &[&str]) -> Result<()> {
+    if names.iter().filter(|name| is_input(name)).count() > 1 {
+        let message = "it can be read once, and is named more often";
+        return Err(Error::new(ErrorKind::Invalid, Operation::Locate, INPUT_NAME, message));
+    }
+    Ok(())
+}
+
+/// Refuses to copy a file to itself, whatever links lead there.
+pub(crate) fn check_targets(remotes: &Remotes, names: &[&str], fetches: &[Fetch]) -> Result<()> {
+    for (name, fetch) in names.iter().zip(fetches) {
+        let source = path(remotes, name).and_then(|path| fs::metadata(path).ok());
+        let target = match &fetch.place {
+            Place::File(path) => fs::metadata(path).ok(),
+            Place::Stdout => standard::output_metadata(),
+        };
+        if source.zip(target).is_some_and(|(source, target)| is_same_file(&source, &target)) {
+            let name = fetch.source.display();
+            let message = "source and target are the same file";
+            return Err(Error::new(ErrorKind::Invalid, Operation::Locate, name, message));
+        }
+    }
+    Ok(())
+}
+
+/// The path that a source names; `None` where it is no local file.
+fn path(remotes: &Remotes, text: &str) -> Option<PathBuf> {
+    match text.split_once("://") {
+        _ if is_input(text) => Some(INPUT_PATH.into()),
+        None => Some(text.into()),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
+            remotes.locate(text).ok().map(|location| location.blob.into())
+        }
+        // A path may look like this, too.
+        Some(_) => Some(text.into()).filter(|path: &PathBuf| Path::exists(path)),
+    }
+}
+
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
+}

@@ -1,0 +1,162 @@
+//! [`spool`]: a stream, read to its end into a file of our own, so that it can be read twice.
+//!
+//! Why: a store wants a blob's digest before its bytes, and a chunk's bytes are read again when its
+//! turn to be sent has come. Memory is not the place: a stream may be of any length.
+//!
+//! Invariants: the file has no name, so that nothing else can open it and nothing is left of it,
+//! whatever ends this process; it is no longer than the blob may be, and leaves a part of what was free
+//! on its disk to others.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryPolicy;
+use tokio_util::sync::CancellationToken;
+
+use super::UploadOptions;
+use super::source::blocking;
+use crate::chunked::ChunkStore;
+use crate::chunked::attempt::Calls;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::ReadStats;
+use crate::remote::local::{self, LocalStream};
+
+/// Read at once: twice what a pipe holds.
+const READ_BYTES: u64 = 128 << 10;
+
+/// Of what is free on the disk, this part stays so.
+const SPARED_PART: u64 = 16;
+
+/// A stream that was read to its end.
+pub(super) struct Spooled {
+    pub(super) file: File,
+    pub(super) metadata: Metadata,
+    /// For people: where it is.
+    pub(super) note: String,
+}
+
+/// A stream on its way into a file.
+struct Spool {
+    name: Arc<str>,
+    folder: PathBuf,
+    len_max: Option<u64>,
+    named: Option<Digest>,
+}
+
+/// Reads `stream`, called `name`, to its end.
+pub(super) async fn spool(
+    stream: LocalStream,
+    name: &Arc<str>,
+    store: &Arc<dyn ChunkStore>,
+    options: &UploadOptions,
+) -> Result<Spooled> {
+    // Asked first: a store that does not answer, or takes no blob so long, is told of at once.
+    let calls = Calls {
+        // The deadline is the whole upload's, which its caller keeps.
+        policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
+        budget: options.budget.clone(),
+        cancel: options.cancel.clone(),
+        operation: Operation::Upload,
+        target: Arc::clone(name),
+        stats: Arc::new(ReadStats::default()),
+    };
+    let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
+    let spool = Spool {
+        name: Arc::clone(name),
+        folder: folder(),
+        // What is made of chunks may be longer than what is put.
+        len_max: profile.blob_bytes_max.filter(|_| !profile.can_splice),
+        named: options.digest,
+    };
+    let permit = options.budget.bytes(READ_BYTES).await;
+    let stop = CancellationToken::new();
+    // CANCEL: a thread that reads sees that its work is not wanted any more.
+    let _guard = stop.clone().drop_guard();
+    blocking(name, move || {
+        let spooled = spool.fill(stream, permit.bytes(), &stop);
+        drop(permit);
+        spooled
+    })
+    .await
+}
+
+/// Where long files that are soon gone belong: what is in `/tmp` may be memory.
+fn folder() -> PathBuf {
+    let large = Path::new("/var/tmp");
+    match std::env::var_os("TMPDIR") {
+        None if large.is_dir() => large.to_path_buf(),
+        _ => std::env::temp_dir(),
+    }
+}
+
+impl Spool {
+    fn fill(
+        &self,
+        mut stream: LocalStream,
+        buffer_bytes: u64,
+        stop: &CancellationToken,
+    ) -> Result<Spooled> {
+        let mut file = tempfile::tempfile_in(&self.folder).map_err(|error| self.refused(error))?;
+        let free = rustix::fs::fstatvfs(&file).map_err(|error| self.refused(error.into()))?;
+        let free = free.f_bavail.saturating_mul(free.f_frsize);
+        let room = free - free / SPARED_PART;
+        let mut buffer = vec![0; usize::try_from(buffer_bytes.min(READ_BYTES)).unwrap_or(0).max(1)];
+        let mut len = 0_u64;
+        loop {
+            let read = stream
+                .read(&mut buffer, stop)
+                .map_err(|error| local::failed(&self.name, Operation::Upload, error))?;
+            let count = match read {
+                None => return Err(self.error(ErrorKind::Cancelled, "it was cancelled")),
+                Some(0) => break,
+                Some(count) => count,
+            };
+            len += count as u64;
+            self.check(len)?;
+            if len > room {
+                return Err(self.refused(io::ErrorKind::StorageFull.into()));
+            }
+            file.write_all(&buffer[..count]).map_err(|error| self.refused(error))?;
+        }
+        let metadata = file.metadata().map_err(|error| self.refused(error))?;
+        let folder = self.folder.display();
+        let note = format!("it is a stream: a copy of it was kept in {folder} until it was sent");
+        Ok(Spooled { file, metadata, note })
+    }
+
+    /// Ends it as soon as it is longer than it may be.
+    fn check(&self, len: u64) -> Result<()> {
+        if let Some(named) = self.named.filter(|named| len > named.len) {
+            let message = format!("its bytes are not those of {named}: there are more");
+            return Err(self.error(ErrorKind::Integrity, message).with_hint("check the digest"));
+        }
+        if let Some(len_max) = self.len_max.filter(|len_max| len > *len_max) {
+            let message = format!("it is longer than {len_max} bytes, and the store takes no more");
+            return Err(self.error(ErrorKind::Unsupported, message));
+        }
+        Ok(())
+    }
+
+    /// The file cannot be written.
+    fn refused(&self, error: io::Error) -> Error {
+        let folder = self.folder.display();
+        let message = match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => {
+                format!("it is a stream, and there is no room in {folder} to keep a copy of it")
+            }
+            _ => format!("it is a stream, and no copy of it can be kept in {folder}"),
+        };
+        self.error(ErrorKind::Storage, message)
+            .caused_by(error)
+            .with_hint("set TMPDIR to a folder with more room")
+    }
+
+    fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error::new(kind, Operation::Upload, &*self.name, message)
+    }
+}

@@ -1,0 +1,73 @@
+//! More downloads at once than a process may have files open: each waits for its turn.
+//!
+//! The limit is a process's, so these run in a child: this program once more, with one test.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidegate::core::{ChecksumAlgorithm, Checksummer};
+use tidegate::download::{DownloadOptions, Progress, Target, download};
+use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate_testkit::ServerOptions;
+use tokio::task::JoinSet;
+
+use crate::bed::Bed;
+use crate::trial::within;
+
+/// Downloads at once, of a child that may have so many descriptors.
+const DOWNLOADS: usize = 400;
+const DESCRIPTORS: u64 = 128;
+
+const LEN: usize = 50_000;
+
+/// What tells a child what to fetch.
+const URL: &str = "TIDEGATE_TEST_URL";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn downloads_that_exceed_the_limit_wait_and_succeed() {
+    let bed = Bed::new(ServerOptions::default(), LEN).await;
+    let url = bed.server.url(bed.path());
+    let child = tokio::task::spawn_blocking(move || {
+        let program = std::env::current_exe().unwrap();
+        let test = ["descriptors::in_a_child", "--exact", "--nocapture"];
+        Command::new(program).args(test).env(URL, url).output().unwrap()
+    });
+    let output = within(child).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+    assert!(bed.server.requests() >= DOWNLOADS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), maximum }).unwrap();
+    let location = Remotes::new(RemoteOptions::default()).locate(&url).unwrap();
+    let expected = tidegate_testkit::pseudo_random(LEN, 7);
+    let mut hash = Checksummer::new(ChecksumAlgorithm::Sha256).unwrap();
+    hash.update(&expected);
+    let hash = hash.finish();
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let options = DownloadOptions::default();
+    let mut downloads = JoinSet::new();
+    for index in 0..DOWNLOADS {
+        let (location, folder) = (location.clone(), Arc::clone(&folder));
+        let progress = Arc::new(Progress::default());
+        // Some have a thread that hashes, and a handle more.
+        let checksums = if index % 2 == 0 { vec![hash.clone()] } else { Vec::new() };
+        let options = DownloadOptions { progress, expected: checksums, ..options.clone() };
+        downloads.spawn(async move {
+            let path = folder.path().join(index.to_string());
+            download(&location, Target::File(path), &options).await.map(drop)
+        });
+    }
+    while let Some(done) = downloads.join_next().await {
+        done.unwrap().unwrap();
+    }
+    for index in 0..DOWNLOADS {
+        assert!(std::fs::read(folder.path().join(index.to_string())).unwrap() == expected);
+    }
+}
