@@ -56,7 +56,7 @@ pub(super) async fn read(
     let handed_over = run.flush(true).await;
     let last = piece.leave();
     match outcome {
-        // What this reader claimed is worth nothing, whoever else finishes.
+        // What this reader claimed cannot be used, also where another reader finishes.
         Err(error) if is_unsound => Err(error),
         // Whoever still races may well finish.
         Err(_) if !last && handed_over.is_ok() => Ok(()),

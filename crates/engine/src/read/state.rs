@@ -160,7 +160,7 @@ impl ReadState {
 }
 
 impl Content {
-    /// Why nobody could go on from here: what was delivered before the position is tied to what
+    /// Why a read cannot go on from here: what was delivered before the position is tied to what
     /// comes after it by the version alone, and there is nothing beyond the end.
     pub(super) fn flaw(&self) -> Option<String> {
         let At::Start(position) = self.position else { return None };

@@ -76,7 +76,8 @@ use crate::remote::{BlobInfo, Location, Version};
 ///
 /// An interruption that the policy bridges is not seen. After an error the channel stays where it
 /// was, and the next read tries again, with the policy's attempts anew; only damage
-/// ([`Verification::Mismatch`], or a body that goes on beyond its end) stays. The end of a damaged blob is never delivered as an end: the
+/// ([`Verification::Mismatch`], or a body that goes on beyond its end) stays. The end of a damaged
+/// blob is never delivered as an end: the
 /// read that would have returned it fails with `Integrity`.
 ///
 /// # Cancel safety

@@ -133,7 +133,7 @@ async fn the_refused_range_of_an_empty_blob_names_no_version() {
     all_fail(&location, &[ErrorKind::Changed], "empty").await;
 }
 
-/// A remote of somebody else's, which does not compare versions itself.
+/// A remote from outside the library, which does not compare versions itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_remote_that_does_not_compare_is_compared() {
     #[derive(Debug)]

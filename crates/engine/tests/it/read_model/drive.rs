@@ -279,7 +279,7 @@ impl<'a> Drive<'a> {
                 let excused = nameless || unanswered && self.channel.position() != Some(0);
                 return if excused { Ok(()) } else { Err(format!("not captured: {error:?}")) };
             }
-            // Nobody could go on behind the end.
+            // A read cannot go on behind the end.
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 let behind = self.channel.position() > self.channel.len_bytes();
                 return if behind { Ok(()) } else { Err(format!("not captured: {error:?}")) };
