@@ -1,6 +1,7 @@
 //! Servers that misbehave on purpose, for Tidegate's tests, its measurements and its demo.
 //!
 //! [`reapi::ReapiServer`] is a cache that speaks the Remote Execution API; see its module.
+//! [`hostile`] makes servers from seeds that deviate in any element of a response.
 //!
 //! [`Server`] is an HTTP/1.1 origin written straight on TCP streams, because a server library
 //! would refuse to do what is needed here: to promise a range and send one byte of it, to reset in
@@ -44,6 +45,7 @@ mod fault;
 mod flavour;
 mod gate;
 mod head;
+pub mod hostile;
 mod log;
 mod mix;
 mod network;

@@ -6,6 +6,7 @@ mod client;
 mod clouds;
 mod conditions;
 mod faults;
+mod hostile;
 mod keys;
 mod lifecycle;
 mod manners;

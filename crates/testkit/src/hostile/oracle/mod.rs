@@ -1,0 +1,223 @@
+//! Whether what a client delivered is a version of the blob: the rules are in the docs of
+//! [`hostile`](super).
+
+mod framing;
+mod head;
+mod reading;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+pub use head::Name;
+
+use self::reading::Reading;
+use super::exchange::Exchange;
+use super::scenario::Scenario;
+use super::sum::Sum;
+
+/// Which bytes of the blob a client was told to bring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of them.
+    All,
+    /// From this offset to the end.
+    From(u64),
+    /// A half-open range, as far as the blob has it.
+    Bounded(Range<u64>),
+    /// The last so many.
+    Last(u64),
+}
+
+impl Wanted {
+    /// The offsets that these are of a blob of `total` bytes; `None` where it begins beyond the
+    /// end.
+    fn of(&self, total: u64) -> Option<Range<u64>> {
+        let range = match self {
+            Self::All => 0..total,
+            Self::From(start) => *start..total,
+            Self::Bounded(range) => range.start..range.end.min(total),
+            Self::Last(count) => total.saturating_sub(*count)..total,
+        };
+        (range.start <= total).then(|| range.start..range.end.max(range.start))
+    }
+}
+
+/// What a client says that it brought.
+#[derive(Debug, Clone)]
+pub struct Delivered {
+    /// What it was told to bring.
+    pub wanted: Wanted,
+    /// The version that it was told to bring, if any.
+    pub pinned: Option<Name>,
+    /// Checksums that it was told to compare the whole blob with.
+    pub given: Vec<(Sum, Vec<u8>)>,
+    /// What it brought.
+    pub bytes: Vec<u8>,
+    /// The version that it names.
+    pub named: Option<Name>,
+    /// The checksums that it says it verified, by the names of their algorithms.
+    pub verified: Vec<(String, Vec<u8>)>,
+}
+
+/// Judges a success: what is wrong with it, if anything is.
+pub fn judge(
+    scenario: &Scenario,
+    exchanges: &[Exchange],
+    delivered: &Delivered,
+) -> Result<(), String> {
+    for (sum, value) in &delivered.given {
+        if sum.of(&delivered.bytes) != *value {
+            return Err(format!("it is not what the given {} says", sum.name()));
+        }
+    }
+    for (name, value) in &delivered.verified {
+        let sum = Sum::named(name).ok_or_else(|| format!("verified by the unknown {name}"))?;
+        if sum.of(&delivered.bytes) != *value {
+            return Err(format!("verified by a {name} that the bytes do not have"));
+        }
+    }
+    if !scenario.may_deceive() && !is_a_version(scenario, delivered) {
+        return Err("nothing could deceive the client, and it is neither A nor B".to_owned());
+    }
+    let readings: Vec<_> = exchanges
+        .iter()
+        .enumerate()
+        .map(|(index, exchange)| Reading::of(index, exchange, scenario.flavour()))
+        .collect();
+    let sound: Vec<&Reading> = readings.iter().flatten().collect();
+    let mut why = String::new();
+    for first in sound.iter().filter(|reading| !reading.is_head) {
+        match explain(first, &sound, delivered) {
+            Ok(()) => return Ok(()),
+            // Writing to a String cannot fail.
+            Err(reason) => drop(writeln!(why, "  not by exchange {}: {reason}", first.index)),
+        }
+    }
+    for (index, reading) in readings.iter().enumerate() {
+        if let Err(reason) = reading {
+            let _ = writeln!(why, "  exchange {index} is of no use: {reason}");
+        }
+    }
+    Err(format!("no version that the server told of explains it:\n{why}"))
+}
+
+fn is_a_version(scenario: &Scenario, delivered: &Delivered) -> bool {
+    scenario.contents().iter().any(|content| {
+        let range = delivered.wanted.of(content.bytes().len() as u64);
+        range.is_some_and(|range| content.slice(range.start, range.end) == delivered.bytes)
+    })
+}
+
+/// Whether the bytes are of the version that `first` names, or of `first` alone where it names
+/// none.
+fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
+    let pin = delivered.pinned.as_ref().or_else(|| first.names.first());
+    let is_of_pin = |reading: &&&Reading| pin.is_some_and(|pin| reading.head.is_of(pin));
+    // A request for facts alone may have been answered before the first part.
+    let facts: Vec<&&Reading> = sound.iter().filter(|r| r.is_head).filter(is_of_pin).collect();
+    if delivered.pinned.is_some() && !is_of_pin(&&first) {
+        // A refused range names no version, but tells a length that facts may confirm.
+        let is_confirmed =
+            facts.iter().any(|facts| facts.total.is_none() || facts.total == first.total);
+        if !first.is_refusal(pin) || !is_confirmed {
+            return Err("it is not of the version that was asked for".to_owned());
+        }
+    }
+    let same = |reading: &&&Reading| {
+        reading.index == first.index || reading.index > first.index && is_of_pin(reading)
+    };
+    let like = |reading: &&&Reading| {
+        reading.head.encoding() == first.head.encoding()
+            && reading.total.zip(first.total).is_none_or(|(one, other)| one == other)
+    };
+    let told: Vec<&&Reading> =
+        sound.iter().filter(|r| !r.is_head).filter(same).filter(like).collect();
+    is_honest(&told, sound, delivered)?;
+    let is_proven = !delivered.verified.is_empty() || delivered.wanted != Wanted::All;
+    if !is_proven && first.refutes(&delivered.bytes) {
+        return Err("its checksum is another".to_owned());
+    }
+    if !is_proven && facts.iter().any(|r| r.is_beside_first && r.refutes(&delivered.bytes)) {
+        return Err("a checksum that was looked up is another".to_owned());
+    }
+    let usable: Vec<&&Reading> =
+        told.into_iter().filter(|r| is_proven || !r.contradicts(first)).collect();
+    // A refused range tells the length and no version; so may a request for facts.
+    let refused = sound.iter().filter(|r| r.index >= first.index && r.is_refusal(pin));
+    let told = usable.iter().map(|reading| reading.total);
+    let looked_up = facts.iter().map(|reading| reading.total);
+    let mut totals: Vec<Option<u64>> =
+        told.chain(looked_up).chain(refused.map(|reading| reading.total)).collect();
+    totals.push(None);
+    totals.sort_unstable();
+    totals.dedup();
+    let mut why = String::new();
+    for total in totals.into_iter().rev() {
+        match covered(&usable, total, delivered) {
+            Ok(()) => return Ok(()),
+            Err(reason) => why = format!("{why}with length {total:?}, {reason}; "),
+        }
+    }
+    Err(why)
+}
+
+/// Whether what the client says of the bytes was said by the server: of these bytes, or of the blob
+/// in response to a request for facts.
+fn is_honest(told: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
+    if let Some(named) = &delivered.named {
+        let mut facts = sound.iter().filter(|reading| reading.is_head);
+        let by_facts = facts.any(|reading| reading.head.says(named));
+        if !by_facts && !told.iter().any(|reading| reading.head.says(named)) {
+            return Err(format!("it names {named:?}, which was not sent"));
+        }
+    }
+    for (name, value) in &delivered.verified {
+        let is_this = |(sum, other): &(Sum, Vec<u8>)| sum.name() == name && other == value;
+        let is_other = |(sum, other): &(Sum, Vec<u8>)| sum.name() == name && other != value;
+        let is_given = delivered.given.iter().any(is_this);
+        let is_sent = sound
+            .iter()
+            .any(|reading| reading.sums.iter().any(is_this) && !reading.sums.iter().any(is_other));
+        if !is_given && !is_sent {
+            return Err(format!("it says verified by {name}, which was not sent, or contradicted"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether these responses bring exactly the bytes that were wanted of a blob of this length, or of
+/// one whose length only its end tells.
+fn covered(usable: &[&&Reading], total: Option<u64>, delivered: &Delivered) -> Result<(), String> {
+    let bytes = &delivered.bytes;
+    let of_total = |reading: &&&&Reading| {
+        reading.total.is_none_or(|told| Some(told) == total)
+            && total.is_none_or(|total| reading.end() <= total)
+    };
+    let usable: Vec<_> = usable.iter().filter(of_total).collect();
+    let range = match total {
+        Some(total) => delivered.wanted.of(total),
+        None => without_length(&usable, delivered),
+    };
+    let Some(range) = range else { return Err("the end is not proven".to_owned()) };
+    if range.end - range.start != bytes.len() as u64 {
+        return Err(format!("{range:?} was wanted, and {} bytes came", bytes.len()));
+    }
+    for (offset, byte) in range.zip(bytes) {
+        let brought = usable.iter().any(|reading| reading.byte(offset) == Some(*byte));
+        if !brought {
+            return Err(format!("the byte at {offset} was not brought"));
+        }
+    }
+    Ok(())
+}
+
+/// What was wanted of a blob whose length was never told.
+fn without_length(usable: &[&&&Reading], delivered: &Delivered) -> Option<Range<u64>> {
+    let ends = usable.iter().filter(|reading| reading.is_whole);
+    let end = ends.map(|reading| reading.data.len() as u64).next();
+    match (&delivered.wanted, end) {
+        (Wanted::Bounded(range), None) => Some(range.clone()),
+        (wanted, Some(end)) => wanted.of(end),
+        (_, None) => None,
+    }
+}
