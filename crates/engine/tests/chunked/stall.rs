@@ -49,9 +49,7 @@ async fn silent(rpc: Rpc, len: usize, batch_bytes_max: u64, chunks: bool) -> Dur
     };
     let options = UploadOptions { retry, ..UploadOptions::default() };
     let stand = async {
-        while server.counts().calls(rpc) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        server.counted(|counts| counts.calls(rpc) > 0).await;
         tokio::time::pause();
         Instant::now()
     };
