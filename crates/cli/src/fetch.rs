@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tidegate::chunked::{self, ChunkStore, ChunkedDownloadOptions, ChunkedReport};
+use tidegate::core::RetryPolicy;
 use tidegate::core::digest::Digest;
 use tidegate::core::window::WindowOptions;
 use tidegate::download::{DownloadOptions, Progress, Report, Target, download};
@@ -135,7 +136,7 @@ async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOption
 async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
     let (source, target) = (fetch.source.display(), fetch.place.name());
     match &fetch.chunks {
-        Some(chunks) if chunks.are_to_be_had(source).await? => {
+        Some(chunks) if chunks.are_to_be_had(source, options).await? => {
             let report = fetch_chunks(fetch, chunks, options).await?;
             Ok(Done::of_chunks(source, &target, &report))
         }
@@ -220,8 +221,10 @@ fn hinted<T>(fetch: &Fetch, options: &DownloadOptions, outcome: Result<T>) -> Re
 impl Chunks {
     /// A cache that gives no chunks gives its blobs in shards, many at once. One that does not
     /// answer is asked again, and told of, by the download.
-    async fn are_to_be_had(&self, source: &str) -> Result<bool> {
-        match self.cache.profile().await {
+    async fn are_to_be_had(&self, source: &str, options: &DownloadOptions) -> Result<bool> {
+        let store: Arc<dyn ChunkStore> = Arc::new(self.cache.clone());
+        let once = RetryPolicy { attempts_max: 1, ..options.retry.clone() };
+        match chunked::profile(&store, source, &once, &options.cancel).await {
             Ok(profile) if !profile.can_split && self.always => {
                 let message = "the cache gives no chunks";
                 Err(Error::new(ErrorKind::Unsupported, Operation::Download, source, message)

@@ -9,12 +9,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tidegate::chunked::{
-    ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
+    self, ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
 };
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::printable::escaped;
 use tidegate::remote::reapi::CacheUrl;
 use tidegate::{Error, ErrorKind, Operation, Result};
+use tokio_util::sync::CancellationToken;
 
 use super::cp::invalid;
 use crate::args::{ChunkingArg, CpArgs};
@@ -34,7 +35,7 @@ pub(crate) fn is_cache(text: &str) -> bool {
 }
 
 pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
-    let (store, url, files) = match plan(args, cache).await {
+    let (store, url, files) = match plan(args, cache, &session.cancel).await {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
@@ -49,7 +50,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         let options = UploadOptions {
             digest: url.digest(),
             digest_function: args.cache.function(),
-            chunking: chunking(args, &store).await,
+            chunking: chunking(args, &store, &url, &session.cancel).await,
             whole_fallback: args.cache.chunking != ChunkingArg::Always,
             window: args.transfer.chunk_window(),
             retry: args.remote.retry(),
@@ -70,11 +71,17 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
 
 /// How files are cut where the cache leaves that to us and chunks are insisted on: as the API
 /// recommends. Otherwise it is the cache's to say.
-async fn chunking(args: &CpArgs, store: &Arc<dyn ChunkStore>) -> Option<Chunking> {
+async fn chunking(
+    args: &CpArgs,
+    store: &Arc<dyn ChunkStore>,
+    url: &CacheUrl,
+    cancel: &CancellationToken,
+) -> Option<Chunking> {
     if args.cache.chunking != ChunkingArg::Always {
         return None;
     }
-    let profile = store.profile().await.ok()?;
+    let (name, retry) = (url.to_string(), args.remote.retry());
+    let profile = chunked::profile(store, &name, &retry, cancel).await.ok()?;
     let is_ours = profile.can_splice && profile.chunkings.is_empty();
     let params = FastCdc2020Params::new(512 << 10, 0).ok()?;
     is_ours.then_some(Chunking::FastCdc2020(params))
@@ -83,7 +90,11 @@ async fn chunking(args: &CpArgs, store: &Arc<dyn ChunkStore>) -> Option<Chunking
 /// The hint where an upload was interrupted.
 const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
 
-async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheUrl, Vec<PathBuf>)> {
+async fn plan(
+    args: &CpArgs,
+    cache: &str,
+    cancel: &CancellationToken,
+) -> Result<(Arc<dyn ChunkStore>, CacheUrl, Vec<PathBuf>)> {
     let names = args.sources().unwrap_or_default();
     let all: Vec<&str> = names.iter().copied().chain([cache]).collect();
     let remotes = args.remote.remotes_for(&all, args.cache.chunking != ChunkingArg::Never)?;
@@ -99,12 +110,17 @@ async fn plan(args: &CpArgs, cache: &str) -> Result<(Arc<dyn ChunkStore>, CacheU
     }
     check_inputs(&names)?;
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
-    if args.cache.chunking == ChunkingArg::Always && !store.profile().await?.can_splice {
-        let message = "the cache takes no chunks";
-        let error = Error::new(ErrorKind::Unsupported, Operation::Locate, url.to_string(), message);
-        return Err(error.with_hint("leave out --chunking always"));
+    let store: Arc<dyn ChunkStore> = Arc::new(store);
+    if args.cache.chunking == ChunkingArg::Always {
+        let name = url.to_string();
+        let profile = chunked::profile(&store, &name, &args.remote.retry(), cancel).await?;
+        if !profile.can_splice {
+            let message = "the cache takes no chunks";
+            let error = Error::new(ErrorKind::Unsupported, Operation::Locate, name, message);
+            return Err(error.with_hint("leave out --chunking always"));
+        }
     }
-    Ok((Arc::new(store), url, files))
+    Ok((store, url, files))
 }
 
 /// A source as a path.

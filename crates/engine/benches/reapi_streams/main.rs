@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use tidegate::Result;
-use tidegate::chunked::{ChunkStore as _, PutRequest};
+use tidegate::chunked::{ChunkStore as _, PutRequest, SendProgress};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
 use tidegate::remote::{RemoteOptions, Remotes};
@@ -97,7 +97,8 @@ async fn write(cache: &ReapiCache, blobs: &[Bytes], digests: &[Digest]) -> Resul
     let puts = blobs.iter().zip(digests).enumerate().map(|(index, (bytes, digest))| {
         let (cache, source) = (cache.clone(), Arc::new(bytes.clone()));
         let upload_id = format!("{index:032x}");
-        let request = PutRequest { digest: *digest, upload_id, resume: false, source };
+        let progress = SendProgress::default();
+        let request = PutRequest { digest: *digest, upload_id, resume: false, source, progress };
         tokio::spawn(async move { cache.put(&request).await }).into_inner()
     });
     try_join_all(puts).await?;

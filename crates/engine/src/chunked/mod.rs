@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `cut` | a file's chunks with their digests, on all cores |
 //! | `attempt` | one call of a store, made as often as it takes |
+//! | `profile` | what a store can do |
 //! | `chunk` | a chunk's bytes, verified |
 //! | `prove` | chunks verified side by side |
 //! | `inflight` | what several transfers want at once is done once |
@@ -19,6 +20,7 @@ mod chunk;
 mod cut;
 mod download;
 mod inflight;
+mod profile;
 mod prove;
 mod seed;
 mod upload;
@@ -29,6 +31,7 @@ pub use crate::remote::{
 };
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub use download::{ChunkedDownloadOptions, ChunkedReport, download};
+pub use profile::profile;
 pub use upload::{
     ChunkTotals, UploadOptions, UploadOutcome, UploadProgress, UploadReport, UploadRequests,
     UploadSnapshot, upload,

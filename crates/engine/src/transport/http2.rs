@@ -21,6 +21,7 @@ use tower_service::Service;
 
 use super::dial::Dialer;
 use super::trust::Trust;
+use super::written::{Watched, Written};
 use super::{CallerHash, TransportOptions};
 use crate::error::Result;
 
@@ -79,7 +80,10 @@ impl Http2Connector {
 
     /// Connects to scheme and authority of `origin`. A task drives the connection until the last
     /// handle and the last answer are dropped. Cancel-safe.
-    pub(crate) async fn connect<B>(&self, origin: &Uri) -> Result<SendRequest<B>, BoxError>
+    pub(crate) async fn connect<B>(
+        &self,
+        origin: &Uri,
+    ) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,
@@ -89,7 +93,7 @@ impl Http2Connector {
         made.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
     }
 
-    async fn make<B>(&self, origin: &Uri) -> Result<SendRequest<B>, BoxError>
+    async fn make<B>(&self, origin: &Uri) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,
@@ -107,13 +111,15 @@ impl Http2Connector {
         self.begin(tls.call(origin.clone()).await?).await
     }
 
-    async fn begin<B, S>(&self, stream: S) -> Result<SendRequest<B>, BoxError>
+    async fn begin<B, S>(&self, stream: S) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,
         B::Error: Into<BoxError>,
         S: Read + Write + Send + Unpin + 'static,
     {
+        let written = Arc::default();
+        let stream = Watched::new(stream, &written);
         let (sender, connection) = Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -128,6 +134,6 @@ impl Http2Connector {
             .await?;
         // How it ends is told to every request on it.
         tokio::spawn(async move { drop(connection.await) });
-        Ok(sender)
+        Ok((sender, written))
     }
 }

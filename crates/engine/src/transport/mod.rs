@@ -5,6 +5,7 @@
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
 //! | `tcp`, `trust` | TCP settings; whom TLS trusts, and who we are |
+//! | `written` | what a connection of `http2` has sent |
 //! | `caller` | what tells the callers of one server apart |
 //! | `dial` | what connections run over: TCP, or a test's own stream |
 //! | `connect`, `prompt` | how connections of `http1` are made |
@@ -38,6 +39,8 @@ mod probe;
 mod prompt;
 mod tcp;
 mod trust;
+#[cfg(feature = "reapi")]
+mod written;
 
 #[cfg(feature = "_http1")]
 pub(crate) use added::Added;
@@ -56,6 +59,8 @@ pub use http1::Transport;
 pub(crate) use http2::Http2Connector;
 #[cfg(feature = "_http1")]
 pub(crate) use probe::{Probe, ResponseHead};
+#[cfg(feature = "reapi")]
+pub(crate) use written::Written;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -14,5 +14,6 @@ mod lies;
 mod pace;
 mod packed;
 mod silence;
+mod stall;
 mod troubles;
 mod up_faults;

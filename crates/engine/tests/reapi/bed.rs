@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tidegate::Result;
-use tidegate::chunked::PutRequest;
+use tidegate::chunked::{PutRequest, SendProgress};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
 use tidegate::remote::{Body, RemoteOptions, Remotes};
@@ -60,5 +60,6 @@ pub(crate) fn request(digest: Digest, bytes: &Bytes) -> PutRequest {
         upload_id: "00112233445566778899aabbccddeeff".to_owned(),
         resume: false,
         source: Arc::new(bytes.clone()),
+        progress: SendProgress::default(),
     }
 }

@@ -10,16 +10,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tidegate_core::checksum::{Checksum, Checksummer};
 use tidegate_core::digest::Digest;
-use tidegate_core::retry::RetryClass;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
 
 use super::held::Held;
 use super::ledger::Piece;
@@ -50,11 +47,8 @@ pub(super) struct PieceSource {
     piece_bytes: u64,
     held: Held,
     reading: Mutex<Reading>,
-    /// Offset after the last byte ever given out.
-    reached: AtomicU64,
     /// Where the attempt under way began, or [`NOWHERE`].
     began: AtomicU64,
-    moved: StdMutex<Instant>,
     /// Of the attempt under way.
     sending: StdMutex<SendProgress>,
     failure: StdMutex<Option<Error>>,
@@ -90,9 +84,7 @@ impl PieceSource {
             piece_bytes: (held.bytes() / PIECES_HELD).clamp(1, PIECE_BYTES_MAX),
             held,
             reading: Mutex::default(),
-            reached: AtomicU64::new(0),
             began: AtomicU64::new(NOWHERE),
-            moved: StdMutex::new(Instant::now()),
             sending: StdMutex::default(),
             failure: StdMutex::default(),
         }
@@ -109,36 +101,10 @@ impl PieceSource {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends with an error once nothing has been read for `limit`, or, when all has been, for
-    /// `answer_limit`.
-    pub(super) async fn stalled(&self, limit: Duration, answer_limit: Duration) -> Error {
-        loop {
-            let is_read = self.reached.load(Ordering::Relaxed) == self.digest.len;
-            let limit = if is_read { answer_limit } else { limit };
-            let until = self.moved() + limit;
-            if until <= Instant::now() {
-                let message = format!("nothing moved for {} s", limit.as_secs_f64());
-                let name = &**self.file.name();
-                return Error::new(ErrorKind::Timeout, Operation::Upload, name, message)
-                    .retryable(RetryClass::Now);
-            }
-            sleep_until(until).await;
-        }
-    }
-
     /// Another attempt begins.
     pub(super) fn begin(&self, sending: &SendProgress) {
         *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending.clone();
         self.began.store(NOWHERE, Ordering::Relaxed);
-        self.touch();
-    }
-
-    fn touch(&self) {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn moved(&self) -> Instant {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Up to `len_max` bytes from `offset`, which is before the end.
@@ -220,6 +186,7 @@ impl PutSource for PieceSource {
             // A store that was given all of it before reads nothing else.
             let order = Ordering::Relaxed;
             let _ = self.began.compare_exchange(NOWHERE, offset.min(self.digest.len), order, order);
+            self.sending.lock().unwrap_or_else(PoisonError::into_inner).passed_all();
             return Ok(Bytes::new());
         }
         match self.piece(offset, len_max as u64).await {
@@ -227,10 +194,11 @@ impl PutSource for PieceSource {
                 // Where it is not the first it stays as it is.
                 let order = Ordering::Relaxed;
                 let _ = self.began.compare_exchange(NOWHERE, offset, order, order);
-                self.reached.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
-                self.touch();
                 let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
                 sending.passed(bytes.len() as u64);
+                if offset + bytes.len() as u64 == self.digest.len {
+                    sending.passed_all();
+                }
                 drop(sending);
                 Ok(bytes)
             }

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
@@ -70,7 +71,8 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let ticket = transfer.started();
         let sending = Sending(transfer.progress.sending(bytes));
         let put = transfer.store.put_batch(&chunks, &sending.0);
-        let put = attempts.within(calls.patience(bytes), put).await;
+        let put = moving(transfer, &sending, bytes, put);
+        let put = attempts.within(longest(transfer, bytes), put).await;
         drop((permit, sending));
         let (culprit, outcome) = match put {
             Ok(answers) => taken(transfer, &mut chunks, answers),
@@ -97,6 +99,28 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         }
         let rested = attempts.interrupted(error).await;
         rested.map_err(|error| blame(transfer, &blamed, error))?;
+    }
+}
+
+/// How long a call may take in all that moves `bytes`, however steadily.
+fn longest(transfer: &Transfer, bytes: u64) -> Duration {
+    transfer.calls.put.patience(bytes).saturating_add(transfer.answer_limit(bytes))
+}
+
+/// What a call comes to, unless nothing of it moves for the stall limit.
+async fn moving<T>(
+    transfer: &Transfer,
+    sending: &Sending,
+    len: u64,
+    call: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        outcome = call => outcome,
+        limit = sending.0.stalled(transfer.stall_limit(), transfer.answer_limit(len)) => {
+            let message = format!("nothing moved for {} s", limit.as_secs_f64());
+            Err(transfer.error(ErrorKind::Timeout, message).retryable(RetryClass::Now))
+        }
     }
 }
 
@@ -195,28 +219,21 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
     let source = Arc::new(PieceSource::new(Arc::clone(&transfer.file), piece, held));
     let (calls, mut upload_id) = (&transfer.calls.put, new_upload_id());
     let (len, mut known, mut resume, mut is_anew) = (piece.digest.len, 0, false, false);
-    let (stall, answer) =
-        (calls.patience(piece_source::held_bytes(len)), transfer.answer_limit(len));
     let mut attempts = calls.begin();
     loop {
         let permit = attempts.permit().await?;
+        let sending = Sending(transfer.progress.sending(len));
         let request = PutRequest {
             digest: piece.digest,
             upload_id: upload_id.clone(),
             resume,
             source: Arc::clone(&source) as _,
+            progress: sending.0.clone(),
         };
-        let sending = Sending(transfer.progress.sending(len));
         source.begin(&sending.0);
         let ticket = transfer.started();
-        let put = attempts.within(calls.patience(len) + answer, async {
-            tokio::select! {
-                biased;
-                outcome = transfer.store.put(&request) => outcome,
-                error = source.stalled(stall, answer) => Err(error),
-            }
-        });
-        let outcome = put.await;
+        let put = moving(transfer, &sending, len, transfer.store.put(&request));
+        let outcome = attempts.within(longest(transfer, len), put).await;
         drop((permit, sending));
         transfer.done(ticket, len, &outcome);
         let Err(error) = outcome else { return Ok(()) };

@@ -20,7 +20,7 @@ use crate::read::ReadStats;
 
 /// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
 /// of chunks or finishes one that was put.
-const STORE_BYTES_PER_S: u64 = 8 << 20;
+const STORE_BYTES_PER_S: u64 = 32 << 20;
 
 /// One upload.
 #[derive(Debug)]
@@ -114,13 +114,16 @@ impl Transfer {
         act(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// How long nothing of a request may move.
+    pub(super) fn stall_limit(&self) -> Duration {
+        self.calls.register.patience(0)
+    }
+
     /// How long a store may take to answer once it has all bytes of a blob. Both making it again
     /// of chunks and putting it again are harmless, so a bound that is too short costs time only.
     pub(super) fn answer_limit(&self, len: u64) -> Duration {
-        let policy = &self.calls.register.policy;
-        let base_ms = policy.header_ms_max.max(policy.stall_ms_max);
         let more_ms = len.saturating_mul(1000) / STORE_BYTES_PER_S;
-        Duration::from_millis(base_ms.saturating_add(more_ms))
+        self.stall_limit().saturating_add(Duration::from_millis(more_ms))
     }
 
     /// An error of this upload.

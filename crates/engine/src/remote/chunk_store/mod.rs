@@ -11,5 +11,7 @@ mod send_progress;
 mod store;
 
 pub use manifest::{Manifest, ManifestError};
+#[cfg(feature = "reapi")]
+pub(crate) use send_progress::Outgoing;
 pub use send_progress::SendProgress;
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};

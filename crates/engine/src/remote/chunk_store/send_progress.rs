@@ -1,10 +1,27 @@
-//! [`SendProgress`]: how much of a request has been handed to the connection while it is under way.
+//! [`SendProgress`]: how much of a request has been handed to the connection while it is under way,
+//! and whether anything of it still moves.
 //!
-//! On a slow link a request takes a minute to go out, and until its answer nothing of it counts. What
-//! is told here is for people who watch: it may have to go again.
+//! On a slow link a request takes a minute to go out, and until its response nothing of it counts.
+//! What is told here is for people who watch: it may have to go again. It also tells a slow request
+//! from one that hangs: bytes that a connection takes are progress, and so are bytes that it hands to
+//! the system while those of this request wait in it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// What a connection may hand to the system before the bytes that it took from one request are among
+/// it: 16 requests on one connection, of which each has a chunk of 2 MiB waiting in it.
+const AHEAD_BYTES_MAX: u64 = 32 << 20;
+
+/// A connection, as far as it tells what it sends.
+pub(crate) trait Outgoing: fmt::Debug + Send + Sync {
+    /// Bytes handed to the system so far, and when the last of them were.
+    fn written(&self) -> (u64, Option<Instant>);
+}
 
 /// Told by a store what goes out for one request; a store that does not know says nothing. Clones
 /// are for the same request.
@@ -17,38 +34,100 @@ pub struct SendProgress {
 struct Inner {
     /// Of all requests that share the counter.
     going_bytes: Arc<AtomicU64>,
-    /// Bytes of this one, and how many are left to be told of.
     own: Mutex<Own>,
 }
 
 #[derive(Debug, Default)]
 struct Own {
     told_bytes: u64,
+    /// How many bytes are left to be told of.
     left_bytes: u64,
+    /// The last byte was handed over.
+    is_all: bool,
+    /// When something of it last moved.
+    moved: Option<Instant>,
+    outgoing: Option<Arc<dyn Outgoing>>,
+    /// What the connection had written when it last took bytes of this request.
+    written_bytes: u64,
 }
 
 impl SendProgress {
     /// Adds what goes out of a request of `len` bytes to `going_bytes`, until [`Self::end`].
     pub(crate) fn new(going_bytes: &Arc<AtomicU64>, len: u64) -> Self {
-        let own = Mutex::new(Own { told_bytes: 0, left_bytes: len });
-        Self { inner: Arc::new(Inner { going_bytes: Arc::clone(going_bytes), own }) }
+        let own = Own { left_bytes: len, moved: Some(Instant::now()), ..Own::default() };
+        let going_bytes = Arc::clone(going_bytes);
+        Self { inner: Arc::new(Inner { going_bytes, own: Mutex::new(own) }) }
     }
 
     /// So many bytes more were handed to the connection. Beyond the request's length it counts for
     /// nothing, so what stands around the bytes does no harm.
     pub fn passed(&self, bytes: u64) {
-        let mut own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own();
         let bytes = bytes.min(own.left_bytes);
         own.left_bytes -= bytes;
         own.told_bytes += bytes;
+        own.is_all |= own.left_bytes == 0;
+        own.touch();
         self.inner.going_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The last byte was handed over, however many there were: the rest is there from before.
+    pub(crate) fn passed_all(&self) {
+        let mut own = self.own();
+        own.is_all = true;
+        own.touch();
+    }
+
+    /// The request goes over this connection.
+    #[cfg(feature = "reapi")]
+    pub(crate) fn over(&self, outgoing: Arc<dyn Outgoing>) {
+        let mut own = self.own();
+        own.outgoing = Some(outgoing);
+        own.touch();
+    }
+
+    /// Returns once nothing of the request has moved for `limit`, or, after its last byte, for
+    /// `response_limit`; gives which of them it was. Cancel-safe.
+    pub(crate) async fn stalled(&self, limit: Duration, response_limit: Duration) -> Duration {
+        let since = Instant::now();
+        loop {
+            let (moved, is_all) = self.own().look();
+            let limit = if is_all { response_limit } else { limit };
+            let until = moved.unwrap_or(since) + limit;
+            if until <= Instant::now() {
+                return limit;
+            }
+            sleep_until(until).await;
+        }
     }
 
     /// The request has ended, well or not: nothing of it is under way, whatever is told later.
     pub(crate) fn end(&self) {
-        let mut own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let told_bytes = std::mem::take(&mut *own).told_bytes;
+        let told_bytes = std::mem::take(&mut *self.own()).told_bytes;
         self.inner.going_bytes.fetch_sub(told_bytes, Ordering::Relaxed);
+    }
+
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.inner.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Own {
+    /// The connection took bytes of it.
+    fn touch(&mut self) {
+        self.moved = Some(Instant::now());
+        self.written_bytes = self.outgoing.as_ref().map_or(0, |outgoing| outgoing.written().0);
+    }
+
+    /// When something of it last moved, and whether all of it was handed over.
+    fn look(&mut self) -> (Option<Instant>, bool) {
+        let written = self.outgoing.as_ref().map(|outgoing| outgoing.written());
+        if let Some((bytes, last)) = written
+            && bytes.saturating_sub(self.written_bytes) <= AHEAD_BYTES_MAX
+        {
+            self.moved = self.moved.max(last);
+        }
+        (self.moved, self.is_all)
     }
 }
 
@@ -71,5 +150,53 @@ mod tests {
         other.end();
         assert_eq!(going.load(Ordering::Relaxed), 0);
         SendProgress::default().passed(4);
+    }
+
+    const LIMIT: Duration = Duration::from_secs(1);
+    const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
+
+    async fn seconds_until_stalled(progress: &SendProgress) -> u64 {
+        let start = Instant::now();
+        progress.stalled(LIMIT, RESPONSE_LIMIT).await;
+        // Timers have milliseconds.
+        (start.elapsed() + Duration::from_millis(10)).as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_move_is_stalled_and_a_response_may_take_longer() {
+        let progress = SendProgress::new(&Arc::default(), 10);
+        assert_eq!(seconds_until_stalled(&progress).await, 1);
+        progress.passed(4);
+        assert_eq!(seconds_until_stalled(&progress).await, 1);
+        progress.passed(6);
+        assert_eq!(seconds_until_stalled(&progress).await, 3);
+        let resumed = SendProgress::new(&Arc::default(), 10);
+        resumed.passed(3);
+        resumed.passed_all();
+        assert_eq!(seconds_until_stalled(&resumed).await, 3);
+    }
+
+    /// Writes so many bytes a second, from its beginning on.
+    #[cfg(feature = "reapi")]
+    #[derive(Debug)]
+    struct Link(Instant, u64);
+
+    #[cfg(feature = "reapi")]
+    impl Outgoing for Link {
+        fn written(&self) -> (u64, Option<Instant>) {
+            let seconds = self.0.elapsed().as_secs();
+            (seconds * self.1, (self.1 > 0).then(|| self.0 + Duration::from_secs(seconds)))
+        }
+    }
+
+    /// A slow connection that still sends is no stall; one that has sent all that waited in it is.
+    #[cfg(feature = "reapi")]
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_in_a_connection_moves_as_long_as_that_sends() {
+        for (bytes_per_s, stalled_after) in [(64 << 10, 513), (4 << 20, 9), (0, 1)] {
+            let progress = SendProgress::new(&Arc::default(), 10);
+            progress.over(Arc::new(Link(Instant::now(), bytes_per_s)));
+            assert_eq!(seconds_until_stalled(&progress).await, stalled_after, "{bytes_per_s}");
+        }
     }
 }

@@ -94,6 +94,8 @@ pub struct PutRequest {
     pub resume: bool,
     /// Its bytes.
     pub source: Arc<dyn PutSource>,
+    /// Told what is handed to the connection. What `source` gives is told by the source.
+    pub progress: SendProgress,
 }
 
 /// What became of a manifest.

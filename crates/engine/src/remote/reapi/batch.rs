@@ -141,10 +141,10 @@ impl ReapiCache {
             Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")
                 .caused_by(error)
         })?;
-        let progress = progress.clone();
+        let told = progress.clone();
         // The connection takes the next when it has sent most of those before.
-        let pieces = pieces.inspect(move |piece| progress.passed(piece.len() as u64));
-        let carrying = Carrying::new(self.channel(), stream::iter(pieces));
+        let pieces = pieces.inspect(move |piece| told.passed(piece.len() as u64));
+        let carrying = Carrying::new(self.channel(), stream::iter(pieces), progress);
         let mut storage =
             ContentAddressableStorageClient::with_origin(carrying, self.channel().origin().clone())
                 .max_decoding_message_size(usize::try_from(answer_bytes).unwrap_or(usize::MAX));

@@ -34,7 +34,8 @@ use tower_service::Service;
 
 use super::answer::Answer;
 use super::read;
-use crate::transport::{self, Http2Connector};
+use crate::remote::SendProgress;
+use crate::transport::{self, Http2Connector, Written};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Answering =
@@ -91,6 +92,7 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Connection {
     requests: SendRequest<Body>,
+    written: Arc<Written>,
     attempt: u64,
 }
 
@@ -181,10 +183,13 @@ impl Channel {
     ) -> Result<http::Response<Answer>, BoxError> {
         transport::replace(request.headers_mut(), &self.0.headers);
         let is_stream = request.uri().path() == read::PATH;
+        let progress = request.extensions().get::<SendProgress>().cloned();
+        let progress = progress.unwrap_or_default();
         let mut lease = self.0.lease();
         // CANCEL: dropping the future resets the stream and gives the lease back.
         let mut connection = self.0.connection(&lease.slot).await?;
         lease.send_over(&connection);
+        progress.over(Arc::clone(&connection.written) as _);
         let mut refused = match connection.requests.try_send_request(request).await {
             Ok(response) => return Ok(Answer::wrap(response, lease, is_stream)?),
             Err(refused) => refused,
@@ -196,6 +201,7 @@ impl Channel {
         self.0.forget(&lease.slot).await;
         let mut connection = self.0.connection(&lease.slot).await?;
         lease.send_over(&connection);
+        progress.over(Arc::clone(&connection.written) as _);
         match connection.requests.try_send_request(unsent).await {
             Ok(response) => Ok(Answer::wrap(response, lease, is_stream)?),
             Err(refused) => {
@@ -235,8 +241,8 @@ impl Connections {
         let made = self.connector.connect(&self.origin).await;
         let attempt = slot.attempts.fetch_add(1, Ordering::Release) + 1;
         match made {
-            Ok(requests) => {
-                let made = Connection { requests, attempt };
+            Ok((requests, written)) => {
+                let made = Connection { requests, written, attempt };
                 *place = Place { open: Some(made.clone()), failure: None };
                 Ok(made)
             }

@@ -29,6 +29,7 @@ use tonic::body::Body;
 use tower_service::Service;
 
 use super::channel::Channel;
+use crate::remote::SendProgress;
 
 /// Bytes below this are copied, together with what stands before and after them: a piece by itself
 /// costs a frame and a system call, which take as long as copying so many.
@@ -55,15 +56,19 @@ pub(super) struct Overlong(usize);
 pub(super) struct Carrying {
     channel: Channel,
     body: Option<Body>,
+    progress: SendProgress,
 }
 
 impl Carrying {
+    /// `progress` learns which connection is chosen.
     pub(super) fn new(
         channel: &Channel,
         pieces: impl Stream<Item = Bytes> + Send + 'static,
+        progress: &SendProgress,
     ) -> Self {
         let frames = pieces.map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
-        Self { channel: channel.clone(), body: Some(Body::new(StreamBody::new(frames))) }
+        let body = Some(Body::new(StreamBody::new(frames)));
+        Self { channel: channel.clone(), body, progress: progress.clone() }
     }
 }
 
@@ -79,6 +84,7 @@ impl Service<http::Request<Body>> for Carrying {
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         if let Some(body) = self.body.take() {
             *request.body_mut() = body;
+            request.extensions_mut().insert(self.progress.clone());
         }
         self.channel.call(request)
     }

@@ -138,7 +138,7 @@ impl ReapiCache {
         pieces.failed = Some(failed);
         // However this ends, nothing more is read and sent.
         let _stop = Stop(Arc::clone(&pieces.stopped));
-        let carrying = Carrying::new(self.channel(), pieces.into_stream());
+        let carrying = Carrying::new(self.channel(), pieces.into_stream(), &request.progress);
         let mut client = ByteStreamClient::with_origin(carrying, self.channel().origin().clone());
         // CANCEL: dropping the future resets the stream.
         let call = pin!(client.write(stream::empty()));

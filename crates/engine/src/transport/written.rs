@@ -1,0 +1,105 @@
+//! [`Written`]: how much one connection has handed to the system, and when it last did.
+//!
+//! A request's bytes wait in the connection behind those of others, and on a slow link that takes a
+//! while. Whoever watches a request must tell that from a server that takes nothing any more. What the
+//! system takes in is what tells them apart.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::time::Instant;
+
+use crate::remote::Outgoing;
+
+/// What is shorter is no part of a blob, but a frame that answers the server, acknowledges what was
+/// read, or asks whether it lives: these go on also where nothing else does.
+const COUNTED_BYTES_MIN: usize = 1 << 10;
+
+/// What one connection has written.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    bytes: AtomicU64,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Written {
+    fn wrote(&self, count: usize) {
+        if count >= COUNTED_BYTES_MIN {
+            self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
+}
+
+impl Outgoing for Written {
+    fn written(&self) -> (u64, Option<Instant>) {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.bytes.load(Ordering::Relaxed), last)
+    }
+}
+
+/// A stream whose writes are counted.
+#[derive(Debug)]
+pub(super) struct Watched<S> {
+    stream: S,
+    written: Arc<Written>,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, written: &Arc<Written>) -> Self {
+        Self { stream, written: Arc::clone(written) }
+    }
+
+    fn counted(&self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count)) = wrote {
+            self.written.wrote(count);
+        }
+        wrote
+    }
+}
+
+impl<S: Read + Unpin> Read for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        target: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, target)
+    }
+}
+
+impl<S: Write + Unpin> Write for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        source: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(cx, source);
+        self.counted(wrote)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        sources: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, sources);
+        self.counted(wrote)
+    }
+}
