@@ -151,7 +151,7 @@ async fn names_of_part_files_are_no_targets() {
         let encoded = url.replace(".tidegate-", ".tidegate%2D");
         for url in [&url, &encoded] {
             let ran = bed.run(&["cp", url, "."]).await;
-            ran.ends(2).says("no name that a file in the folder may have");
+            ran.ends(2).says("no name for a file in the folder").says("reserved for part files");
             bed.run(&["cp", url, name]).await.ends(2).says("reserved for part files");
         }
         bed.run(&["cp", &url, "/dev/null"]).await.ends(0);

@@ -101,6 +101,46 @@ async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
     }
 }
 
+/// Of runs that make the user's key at once, a later run believes the journals of all. The server
+/// gives no checksum: nothing but the key lets a run go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_make_the_key_at_once_have_the_same() {
+    const RUNS: [&str; 4] = ["a", "b", "c", "d"];
+    let bed = Bed::http().await;
+    let bytes = bed.put("/f/blob", LEN);
+    let url = bed.server.url("/f/blob");
+    let state = tempfile::tempdir().unwrap();
+    let hold = Fault::HoldAfter { bytes: 0, gate: Gate::new() };
+    bed.server.script().push(Rule::new(hold).range(RangeMatch::StartsFrom(HALF)).always());
+    let cp = |name: &str| {
+        let mut command = command(bed.folder.path());
+        command.args(["cp", "--json", "--shard-size", "1MiB", &url, name]);
+        command.env("XDG_STATE_HOME", state.path());
+        command
+    };
+    let children = RUNS.map(|name| cp(name).spawn().unwrap());
+    for name in RUNS {
+        let part = bed.path(&format!(".{name}.tidegate-part"));
+        within(async {
+            while extents(&part) < 4 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    for mut child in children {
+        within(child.kill()).await.unwrap();
+    }
+    bed.server.script().clear();
+    assert_eq!(names(&state.path().join("tidegate")), ["key"]);
+    for name in RUNS {
+        let output = within(cp(name).output()).await.unwrap();
+        let ran = Ran::new(output.status, output.stdout, &output.stderr);
+        assert_eq!(ran.ends(0).json()["resumed_bytes"], HALF, "{name}: {}", ran.out());
+        assert!(bed.read(name) == bytes, "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_may_refuse_to_resume() {
     let bed = Bed::gcs().await;

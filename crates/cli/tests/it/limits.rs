@@ -1,5 +1,7 @@
 //! Limits of the process: threads that the system does not give, and files that may not grow.
 
+use tidegate_testkit::{Framing, ServerOptions};
+
 use crate::bed::{Bed, finish, shell};
 
 /// The stack that each thread asks for: so much address space that a limit on that is one on the
@@ -89,4 +91,89 @@ async fn a_limit_on_files_is_like_a_full_disk() {
     ))
     .await;
     ran.ends(1).says("error: cannot write");
+}
+
+/// A limit on the size of files, in bytes. Shells count in blocks of 512 bytes or of 1024: tries it.
+async fn with_file_limit(bed: &Bed, bytes: u64, args: &[&str]) -> crate::bed::Ran {
+    let script = format!(
+        "(trap '' XFSZ; ulimit -f 1; head -c 4096 /dev/zero >probe) 2>/dev/null; \
+         block=$(wc -c <probe); rm probe; \
+         ulimit -f $(({bytes} / block)); exec \"$0\" \"$@\""
+    );
+    finish(shell(bed.folder.path(), &script, args)).await
+}
+
+/// A file may be as long as the blob, and little or no longer: what helps a later run is left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_goes_on_without_a_journal_that_has_no_room() {
+    const LEN: u64 = 2 << 20;
+    let bed = Bed::http().await;
+    let url = &*bed.server.url("/f/blob");
+    let bytes = bed.put("/f/blob", usize::try_from(LEN).unwrap());
+    let args = ["cp", "-v", "--shard-size", "64KiB", url, "out"];
+    let none = "there is no room for the journal of its part file";
+    // The header fits, but not all of the 32 records of 64 bytes.
+    let some = "there was no room for the journal of its part file";
+    for (room, note) in [(0, none), (1024, some)] {
+        let ran = with_file_limit(&bed, LEN + room, &args).await;
+        ran.ends(0).says(note);
+        assert!(bed.read("out") == bytes && bed.names() == ["out"], "{room}");
+        std::fs::remove_file(bed.path("out")).unwrap();
+    }
+    let ran = with_file_limit(&bed, LEN + (64 << 10), &args).await;
+    assert!(!ran.ends(0).stderr.contains("journal"), "{}", ran.stderr);
+    assert!(bed.read("out") == bytes && bed.names() == ["out"]);
+}
+
+/// Nothing is kept of a blob that does not fit, and none of the messages says that there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_that_does_not_fit_promises_no_resume() {
+    const LEN: u64 = 2 << 20;
+    let bed = Bed::http().await;
+    bed.put("/f/blob", usize::try_from(LEN).unwrap());
+    let url = &*bed.server.url("/f/blob");
+    // Where ranges are served it fails before the first byte; as one stream it does, too.
+    for has_ranges in [true, false] {
+        if !has_ranges {
+            bed.server.script().always(tidegate_testkit::Fault::NoRangeSupport);
+        }
+        let args = ["cp", "--shard-size", "64KiB", url, "out"];
+        let ran = with_file_limit(&bed, LEN - 1024, &args).await;
+        ran.ends(1).says("error: cannot write").says("hint: ");
+        let promises = ["resume", "goes on where"].iter().any(|text| ran.stderr.contains(text));
+        assert!(!promises, "{has_ranges}: {}", ran.stderr);
+        assert!(bed.names().is_empty(), "{has_ranges}: {:?}", bed.names());
+    }
+}
+
+/// A stream of unknown length that comes to the limit of files, or to the end of the disk, in its
+/// middle is lost. The hint says so where it says to run the same command again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_does_not_fit_promises_no_resume() {
+    const LEN: u64 = 8 << 20;
+    let options =
+        ServerOptions { ranges: false, framing: Framing::Chunked, ..ServerOptions::default() };
+    let bed = Bed::new(options).await;
+    bed.put("/f/blob", usize::try_from(LEN).unwrap());
+    let url = &*bed.server.url("/f/blob");
+    let ran = with_file_limit(&bed, LEN / 2, &["cp", url, "out"]).await;
+    ran.ends(1).says("error: cannot write").says("hint: raise the limit");
+    assert!(!ran.stderr.contains("goes on where"), "{}", ran.stderr);
+    assert!(bed.names().is_empty(), "{:?}", bed.names());
+
+    // Not every system lets a user have a file system of one's own.
+    let script = "mkdir small && mount -t tmpfs -o size=4m none small || exit 77; \
+                  \"$0\" \"$@\"; code=$?; ls -A small; exit $code";
+    let nested = format!(
+        "command -v unshare >/dev/null || exit 77; \
+                          unshare -rm sh -c '{script}' \"$0\" \"$@\" || exit $?"
+    );
+    let ran = finish(shell(bed.folder.path(), &nested, &["cp", url, "small/out"])).await;
+    if ran.stderr.contains("error: cannot write") {
+        ran.ends(1).says("no space is left").says("it starts from the beginning");
+        assert!(!ran.stderr.contains("goes on where"), "{}", ran.stderr);
+        assert_eq!(ran.out(), "", "nothing is left");
+    } else {
+        assert!(ran.code != Some(0), "8 MiB do not fit into 4: {ran:?}");
+    }
 }

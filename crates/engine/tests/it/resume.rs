@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tidegate::ErrorKind;
 use tidegate::download::{DownloadOptions, Report, Target, download};
+use tidegate::remote::Location;
 use tidegate_testkit::{
     Blob, Fault, Flavour, Gate, Logged, RangeMatch, Rule, ServerOptions, pseudo_random,
 };
@@ -15,18 +16,18 @@ use crate::bed::{Bed, SHARD_BYTES};
 use crate::trial::{settle, within};
 
 const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
-const LEN: usize = 1_000_000;
+pub(crate) const LEN: usize = 1_000_000;
 const OLD: &[u8] = b"what was there before";
 
 /// A folder with a target in it, and the name of the part file beside it.
-struct Place {
+pub(crate) struct Place {
     _folder: TempDir,
-    target: PathBuf,
-    part: PathBuf,
+    pub(crate) target: PathBuf,
+    pub(crate) part: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         let part = folder.path().join(".target.tidegate-part");
@@ -34,12 +35,12 @@ impl Place {
         Self { _folder: folder, target, part }
     }
 
-    fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target::File(self.target.clone())
     }
 }
 
-fn options() -> DownloadOptions {
+pub(crate) fn options() -> DownloadOptions {
     DownloadOptions { durability: tidegate::Durability::None, ..Bed::options() }
 }
 
@@ -54,12 +55,24 @@ async fn run(bed: &Bed, place: &Place) -> tidegate::Result<Report> {
 /// Fetches into `place` until the shard that begins at `shard` has brought `bytes` and everything
 /// else has been asked for, then cancels. Gives what the server sent by then.
 async fn cancel_at(bed: &Bed, place: &Place, shard: u64, bytes: u64) -> u64 {
+    let sent = cancel(bed, &bed.location(), place, options(), (shard, bytes)).await;
+    assert!(place.part.exists(), "what was fetched stays");
+    sent
+}
+
+/// As [`cancel_at`], of another location of the same blob, and with these options.
+pub(crate) async fn cancel(
+    bed: &Bed,
+    location: &Location,
+    place: &Place,
+    options: DownloadOptions,
+    (shard, bytes): (u64, u64),
+) -> u64 {
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard)));
     let cancel = CancellationToken::new();
-    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options() };
-    let location = bed.location();
+    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options };
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
         gate.reached(1).await;
@@ -71,23 +84,22 @@ async fn cancel_at(bed: &Bed, place: &Place, shard: u64, bytes: u64) -> u64 {
         cancel.cancel();
     };
     let (result, ()) =
-        within(async { tokio::join!(download(&location, place.target(), &options), stop) }).await;
+        within(async { tokio::join!(download(location, place.target(), &options), stop) }).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Cancelled);
     within(bed.server.idle()).await;
     settle(&options).await;
     bed.server.script().clear();
     assert_eq!(std::fs::read(&place.target).unwrap(), OLD, "the old target stays");
-    assert!(place.part.exists(), "what was fetched stays");
     let sent = sent(&bed.server.log());
     bed.server.clear_log();
     sent
 }
 
-fn sent(log: &[Logged]) -> u64 {
+pub(crate) fn sent(log: &[Logged]) -> u64 {
     log.iter().filter(|logged| logged.method == "GET").map(|logged| logged.bytes_sent).sum()
 }
 
-fn assert_done(place: &Place, expected: &[u8]) {
+pub(crate) fn assert_done(place: &Place, expected: &[u8]) {
     assert!(std::fs::read(&place.target).unwrap() == expected, "other content");
     assert!(!place.part.exists(), "the part file is gone");
 }

@@ -1,0 +1,270 @@
+//! Bytes of a server that look like a part file: nothing of them is believed. And what a part file is
+//! worth where there is no key that would tell.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+use tidegate::core::{Checksum, ChecksumAlgorithm, Checksummer};
+use tidegate::download::{DownloadOptions, Report, Target, download};
+use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::{ErrorKind, StateFolder};
+use tidegate_testkit::{
+    Blob, Fault, Flavour, Framing, Gate, RangeMatch, Rule, ServerOptions, pseudo_random,
+};
+
+use crate::bed::{Bed, SHARD_BYTES};
+use crate::resume::{LEN, Place, assert_done, cancel, options};
+use crate::trial::{settle, within};
+
+const HELD: (u64, u64) = (5 * SHARD_BYTES, 1000);
+
+/// Seeds of what is asked for, and of what the forger would have instead.
+const GOOD: u64 = 7;
+const EVIL: u64 = 99;
+
+const RECORD_BYTES: usize = 64;
+
+/// Records behind a forged journal. More than a batch of bytes that wait to be written: a file that
+/// is cut anywhere among them still ends in a journal.
+const RECORDS: usize = 64 << 10;
+
+fn blob(seed: u64) -> Blob {
+    Blob::new(pseudo_random(LEN, seed)).with_etag("same")
+}
+
+fn sha256(seed: u64) -> Checksum {
+    let mut hash = Checksummer::new(ChecksumAlgorithm::Sha256).unwrap();
+    hash.update(&pseudo_random(LEN, seed));
+    hash.finish()
+}
+
+/// Whose key a forged part file is sealed with.
+#[derive(Clone, Copy, Debug)]
+enum Seals {
+    /// That of another user.
+    Other,
+    /// None at all.
+    None,
+}
+
+/// A server of the good blob, and a whole part file that says to hold most of it, but holds what the
+/// forger wants: a run of the forger's has written it.
+async fn forge(seals: Seals) -> (Bed, Vec<u8>) {
+    let bed = Bed::with(ServerOptions::default(), pseudo_random(LEN, GOOD), blob(EVIL)).await;
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    let options = match seals {
+        Seals::Other => DownloadOptions { state: StateFolder::at(folder.path()), ..options() },
+        Seals::None => DownloadOptions {
+            state: StateFolder::none(),
+            expected: vec![sha256(EVIL)],
+            ..options()
+        },
+    };
+    cancel(&bed, &bed.location(), &place, options, HELD).await;
+    bed.server.put(bed.path(), blob(GOOD));
+    let forged = std::fs::read(&place.part).unwrap();
+    assert!(forged.len() > LEN && forged[forged.len() - RECORD_BYTES..].starts_with(b"TGJ2"));
+    (bed, forged)
+}
+
+async fn fetch(bed: &Bed, place: &Place, options: &DownloadOptions) -> Report {
+    let report = within(download(&bed.location(), place.target(), options)).await.unwrap();
+    within(bed.server.idle()).await;
+    settle(options).await;
+    report
+}
+
+/// The next download of the good blob believes nothing of the part file that is there.
+#[track_caller]
+fn assert_disbelieved(report: &Report, place: &Place, bed: &Bed, label: &str) {
+    assert_done(place, &bed.bytes);
+    assert_eq!(report.resumed_bytes, 0, "{label}");
+    let told = report.notes.iter().any(|note| note.contains("not written with this user's key"));
+    assert!(told, "{label}: {:?}", report.notes);
+}
+
+fn evil(bed: &Bed) -> Location {
+    Remotes::new(RemoteOptions::default()).locate(&bed.server.url("/bucket/evil")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_part_file_is_not_believed_and_no_target() {
+    for seals in [Seals::Other, Seals::None] {
+        let (bed, forged) = forge(seals).await;
+        let place = Place::new();
+        std::fs::write(&place.part, &forged).unwrap();
+        let report = fetch(&bed, &place, &options()).await;
+        assert_disbelieved(&report, &place, &bed, &format!("{seals:?}"));
+
+        // Fetched under the very name of the part file, as from a URL that has it.
+        bed.server.put("/bucket/.target.tidegate-part", Blob::new(forged));
+        let before = bed.server.requests();
+        let url = bed.server.url("/bucket/.target.tidegate-part");
+        let location = Remotes::new(RemoteOptions::default()).locate(&url).unwrap();
+        let target = Target::File(place.part.clone());
+        let error = within(download(&location, target, &options())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(!place.part.exists() && bed.server.requests() == before);
+    }
+}
+
+/// A journal that goes on and on, so that it is one wherever it is cut.
+fn endless(forged: &[u8]) -> Vec<u8> {
+    let last = &forged[forged.len() - RECORD_BYTES..];
+    [forged, &last.repeat(RECORDS)].concat()
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    within(async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// What is dropped has no time to remove its part file, as what is killed has not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_stream_leaves_nothing_that_is_believed() {
+    for seals in [Seals::Other, Seals::None] {
+        let (bed, forged) = forge(seals).await;
+        let place = Place::new();
+        let stream = endless(&forged);
+        let options = options();
+        kill_stream(&place, &stream, forged.len() as u64, &options).await;
+        let left = std::fs::read(&place.part).unwrap();
+        assert!(left.len() >= forged.len() && stream.starts_with(&left), "{seals:?}");
+        let report = fetch(&bed, &place, &options).await;
+        assert_disbelieved(&report, &place, &bed, &format!("{seals:?}"));
+    }
+}
+
+/// Downloads `stream`, whose length the server does not tell, and drops that once so many bytes are
+/// in the part file.
+async fn kill_stream(place: &Place, stream: &[u8], bytes: u64, options: &DownloadOptions) {
+    let server =
+        ServerOptions { framing: Framing::Chunked, ranges: false, ..ServerOptions::default() };
+    let bed = Bed::with(server, stream.to_vec().into(), Blob::new(stream.to_vec())).await;
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: stream.len() as u64 - 1, gate: gate.clone() };
+    bed.server.script().push(Rule::new(hold).method("GET").always());
+    let written = || std::fs::metadata(&place.part).is_ok_and(|part| part.len() >= bytes);
+    let location = bed.location();
+    tokio::select! {
+        result = download(&location, place.target(), options) => panic!("it is held: {result:?}"),
+        () = until(written) => {}
+    }
+    within(bed.server.idle()).await;
+    settle(options).await;
+}
+
+/// The journal is cut off, and the rename fails: from then on the file ends in bytes of the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_ends_in_a_journal_is_not_believed_where_the_rename_was_missing() {
+    for seals in [Seals::Other, Seals::None] {
+        let (bed, forged) = forge(seals).await;
+        let place = Place::new();
+        std::fs::remove_file(&place.target).unwrap();
+        bed.server.put("/bucket/evil", Blob::new(forged.clone()));
+        let gate = Gate::new();
+        let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+        bed.server.script().push(Rule::new(hold).method("GET").range(RangeMatch::Covers(0)));
+        let options = options();
+        let location = evil(&bed);
+        let block = async {
+            gate.reached(1).await;
+            std::fs::create_dir(&place.target).unwrap();
+            gate.open();
+        };
+        let run = download(&location, place.target(), &options);
+        let (result, ()) = within(async { tokio::join!(run, block) }).await;
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Storage);
+        assert_eq!(std::fs::read(&place.part).unwrap(), forged, "{seals:?}: only the data");
+        std::fs::remove_dir(&place.target).unwrap();
+        let report = fetch(&bed, &place, &options).await;
+        assert_disbelieved(&report, &place, &bed, &format!("{seals:?}"));
+    }
+}
+
+/// The ways to have no key that is used: none is wanted, none can be made, others may read it.
+fn without_key(folder: &TempDir) -> [StateFolder; 3] {
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::write(open.join("key"), [7; 32]).unwrap();
+    set_mode(&open.join("key"), 0o644);
+    [StateFolder::none(), StateFolder::at(file.join("state")), StateFolder::at(open)]
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for state in without_key(&folder) {
+        // The cloud has a CRC alone, or an MD5, or the caller knows a hash.
+        for (md5, expected, goes_on) in
+            [(false, None, false), (true, None, true), (false, Some(sha256(GOOD)), true)]
+        {
+            let blob = if md5 { blob(GOOD) } else { blob(GOOD).without_md5() };
+            let bytes = pseudo_random(LEN, GOOD);
+            let bed = Bed::with(ServerOptions::of(Flavour::Gcs), bytes, blob).await;
+            let label = format!("{state:?} {md5} {expected:?}");
+            let expected: Vec<Checksum> = expected.into_iter().collect();
+            let of = || DownloadOptions {
+                state: state.clone(),
+                expected: expected.clone(),
+                ..options()
+            };
+            let place = Place::new();
+            cancel(&bed, &bed.location(), &place, of(), HELD).await;
+            assert_eq!(place.part.exists(), goes_on, "{label}: kept only for what it is worth");
+            let report = fetch(&bed, &place, &of()).await;
+            assert_done(&place, &bed.bytes);
+            assert_eq!(report.resumed_bytes > 0, goes_on, "{label}: {:?}", report.notes);
+
+            // What a run with a key has left.
+            let place = Place::new();
+            cancel(&bed, &bed.location(), &place, options(), HELD).await;
+            let report = fetch(&bed, &place, &of()).await;
+            assert_done(&place, &bed.bytes);
+            assert_eq!(report.resumed_bytes > 0, goes_on, "{label}: {:?}", report.notes);
+            let told = report.notes.iter().any(|note| note.contains("there is no key"));
+            assert_eq!(told, !goes_on, "{label}: {:?}", report.notes);
+        }
+    }
+}
+
+/// Where there is no key a forged journal is read, but a hash of the whole refutes its bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_key_a_hash_refutes_what_was_forged() {
+    for seals in [Seals::Other, Seals::None] {
+        let (bed, forged) = forge(seals).await;
+        let place = Place::new();
+        std::fs::write(&place.part, forged).unwrap();
+        let options = DownloadOptions {
+            state: StateFolder::none(),
+            expected: vec![sha256(GOOD)],
+            ..options()
+        };
+        let report = fetch(&bed, &place, &options).await;
+        assert_done(&place, &bed.bytes);
+        let told = report.notes.iter().any(|note| note.contains("was not of this blob"));
+        assert!(told && report.is_verified(), "{seals:?}: {:?}", report.notes);
+    }
+}
+
+/// A key that others may read is not used, and the user is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_not_used_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let [.., open] = without_key(&folder);
+    let bed = Bed::new(ServerOptions::default(), 10).await;
+    let report = fetch(&bed, &Place::new(), &DownloadOptions { state: open, ..options() }).await;
+    assert!(report.notes.iter().any(|note| note.contains("mode must be 0600")), "{report:?}");
+}
