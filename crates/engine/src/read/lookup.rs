@@ -53,10 +53,11 @@ impl Lookup {
             let stat = self.stat().await;
             (stream.info().await?.clone(), stat)
         };
-        // An answer that names no version has only its length to compare.
+        // An answer that names no version has only its length to compare, and facts need not tell
+        // one.
         let same = |stat: &BlobInfo| {
             (info.version.is_none() || stat.version == info.version)
-                && stat.len_bytes == info.len_bytes
+                && stat.len_bytes.zip(info.len_bytes).is_none_or(|(stat, told)| stat == told)
         };
         let stat = match stat {
             // Which of the two came first is not known: the answer may be of the newer version.
