@@ -30,10 +30,11 @@ pub(in crate::remote) fn info(
             None => version(head, dialect),
         },
         checksums: checksums(head),
-        content_encoding: head
-            .text("x-goog-stored-content-encoding")
-            .or_else(|| head.text("content-encoding"))
-            .filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+        // What the body comes in counts before what is stored: facts alone have no body.
+        content_encoding: ["content-encoding", "x-goog-stored-content-encoding"]
+            .into_iter()
+            .find(|name| is_coded(head, name))
+            .and_then(|name| head.text(name))
             .map(str::to_owned),
         content_type: head.text("content-type").map(str::to_owned),
         last_modified: head.text("last-modified").map(str::to_owned),
@@ -129,15 +130,19 @@ fn date(head: &ResponseHead) -> Option<Version> {
     (age >= DATE_RESOLUTION).then(|| Version::LastModified(text.to_owned()))
 }
 
-/// Checksums that cover the stored bytes. A malformed one is passed over here, with a trace: it
-/// can only cost the verification, which then says that there was none.
+/// Checksums that cover the stored bytes, with all values where a header comes with several. A
+/// malformed one is passed over here, with a trace: it can only cost the verification, which then
+/// says that there was none.
 fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
     let mut found = Vec::new();
     let mut note = |header: &str, parsed: Result<StoredChecksum, ChecksumError>| match parsed {
+        Ok(checksum) if found.contains(&checksum) => {}
         Ok(checksum) => found.push(checksum),
         Err(error) => tracing::warn!(header, %error, "checksum header passed over"),
     };
-    for value in head.headers.get_all("x-goog-hash").iter().filter_map(|v| v.to_str().ok()) {
+    let all =
+        |name: &str| head.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    for value in all("x-goog-hash") {
         for member in headers::parse_goog_hash(value) {
             note("x-goog-hash", member);
         }
@@ -153,18 +158,17 @@ fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
             note(name.as_str(), headers::parse_amz_checksum(algorithm, value, amz_type));
         }
     }
-    if let Some(value) = head.text("repr-digest") {
+    for value in all("repr-digest") {
         match headers::parse_repr_digest(value) {
             Ok(all) => all.into_iter().for_each(|checksum| note("repr-digest", Ok(checksum))),
             Err(error) => note("repr-digest", Err(error)),
         }
     }
-    if let Some(value) = head.text("x-ms-blob-content-md5") {
+    for value in all("x-ms-blob-content-md5") {
         note("x-ms-blob-content-md5", headers::parse_content_md5(value));
-    } else if head.status != StatusCode::PARTIAL_CONTENT
-        && let Some(value) = head.text("content-md5")
-    {
-        // Of a partial answer, Content-MD5 covers the part.
+    }
+    // Of a partial answer, Content-MD5 covers the part.
+    for value in all("content-md5").filter(|_| head.status != StatusCode::PARTIAL_CONTENT) {
         note("content-md5", headers::parse_content_md5(value));
     }
     found
