@@ -16,6 +16,7 @@ use super::{DownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
 use crate::error::{Error, ErrorKind, Operation, Rest, Result};
+use crate::read::Known;
 use crate::remote::Location;
 use crate::sink::file::follow::{self, Hashing, Progress};
 use crate::sink::file::journal::{Identity, Journal};
@@ -102,6 +103,7 @@ impl Destination {
                 selected: part.selected(location.selection().as_ref()),
                 version: version.clone(),
                 revision: opening.info.revision.clone(),
+                coding: Known::of(&opening.info).coding,
                 len_bytes,
                 crc: checks.crc.into(),
             }),

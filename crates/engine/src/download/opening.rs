@@ -90,8 +90,10 @@ async fn begin(
         // Nothing of the first is used, so that its coding need not be the same.
         let known = Known { coding: None, ..Known::of(&info) };
         channel = self::channel(location, wanted.clone(), known, options);
-        let checksums = std::mem::take(&mut info.checksums);
-        info = BlobInfo { checksums, ..channel.info().await?.clone() };
+        // What was looked up is kept, and the second answer's own is compared, too.
+        let mut second = channel.info().await?.clone();
+        second.checksums.append(&mut info.checksums);
+        info = second;
         single = true;
     }
     let range = match info.len_bytes {

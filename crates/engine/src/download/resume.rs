@@ -114,8 +114,10 @@ pub(super) async fn resume(
     let len = identity.len_bytes;
     let (channel, (info, lookup)) = ask(location, &identity, &marks, options).await?;
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
+    let has_other_coding = identity.coding.is_some() && identity.coding != Known::of(&info).coding;
     if info.version.as_ref() != Some(&identity.version)
         || info.len_bytes != Some(len)
+        || has_other_coding
         || ignores_ranges
     {
         return Err(Error::new(
@@ -227,6 +229,7 @@ mod tests {
             selected,
             version: Version::ETag("\"a\"".to_owned()),
             revision: revision.map(str::to_owned),
+            coding: None,
             len_bytes: 1,
             crc: CrcName::Crc32c,
         }

@@ -37,6 +37,7 @@ fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8
         source: location.display().to_owned(),
         selected: part.selected(location.selection().as_ref()),
         revision: None,
+        coding: None,
         version,
         len_bytes: bytes.len() as u64,
         crc: CrcAlgorithm::Crc32c.into(),

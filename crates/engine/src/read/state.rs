@@ -36,6 +36,9 @@ pub(super) struct Content {
     pub(super) source: String,
     pub(super) version: Option<Version>,
     pub(super) len_bytes: Option<u64>,
+    /// The coding that the bytes came in, `identity` for none; left out where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) coding: Option<String>,
     pub(super) position: At,
     /// Bytes before this offset were delivered; the position, where an older version left it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

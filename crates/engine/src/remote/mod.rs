@@ -54,12 +54,12 @@ mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
 
+#[cfg(feature = "reapi")]
+pub(crate) use chunk_store::Outgoing;
 pub use chunk_store::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
     SendProgress, StoreProfile,
 };
-#[cfg(feature = "reapi")]
-pub(crate) use chunk_store::Outgoing;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 #[cfg(feature = "_transport")]

@@ -93,6 +93,7 @@ fn identity(blob: &Digest) -> Identity {
         // For every cache and every caller: the digest is the proof.
         selected: None,
         revision: None,
+        coding: None,
         version: Version::ETag(format!("\"{blob}\"")),
         len_bytes: blob.len,
         crc: CrcName::Crc32c,

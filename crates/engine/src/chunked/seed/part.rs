@@ -144,6 +144,7 @@ mod tests {
             source: "digest:x".to_owned(),
             selected: None,
             revision: None,
+            coding: None,
             version: Version::ETag("x".to_owned()),
             len_bytes: 3,
             crc: CrcName::Crc32c,

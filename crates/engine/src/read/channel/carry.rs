@@ -48,6 +48,7 @@ impl ReadChannel {
             source: self.location.display().to_owned(),
             version: self.pinned.clone(),
             len_bytes: self.len_bytes,
+            coding: self.coding.clone(),
             position,
             delivered_end: Some(self.delivered_end).filter(|_| !decoded),
             limit: (self.limit < u64::MAX).then_some(self.limit),
@@ -105,6 +106,7 @@ impl ReadChannel {
         let mut channel = Self::open(location, options);
         channel.limit = content.limit.unwrap_or(u64::MAX);
         channel.len_bytes = content.len_bytes;
+        channel.coding = content.coding.clone();
         match content.position {
             At::End(count) => channel.suffix = Some(count),
             At::Start(position) if content.decoded => channel.passed = position,

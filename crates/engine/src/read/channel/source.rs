@@ -180,9 +180,14 @@ impl ReadChannel {
         Err(self.error(kind, message))
     }
 
-    /// What is not there any more, although its bytes have been read, has changed.
+    /// What is not there any more, although its bytes have been read, has changed. A question for
+    /// the length is refused only by a remote that refuses all ranges: it is not asked again.
     fn gone(&self, error: Error) -> Error {
         match error.kind() {
+            ErrorKind::OutOfRange => {
+                let message = "the remote refuses every range, and does not tell the length";
+                self.error(ErrorKind::Integrity, message).caused_by(error)
+            }
             ErrorKind::NotFound if self.pinned.is_some() => error.into_kind(ErrorKind::Changed),
             _ => error,
         }
@@ -328,6 +333,11 @@ impl ReadChannel {
                 version: self.pinned.clone(),
                 len_bytes: self.len_bytes,
                 coding: self.coding.clone(),
+                checksums: self
+                    .info
+                    .as_ref()
+                    .map(|info| info.checksums.clone())
+                    .unwrap_or_default(),
                 delivered_end: self.delivered_end,
             },
             retry: self.policy(),

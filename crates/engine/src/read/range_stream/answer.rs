@@ -4,6 +4,7 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
 
 use super::interruption::NO_VERSION_HINT;
+use super::values::contradiction_of;
 use super::{Live, Manner, Phase, RangeStream, coding};
 use crate::budget::RequestPermit;
 use crate::error::{ErrorKind, Operation, Result};
@@ -44,6 +45,9 @@ impl RangeStream {
                 encoded_unasked: opened.encoded_unasked,
             };
             self.coding.get_or_insert_with(|| coding(&opened.info).to_owned());
+            if self.checksums.is_empty() {
+                self.checksums.clone_from(&opened.info.checksums);
+            }
             self.info = Some(opened.info.clone());
         }
         self.waited = opened.waited;
@@ -68,6 +72,14 @@ impl RangeStream {
         let contradiction = |message: String| {
             Err(self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now))
         };
+        if let Some((was, is)) = contradiction_of(&self.checksums, &info.checksums) {
+            let message = format!("its checksum was {was} and is {is} now");
+            // The same version cannot have two contents: one of the two answers is wrong.
+            return match self.pinned {
+                Some(_) => contradiction(message),
+                None => Err(self.error(ErrorKind::Changed, message)),
+            };
+        }
         let is = info.len_bytes;
         if let (Some(was), Some(is)) = (self.len_bytes, is)
             && was != is

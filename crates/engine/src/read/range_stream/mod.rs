@@ -20,6 +20,7 @@
 mod answer;
 mod end;
 mod interruption;
+mod values;
 
 pub(super) use interruption::FIRST_CONTACT_ATTEMPTS_MAX;
 
@@ -28,6 +29,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::{Retry, RetryClass, RetryPolicy};
 
@@ -64,6 +66,8 @@ pub(crate) struct Known {
     pub(crate) len_bytes: Option<u64>,
     /// The coding that the bytes came in, `identity` for none.
     pub(crate) coding: Option<String>,
+    /// Checksums of what is stored: an answer may not tell another value of one.
+    pub(crate) checksums: Vec<StoredChecksum>,
     /// Bytes before this offset have been delivered, so that the blob cannot be shorter.
     pub(crate) delivered_end: u64,
 }
@@ -73,7 +77,7 @@ impl Known {
     pub(crate) fn of(info: &BlobInfo) -> Self {
         let coding = Some(coding(info).to_owned());
         let (version, len_bytes) = (info.version.clone(), info.len_bytes);
-        Self { version, len_bytes, coding, delivered_end: 0 }
+        Self { version, len_bytes, coding, checksums: info.checksums.clone(), delivered_end: 0 }
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) struct RangeStream {
     pinned: Option<Version>,
     len_bytes: Option<u64>,
     coding: Option<String>,
+    checksums: Vec<StoredChecksum>,
     delivered_end: u64,
     info: Option<BlobInfo>,
     // Both are offsets in the blob, and known once the first answer is there.
@@ -161,6 +166,7 @@ impl RangeStream {
             pinned: options.known.version,
             len_bytes: options.known.len_bytes,
             coding: options.known.coding,
+            checksums: options.known.checksums,
             delivered_end: options.known.delivered_end,
             info: None,
             next: 0,

@@ -23,6 +23,9 @@ pub(crate) struct Identity {
     /// A name of this content and of no other under the blob's name, where the remote gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<String>,
+    /// The coding that the bytes came in, `identity` for none; `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) coding: Option<String>,
     pub(crate) len_bytes: u64,
     /// The CRC of the records.
     pub(crate) crc: CrcName,

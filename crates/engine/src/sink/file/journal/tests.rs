@@ -11,6 +11,7 @@ fn identity() -> Identity {
         source: "http://host/blob".to_owned(),
         selected: Some(Selected { all: [1; 32], object: [2; 32] }),
         revision: None,
+        coding: None,
         version: Version::ETag("\"a\"".to_owned()),
         len_bytes: 10_000,
         crc: CrcName::Crc64Nvme,

@@ -1,0 +1,49 @@
+//! The values of one checksum that two answers tell.
+
+use tidegate_core::checksum::{Checksum, StoredChecksum};
+
+/// The first checksum of which both name one value, and not the same. One that names two values of
+/// a checksum says nothing by it.
+pub(super) fn contradiction_of<'a>(
+    before: &'a [StoredChecksum],
+    now: &'a [StoredChecksum],
+) -> Option<(&'a Checksum, &'a Checksum)> {
+    clear(before).find_map(|was| {
+        let mut others = clear(now).filter(|is| is.algorithm() == was.algorithm() && *is != was);
+        others.next().map(|is| (was, is))
+    })
+}
+
+fn clear(stored: &[StoredChecksum]) -> impl Iterator<Item = &Checksum> {
+    let whole = move || stored.iter().filter(|stored| stored.is_verifiable());
+    whole().map(|stored| &stored.checksum).filter(move |checksum| {
+        whole().all(|other| {
+            other.checksum.algorithm() != checksum.algorithm() || other.checksum == **checksum
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer, Coverage};
+
+    use super::*;
+
+    fn of(bytes: &[u8], algorithm: ChecksumAlgorithm) -> StoredChecksum {
+        let checksum = Checksummer::of(algorithm, bytes).unwrap();
+        StoredChecksum { checksum, coverage: Coverage::FullObject }
+    }
+
+    #[test]
+    fn only_two_values_of_one_checksum_contradict() {
+        let (md5, crc) = (ChecksumAlgorithm::Md5, ChecksumAlgorithm::Crc32c);
+        let (a, b) = (of(b"a", md5), of(b"b", md5));
+        assert!(contradiction_of(&[a.clone()], &[b.clone()]).is_some());
+        assert!(contradiction_of(&[a.clone()], &[a.clone()]).is_none());
+        assert!(contradiction_of(&[a.clone()], &[of(b"b", crc)]).is_none());
+        assert!(contradiction_of(&[a.clone()], &[]).is_none());
+        assert!(contradiction_of(&[a.clone()], &[a.clone(), b.clone()]).is_none(), "it says two");
+        let parts = StoredChecksum { coverage: Coverage::Composite { parts: Some(2) }, ..b };
+        assert!(contradiction_of(&[a], &[parts]).is_none(), "it is of something else");
+    }
+}
