@@ -19,6 +19,10 @@ pub(crate) struct CacheArgs {
     /// Keep such an index beside what is fetched, too: it need not be cut when it is a seed
     #[arg(long)]
     pub(crate) keep_index: bool,
+    /// Ask the cache once more at the end whether it has what was put: some caches lose what they
+    /// acknowledged
+    #[arg(long)]
+    pub(crate) confirm: bool,
     /// The hash function that names what is put [default: as the cache prefers]
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) digest: Option<DigestArg>,

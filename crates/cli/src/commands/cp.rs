@@ -77,6 +77,9 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
         return Err(invalid("--digest", "it is for what is put into a grpc:// cache")
             .with_hint("--sha256, --md5 and --blake3 are for what is fetched"));
     }
+    if cache.confirm {
+        return Err(invalid("--confirm", "it is for what is put into a grpc:// cache"));
+    }
     let seed = (!cache.seed.is_empty()).then_some("--seed");
     let index = cache.keep_index.then_some("--keep-index");
     let chunking = (cache.chunking != ChunkingArg::Auto).then_some("--chunking");

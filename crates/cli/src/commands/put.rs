@@ -52,6 +52,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
             digest_function: args.cache.function(),
             chunking: chunking(args, &store, &url, &session.cancel).await,
             whole_fallback: args.cache.chunking != ChunkingArg::Always,
+            confirm: args.cache.confirm,
             window: args.transfer.chunk_window(),
             retry: args.remote.retry(),
             budget: budget.clone(),
@@ -156,9 +157,6 @@ struct Put {
     sent_bytes: u64,
     held_bytes_peak: u64,
     notes: Vec<String>,
-    /// Whether the digest is that of the file's bytes, and not only what the target's URL says.
-    #[serde(skip)]
-    is_compared: bool,
 }
 
 impl Put {
@@ -179,7 +177,6 @@ impl Put {
                 UploadOutcome::Whole => "whole",
                 _ => "chunked",
             },
-            is_compared: url.digest().is_none(),
             chunks: report.distinct.chunks,
             sent_chunks: report.sent.chunks,
             sent_bytes: report.sent.bytes,
@@ -190,8 +187,7 @@ impl Put {
 
     fn text(&self) -> String {
         let sent = match self.outcome {
-            "present" if self.is_compared => "it was there".to_owned(),
-            "present" => "it was there, so the file was not read".to_owned(),
+            "present" => "it was there".to_owned(),
             "whole" => "sent whole".to_owned(),
             _ => format!(
                 "{} of {} sent, {}",

@@ -170,11 +170,12 @@ async fn options_that_can_do_nothing_are_refused() {
     caches.write("in", b"data");
     let url = caches.put("in").await;
     let hash = HashFunction::Sha256.hash(b"data");
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--seed", "in", "in", "out"], "--seed: it is for grpc://"),
         (&["--chunking", "always", "in", "out"], "--chunking: it is for grpc://"),
         (&["--chunking", "never", "in", "out"], "--chunking: it is for grpc://"),
         (&["--digest", "blake3", &url, "out"], "--digest: it is for what is put"),
+        (&["--confirm", &url, "out"], "--confirm: it is for what is put"),
         (&["--seed", "in", "--chunking", "never", &url, "out"], "--seed: it is for what comes"),
         (&["--seed", "in", "--sha256", &hash, &url, "out"], "--seed: it is for what comes"),
         (&["--keep-index", "--chunking", "never", &url, "out"], "--keep-index: it is for what"),
@@ -204,13 +205,13 @@ async fn what_had_to_be_sent_is_told_though_the_blob_was_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_need_not_be_read_is_not_said_to_be_there() {
+async fn a_file_under_another_digest_fails_also_where_the_cache_has_that_digest() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.put("in").await;
     caches.run(&["cp", "in", &caches.server.url()]).await.ends(0).says("it was there, 1 request");
     caches.write("in", b"else");
-    caches.run(&["cp", "in", &url]).await.ends(0).says("so the file was not read");
+    caches.run(&["cp", "in", &url]).await.ends(5).says("its bytes are not those of");
     caches.write("in", b"longer");
     caches.run(&["cp", "in", &url]).await.ends(5).says("its bytes are not those of");
 }
@@ -308,4 +309,17 @@ async fn a_token_is_sent_and_never_shown() {
     let header = "Authorization: Bearer s3cret";
     let ran = caches.run(&["cp", "-v", "--header", header, "in", &url]).await;
     assert!(!ran.ends(0).stderr.contains("s3cret"), "{}", ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_cache_loses_is_found_where_that_is_asked_for() {
+    let caches = Caches::default().await;
+    caches.write("in", b"data");
+    let url = caches.server.url();
+    caches.server.script().always(Rpc::BatchUpdate, ReapiFault::Forget);
+    caches.run(&["cp", "in", &url]).await.ends(0);
+    let ran = caches.run(&["cp", "--confirm", "in", &url]).await;
+    ran.ends(5).says("now it lacks the blob sha256/").says("hint: upload it again");
+    caches.server.script().clear();
+    caches.run(&["cp", "--confirm", "in", &url]).await.ends(0);
 }

@@ -7,6 +7,7 @@ mod bed;
 mod callers;
 mod cancel;
 mod chaos;
+mod confirm;
 mod down_faults;
 mod everywhere;
 mod head;

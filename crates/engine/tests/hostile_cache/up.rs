@@ -37,7 +37,7 @@ pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, S
     let outcome = tidegate::chunked::upload(&store, &path, &options).await;
     match outcome {
         Ok(report) if given.is_some_and(|given| given != bed.digest()) => {
-            misnamed(bed, &report, given.as_ref()).map(|()| None)
+            Err(format!("bytes of another digest were taken: {report:?}"))
         }
         Ok(report) => justified(bed, &report).map(|()| None),
         Err(error) if must_succeed(bed, named) => {
@@ -45,23 +45,6 @@ pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, S
         }
         Err(error) => Ok(Some(error)),
     }
-}
-
-/// A success under the digest of other bytes: only where the cache says that it has these, since
-/// then the file need not be read, as `UploadOptions::digest` says.
-fn misnamed(
-    bed: &Bed<'_>,
-    report: &UploadReport,
-    given: Option<&tidegate::core::digest::Digest>,
-) -> Result<(), String> {
-    let acknowledged = bed.server.acknowledged();
-    let is_there = |name: &BlobName| Some(&digest(name)) == given && acknowledged.found(name);
-    let name = bed.scenario.function.name(&other_bytes(bed));
-    if report.outcome == UploadOutcome::Present && Some(&report.digest) == given && is_there(&name)
-    {
-        return Ok(());
-    }
-    Err(format!("bytes of another digest were taken: {report:?}"))
 }
 
 /// The digest of other bytes of the same length.

@@ -27,10 +27,12 @@
 //! | `pipeline` | all of it under way |
 //! | `send`, `piece_source` | one request that carries bytes |
 //! | `register` | the blob is made of its chunks, which may be lost in the meantime |
+//! | `confirm` | the store is asked once more for what it acknowledged |
 //! | `held` | memory that is paid for |
 //! | `transfer` | what all of these share |
 
 mod choice;
+mod confirm;
 mod cutting;
 mod held;
 mod inquiry;
@@ -56,10 +58,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::digest::Digest;
+use tidegate_core::digest::{Digest, DigestFunction};
 use tokio::time::Instant;
 
-use self::cutting::Cutting;
+use self::cutting::{Cut, Cutting};
 use self::ledger::Fate;
 use self::pipeline::Pipeline;
 use self::source::SourceFile;
@@ -78,7 +80,8 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// # Errors
 ///
 /// `Changed` where the file changes meanwhile: nothing was registered then. `Integrity` where it is
-/// not what [`UploadOptions::digest`] says, or the store contradicts itself. `Exhausted` where the
+/// not what [`UploadOptions::digest`] says, or the store contradicts itself, or, with
+/// [`UploadOptions::confirm`], has lost what it acknowledged. `Exhausted` where the
 /// store loses chunks as fast as they come, or attempts or the deadline are used up. `Unsupported`
 /// for a digest function that the store does not know, and a blob that is too long for it. What the
 /// store says, and what reading the file says, as it is.
@@ -163,7 +166,9 @@ async fn run(
                 Ok(rounds) => (UploadOutcome::Chunked, rounds),
                 Err(error) if error.kind() == ErrorKind::Unsupported && options.whole_fallback => {
                     drop(pipeline);
-                    return Box::pin(whole_instead(&transfer, &profile, blob, error, start)).await;
+                    let whole = whole_instead(&transfer, &profile, blob, error);
+                    pipeline = Box::pin(whole).await?;
+                    (UploadOutcome::Whole, 0)
                 }
                 Err(error) => return Err(error),
             }
@@ -174,17 +179,34 @@ async fn run(
     if outcome.0 == UploadOutcome::Present && options.digest.is_none() {
         file.blocking(SourceFile::check_unchanged).await?;
     }
+    compare(&transfer, function).await?;
+    if options.confirm {
+        confirm::confirm(&transfer, pipeline.ledger(), blob, outcome.0).await?;
+    }
     Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
 }
 
+/// Reads a file whose digest the caller gave and that nothing has compared with it yet: the store had
+/// the blob, or another upload of this process has sent it. Success means that the file has that
+/// digest, whoever brought the blob.
+async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
+    if !transfer.file.is_uncompared() {
+        return Ok(());
+    }
+    let mut hashing = Cutting::whole(&transfer.file, function, None, &transfer.budget);
+    match hashing.next().await? {
+        Cut::Chunks(all) => all.iter().try_for_each(|digest| transfer.file.check_named(digest)),
+        Cut::End(digest) => transfer.file.check_named(&digest),
+    }
+}
+
 /// The store cannot make the blob of its chunks: it gets all of it.
-async fn whole_instead(
-    transfer: &Transfer,
+async fn whole_instead<'a>(
+    transfer: &'a Transfer,
     profile: &StoreProfile,
     blob: Digest,
     error: Error,
-    start: Instant,
-) -> Result<UploadReport> {
+) -> Result<Pipeline<'a>> {
     if profile.blob_bytes_max.is_some_and(|bytes_max| blob.len > bytes_max) {
         return Err(error);
     }
@@ -193,7 +215,7 @@ async fn whole_instead(
     let cutting = Cutting::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
     let mut pipeline = Pipeline::new(transfer, profile, cutting, None);
     pipeline.run().await?;
-    Ok(report(transfer, Some(&pipeline), (blob, UploadOutcome::Whole, 0), start))
+    Ok(pipeline)
 }
 
 fn report(

@@ -16,8 +16,9 @@ use crate::budget::Budget;
 #[derive(Clone, Debug)]
 pub struct UploadOptions {
     /// The file's digest, where the caller knows it: then the store is asked for the blob at once,
-    /// and where it has it the file may not even be read. A file that is something else is
-    /// `Integrity`, before the store is given that name for it.
+    /// and where it has the blob nothing is sent. The file is read and compared with the digest
+    /// always. A file that is something else is `Integrity`, before the store is given that name for
+    /// it.
     pub digest: Option<Digest>,
     /// The hash function that names blob and chunks; by default that of `digest`, or else the one
     /// that the store prefers.
@@ -29,6 +30,10 @@ pub struct UploadOptions {
     /// say that it takes manifests, and take none, or none as long as this one. So it is where it
     /// wants them so small that there would be more than memory is to be had for. Default yes.
     pub whole_fallback: bool,
+    /// Whether the store is asked once more at the end for the blob, and for the chunks that it was
+    /// made of: some stores lose what they acknowledged. It costs one request, and another for each
+    /// 1,024 chunks. Default no: then success means that the store acknowledged the blob.
+    pub confirm: bool,
     /// Requests in flight that carry bytes.
     pub window: WindowOptions,
     /// How to go on after a failure. Its deadline bounds the whole upload.
@@ -48,6 +53,7 @@ impl Default for UploadOptions {
             digest_function: None,
             chunking: None,
             whole_fallback: true,
+            confirm: false,
             window: WindowOptions::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),

@@ -159,8 +159,12 @@ impl PieceSource {
             check.update(&bytes[known..]);
             if end == digest.len && check.hashed_bytes == end {
                 file.check_unchanged()?;
-                if check.finish().is_some_and(|actual| actual != digest.checksum()) {
-                    return Err(file.differs(&digest).at(start..start + digest.len));
+                match check.finish() {
+                    Some(actual) if actual != digest.checksum() => {
+                        return Err(file.differs(&digest).at(start..start + digest.len));
+                    }
+                    Some(_) => file.compared_with(&digest),
+                    None => {}
                 }
             }
             Ok((bytes, check))

@@ -28,6 +28,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -50,6 +51,8 @@ pub(super) struct SourceFile {
     is_settled: bool,
     /// What the caller says that it is: bytes of something else are his mistake, not a change.
     named: Option<Digest>,
+    /// All of its bytes were read, and they are what the caller says.
+    is_compared: AtomicBool,
     note: Option<String>,
     _descriptors: Descriptors,
 }
@@ -92,14 +95,18 @@ impl SourceFile {
                 let stamp = Stamp::of(&metadata);
                 let is_settled = stamp.is_settled(SystemTime::now());
                 let (file, note) = (Arc::new(file), None);
-                Self { file, name, stamp, is_settled, named, note, _descriptors: descriptors }
+                let is_compared = AtomicBool::new(false);
+                let _descriptors = descriptors;
+                Self { file, name, stamp, is_settled, named, is_compared, note, _descriptors }
             }
             LocalFile::Stream(stream) => {
                 let spooled = spool::spool(stream, &name, store, options).await?;
                 let stamp = Stamp::of(&spooled.metadata);
                 let (file, note) = (Arc::new(spooled.file), Some(spooled.note));
                 let is_settled = true;
-                Self { file, name, stamp, is_settled, named, note, _descriptors: descriptors }
+                let is_compared = AtomicBool::new(false);
+                let _descriptors = descriptors;
+                Self { file, name, stamp, is_settled, named, is_compared, note, _descriptors }
             }
         };
         match named {
@@ -137,8 +144,23 @@ impl SourceFile {
     pub(super) fn check_named(&self, actual: &Digest) -> Result<()> {
         match &self.named {
             Some(named) if named != actual => Err(self.differs(named)),
-            _ => Ok(()),
+            _ => {
+                self.compared_with(actual);
+                Ok(())
+            }
         }
+    }
+
+    /// All of its bytes were read, and are those of `digest`.
+    pub(super) fn compared_with(&self, digest: &Digest) {
+        if self.is_called(digest) {
+            self.is_compared.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the caller says what it is, and its bytes have not been compared with that.
+    pub(super) fn is_uncompared(&self) -> bool {
+        self.named.is_some() && !self.is_compared.load(Ordering::Relaxed)
     }
 
     /// The file itself.
@@ -204,6 +226,7 @@ impl SourceFile {
                     None => differs,
                 });
             }
+            self.compared_with(digest);
         }
         Ok(())
     }
