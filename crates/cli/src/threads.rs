@@ -15,6 +15,10 @@ use tokio::runtime;
 /// What one blob takes besides the runtime's workers: a thread that writes, and one that hashes.
 const BLOB_THREADS: usize = 2;
 
+/// Threads for calls that block, such as opening files and verifying chunks. More would be idle; with
+/// fewer, the runtime must not take the room of the threads that write and hash.
+const BLOCKING_THREADS: usize = 8;
+
 /// Blobs under way at once. Small blobs are one request each, so that a few side by side hide
 /// the latency; large ones share the budget anyway.
 const BLOBS_MAX: usize = 8;
@@ -45,7 +49,7 @@ impl Threads {
         // With one worker a busy shard would keep the others, and signals, waiting.
         let cores = available_parallelism().map_or(2, usize::from).max(2);
         let blobs = blobs.clamp(1, BLOBS_MAX);
-        let (granted, refusal) = granted(cores + 1 + blobs * BLOB_THREADS);
+        let (granted, refusal) = granted(enough(cores, blobs));
         match refusal {
             Some(error) if granted == 0 => Err(error),
             _ => Ok(Self::of(granted, cores, blobs)),
@@ -55,7 +59,7 @@ impl Threads {
     /// The best use of so many threads, at least one.
     fn of(granted: usize, cores: usize, blobs: usize) -> Self {
         // What must not wait for anything else comes first.
-        let is_short = granted < cores + 1 + blobs * BLOB_THREADS;
+        let is_short = granted < enough(cores, blobs);
         let blobs = blobs.min(granted.saturating_sub(1) / BLOB_THREADS).max(1);
         let rest = granted.saturating_sub(blobs * BLOB_THREADS);
         let workers = rest.saturating_sub(1).min(cores);
@@ -90,6 +94,11 @@ impl Threads {
         runtime.block_on(runtime.spawn_blocking(|| ())).map_err(io::Error::other)?;
         Ok(runtime)
     }
+}
+
+/// As many threads as are of use.
+fn enough(cores: usize, blobs: usize) -> usize {
+    cores + BLOCKING_THREADS + blobs * BLOB_THREADS
 }
 
 /// Starts so many threads for a moment; gives how many there were, and why there were no more.
@@ -133,7 +142,7 @@ mod tests {
     fn what_is_made_of_threads_is_no_more_than_there_are() {
         for cores in [2, 8] {
             for blobs in 1..=BLOBS_MAX {
-                let enough = cores + 1 + blobs * BLOB_THREADS;
+                let enough = enough(cores, blobs);
                 for granted in 1..=enough {
                     let threads = Threads::of(granted, cores, blobs);
                     let Threads { workers, blocking, blobs: at_once, .. } = threads;
