@@ -118,12 +118,12 @@ fn display(url: &Url) -> String {
 #[async_trait]
 impl Remote for HttpRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
-        self.facts(blob, None).await
+        Ok(self.facts(blob, None).await?.info)
     }
 
     async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
         self.check_version(version)?;
-        self.facts(blob, Some(version)).await
+        Ok(self.facts(blob, Some(version)).await?.info)
     }
 
     fn check_version(&self, version: &Version) -> Result<()> {
@@ -149,8 +149,10 @@ impl Remote for HttpRemote {
         let (head, target) = (&reached.head, shown(blob));
         if response::may_be_the_end(head, request) {
             // The refusal of a range carries no version; one more request tells it.
-            let info = self.facts(blob, request.version.as_ref()).await?;
-            if let Some(opened) = response::at_the_end(head, request, info) {
+            let facts = self.facts(blob, request.version.as_ref()).await?;
+            // No blob is empty of which a byte came.
+            let is_refuted = facts.brought_a_byte && response::unsatisfied_len(head) == Some(0);
+            if !is_refuted && let Some(opened) = response::at_the_end(head, request, facts.info) {
                 return Ok(opened.after_one_more());
             }
         }
@@ -172,8 +174,15 @@ impl Remote for HttpRemote {
     }
 }
 
+/// What was asked for by itself.
+struct Facts {
+    info: BlobInfo,
+    /// They came with the first byte of the blob, where `HEAD` was refused.
+    brought_a_byte: bool,
+}
+
 impl HttpRemote {
-    async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<BlobInfo> {
+    async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<Facts> {
         let (target, pinned) = (shown(blob), version.is_some());
         let ask = Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version };
         let reached = self.send(blob, &ask).await?;
@@ -181,7 +190,8 @@ impl HttpRemote {
         if head.status.is_success() {
             let info = response::info(head, Dialect::Http, version);
             self.settle(info.version.as_ref(), &reached);
-            return response::same_version(version, info, &target);
+            let info = response::same_version(version, info, &target)?;
+            return Ok(Facts { info, brought_a_byte: false });
         }
         if !matches!(head.status.as_u16(), 403 | 405 | 501) {
             return Err(response::refusal(head, Operation::Stat, &target, pinned));
@@ -201,7 +211,9 @@ impl HttpRemote {
             416 if response::unsatisfied_len(head) == Some(0) => info.len_bytes = Some(0),
             _ => return Err(response::refusal(head, Operation::Stat, &target, pinned)),
         }
-        response::same_version(version, info, &target)
+        let brought_a_byte = head.status == StatusCode::PARTIAL_CONTENT;
+        let info = response::same_version(version, info, &target)?;
+        Ok(Facts { info, brought_a_byte })
     }
 }
 
