@@ -57,6 +57,7 @@ pub mod printable;
 pub mod range;
 pub mod retry;
 pub mod sha256;
+pub mod speed;
 pub mod window;
 
 pub use checksum::{
@@ -69,4 +70,5 @@ pub use parts::{CrcParts, PartsError};
 pub use plan::{PlanOptions, ShardPlan, Shards, split_point};
 pub use range::{ByteRange, ContentRange, RangeError};
 pub use retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+pub use speed::{SpeedFloor, SpeedVerdict};
 pub use window::{Outcome, Ticket, Window, WindowOptions};

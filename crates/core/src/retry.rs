@@ -15,7 +15,7 @@ use std::time::Duration;
 /// When to retry, how often, and what counts as an interruption.
 ///
 /// The machine itself acts on attempts, delays, progress and the deadline; `stall_ms_max`,
-/// `connect_ms_max` and `header_ms_max` are kept here for whoever drives it, and are his to
+/// `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max` are kept here for whoever drives it, and are his to
 /// watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -37,6 +37,14 @@ pub struct RetryPolicy {
     /// An attempt that delivered less, and did not finish, made no progress. Default 64 KiB: much
     /// more than a server sends by accident before it breaks, much less than a shard.
     pub progress_bytes_min: u64,
+    /// Bytes that a whole transfer must bring for each second in which it waits for them, on the
+    /// average of `slow_ms_max`; see [`crate::speed`]. Default 1024: far below any link that is
+    /// worth waiting for. 0 sets no floor.
+    pub bytes_per_s_min: u64,
+    /// A transfer that waits for so long and stays below `bytes_per_s_min` makes its connections
+    /// anew; after as long a time again it fails. Should not be below `stall_ms_max`. Default
+    /// 60,000. 0 sets no floor.
+    pub slow_ms_max: u64,
     /// A server's Retry-After beyond this is an error rather than a nap. Default 120,000.
     pub retry_after_ms_max: u64,
     /// Makes the delays repeatable; without it they differ from run to run.
@@ -54,6 +62,8 @@ impl Default for RetryPolicy {
             connect_ms_max: 10_000,
             header_ms_max: 30_000,
             progress_bytes_min: 64 * 1024,
+            bytes_per_s_min: 1024,
+            slow_ms_max: 60_000,
             retry_after_ms_max: 120_000,
             seed: None,
         }

@@ -10,6 +10,7 @@ use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{Error, ErrorKind, Operation, Result};
 
 use super::header::{self, HeaderArg};
+use crate::size;
 
 /// The longest time that an option takes: a year, so that no arithmetic on it overflows.
 const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
@@ -64,6 +65,14 @@ pub(crate) struct RemoteArgs {
     /// Ask again where no byte, or no answer, came for this long
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = milliseconds)]
     pub(crate) stall: u64,
+    /// Fail where a download brings less than this many bytes in each second of waiting; 0 for no
+    /// limit
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = size::parse)]
+    pub(crate) min_speed: u64,
+    /// The time over which --min-speed is measured; 0 for no limit [default: 60, or --stall where
+    /// that is longer]
+    #[arg(long, value_name = "SECONDS", value_parser = milliseconds_or_none)]
+    pub(crate) min_speed_time: Option<u64>,
     /// The longest that one connection may take to be made
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = milliseconds)]
     pub(crate) connect_timeout: u64,
@@ -143,13 +152,17 @@ impl RemoteArgs {
     }
 
     pub(crate) fn retry(&self) -> RetryPolicy {
+        let usual = RetryPolicy::default();
         RetryPolicy {
+            bytes_per_s_min: self.min_speed,
+            // One silence that is allowed is not too slow.
+            slow_ms_max: self.min_speed_time.unwrap_or(usual.slow_ms_max.max(self.stall)),
             attempts_max: self.retries,
             deadline_ms: self.deadline,
             stall_ms_max: self.stall,
             header_ms_max: self.stall,
             connect_ms_max: self.connect_timeout,
-            ..RetryPolicy::default()
+            ..usual
         }
     }
 }
@@ -167,6 +180,11 @@ fn milliseconds(text: &str) -> Result<u64, String> {
     )]
     let whole = (seconds * 1000.0).round() as u64;
     Ok(whole)
+}
+
+/// The same, or 0.
+fn milliseconds_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { milliseconds(text) }
 }
 
 /// An endpoint is shown in errors, so nothing secret may be in it.

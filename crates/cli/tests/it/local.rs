@@ -98,7 +98,9 @@ async fn a_named_pipe_is_waited_for_and_read() {
     for args in [&["cp", "pipe", "out"][..], &["cat", "pipe"]] {
         let mut command = command(folder.path());
         // What is not written for so long is no stall.
-        let child = command.args(args).args(["--stall", "0.05"]).spawn().unwrap();
+        let child = command.args(args).args(["--stall", "0.05"]);
+        let child =
+            child.args(["--min-speed", "1GiB", "--min-speed-time", "0.05"]).spawn().unwrap();
         let (path, theirs) = (folder.path().join("pipe"), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
             // For reading, too: it need not wait for a reader that never comes.

@@ -7,7 +7,7 @@ use crate::bed::{Bed, run_in};
 #[tokio::test(flavor = "multi_thread")]
 async fn every_wrong_value_is_a_usage_error() {
     let folder = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["cp"], "required"),
         (&["cp", "a"], "the target is missing"),
         (&["cp", "a", "b", "--window", "0"], "--window"),
@@ -20,6 +20,8 @@ async fn every_wrong_value_is_a_usage_error() {
         (&["cp", "a", "b", "--memory", "-1"], "unexpected argument"),
         (&["cp", "a", "b", "--deadline", "0"], "expected 0.001 seconds"),
         (&["cp", "a", "b", "--stall", "soon"], "expected seconds"),
+        (&["cp", "a", "b", "--min-speed", "slow"], "expected a size"),
+        (&["cp", "a", "b", "--min-speed-time", "soon"], "expected seconds"),
         (&["cp", "a", "b", "--connect-timeout", "inf"], "expected 0.001 seconds"),
         (&["cp", "a", "b", "--durability", "some"], "none, file, full"),
         (&["cp", "a", "b", "--sha256", "abcd"], "expected 64 hexadecimal digits"),

@@ -47,6 +47,7 @@ use std::time::{Duration, Instant};
 use resume::Refuted;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::Flow;
 use crate::remote::Location;
 
 /// Fetches one blob into `target`.
@@ -117,6 +118,7 @@ async fn attempt(
     refuted: &mut Option<Refuted>,
 ) -> Result<window::Transfer> {
     let mut target = Prepared::new(target, location, options).await?;
+    let flow = Flow::of_download(&options.retry);
     let _owner = target.owner();
     let opened = tokio::select! {
         biased;
@@ -124,7 +126,7 @@ async fn attempt(
         opened = async {
             // Bytes before requests: the order in which everything is taken from the budget.
             let permit = options.budget.bytes(window::first_bytes(&target, options)).await;
-            opening::open(location, &mut target, options).await.map(|opened| (opened, permit))
+            opening::open(location, &mut target, options, &flow).await.map(|opened| (opened, permit))
         } => opened,
     };
     let (opened, permit) = match opened {
@@ -134,7 +136,7 @@ async fn attempt(
             return Err(error.with_rest(rest));
         }
     };
-    window::transfer(location, target, opened, permit, options, refuted).await
+    window::transfer(location, target, (opened, permit), (options, flow), refuted).await
 }
 
 fn late(location: &Location, deadline_ms: u64) -> Error {

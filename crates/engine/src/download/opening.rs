@@ -11,7 +11,7 @@ use super::resume::{self, Belief, Resumption};
 use super::target::Prepared;
 use super::window::SHARE;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Known, Lookup, RangeOptions, RangeStream};
+use crate::read::{Flow, Known, Lookup, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
@@ -43,10 +43,11 @@ pub(super) async fn open(
     location: &Location,
     target: &mut Prepared,
     options: &DownloadOptions,
+    flow: &Arc<Flow>,
 ) -> Result<Opening> {
     let mut notes = target.take_notes();
     if let Some(found) = target.take_found() {
-        match resume::resume(location, target, *found, options).await {
+        match resume::resume(location, target, *found, options, flow).await {
             Ok(Resumption::Resumed(mut opening)) => {
                 opening.notes.splice(0..0, notes);
                 return Ok(*opening);
@@ -58,7 +59,7 @@ pub(super) async fn open(
             Err(error) => return Err(error),
         }
     }
-    begin(location, options, notes).await
+    begin(location, options, flow, notes).await
 }
 
 /// Whether a pinned request failed because there is another version now.
@@ -69,6 +70,7 @@ fn moved_on(error: &Error) -> bool {
 async fn begin(
     location: &Location,
     options: &DownloadOptions,
+    flow: &Arc<Flow>,
     mut notes: Vec<String>,
 ) -> Result<Opening> {
     let wanted = options.range.clone().unwrap_or(ByteRange::All);
@@ -76,7 +78,8 @@ async fn begin(
         let info = lookup(location, options).stat().await?;
         return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
     }
-    let mut channel = channel(location, first(&wanted, options), Known::default(), options);
+    let first = first(&wanted, options);
+    let mut channel = channel(location, first, Known::default(), options, flow);
     let (mut info, lookup) = facts(&mut channel, location, options).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
@@ -89,7 +92,7 @@ async fn begin(
         // Nothing ties a second request to the first, so one must bring everything.
         // Nothing of the first is used, so that its coding need not be the same.
         let known = Known { coding: None, ..Known::of(&info) };
-        channel = self::channel(location, wanted.clone(), known, options);
+        channel = self::channel(location, wanted.clone(), known, options, flow);
         // What was looked up is kept, and the second answer's own is compared, too.
         let mut second = channel.info().await?.clone();
         second.checksums.append(&mut info.checksums);
@@ -199,9 +202,10 @@ pub(super) fn channel(
     range: ByteRange,
     known: Known,
     options: &DownloadOptions,
+    flow: &Arc<Flow>,
 ) -> RangeStream {
-    let retry = options.retry.clone();
-    let read = RangeOptions { range: Some(range), known, retry, hedge: None };
+    let (retry, flow) = (options.retry.clone(), Some(Arc::clone(flow)));
+    let read = RangeOptions { range: Some(range), known, retry, hedge: None, flow };
     RangeStream::new(
         location.clone(),
         read,

@@ -13,6 +13,8 @@
 //! | sealed | anything else that selects, or it is not known | the whole has a checksum |
 //! | not known to be ours | | the whole has a hash that cannot be forged, as a CRC can |
 
+use std::sync::Arc;
+
 use tidegate_core::checksum::Checksum;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
@@ -22,7 +24,7 @@ use super::checks::is_hash;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use super::target::{Prepared, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Known, RangeStream};
+use crate::read::{Flow, Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
@@ -109,10 +111,11 @@ pub(super) async fn resume(
     target: &mut Prepared,
     found: Found,
     options: &DownloadOptions,
+    flow: &Arc<Flow>,
 ) -> Result<Resumption> {
     let Found { identity, marks, journal, is_sealed } = found;
     let len = identity.len_bytes;
-    let (channel, (info, lookup)) = ask(location, &identity, &marks, options).await?;
+    let (channel, (info, lookup)) = ask(location, &identity, &marks, options, flow).await?;
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     let has_other_coding = identity.coding.is_some() && identity.coding != Known::of(&info).coding;
     if info.version.as_ref() != Some(&identity.version)
@@ -162,6 +165,7 @@ async fn ask(
     identity: &Identity,
     marks: &[Mark],
     options: &DownloadOptions,
+    flow: &Arc<Flow>,
 ) -> Result<(Option<RangeStream>, Facts)> {
     let len = identity.len_bytes;
     let mut done = Extents::new();
@@ -179,7 +183,7 @@ async fn ask(
     let range = ByteRange::Bounded(gap.start..end);
     let version = Some(identity.version.clone());
     let known = Known { version, len_bytes: Some(len), ..Known::default() };
-    let mut channel = channel(location, range, known, options);
+    let mut channel = channel(location, range, known, options, flow);
     let facts = facts(&mut channel, location, options).await?;
     Ok((Some(channel), facts))
 }

@@ -26,7 +26,7 @@ use super::target::Prepared;
 use super::{DownloadOptions, cancelled, report};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Known, RangeStream};
+use crate::read::{Flow, Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Sink;
 
@@ -57,6 +57,10 @@ const TAIL_TICK_MS: u64 = 50;
 /// A shard is raced this often at most: where that does not help, its own restarts must.
 const RACES_MAX: u32 = 3;
 
+/// Readers until the first byte of the blob has come. It comes with the head of the first response,
+/// as a rule, and the whole window starts then. A server that sends heads only is asked by few.
+const READERS_BEFORE_BYTES: usize = 3;
+
 /// A straggler is split only into halves that are worth a request.
 const SPLIT_BYTES_MIN: u64 = 1 << 20;
 
@@ -73,9 +77,8 @@ pub(super) struct Transfer {
 pub(super) async fn transfer(
     location: &Location,
     prepared: Prepared,
-    mut opening: Opening,
-    permit: BytesPermit,
-    options: &DownloadOptions,
+    (mut opening, permit): (Opening, BytesPermit),
+    (options, flow): (&DownloadOptions, Arc<Flow>),
     refuted: &mut Option<Refuted>,
 ) -> Result<Transfer> {
     let checks = match checks(&opening, options) {
@@ -112,7 +115,7 @@ pub(super) async fn transfer(
         sink,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
-    let mut window = Window::new(location, options, &shared, Known::of(&info));
+    let mut window = Window::new(location, (options, flow), &shared, Known::of(&info));
     let run = window.run((channel, permit), range.clone(), single, done).await;
     drop(window);
     // Every shard has been joined: nobody else holds what they shared.
@@ -200,6 +203,7 @@ type Reserve = Pin<Box<dyn Future<Output = Option<BytesPermit>> + Send>>;
 struct Window<'a> {
     location: &'a Location,
     options: &'a DownloadOptions,
+    flow: Arc<Flow>,
     shared: Arc<Shared>,
     // By the first answer.
     known: Known,
@@ -211,13 +215,14 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     fn new(
         location: &'a Location,
-        options: &'a DownloadOptions,
+        (options, flow): (&'a DownloadOptions, Arc<Flow>),
         shared: &Arc<Shared>,
         known: Known,
     ) -> Self {
         Self {
             location,
             options,
+            flow,
             shared: Arc::clone(shared),
             known,
             tasks: JoinSet::new(),
@@ -278,7 +283,9 @@ impl<'a> Window<'a> {
         let mut reserving: Option<Reserve> = None;
         let mut tail = tail_ticks();
         loop {
-            let room = self.tasks.len() < window;
+            let begun = self.flow.has_begun();
+            let readers_max = if begun { window } else { window.min(READERS_BEFORE_BYTES) };
+            let room = self.tasks.len() < readers_max;
             if next.is_none() && self.tasks.is_empty() {
                 return Ok(());
             }
@@ -304,6 +311,8 @@ impl<'a> Window<'a> {
                     }
                     next = rest.next();
                 }
+                // There is room for the whole window now.
+                () = self.flow.begun(), if !begun => {}
                 _ = tail.tick(), if next.is_none() && room => self.help_straggler(),
             }
         }
@@ -334,7 +343,7 @@ impl<'a> Window<'a> {
 
     fn channel(&self, range: &Range<u64>) -> RangeStream {
         let range = ByteRange::Bounded(range.clone());
-        opening::channel(self.location, range, self.known.clone(), self.options)
+        opening::channel(self.location, range, self.known.clone(), self.options, &self.flow)
     }
 
     fn spawn(&mut self, piece: Arc<Piece>, channel: RangeStream, permit: Option<BytesPermit>) {
@@ -411,6 +420,8 @@ impl<'a> Window<'a> {
             self.spawn(piece, channel, permit);
         } else if slow
             && !stuck
+            // The halves of what brings nothing bring nothing.
+            && self.flow.has_begun()
             && let Some(far) = piece.split(SPLIT_BYTES_MIN)
         {
             self.start(far, permit);

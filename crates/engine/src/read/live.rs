@@ -2,6 +2,7 @@
 //!
 //! The timer is armed once and moved only when it fires: a frame costs no more than a look at the
 //! clock, and only where it had to be waited for. Time in which nobody asks for bytes is no stall.
+//! What arrived is told to the transfer's [`Share`] before each wait.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,6 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use tidegate_core::speed::SpeedVerdict;
+
+use super::flow::Share;
 use crate::budget::RequestPermit;
 use crate::error::Error;
 use crate::remote::Body;
@@ -21,6 +25,10 @@ pub(super) enum Arrival {
     End,
     /// Nothing, for so long.
     Stalled(Duration),
+    /// The transfer has been too slow for a period; `last` where it was before that, too.
+    TooSlow {
+        last: bool,
+    },
 }
 
 pub(super) struct Live {
@@ -32,6 +40,7 @@ pub(super) struct Live {
     unhurried: bool,
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
+    share: Share,
     span: tracing::Span,
     // Given back when the answer is dropped.
     _permit: RequestPermit,
@@ -42,11 +51,12 @@ impl Live {
         body: Body,
         position: u64,
         end: Option<u64>,
+        share: Share,
         permit: RequestPermit,
         span: tracing::Span,
     ) -> Self {
         let (timer, waiting) = (None, None);
-        Self { body, position, end, unhurried: false, timer, waiting, span, _permit: permit }
+        Self { body, position, end, unhurried: false, timer, waiting, share, span, _permit: permit }
     }
 
     /// The same, where a wait is no stall.
@@ -56,6 +66,11 @@ impl Live {
 
     pub(super) fn is_unhurried(&self) -> bool {
         self.unhurried
+    }
+
+    /// Nothing can take its place: it is read on where the transfer is slow, until that fails.
+    pub(super) fn goes_on(&mut self) {
+        self.share.renew();
     }
 
     /// Nothing tells where the body ends, but its end.
@@ -93,14 +108,30 @@ impl Live {
     ) -> Poll<Arrival> {
         let _entered = self.span.enter();
         if let Poll::Ready(arrived) = self.body.as_mut().poll_next(cx) {
-            self.waiting = None;
+            let since = self.waiting.take().filter(|_| !self.unhurried);
             return Poll::Ready(match arrived {
-                Some(Ok(frame)) => Arrival::Frame(frame),
+                Some(Ok(frame)) => {
+                    self.share.on_bytes(frame.len() as u64, since);
+                    Arrival::Frame(frame)
+                }
                 Some(Err(error)) => Arrival::Failed(error),
                 None => Arrival::End,
             });
         }
-        let since = *self.waiting.get_or_insert_with(Instant::now);
+        let since = match self.waiting {
+            Some(since) => since,
+            None => {
+                match self.share.tell() {
+                    _ if self.unhurried => {}
+                    SpeedVerdict::Enough => {}
+                    verdict => {
+                        let last = verdict == SpeedVerdict::GiveUp;
+                        return Poll::Ready(Arrival::TooSlow { last });
+                    }
+                }
+                *self.waiting.insert(Instant::now())
+            }
+        };
         loop {
             let Some(timer) = &mut self.timer else {
                 self.timer = Some(Box::pin(sleep_until(since + limit())));

@@ -13,6 +13,7 @@
 //! | `state` | what is carried to another process |
 //! | `range_stream` | one range through as many requests as it takes; `download` reads through it, too |
 //! | `request`, `live` | one request: to its answer's head, and through its body |
+//! | `flow` | the floor under a transfer's speed, and its requests before the first byte |
 //! | `lookup`, `stat` | facts about a blob |
 //! | `stats` | what it cost |
 //! | `io_error` | this crate's error as one of `std::io` |
@@ -20,6 +21,7 @@
 mod blocking;
 mod channel;
 mod decode;
+mod flow;
 mod io_error;
 mod live;
 mod lookup;
@@ -33,6 +35,7 @@ mod verify;
 
 pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
+pub(crate) use flow::Flow;
 pub(crate) use lookup::Lookup;
 pub use options::ReadOptions;
 pub(crate) use range_stream::{Known, RangeOptions, RangeStream};

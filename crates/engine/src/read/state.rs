@@ -91,6 +91,16 @@ pub(super) struct RetryNumbers {
     header_ms_max: u64,
     progress_bytes_min: u64,
     retry_after_ms_max: u64,
+    // States of earlier versions have none.
+    #[serde(default)]
+    speed: Option<SpeedNumbers>,
+}
+
+/// The floor under the speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SpeedNumbers {
+    bytes_per_s_min: u64,
+    slow_ms_max: u64,
 }
 
 /// A running checksum: what is expected in the end, and the sum of the bytes before the position.
@@ -205,11 +215,21 @@ impl RetryNumbers {
             header_ms_max: policy.header_ms_max,
             progress_bytes_min: policy.progress_bytes_min,
             retry_after_ms_max: policy.retry_after_ms_max,
+            speed: Some(SpeedNumbers {
+                bytes_per_s_min: policy.bytes_per_s_min,
+                slow_ms_max: policy.slow_ms_max,
+            }),
         }
     }
 
     fn policy(&self) -> RetryPolicy {
+        let usual = RetryPolicy::default();
+        let usual =
+            SpeedNumbers { bytes_per_s_min: usual.bytes_per_s_min, slow_ms_max: usual.slow_ms_max };
+        let speed = self.speed.unwrap_or(usual);
         RetryPolicy {
+            bytes_per_s_min: speed.bytes_per_s_min,
+            slow_ms_max: speed.slow_ms_max,
             attempts_max: self.attempts_max,
             delay_ms_min: self.delay_ms_min,
             delay_ms_max: self.delay_ms_max,

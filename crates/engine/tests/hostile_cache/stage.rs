@@ -174,6 +174,7 @@ impl<'a> Bed<'a> {
             connect_ms_max: PATIENCE_MS,
             retry_after_ms_max: RETRY_AFTER_MS_MAX,
             seed: Some(self.scenario.blob.seed),
+            ..RetryPolicy::default()
         }
     }
 

@@ -22,6 +22,7 @@ mod read_model;
 mod refusals;
 mod resume;
 mod selection;
+mod silence;
 mod targets;
 mod transport;
 mod trial;

@@ -37,7 +37,7 @@ use self::held::Held;
 use self::pieces::Mode;
 use self::source::Source;
 use super::verify::Check;
-use super::{ReadOptions, ReadTotals, Verification};
+use super::{Flow, ReadOptions, ReadTotals, Verification};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
@@ -92,6 +92,8 @@ pub struct ReadChannel {
     options: ReadOptions,
     // When the first read began: the deadline counts from there.
     epoch: Option<Instant>,
+    // Of all requests since the last error.
+    flow: Arc<Flow>,
     source: Source,
     next: u64,
     // Reading goes on so many bytes before an end that is not known; `next` means nothing then.
@@ -134,6 +136,7 @@ impl ReadChannel {
         Self {
             location: Arc::new(location),
             epoch: None,
+            flow: Flow::of_read(&options.retry),
             source: Source::Closed,
             next,
             suffix,

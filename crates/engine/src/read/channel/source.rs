@@ -12,7 +12,7 @@ use tidegate_core::retry::RetryPolicy;
 use super::{Mode, ReadChannel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::lookup::{Looking, Lookup};
-use crate::read::{Known, RangeOptions, RangeStream, Verify};
+use crate::read::{Flow, Known, RangeOptions, RangeStream, Verify};
 use crate::remote::BlobInfo;
 
 pub(super) enum Source {
@@ -68,6 +68,7 @@ impl ReadChannel {
                         self.check.spoil();
                     }
                     self.close();
+                    self.flow = Flow::of_read(&self.options.retry);
                     return Poll::Ready(Err(error));
                 }
             }
@@ -342,6 +343,7 @@ impl ReadChannel {
             },
             retry: self.policy(),
             hedge: self.options.hedge_ms.map(Duration::from_millis),
+            flow: Some(Arc::clone(&self.flow)),
         };
         let (budget, stats) = (self.options.budget.clone(), Arc::clone(&self.options.stats));
         let stream = RangeStream::new(Arc::clone(&self.location), options, budget, stats);

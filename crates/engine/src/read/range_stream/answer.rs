@@ -8,6 +8,7 @@ use super::values::contradiction_of;
 use super::{Live, Manner, Phase, RangeStream, coding};
 use crate::budget::RequestPermit;
 use crate::error::{ErrorKind, Operation, Result};
+use crate::read::flow::Share;
 use crate::remote::Opened;
 
 impl RangeStream {
@@ -55,7 +56,8 @@ impl RangeStream {
         self.stats.more_requests(opened.requests.saturating_sub(1));
         // What an answer does not claim it must keep to all the same, where another told it.
         let end = opened.end.or(self.len_bytes);
-        let live = Live::new(opened.body, opened.start, end, permit, span);
+        let share = Share::new(&self.flow);
+        let live = Live::new(opened.body, opened.start, end, share, permit, span);
         self.phase = Phase::Live(live.unhurried(opened.unhurried));
         Ok(())
     }

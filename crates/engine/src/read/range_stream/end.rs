@@ -63,7 +63,10 @@ impl RangeStream {
             match ready!(self.poll_arrival(cx)) {
                 Arrival::Frame(frame) if frame.is_empty() => {}
                 Arrival::Frame(_) => return Poll::Ready(Err(self.too_long())),
-                Arrival::End | Arrival::Failed(_) | Arrival::Stalled(_) => {
+                Arrival::End
+                | Arrival::Failed(_)
+                | Arrival::Stalled(_)
+                | Arrival::TooSlow { .. } => {
                     self.phase = Phase::Idle;
                     return Poll::Ready(Ok(()));
                 }

@@ -1,9 +1,10 @@
 //! What a failure means where it happens, and whether reading goes on after it.
 
-use tidegate_core::retry::{GiveUpReason, RetryDecision};
+use tidegate_core::retry::{GiveUpReason, RetryClass, RetryDecision};
 
 use super::{Phase, RangeStream};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::flow::{SLOW_HINT, floor_of};
 
 /// An address that has never answered is tried this often, however patient the policy: a wrong
 /// port should not take as long to report as a server that restarts. Asking for facts keeps to it,
@@ -37,6 +38,9 @@ impl RangeStream {
             {
                 Err(self.exhausted(error))
             }
+            RetryDecision::After(_) if !self.flow.try_request() => {
+                Err(self.exhausted(self.never_a_byte().caused_by(error)))
+            }
             RetryDecision::After(delay) => {
                 tracing::debug!(
                     target = self.location.display(),
@@ -53,6 +57,30 @@ impl RangeStream {
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => Err(error),
             RetryDecision::GiveUp(_) => Err(self.exhausted(error)),
         }
+    }
+
+    /// The transfer is below the floor of the policy: the connection is made anew, and the last time
+    /// the transfer fails. What cannot be restarted goes on until then.
+    pub(super) fn too_slow(&mut self, last: bool) -> Result<()> {
+        let error =
+            self.error(ErrorKind::Timeout, floor_of(&self.policy)).retryable(RetryClass::Now);
+        if last {
+            self.phase = Phase::Idle;
+            return Err(self.exhausted(error).with_hint(SLOW_HINT));
+        }
+        if self.delivered_bytes > 0 && self.pinned.is_none() {
+            if let Phase::Live(live) = &mut self.phase {
+                live.goes_on();
+            }
+            return Ok(());
+        }
+        self.interrupted(error).map_err(|error| error.with_hint(SLOW_HINT))
+    }
+
+    /// All requests that the transfer may spend before its first byte are spent.
+    pub(super) fn never_a_byte(&self) -> Error {
+        self.error(ErrorKind::Exhausted, "no byte of it came, whatever was asked for")
+            .after_attempts(self.requests)
     }
 
     /// A failure means more once an answer has been had: what was there and is gone has changed.

@@ -34,6 +34,7 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::{Retry, RetryClass, RetryPolicy};
 
 use super::ReadStats;
+use super::flow::Flow;
 use super::live::{Arrival, Live};
 use super::request::{Ask, Asking};
 use crate::budget::{Budget, RequestPermit};
@@ -55,6 +56,8 @@ pub(crate) struct RangeOptions {
     pub(crate) retry: RetryPolicy,
     /// After this long without an answer a second request races the first.
     pub(crate) hedge: Option<Duration>,
+    /// What the readers of one transfer share; this one's own where there are no others.
+    pub(crate) flow: Option<Arc<Flow>>,
 }
 
 /// What earlier answers told of a blob.
@@ -94,6 +97,7 @@ pub(crate) struct RangeStream {
     stats: Arc<ReadStats>,
     policy: RetryPolicy,
     hedge: Option<Duration>,
+    flow: Arc<Flow>,
     retry: Retry,
     epoch: Instant,
     pinned: Option<Version>,
@@ -160,6 +164,7 @@ impl RangeStream {
             budget,
             stats,
             hedge: options.hedge,
+            flow: options.flow.unwrap_or_else(|| Flow::of_read(&options.retry)),
             retry: Retry::new(&options.retry, Duration::ZERO),
             policy: options.retry,
             epoch: Instant::now(),
@@ -288,6 +293,7 @@ impl RangeStream {
                 }
                 Arrival::Failed(error) => self.interrupted(error)?,
                 Arrival::End => self.body_ended()?,
+                Arrival::TooSlow { last } => self.too_slow(last)?,
                 Arrival::Stalled(limit) => {
                     let seconds = limit.as_secs_f64();
                     let error = self
@@ -353,6 +359,10 @@ impl RangeStream {
             match &mut self.phase {
                 _ if self.done => return Poll::Ready(Ok(())),
                 Phase::Live(_) => return Poll::Ready(Ok(())),
+                // Later ones are counted where they are decided on.
+                Phase::Idle if self.requests == 0 && !self.flow.try_request() => {
+                    return Poll::Ready(Err(self.never_a_byte()));
+                }
                 Phase::Idle => self.phase = Phase::Asking(self.ask()),
                 Phase::Asking(asking) => {
                     let (answer, span) = ready!(asking.poll(cx));

@@ -1,0 +1,287 @@
+//! Servers that answer and bring nothing, or next to nothing, on a paused clock: how often they are
+//! asked, and when a transfer from them ends.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate::ErrorKind;
+use tidegate::core::range::ByteRange;
+use tidegate::core::retry::RetryPolicy;
+use tidegate::download::{DownloadOptions, Target, download};
+use tidegate::read::{ReadChannel, ReadOptions};
+use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::transport::{Dial, DialedStream, TransportOptions};
+use tidegate_testkit::pseudo_random;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::time::{Instant, sleep};
+
+use crate::bed::{Bed, Collect};
+
+const MIB: usize = 1 << 20;
+
+/// How a response comes, after the `n`th request, counted from 1.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// Nothing, not even a head.
+    Nothing,
+    /// A head, and no byte of the body.
+    HeadOnly,
+    /// So many bytes at once, each time so many milliseconds later.
+    Drip(usize, u64),
+}
+
+type Script = fn(usize) -> Manner;
+
+/// A server behind [`Dial`]: one response a connection.
+#[derive(Clone)]
+struct Source {
+    bytes: Bytes,
+    etag: bool,
+    script: Script,
+    gets: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+impl Dial for Source {
+    fn dial(&self, _host: &str, _port: u16) -> io::Result<Box<dyn DialedStream>> {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        tokio::spawn(self.clone().serve(theirs));
+        Ok(Box::new(ours))
+    }
+}
+
+impl Source {
+    fn new(len: usize, script: Script) -> Self {
+        let bytes = pseudo_random(len, 3);
+        let (gets, requests) = (Arc::default(), Arc::default());
+        Self { bytes, etag: true, script, gets, requests }
+    }
+
+    fn locate(&self, url: &str) -> Location {
+        let transport =
+            TransportOptions { dial: Some(Arc::new(self.clone())), ..TransportOptions::default() };
+        let options = RemoteOptions {
+            endpoint: Some("http://server".to_owned()),
+            anonymous: true,
+            transport,
+            ..RemoteOptions::default()
+        };
+        Remotes::new(options).locate(url).unwrap()
+    }
+
+    fn asked(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    async fn serve(self, mut stream: DuplexStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let Ok(byte) = stream.read_u8().await else { return };
+            head.push(byte);
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let is_get = head.starts_with("get ");
+        let n = if is_get { self.gets.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+        let (drop_at, every) = match (self.script)(n) {
+            Manner::Nothing => return std::future::pending().await,
+            Manner::HeadOnly => (0, u64::MAX),
+            Manner::Drip(bytes, every) => (bytes, every),
+        };
+        let len = self.bytes.len();
+        let range = head.split_once("range: bytes=").and_then(|(_, rest)| {
+            let (start, rest) = rest.split_once('-')?;
+            let end = rest.split_once('\r')?.0;
+            let end = end.parse::<usize>().map_or(len, |last| len.min(last + 1));
+            Some(start.parse().ok()?..end)
+        });
+        let (status, part) = match &range {
+            Some(part) => {
+                let told = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+                (format!("206 Partial Content\r\nContent-Range: {told}"), part.clone())
+            }
+            None => ("200 OK".to_owned(), 0..len),
+        };
+        let etag = if self.etag { "ETag: \"a\"\r\n" } else { "" };
+        let head = format!(
+            "HTTP/1.1 {status}\r\n{etag}Content-Length: {}\r\nConnection: close\r\n\r\n",
+            part.len()
+        );
+        if stream.write_all(head.as_bytes()).await.is_err() || !is_get {
+            return;
+        }
+        if drop_at == 0 {
+            return std::future::pending().await;
+        }
+        for bytes in self.bytes[part].chunks(drop_at) {
+            if every > 0 {
+                sleep(Duration::from_millis(every)).await;
+            }
+            if stream.write_all(bytes).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn options(window: u32) -> DownloadOptions {
+    let options = Bed::options();
+    let retry = RetryPolicy { seed: Some(1), ..RetryPolicy::default() };
+    let shard = MIB as u64;
+    DownloadOptions { window, shard_bytes_min: shard, shard_bytes_max: shard, retry, ..options }
+}
+
+/// What the documentation says of a server that sends no byte of a blob.
+const SILENT_REQUESTS_MAX: usize = 24;
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_sends_a_byte_gets_few_requests() {
+    let scripts: [Script; 2] = [|_| Manner::Nothing, |_| Manner::HeadOnly];
+    for script in scripts {
+        for len in [MIB / 2, 5 * MIB, 64 * MIB] {
+            for window in [1, 2, 4, 32] {
+                for url in ["http://server/blob", "gs://bucket/blob", "s3://bucket/blob"] {
+                    let source = Source::new(len, script);
+                    let got =
+                        download(&source.locate(url), Target::Discard, &options(window)).await;
+                    let error = got.unwrap_err();
+                    let label = format!("{len} {window} {url}: {}", error.chain());
+                    assert_eq!(error.kind(), ErrorKind::Exhausted, "{label}");
+                    assert!(source.asked() <= SILENT_REQUESTS_MAX, "{} {label}", source.asked());
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_byte_opens_the_whole_window() {
+    // The first response brings one byte and then nothing; the others are never answered.
+    let source = Source::new(64 * MIB, |n| match n {
+        1 => Manner::Drip(1, 20_000),
+        _ => Manner::Nothing,
+    });
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let options = DownloadOptions { cancel: cancel.clone(), ..options(8) };
+    let location = source.locate("http://server/blob");
+    let transfer = download(&location, Target::Discard, &options);
+    let watch = async {
+        sleep(Duration::from_secs(10)).await;
+        let before = source.asked();
+        sleep(Duration::from_secs(11)).await;
+        cancel.cancel();
+        (before, source.asked())
+    };
+    let (_, (before, after)) = tokio::join!(transfer, watch);
+    assert!(before <= 3, "{before}");
+    assert_eq!(after, 8);
+}
+
+/// A byte a second, in effect, for ever.
+fn drip(_: usize) -> Manner {
+    Manner::Drip(1, 900)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_byte_a_second_is_asked_for_once_more_and_then_fails() {
+    for window in [1, 4] {
+        let targets = [Target::Discard, Target::Memory, Collect::default().target()];
+        for target in targets {
+            let source = Source::new(MIB / 4, drip);
+            let label = format!("{window} {target:?}");
+            let begun = Instant::now();
+            let location = source.locate("http://server/blob");
+            let error = download(&location, target, &options(window)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Exhausted, "{label} {error:?}");
+            assert!(error.hint().unwrap().contains("--min-speed"), "{label} {error:?}");
+            assert_eq!(source.asked(), 2, "{label}");
+            assert!(begun.elapsed() < Duration::from_secs(180), "{label}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_made_anew_may_be_quick() {
+    let source = Source::new(MIB / 4, |n| match n {
+        1 => drip(n),
+        _ => Manner::Drip(16 << 10, 10),
+    });
+    let location = source.locate("http://server/blob");
+    let report = download(&location, Target::Memory, &options(1)).await.unwrap();
+    assert!(report.memory.unwrap() == source.bytes);
+    assert_eq!(source.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blob_without_a_version_fails_without_another_request() {
+    let source = Source { etag: false, ..Source::new(MIB / 4, drip) };
+    let location = source.locate("http://server/blob");
+    let error = download(&location, Target::Discard, &options(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
+    assert_eq!(source.asked(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_floor_can_be_switched_off() {
+    let source = Source::new(2000, drip);
+    for retry in [
+        RetryPolicy { bytes_per_s_min: 0, ..RetryPolicy::default() },
+        RetryPolicy { slow_ms_max: 0, ..RetryPolicy::default() },
+        RetryPolicy { bytes_per_s_min: 1, ..RetryPolicy::default() },
+    ] {
+        let options = DownloadOptions { retry, ..options(1) };
+        let location = source.locate("http://server/blob");
+        let report = download(&location, Target::Memory, &options).await.unwrap();
+        assert!(report.memory.unwrap() == source.bytes);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_fails_below_the_floor_and_may_be_read_on() {
+    let source = Source::new(MIB / 4, |n| match n {
+        1 | 2 => drip(n),
+        _ => Manner::Drip(16 << 10, 10),
+    });
+    let location = source.locate("http://server/blob");
+    let options = ReadOptions { range: ByteRange::All, ..ReadOptions::default() };
+    let mut channel = ReadChannel::open(location, options);
+    let mut got = Vec::new();
+    let error = loop {
+        match channel.next().await {
+            Ok(frame) => got.extend_from_slice(&frame.unwrap()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
+    assert!(error.hint().unwrap().contains("--min-speed"), "{error:?}");
+    assert_eq!(source.asked(), 2);
+    while let Some(frame) = channel.next().await.unwrap() {
+        got.extend_from_slice(&frame);
+    }
+    assert!(got == source.bytes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_the_reader_does_not_ask_is_not_counted() {
+    // All of it comes at once, as far as the reader takes it.
+    let source = Source::new(MIB / 2, |_| Manner::Drip(1000, 0));
+    let mut channel =
+        ReadChannel::open(source.locate("http://server/blob"), ReadOptions::default());
+    let mut got = Vec::new();
+    while let Some(frame) = channel.next().await.unwrap() {
+        got.extend_from_slice(&frame);
+        sleep(Duration::from_secs(500)).await;
+    }
+    assert!(got == source.bytes);
+    assert_eq!(source.asked(), 1);
+}
