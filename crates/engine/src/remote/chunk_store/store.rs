@@ -171,7 +171,7 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// As [`Self::manifest`]; what is gathered until the manifest is whole is taken from `budget`,
     /// without waiting, since the caller holds a request of it.
     ///
-    /// Fails with `Unsupported` where the budget has not so much. A store that does not implement it
+    /// Fails with `Unsupported` where the budget has not so much, and it is more than a few MiB. A store that does not implement it
     /// takes nothing from the budget.
     async fn manifest_within(
         &self,

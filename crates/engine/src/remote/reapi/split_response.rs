@@ -6,8 +6,9 @@
 //! end is beyond the blob's, ends the call. So there are never more chunks than the blob has bytes.
 //!
 //! The records are paid for before the first is made: a chunk takes at least
-//! [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. Of the message itself only
-//! one chunk is held.
+//! [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. A list of up to
+//! [`CHUNKS_FREE_MAX`] goes on where the budget has no room at the moment: otherwise blobs would come
+//! whole whenever the budget is in full use. Of the message itself only one chunk is held.
 
 use prost::Message as _;
 use tidegate_core::digest::Digest;
@@ -21,6 +22,9 @@ const CHUNK_WIRE_BYTES_MIN: u64 = 70;
 
 /// The longest chunk that is read: a hash, a length, and room for what later versions may add.
 const CHUNK_WIRE_BYTES_MAX: u64 = 512;
+
+/// So many chunks are fine whatever the budget, as for uploads: 3 MiB.
+const CHUNKS_FREE_MAX: u64 = 1 << 16;
 
 /// Bytes before a message: a flag and a length.
 const PREFIX_BYTES: usize = 5;
@@ -160,8 +164,10 @@ impl SplitResponse {
         let bytes = count.saturating_mul(size_of::<Digest>() as u64);
         let limit = self.budget.limits().bytes;
         let is_for_ever = bytes > limit;
-        let paid = (!is_for_ever).then(|| self.budget.try_bytes(bytes)).flatten();
-        self.paid = Some(paid.ok_or(SplitError::Memory { bytes, limit, is_for_ever })?);
+        self.paid = (!is_for_ever).then(|| self.budget.try_bytes(bytes)).flatten();
+        if self.paid.is_none() && count > CHUNKS_FREE_MAX {
+            return Err(SplitError::Memory { bytes, limit, is_for_ever });
+        }
         self.chunks.reserve_exact(usize::try_from(count).unwrap_or_default());
         self.left = Some(len);
         Ok(Some(PREFIX_BYTES))
@@ -236,7 +242,7 @@ mod tests {
     use super::*;
     use crate::budget::BudgetOptions;
 
-    const MAX: u64 = 1 << 20;
+    const MAX: u64 = 8 << 20;
 
     fn framed(message: &[u8]) -> Vec<u8> {
         let len = u32::try_from(message.len()).unwrap();
@@ -317,18 +323,19 @@ mod tests {
 
     #[test]
     fn records_are_paid_before_they_are_made() {
-        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 8192 });
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 4 << 20 });
         let prefix = |len: u32, budget: &Budget| {
             let mut response = SplitResponse::new(&blob(1 << 40), MAX, budget);
             response.push(&[&[0][..], &len.to_be_bytes()].concat()).map(|()| response)
         };
-        let held = prefix(7000, &budget).unwrap();
-        assert!(budget.held_bytes() >= 101 * size_of::<Digest>() as u64);
-        let full = prefix(7000, &budget).unwrap_err();
+        let held = prefix(5_000_000, &budget).unwrap();
+        assert!(budget.held_bytes() >= 71_429 * size_of::<Digest>() as u64);
+        let full = prefix(5_000_000, &budget).unwrap_err();
         assert!(matches!(full, SplitError::Memory { is_for_ever: false, .. }), "{full}");
+        assert!(prefix(2_000_000, &budget).is_ok());
         drop(held);
         assert_eq!(budget.held_bytes(), 0);
-        let never = prefix(1 << 20, &budget).unwrap_err();
+        let never = prefix(7_000_000, &budget).unwrap_err();
         assert!(matches!(never, SplitError::Memory { is_for_ever: true, .. }), "{never}");
     }
 }
