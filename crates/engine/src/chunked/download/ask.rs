@@ -24,8 +24,10 @@ pub(super) async fn manifest(
     whole_fallback: bool,
 ) -> Result<(Option<Manifest>, Option<Error>)> {
     let (store, calls) = (&fetcher.store, &fetcher.calls);
+    let budget = &calls.budget;
     if !whole_fallback {
-        let asked = calls.attempt(calls.patience(0), |_| store.manifest(blob, chunking)).await;
+        let limit = calls.patience(0);
+        let asked = calls.attempt(limit, |_| store.manifest_within(blob, chunking, budget)).await;
         return asked.map(|manifest| (manifest, None));
     }
     let limit = calls.patience(0) / SILENCES_MAX;
@@ -33,7 +35,8 @@ pub(super) async fn manifest(
     let mut silences = 0;
     loop {
         let permit = attempts.permit().await?;
-        let asked = attempts.within(limit, store.manifest(blob, chunking)).await;
+        let asked = store.manifest_within(blob, chunking, budget);
+        let asked = attempts.within(limit, asked).await;
         drop(permit);
         let error = match asked {
             Ok(manifest) => return Ok((manifest, None)),

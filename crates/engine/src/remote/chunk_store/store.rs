@@ -15,6 +15,7 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::{Manifest, SendProgress};
+use crate::budget::Budget;
 use crate::error::Result;
 use crate::remote::Body;
 
@@ -166,6 +167,21 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
         digest: &Digest,
         chunking: Option<&Chunking>,
     ) -> Result<Option<Manifest>>;
+
+    /// As [`Self::manifest`]; what is gathered until the manifest is whole is taken from `budget`,
+    /// without waiting, since the caller holds a request of it.
+    ///
+    /// Fails with `Unsupported` where the budget has not so much, and it is more than a few MiB. A store that does not implement it
+    /// takes nothing from the budget.
+    async fn manifest_within(
+        &self,
+        digest: &Digest,
+        chunking: Option<&Chunking>,
+        budget: &Budget,
+    ) -> Result<Option<Manifest>> {
+        let _ = budget;
+        self.manifest(digest, chunking).await
+    }
 
     /// Makes a blob of chunks that are there. That the blob is there already is success.
     ///

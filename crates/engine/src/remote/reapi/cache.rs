@@ -20,6 +20,7 @@ use super::super::{Body, ExtraHeaders};
 use super::capabilities::Capabilities;
 use super::channel::Channel;
 use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
+use crate::budget::Budget;
 use crate::error::{Error, Operation, Result};
 use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile};
 use crate::transport::{CallerHash, Http2Connector, TransportOptions};
@@ -225,7 +226,16 @@ impl ChunkStore for ReapiCache {
         digest: &Digest,
         chunking: Option<&Chunking>,
     ) -> Result<Option<Manifest>> {
-        self.split(digest, chunking).await
+        self.split(digest, chunking, &Budget::default()).await
+    }
+
+    async fn manifest_within(
+        &self,
+        digest: &Digest,
+        chunking: Option<&Chunking>,
+        budget: &Budget,
+    ) -> Result<Option<Manifest>> {
+        self.split(digest, chunking, budget).await
     }
 
     async fn register(&self, manifest: &Manifest) -> Result<Registered> {

@@ -14,7 +14,7 @@
 //! | `capabilities` | what the server says it can do |
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
 //! | `resource`, `digest` | names in the API's form |
-//! | `deframe` | the data of a stream as it arrives |
+//! | `deframe`, `split_response` | the data of a stream, and the chunks of a blob, as they arrive |
 //! | `outgoing` | requests that carry the bytes of blobs |
 //! | `zstd` | packed bytes |
 //! | `channel`, `answer` | connections, and answers that end with a status |
@@ -41,6 +41,7 @@ mod outgoing;
 mod read;
 mod resource;
 mod split;
+mod split_response;
 mod url;
 mod write;
 mod zstd;

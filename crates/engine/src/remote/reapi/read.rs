@@ -14,7 +14,6 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
 use http::{HeaderValue, Method, Uri, Version, header};
 use http_body_util::{BodyExt as _, Full};
-use prost::Message as _;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::bytestream::ReadRequest;
@@ -93,7 +92,7 @@ impl ReapiCache {
             read_offset: i64::try_from(range.start).unwrap_or(i64::MAX),
             read_limit: i64::try_from(limit).unwrap_or(i64::MAX),
         };
-        let request = self.request(&message).map_err(|error| {
+        let request = self.request(PATH, &message).map_err(|error| {
             let text = "it makes no valid request";
             Error::new(ErrorKind::Invalid, Operation::Read, target, text).caused_by(error)
         })?;
@@ -109,19 +108,21 @@ impl ReapiCache {
         Ok(answer)
     }
 
-    fn request(
+    /// A call that is made by hand, with one message.
+    pub(super) fn request(
         &self,
-        message: &ReadRequest,
+        path: &str,
+        message: &impl prost::Message,
     ) -> Result<http::Request<tonic::body::Body>, http::Error> {
         let address = Uri::builder()
             .scheme(self.channel().origin().scheme_str().unwrap_or("http"))
             .authority(self.url().authority())
-            .path_and_query(PATH)
+            .path_and_query(path)
             .build()?;
         let encoded = message.encode_to_vec();
         let mut framed = BytesMut::with_capacity(5 + encoded.len());
         framed.put_u8(0);
-        // Names are a few hundred bytes.
+        // Names and digests are a few hundred bytes.
         framed.put_u32(u32::try_from(encoded.len()).unwrap_or(u32::MAX));
         framed.put_slice(&encoded);
         let mut request = http::Request::new(tonic::body::Body::new(Full::new(framed.freeze())));

@@ -3,25 +3,31 @@
 //! Nothing that a server says of chunks is believed before [`Manifest::new`] has checked it, and no
 //! answer is taken that is longer than one of this blob can be.
 
-use std::fmt;
-
+use http_body::Frame;
+use http_body_util::BodyExt as _;
 use prost::Message as _;
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::v2;
-use tonic::Code;
+use tonic::{Code, Status};
+use tower_service::Service as _;
 use v2::chunking_function::Value as Function;
 
 use super::ReapiCache;
 use super::cache::answers;
 use super::capabilities::{Capabilities, MESSAGE_BYTES, number};
 use super::digest::{from_proto, function, to_proto};
-use crate::error::{ErrorKind, Operation, Result};
+use super::split_response::{SplitError, SplitResponse};
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{Manifest, Registered};
 
 /// A chunk's digest in an answer: its hash (66), its length (11), and the field around them (2).
 const CHUNK_BYTES: u64 = 80;
+
+/// The call, which is made by hand: see `split_response`.
+const SPLIT_PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/SplitBlob";
 
 /// Besides the chunks.
 const ANSWER_SLACK_BYTES: u64 = 64 << 10;
@@ -34,18 +40,19 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const CHUNK_BYTES_MIN: u64 = 1 << 10;
 
 impl ReapiCache {
-    /// The chunks of a blob; as `ChunkStore::manifest`.
+    /// The chunks of a blob; as `ChunkStore::manifest_within`.
     pub(super) async fn split(
         &self,
         digest: &Digest,
         chunking: Option<&Chunking>,
+        budget: &Budget,
     ) -> Result<Option<Manifest>> {
         let capabilities = self.capabilities().await?;
         if !capabilities.profile.can_split {
             return Ok(None);
         }
         if digest.len == 0 {
-            return self.validated(digest, &[], None).map(Some);
+            return self.validated(digest, Vec::new(), None).map(Some);
         }
         let request = v2::SplitBlobRequest {
             instance_name: self.instance().to_owned(),
@@ -53,38 +60,99 @@ impl ReapiCache {
             digest_function: function(digest.function),
             chunking_function: chunking.map_or(Function::Unknown, number) as i32,
         };
-        let mut storage = self.storage(answer_bytes_max(digest, capabilities));
-        let answer = match storage.split_blob(request).await {
-            Ok(answer) => answer.into_inner(),
+        let bytes_max = answer_bytes_max(digest, capabilities);
+        let mut response = SplitResponse::new(digest, bytes_max, budget);
+        match self.receive_split(&request, digest, &mut response).await? {
+            Ok(()) => {}
             // It may say that it can and then not for this blob.
             Err(status)
                 if answers(&status, Code::NotFound) || answers(&status, Code::Unimplemented) =>
             {
                 return Ok(None);
             }
-            // No server's answer to this call; it is what was made of one that was too long.
-            Err(status) if answers(&status, Code::OutOfRange) => {
-                let message = "expected an answer with this blob's chunks, got a longer one";
-                return Err(self.wrong(Operation::Stat, Some(digest), message));
-            }
             Err(status) => return Err(self.failed(&status, Operation::Stat, Some(digest))),
+        }
+        if !response.is_whole() {
+            let target = self.target(Some(digest));
+            let message = "the answer with its chunks ended early";
+            let error = Error::new(ErrorKind::Transport, Operation::Stat, target, message);
+            return Err(error.retryable(RetryClass::Now));
+        }
+        // What was paid goes back: see `ChunkStore::manifest_within`.
+        let (chunks, cut_by, _paid) = response.into_parts();
+        let cut_by = Function::try_from(cut_by).unwrap_or(Function::Unknown);
+        self.validated(digest, chunks, capabilities.chunking(cut_by)).map(Some)
+    }
+
+    /// Makes the call; gives the status that it ended with, where that is no success.
+    async fn receive_split(
+        &self,
+        request: &v2::SplitBlobRequest,
+        digest: &Digest,
+        response: &mut SplitResponse,
+    ) -> Result<Result<(), Status>> {
+        let request = self.request(SPLIT_PATH, request).map_err(|error| {
+            let (target, text) = (self.target(Some(digest)), "it makes no valid request");
+            Error::new(ErrorKind::Invalid, Operation::Stat, target, text).caused_by(error)
+        })?;
+        let failure = |status: Option<Status>| status.filter(|status| status.code() != Code::Ok);
+        // CANCEL: dropping the future resets the stream.
+        let mut answer = match self.channel().clone().call(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Err(Status::from_error(error))),
         };
-        let cut_by = Function::try_from(answer.chunking_function).unwrap_or(Function::Unknown);
-        self.validated(digest, &answer.chunk_digests, capabilities.chunking(cut_by)).map(Some)
+        if let Some(status) = failure(Status::from_header_map(answer.headers())) {
+            return Ok(Err(status));
+        }
+        while let Some(frame) = answer.body_mut().frame().await {
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => {
+                    response.push(&data).map_err(|error| self.wrong_split(digest, error))?;
+                }
+                Ok(Err(frame)) => {
+                    let status = frame.trailers_ref().and_then(Status::from_header_map);
+                    if let Some(status) = failure(status) {
+                        return Ok(Err(status));
+                    }
+                }
+                Err(error) => return Ok(Err(Status::from_error(error))),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn wrong_split(&self, digest: &Digest, error: SplitError) -> Error {
+        let message = match error {
+            SplitError::Overlong { .. } => {
+                "expected an answer with this blob's chunks, got a longer one".to_owned()
+            }
+            SplitError::Memory { is_for_ever, .. } => {
+                let target = self.target(Some(digest));
+                let retry = if is_for_ever { RetryClass::Never } else { RetryClass::Now };
+                return Error::new(
+                    ErrorKind::Unsupported,
+                    Operation::Stat,
+                    target,
+                    error.to_string(),
+                )
+                .retryable(retry)
+                .with_hint("allow more memory (--memory), or take the blob without its chunks");
+            }
+            error => format!("its chunks are wrong: {error}"),
+        };
+        self.wrong(Operation::Stat, Some(digest), message)
     }
 
     fn validated(
         &self,
         digest: &Digest,
-        chunks: &[v2::Digest],
+        chunks: Vec<Digest>,
         chunking: Option<Chunking>,
     ) -> Result<Manifest> {
-        let wrong = |message: &dyn fmt::Display| {
-            self.wrong(Operation::Stat, Some(digest), format!("its chunks are wrong: {message}"))
-        };
-        let chunks = chunks.iter().map(|chunk| from_proto(chunk, digest.function));
-        let chunks = chunks.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error))?;
-        Manifest::new(*digest, chunks, chunking).map_err(|error| wrong(&error))
+        Manifest::new(*digest, chunks, chunking).map_err(|error| {
+            let message = format!("its chunks are wrong: {error}");
+            self.wrong(Operation::Stat, Some(digest), message)
+        })
     }
 
     /// Makes a blob of chunks; as `ChunkStore::register`.
@@ -127,7 +195,7 @@ impl ReapiCache {
 
 /// As many chunks as the blob can have where it is cut by a function that the server names, twice
 /// over since it may use others.
-fn answer_bytes_max(digest: &Digest, capabilities: &Capabilities) -> usize {
+fn answer_bytes_max(digest: &Digest, capabilities: &Capabilities) -> u64 {
     let shortest = |chunking: &Chunking| match chunking {
         Chunking::FastCdc2020(params) => params.min_bytes(),
         Chunking::RepMaxCdc(params) => params.min_bytes(),
@@ -137,5 +205,5 @@ fn answer_bytes_max(digest: &Digest, capabilities: &Capabilities) -> usize {
     let chunk_bytes = chunk_bytes.unwrap_or(CHUNK_BYTES_MIN).max(1);
     let chunks = 2 * (digest.len / chunk_bytes + 1);
     let bytes = chunks.saturating_mul(CHUNK_BYTES).saturating_add(ANSWER_SLACK_BYTES);
-    usize::try_from(bytes.min(ANSWER_BYTES_MAX)).unwrap_or(usize::MAX)
+    bytes.min(ANSWER_BYTES_MAX)
 }
