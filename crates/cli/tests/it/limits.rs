@@ -11,7 +11,7 @@ const STACK_GIB: u64 = 1;
 /// Runs the binary where the system gives about so many threads.
 async fn with_threads(bed: &Bed, threads: u64, args: &[&str]) -> crate::bed::Ran {
     // What a program needs itself is less than a quarter of a stack.
-    let kib = (threads * STACK_GIB << 20) + (768 << 10);
+    let kib = ((threads * STACK_GIB) << 20) + (768 << 10);
     let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
     let mut command = shell(bed.folder.path(), &script, args);
     command.env("RUST_MIN_STACK", (STACK_GIB << 30).to_string());
@@ -38,13 +38,12 @@ async fn few_threads_are_enough_and_too_few_are_told() {
         for threads in 0..8 {
             let ran = with_threads(&bed, threads, args).await;
             assert!(!ran.stderr.contains("panicked"), "{threads} {args:?}: {}", ran.stderr);
-            match ran.code {
-                Some(0) => enough = true,
-                _ => {
-                    ran.ends(1).says("thread").says("hint: ");
-                    assert!(!enough, "{threads} {args:?}: fewer were enough: {}", ran.stderr);
-                    assert!(!bed.path("out").exists(), "{threads}");
-                }
+            if ran.code == Some(0) {
+                enough = true;
+            } else {
+                ran.ends(1).says("thread").says("hint: ");
+                assert!(!enough, "{threads} {args:?}: fewer were enough: {}", ran.stderr);
+                assert!(!bed.path("out").exists(), "{threads}");
             }
             if args[0] == "cat" && ran.code == Some(0) {
                 assert!(ran.stdout == bytes, "{threads}");

@@ -65,7 +65,8 @@ async fn such_a_key_names_no_file() {
         let ran = bed.gcs_run(&["cp", &url, "."]).await;
         is_harmless(ran.ends(2)).says("control character").says("hint: ");
         let http = bed.server.url("/bucket/");
-        let encoded: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded: Vec<String> = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded = encoded.concat();
         let ran = bed.run(&["cp", &format!("{http}{encoded}"), "."]).await;
         is_harmless(ran.ends(2)).says("control character").says("hint: name the target file");
     }

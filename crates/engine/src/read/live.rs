@@ -118,19 +118,18 @@ impl Live {
                 None => Arrival::End,
             });
         }
-        let since = match self.waiting {
-            Some(since) => since,
-            None => {
-                match self.share.tell() {
-                    _ if self.unhurried => {}
-                    SpeedVerdict::Enough => {}
-                    verdict => {
-                        let last = verdict == SpeedVerdict::GiveUp;
-                        return Poll::Ready(Arrival::TooSlow { last });
-                    }
+        let since = if let Some(since) = self.waiting {
+            since
+        } else {
+            match self.share.tell() {
+                _ if self.unhurried => {}
+                SpeedVerdict::Enough => {}
+                verdict => {
+                    let last = verdict == SpeedVerdict::GiveUp;
+                    return Poll::Ready(Arrival::TooSlow { last });
                 }
-                *self.waiting.insert(Instant::now())
             }
+            *self.waiting.insert(Instant::now())
         };
         loop {
             let Some(timer) = &mut self.timer else {

@@ -105,7 +105,7 @@ impl LocalFile {
         if metadata.is_file() && seek(&file, SeekFrom::Current(0)) == Ok(0) {
             match Self::measured(file.try_clone().map_err(failed)?, metadata).map_err(failed)? {
                 Self::Stream(_) => {}
-                regular => return Ok(regular),
+                regular @ Self::Regular(..) => return Ok(regular),
             }
         } else if !metadata.is_file() {
             check_end(name, operation, &file, &metadata)?;

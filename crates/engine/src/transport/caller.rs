@@ -56,7 +56,9 @@ mod tests {
 
     fn hash(fields: &[(&str, &str)]) -> String {
         let mut hash = CallerHash::new();
-        fields.iter().for_each(|(name, value)| hash.add(name, value.as_bytes()));
+        for (name, value) in fields {
+            hash.add(name, value.as_bytes());
+        }
         hash.finish()
     }
 

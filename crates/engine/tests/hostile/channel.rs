@@ -125,10 +125,10 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
             // CANCEL: what was read is in `bytes`; a read that is dropped loses nothing.
             () = held, if is_first => {}
         }
-        let Ok(state) = channel.capture() else { return Ok(Outcome::Failed(last)) };
+        let Ok(captured) = channel.capture() else { return Ok(Outcome::Failed(last)) };
         stage.server.next_run();
         let Ok(location) = stage.locate() else { return Ok(Outcome::Failed(last)) };
-        channel = match restored(location, &state, &stage.choice) {
+        channel = match restored(location, &captured, &stage.choice) {
             Ok(channel) => channel,
             Err(wrong) => return Err(wrong),
         };

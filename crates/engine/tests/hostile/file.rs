@@ -63,7 +63,7 @@ impl Place {
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let name = entry.unwrap().file_name();
             if name != "target" && name != PART {
-                return Err(format!("it left {name:?} behind"));
+                return Err(format!("it left {} behind", name.display()));
             }
         }
         Ok(())
@@ -122,10 +122,7 @@ pub(crate) async fn again(stage: &Stage<'_>) -> Result<Outcome, String> {
 
 /// The first run: its report where it succeeds before it is killed.
 async fn killed(stage: &Stage<'_>, place: &Place) -> Result<Option<Report>, String> {
-    let location = match stage.locate() {
-        Ok(location) => location,
-        Err(_) => return Ok(None),
-    };
+    let Ok(location) = stage.locate() else { return Ok(None) };
     let options = options(&stage.choice);
     let mut download = Box::pin(download(&location, Target::File(place.target()), &options));
     let held = async {

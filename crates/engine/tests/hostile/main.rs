@@ -19,7 +19,7 @@ mod output;
 mod play;
 mod stage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -93,15 +93,17 @@ struct Tally {
 impl Tally {
     fn of(news: &mpsc::Receiver<News>, count: u64) -> Self {
         let mut tally = Self::default();
-        let mut running = BTreeMap::new();
+        let mut running = BTreeSet::new();
         while tally.ended < count {
             match news.recv_timeout(HANG) {
-                Ok(News::Begun(seed)) => drop(running.insert(seed, ())),
+                Ok(News::Begun(seed)) => {
+                    running.insert(seed);
+                }
                 Ok(News::Ended(seed, played)) => {
                     running.remove(&seed);
                     tally.add(seed, played);
                 }
-                Err(_) => panic!("these seeds do not end: {:?}", running.keys()),
+                Err(error) => panic!("these seeds do not end ({error}): {running:?}"),
             }
         }
         tally

@@ -51,6 +51,7 @@ impl Blob {
 }
 
 /// What the cache can do, and has.
+#[expect(clippy::struct_excessive_bools, reason = "each is a capability that is there or not")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cache {
     pub(crate) batch_bytes_max: u64,
@@ -271,7 +272,7 @@ fn calls(random: &mut SplitMix64, transfer: Transfer, cache: &Cache) -> Vec<Host
         }
     };
     let mut calls = Vec::new();
-    for _ in 0..1 + random.below(3) {
+    for _ in 0..=random.below(3) {
         let rpc = if random.below(16) == 0 { Rpc::Capabilities } else { pick(random, asked) };
         calls.push(HostileCall::draw(rpc, random));
     }

@@ -26,7 +26,7 @@ const PATIENCE_MS: u64 = 2_000;
 
 /// Virtual time that no scenario takes. Each of some sixty requests may wait for `PATIENCE_MS` and
 /// as often rest for up to `RETRY_AFTER_MS_MAX`, four times over.
-const VIRTUAL_MAX: Duration = Duration::from_secs(3 * 3600);
+const VIRTUAL_MAX: Duration = Duration::from_hours(3);
 
 /// As long as the longest rest that lies ask for and the client keeps.
 const RETRY_AFTER_MS_MAX: u64 = 60_000;

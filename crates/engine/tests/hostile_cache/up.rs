@@ -59,7 +59,9 @@ fn other(bed: &Bed<'_>, is_there: bool) -> tidegate::core::digest::Digest {
 
 fn other_bytes(bed: &Bed<'_>) -> Vec<u8> {
     let mut bytes = bed.data.to_vec();
-    bytes.iter_mut().for_each(|byte| *byte ^= 0x20);
+    for byte in &mut bytes {
+        *byte ^= 0x20;
+    }
     // Those of no bytes are the same: they get another length.
     bytes.extend(bytes.is_empty().then_some(1));
     bytes

@@ -50,10 +50,10 @@ pub(super) async fn confirm(
     let chunks: Vec<&Digest> = asked[1..].iter().filter(|chunk| lost.contains(chunk)).collect();
     if let Some(first) = chunks.first() {
         let more = chunks[1..].iter().take(NAMED_MAX - 1);
-        let named = more.fold(first.to_string(), |named, chunk| format!("{named}, {chunk}"));
+        let shown = more.fold(first.to_string(), |shown, chunk| format!("{shown}, {chunk}"));
         let rest = if chunks.len() > NAMED_MAX { ", and others" } else { "" };
         let (count, total) = (chunks.len(), asked.len() - 1);
-        names.push(format!("{count} of {total} chunks ({named}{rest})"));
+        names.push(format!("{count} of {total} chunks ({shown}{rest})"));
     }
     let lacks = names.join(" and ");
     let message = format!("the store acknowledged the upload, and now it lacks {lacks}");

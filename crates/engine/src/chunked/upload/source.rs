@@ -54,7 +54,8 @@ pub(super) struct SourceFile {
     /// All of its bytes were read, and they are what the caller says.
     is_compared: AtomicBool,
     note: Option<String>,
-    _descriptors: Descriptors,
+    #[expect(dead_code, reason = "held until the file is closed")]
+    descriptors: Descriptors,
 }
 
 /// What changes when a file does.
@@ -96,8 +97,7 @@ impl SourceFile {
                 let is_settled = stamp.is_settled(SystemTime::now());
                 let (file, note) = (Arc::new(file), None);
                 let is_compared = AtomicBool::new(false);
-                let _descriptors = descriptors;
-                Self { file, name, stamp, is_settled, named, is_compared, note, _descriptors }
+                Self { file, name, stamp, is_settled, named, is_compared, note, descriptors }
             }
             LocalFile::Stream(stream) => {
                 let spooled = spool::spool(stream, &name, store, options).await?;
@@ -105,8 +105,7 @@ impl SourceFile {
                 let (file, note) = (Arc::new(spooled.file), Some(spooled.note));
                 let is_settled = true;
                 let is_compared = AtomicBool::new(false);
-                let _descriptors = descriptors;
-                Self { file, name, stamp, is_settled, named, is_compared, note, _descriptors }
+                Self { file, name, stamp, is_settled, named, is_compared, note, descriptors }
             }
         };
         match named {

@@ -106,7 +106,7 @@ impl ReadChannel {
         let mut channel = Self::open(location, options);
         channel.limit = content.limit.unwrap_or(u64::MAX);
         channel.len_bytes = content.len_bytes;
-        channel.coding = content.coding.clone();
+        channel.coding.clone_from(&content.coding);
         match content.position {
             At::End(count) => channel.suffix = Some(count),
             At::Start(position) if content.decoded => channel.passed = position,

@@ -308,9 +308,10 @@ impl RangeStream {
     /// What comes next of the answer that is being read; [`Arrival::End`] where none is.
     fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
         let Phase::Live(live) = &mut self.phase else { return Poll::Ready(Arrival::End) };
-        let stall = match live.is_unhurried() {
-            true => UNHURRIED,
-            false => Duration::from_millis(self.policy.stall_ms_max),
+        let stall = if live.is_unhurried() {
+            UNHURRIED
+        } else {
+            Duration::from_millis(self.policy.stall_ms_max)
         };
         // The deadline ends an attempt that is under way, too.
         let (retry, epoch) = (&self.retry, self.epoch);

@@ -37,13 +37,14 @@ mod tests {
     #[test]
     fn only_two_values_of_one_checksum_contradict() {
         let (md5, crc) = (ChecksumAlgorithm::Md5, ChecksumAlgorithm::Crc32c);
-        let (a, b) = (of(b"a", md5), of(b"b", md5));
-        assert!(contradiction_of(&[a.clone()], &[b.clone()]).is_some());
-        assert!(contradiction_of(&[a.clone()], &[a.clone()]).is_none());
-        assert!(contradiction_of(&[a.clone()], &[of(b"b", crc)]).is_none());
-        assert!(contradiction_of(&[a.clone()], &[]).is_none());
-        assert!(contradiction_of(&[a.clone()], &[a.clone(), b.clone()]).is_none(), "it says two");
-        let parts = StoredChecksum { coverage: Coverage::Composite { parts: Some(2) }, ..b };
-        assert!(contradiction_of(&[a], &[parts]).is_none(), "it is of something else");
+        let (a, b) = ([of(b"a", md5)], [of(b"b", md5)]);
+        assert!(contradiction_of(&a, &b).is_some());
+        assert!(contradiction_of(&a, &a).is_none());
+        assert!(contradiction_of(&a, &[of(b"b", crc)]).is_none());
+        assert!(contradiction_of(&a, &[]).is_none());
+        assert!(contradiction_of(&a, &[of(b"a", md5), of(b"b", md5)]).is_none(), "it says two");
+        let parts =
+            StoredChecksum { coverage: Coverage::Composite { parts: Some(2) }, ..of(b"b", md5) };
+        assert!(contradiction_of(&a, &[parts]).is_none(), "it is of something else");
     }
 }

@@ -175,7 +175,7 @@ impl SplitResponse {
 
     fn chunk(&mut self, bytes: &[u8]) -> Result<(), SplitError> {
         let index = self.chunks.len();
-        let digest = v2::Digest::decode(bytes).map_err(|_| SplitError::Malformed)?;
+        let digest = v2::Digest::decode(bytes).map_err(|_malformed| SplitError::Malformed)?;
         if digest.size_bytes == 0 {
             return Err(SplitError::Empty { index });
         }

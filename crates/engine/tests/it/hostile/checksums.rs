@@ -48,7 +48,7 @@ async fn verified(origin: &Origin, algorithm: ChecksumAlgorithm) {
         let outcome = reader.read(&locate(origin, Flavour::Gcs)).await.unwrap();
         assert!(outcome.bytes == blob(), "{algorithm} {reader:?}");
         let Some(report) = outcome.report else { continue };
-        assert_eq!(report.verified, [sum.clone()], "{algorithm} {reader:?}");
+        assert_eq!(report.verified, std::slice::from_ref(&sum), "{algorithm} {reader:?}");
     }
     let mut channel = ReadChannel::open(locate(origin, Flavour::Gcs), ReadOptions::default());
     while within(channel.next()).await.unwrap().is_some() {}

@@ -125,12 +125,12 @@ impl Reply {
         let len: usize = self.body.iter().map(Bytes::len).sum();
         let says_length = self.fields.iter().any(|(name, _)| name == "content-length");
         match self.framing {
-            Framing::Length if !says_length => head += &format!("content-length: {len}\r\n"),
+            Framing::Length if !says_length => head.push_str(&header("content-length", len)),
             Framing::Chunked => head += "transfer-encoding: chunked\r\n",
             Framing::Length | Framing::Close => {}
         }
         for (name, value) in &self.fields {
-            head += &format!("{name}: {value}\r\n");
+            head.push_str(&header(name, value));
         }
         head += "\r\n";
         let mut wire = head.into_bytes();
@@ -223,4 +223,8 @@ async fn converse(
     // Closing with unread bytes would reset the connection.
     let _ = stream.read_to_end(&mut Vec::new()).await;
     Ok(())
+}
+
+fn header(name: impl std::fmt::Display, value: impl std::fmt::Display) -> String {
+    format!("{name}: {value}\r\n")
 }

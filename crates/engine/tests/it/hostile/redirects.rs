@@ -64,9 +64,9 @@ async fn a_final_url_that_is_refused_is_resolved_again() {
                 }
                 // Each signature is good for two requests.
                 let mut used = used.lock().unwrap();
-                let uses = used.entry(asked.path.clone()).or_default();
-                *uses += 1;
-                if *uses > 2 {
+                let count = used.entry(asked.path.clone()).or_default();
+                *count += 1;
+                if *count > 2 {
                     return Reply::new(status);
                 }
                 let reply = Reply::of(asked, &blob()).with("etag", "\"a\"");

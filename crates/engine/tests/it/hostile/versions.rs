@@ -157,7 +157,7 @@ async fn a_remote_that_does_not_compare_is_compared() {
             let first = range.start == 0;
             info.version = first.then(|| Version::ETag("\"a\"".to_owned()));
             let content = if first { super::blob() } else { other_blob() };
-            let bytes = content.slice(range.start as usize..range.end as usize);
+            let bytes = content.slice(to_usize(range.start)..to_usize(range.end));
             let body = Box::pin(futures_util::stream::iter([Ok(bytes)]));
             let mut opened = tidegate::remote::Opened::new(info, range.start, body);
             opened.end = Some(range.end);
@@ -173,4 +173,8 @@ async fn a_remote_that_does_not_compare_is_compared() {
     all_fail(&pinned, &[ErrorKind::Changed], "careless, by hand").await;
     let facts = pinned.remote.stat(&pinned.blob).await;
     assert_eq!(facts.unwrap_err().kind(), ErrorKind::Changed);
+}
+
+fn to_usize(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
 }
