@@ -180,13 +180,15 @@ fn parse(stdout: &[u8]) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Whether a part file lies beside the target, and that nothing else does.
+/// Whether a part file lies beside the target, and that nothing else does but the state folder.
 fn left_part(folder: &TempDir) -> bool {
     let mut left = false;
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         match entry.unwrap().file_name().to_str().unwrap() {
             "target" => {}
             ".target.tidegate-part" => left = true,
+            // The user's key.
+            ".local" => {}
             other => panic!("left behind: {other}"),
         }
     }

@@ -405,10 +405,11 @@ impl ObjectRemote {
 
     /// Google's storage is asked for what it stores, in the coding that it has; see `gcs`.
     fn asks_identity(&self) -> bool {
-        #[cfg(feature = "gcs")]
-        if self.dialect == Dialect::Gcs {
-            return false;
+        match self.dialect {
+            #[cfg(feature = "gcs")]
+            Dialect::Gcs => false,
+            #[cfg(any(feature = "http", feature = "s3", feature = "azure"))]
+            _ => true,
         }
-        true
     }
 }

@@ -38,10 +38,12 @@ pub(super) struct Asked {
 
 impl Asked {
     fn is_s3(self) -> bool {
-        #[cfg(feature = "s3")]
-        return self.dialect == Dialect::S3;
-        #[cfg(not(feature = "s3"))]
-        return false;
+        match self.dialect {
+            #[cfg(feature = "s3")]
+            Dialect::S3 => true,
+            #[cfg(any(feature = "http", feature = "gcs", feature = "azure"))]
+            _ => false,
+        }
     }
 }
 

@@ -19,7 +19,9 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use tidegate_core::retry::RetryClass;
 
-pub(super) use self::facts::{info, is_decoded, is_encoded};
+#[cfg(feature = "http")]
+pub(super) use self::facts::is_decoded;
+pub(super) use self::facts::{info, is_encoded};
 pub(super) use self::place::{
     Placement, at_the_end, may_be_the_end, place, proves_nothing, same_version, unsatisfied_len,
 };
