@@ -185,10 +185,9 @@ fn left_part(folder: &TempDir) -> bool {
     let mut left = false;
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         match entry.unwrap().file_name().to_str().unwrap() {
-            "target" => {}
+            // The latter holds the user's key.
+            "target" | ".local" => {}
             ".target.tidegate-part" => left = true,
-            // The user's key.
-            ".local" => {}
             other => panic!("left behind: {other}"),
         }
     }
