@@ -15,7 +15,7 @@ use std::time::Duration;
 /// When to retry, how often, and what counts as an interruption.
 ///
 /// The machine itself acts on attempts, delays, progress and the deadline; `stall_ms_max`,
-/// `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max` are kept here for whoever drives it, and are his to
+/// `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max` are kept here for the caller, who has to
 /// watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {

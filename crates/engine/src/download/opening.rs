@@ -90,7 +90,7 @@ async fn begin(
     } else if !known && options.window > 1 && limited(&wanted, options) {
         notes.push("the server names no version or length: fetched as one stream".to_owned());
         // Nothing ties a second request to the first, so one must bring everything.
-        // Nothing of the first is used, so that its coding need not be the same.
+        // No byte of the first response is used, so its coding may differ.
         let known = Known { coding: None, ..Known::of(&info) };
         channel = self::channel(location, wanted.clone(), known, options, flow);
         // What was looked up is kept, and the second answer's own is compared, too.

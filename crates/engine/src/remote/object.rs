@@ -227,7 +227,7 @@ impl ObjectRemote {
         }
         tracing::debug!(blob = self.target(blob), status = %head.status, "credentials rejected");
         credentials.renew(generation).await.map_err(|error| {
-            let message = "the credentials were rejected, and no others could be had";
+            let message = "the credentials were rejected, and no others were found";
             Error::new(ErrorKind::NoAccess, Operation::Connect, self.target(blob), message)
                 .caused_by(error)
                 .with_hint(refusal::REJECTED_HINT)

@@ -1,7 +1,7 @@
 //! [`Written`]: how much one connection has handed to the system, and when it last did.
 //!
 //! A request's bytes wait in the connection behind those of others, and on a slow link that takes a
-//! while. Whoever watches a request must tell that from a server that takes nothing any more. What the
+//! while. The caller must tell that from a server that takes nothing any more. What the
 //! system takes in is what tells them apart.
 
 use std::io::{self, IoSlice};

@@ -188,7 +188,7 @@ async fn run(
 
 /// Reads a file whose digest the caller gave and that nothing has compared with it yet: the store had
 /// the blob, or another upload of this process has sent it. Success means that the file has that
-/// digest, whoever brought the blob.
+/// digest, also where another transfer sent the blob.
 async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
     if !transfer.file.is_uncompared() {
         return Ok(());

@@ -74,7 +74,7 @@ impl RangeStream {
         }
     }
 
-    /// What is longer than its head says need not be what its head says: none of it is good.
+    /// A body that is longer than its head says contradicts its head, so none of it is used.
     pub(super) fn too_long(&mut self) -> Error {
         self.phase = Phase::Unsound;
         self.error(ErrorKind::Integrity, "the body is longer than its head says")

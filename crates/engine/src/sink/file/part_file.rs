@@ -314,7 +314,7 @@ fn open_or_make(target: &FileTarget, fresh: &Fresh) -> Result<Option<File>> {
         .create(true)
         .truncate(false)
         .mode(PRIVATE_MODE)
-        // A link under the part file's name would lead the bytes into somebody else's file.
+        // A link under the part file's name would lead the bytes into another user's file.
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&target.part);
     let error = match opened {
