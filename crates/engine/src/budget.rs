@@ -19,6 +19,10 @@
 //! are of the same blob, in the order that the blob made them: shares change neither half of the
 //! argument. A blob that sends several chunks in one request takes the bytes of all of them in one
 //! wish.
+//!
+//! Lists of chunks are held as long as their transfer runs, and it waits for bytes meanwhile. So they
+//! are no part of the bytes: they have a limit of their own, a quarter of the bytes, and nobody waits
+//! for it ([`Budget::try_list`]).
 
 mod gate;
 #[cfg(all(test, tidegate_loom))]
@@ -35,6 +39,12 @@ use gate::{Gate, Permit, ShareId};
 /// Bytes are counted in units of this many, so that any limit fits a gate's 32 bits.
 const UNIT_BYTES: u64 = 4096;
 
+/// Lists may always take so many units, which are 16 MiB: 65,536 chunks of 256 bytes each.
+const LISTS_UNITS_MIN: u32 = (16 << 20) / 4096;
+
+/// Lists may take this part of the bytes, where that is more.
+const LISTS_SHARE: u32 = 4;
+
 /// The two limits of a [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetOptions {
@@ -42,7 +52,8 @@ pub struct BudgetOptions {
     /// connection is held to 100 MiB/s, and is what object stores accept from one client without
     /// throttling.
     pub requests: u32,
-    /// Bytes held in memory, over all blobs; 256 MiB by default.
+    /// Bytes held in memory, over all blobs; 256 MiB by default. Lists of chunks may take a quarter
+    /// as many besides, and at least 16 MiB.
     pub bytes: u64,
 }
 
@@ -63,6 +74,7 @@ pub struct Budget {
 struct Inner {
     requests: Arc<Gate>,
     bytes: Arc<Gate>,
+    lists: Arc<Gate>,
     shares: AtomicU64,
     units: u32,
     limits: BudgetOptions,
@@ -97,6 +109,7 @@ impl Budget {
         let inner = Arc::new(Inner {
             requests: Arc::new(Gate::new(requests)),
             bytes: Arc::new(Gate::new(units)),
+            lists: Arc::new(Gate::new(lists_units(units))),
             shares: AtomicU64::new(1),
             units,
             limits: BudgetOptions { requests, bytes: u64::from(units) * UNIT_BYTES },
@@ -159,6 +172,18 @@ impl Budget {
             self.reclaim();
             self.try_free_bytes(bytes)
         })
+    }
+
+    /// The right to hold a list of `bytes` in memory, where there is room for it now.
+    pub(crate) fn try_list(&self, bytes: u64) -> Option<ListPermit> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
+        let permit = self.inner.lists.try_acquire(self.share, units)?;
+        Some(ListPermit { _permit: permit })
+    }
+
+    /// Bytes that all lists together may take.
+    pub(crate) fn lists_bytes(&self) -> u64 {
+        u64::from(lists_units(self.inner.units)) * UNIT_BYTES
     }
 
     /// As [`Self::try_bytes`], but leaves alone what is put by.
@@ -225,6 +250,16 @@ impl fmt::Debug for Budget {
             .field("held_bytes", &self.held_bytes())
             .finish_non_exhaustive()
     }
+}
+
+fn lists_units(units: u32) -> u32 {
+    (units / LISTS_SHARE).max(LISTS_UNITS_MIN)
+}
+
+/// The right to hold a list; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct ListPermit {
+    _permit: Permit,
 }
 
 /// The right to one request in flight; given back when dropped.

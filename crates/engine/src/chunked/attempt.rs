@@ -159,6 +159,12 @@ impl Attempts<'_> {
         self.retry.on_bytes(bytes);
     }
 
+    /// The error of a call that is not tried again because of `reason`; `error` is the last attempt's.
+    pub(crate) fn gave_up(&self, reason: impl fmt::Display, error: Error) -> Error {
+        let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
+        gave_up.after_attempts(self.made).caused_by(error)
+    }
+
     /// The attempt under way failed with `error`: rests until the next, or says why there is none.
     pub(crate) async fn interrupted(&mut self, error: Error) -> Result<()> {
         if self.calls.cancel.is_cancelled() {
@@ -167,10 +173,7 @@ impl Attempts<'_> {
         let delay = match self.retry.on_interruption(*error.retry(), self.epoch.elapsed()) {
             RetryDecision::After(delay) => delay,
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
-            RetryDecision::GiveUp(reason) => {
-                let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
-                return Err(gave_up.after_attempts(self.made).caused_by(error));
-            }
+            RetryDecision::GiveUp(reason) => return Err(self.gave_up(reason, error)),
         };
         tracing::debug!(
             target = &*self.calls.target,

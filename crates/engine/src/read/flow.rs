@@ -66,6 +66,12 @@ impl Flow {
         self.begun.cancel();
     }
 
+    /// Bytes arrived by a call that has a limit of its own, so that its time does not count.
+    pub(crate) fn on_bytes(&self, bytes: u64) {
+        // No connection hears the verdict.
+        let _ = self.floor().on_bytes(bytes, Duration::ZERO..Duration::ZERO, 0);
+    }
+
     /// Whether any byte has arrived.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.is_cancelled()
@@ -80,7 +86,7 @@ impl Flow {
 /// One connection's part in a [`Flow`]: what it brought is told when it next waits, so that all that
 /// is there already counts before the verdict.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     flow: Arc<Flow>,
     // At the connection's start.
     restarts: u64,
@@ -91,7 +97,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(flow: &Arc<Flow>) -> Self {
+    pub(crate) fn new(flow: &Arc<Flow>) -> Self {
         let restarts = flow.floor().restarts();
         Self { flow: Arc::clone(flow), restarts, begun: false, bytes: 0, wait: None }
     }
@@ -102,7 +108,7 @@ impl Share {
     }
 
     /// Bytes arrived, after a wait where `since` tells its beginning.
-    pub(super) fn on_bytes(&mut self, bytes: u64, since: Option<Instant>) {
+    pub(crate) fn on_bytes(&mut self, bytes: u64, since: Option<Instant>) {
         if !self.begun && bytes > 0 {
             self.begun = true;
             self.flow.begin();
@@ -116,7 +122,7 @@ impl Share {
     }
 
     /// Tells what has arrived; the verdict on it.
-    pub(super) fn tell(&mut self) -> SpeedVerdict {
+    pub(crate) fn tell(&mut self) -> SpeedVerdict {
         let bytes = std::mem::take(&mut self.bytes);
         let epoch = self.flow.epoch;
         let (since, until) = self.wait.take().unwrap_or((epoch, epoch));
@@ -131,12 +137,12 @@ impl Drop for Share {
     }
 }
 
-/// What a policy calls its floor, for messages.
-pub(super) fn floor_of(policy: &RetryPolicy) -> String {
+/// What a policy calls its floor, for messages; bytes `arrived` or `were sent`.
+pub(crate) fn floor_of(policy: &RetryPolicy, moved: &str) -> String {
     let seconds = Duration::from_millis(policy.slow_ms_max).as_secs_f64();
-    format!("less than {} bytes/s arrived over {seconds} s of waiting", policy.bytes_per_s_min)
+    format!("less than {} bytes/s {moved} over {seconds} s of waiting", policy.bytes_per_s_min)
 }
 
 /// What the user can do about a floor that is too high for the link.
-pub(super) const SLOW_HINT: &str = "the server or the network is too slow: try again later, or \
+pub(crate) const SLOW_HINT: &str = "the server or the network is too slow: try again later, or \
      lower the limit with --min-speed (bytes_per_s_min); 0 sets none";

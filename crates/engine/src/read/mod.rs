@@ -35,7 +35,7 @@ mod verify;
 
 pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
-pub(crate) use flow::Flow;
+pub(crate) use flow::{Flow, SLOW_HINT, Share, floor_of};
 pub(crate) use lookup::Lookup;
 pub use options::ReadOptions;
 pub(crate) use range_stream::{Known, RangeOptions, RangeStream};

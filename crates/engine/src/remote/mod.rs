@@ -56,6 +56,7 @@ mod s3_redirect;
 
 #[cfg(feature = "reapi")]
 pub(crate) use chunk_store::Outgoing;
+pub(crate) use chunk_store::SentBytes;
 pub use chunk_store::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
     SendProgress, StoreProfile,
@@ -78,6 +79,7 @@ use futures_core::Stream;
 use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::range::ByteRange;
 
+use crate::budget::Budget;
 use crate::error::{Operation, Result};
 
 /// A response's bytes as they arrive, each frame in the transport's own buffer.
@@ -218,6 +220,19 @@ pub trait Remote: fmt::Debug + Send + Sync {
     /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's
     /// [`crate::Error::retry`] says whether the same call can succeed later.
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened>;
+
+    /// As [`Self::open`]; what the remote needs to decode the bytes is taken from `budget`, without
+    /// waiting, since the caller holds a request of it. A remote that does not implement it takes
+    /// nothing from the budget.
+    async fn open_within(
+        &self,
+        blob: &str,
+        request: &OpenRequest,
+        budget: &Budget,
+    ) -> Result<Opened> {
+        let _ = budget;
+        self.open(blob, request).await
+    }
 
     /// Whether the answer to a ranged [`Self::open`] names all the checksums that
     /// [`Self::stat`] does; where it does not, a reader that wants them asks both side by side.

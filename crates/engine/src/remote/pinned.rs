@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 #[derive(Debug)]
@@ -65,12 +66,21 @@ impl Remote for Pinned {
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        self.open_within(blob, request, &Budget::default()).await
+    }
+
+    async fn open_within(
+        &self,
+        blob: &str,
+        request: &OpenRequest,
+        budget: &Budget,
+    ) -> Result<Opened> {
         if let Some(asked) = &request.version {
             self.agree(asked, Operation::Read)?;
         }
         let version = Some(self.version.clone());
         let request = OpenRequest { range: request.range.clone(), version };
-        let opened = self.remote.open(blob, &request).await;
+        let opened = self.remote.open_within(blob, &request, budget).await;
         let mut opened = opened.map_err(|error| self.explain(error))?;
         opened.info = self.as_written(opened.info, Operation::Read)?;
         Ok(opened)

@@ -198,7 +198,7 @@ impl Bed {
         };
         let free = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), free).await;
         assert!(free.is_ok(), "{} bytes still held", self.budget.held_bytes());
-        assert!(self.budget.held_bytes_peak() <= BUDGET_BYTES);
+        assert!(self.budget.held_bytes_peak() <= self.budget.limits().bytes);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Chunks that travel as zstd.
 
 use bytes::Bytes;
+use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate::remote::reapi::{Compression, ReapiOptions};
 use tidegate_testkit::pseudo_random;
@@ -17,7 +18,9 @@ fn text() -> Bytes {
 
 async fn bed(options: ServerOptions) -> Bed {
     let client = ReapiOptions { compression: Compression::Always, ..ReapiOptions::default() };
-    Bed::with(options, &client).await
+    let bed = Bed::with(options, &client).await;
+    // Each of 16 streams takes 8.5 MiB to be unpacked.
+    Bed { budget: Budget::new(BudgetOptions { requests: 64, bytes: 256 << 20 }), ..bed }
 }
 
 #[tokio::test]
@@ -74,5 +77,22 @@ async fn what_breaks_while_packed_goes_on() {
         downloaded.unwrap_or_else(|error| panic!("{rpc:?} {fault:?}: {error:?}"));
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{rpc:?} {fault:?}");
         assert_eq!(bed.server.script().applied(), 1, "{rpc:?} {fault:?}");
+    }
+}
+
+/// What a stream is unpacked into is the budget's; where that has not so much, the bytes come plain.
+#[tokio::test]
+async fn a_budget_without_room_for_a_window_gets_plain_bytes() {
+    for (budget_bytes, is_packed) in [(1 << 20, false), (256 << 20, true)] {
+        let mut bed = bed(Way::Streams.options()).await;
+        bed.budget = Budget::new(BudgetOptions { requests: 64, bytes: budget_bytes });
+        let data = text();
+        let name = bed.server.put(data.clone());
+        bed.download(&name, &bed.down()).await.unwrap();
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
+        let bytes_out = bed.server.counts().bytes_out;
+        assert_eq!(bytes_out < data.len() as u64 / 2, is_packed, "{bytes_out}");
+        let held = bed.budget.held_bytes_peak();
+        assert_eq!(held > 8 << 20, is_packed, "{held}");
     }
 }

@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     Hang,
     /// An answer that goes on for ever, of frames without a byte, one a second.
     Empty,
+    /// A frame of so many bytes each second.
+    Drip(usize),
 }
 
 /// How one call is treated.
@@ -342,16 +344,25 @@ impl ChunkStore for FakeStore {
         };
         bytes.truncate(end);
         self.finish(call);
-        let frames =
-            stream::unfold((bytes, breaks, in_flight), |(mut rest, breaks, guard)| async move {
+        let (frame_bytes, pause) = match how.fault {
+            Fault::Drip(bytes) => (bytes, Some(Duration::from_secs(1))),
+            _ => (FRAME_BYTES, None),
+        };
+        let frames = stream::unfold(
+            (bytes, breaks, in_flight),
+            move |(mut rest, breaks, guard)| async move {
                 if rest.is_empty() {
                     let broken = || Err(error(ErrorKind::Transport, RetryClass::Now));
                     return breaks.then(|| (broken(), (rest, false, guard)));
                 }
-                let frame = rest.split_to(rest.len().min(FRAME_BYTES));
-                tokio::task::yield_now().await;
+                let frame = rest.split_to(rest.len().min(frame_bytes));
+                match pause {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => tokio::task::yield_now().await,
+                }
                 Some((Ok(frame), (rest, breaks, guard)))
-            });
+            },
+        );
         Ok(Box::pin(frames))
     }
 

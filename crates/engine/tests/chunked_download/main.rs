@@ -15,6 +15,7 @@
 //! | a pipe waits for its reader, as long as somebody wants that | `pipes` |
 //! | what an earlier attempt left is used as far as it is right | `resume` |
 //! | what is at hand is copied, and never believed | `seeds` |
+//! | a store that is too slow is asked once more, and then the download fails | `slow` |
 //! | a chunk that recurs far apart is fetched once | `targets`, `window::a_chunk_that_recurs_everywhere_is_fetched_once` |
 //! | what one download fetches the others wait for; failures are their own | `sharing` |
 //! | all of that holds for chunks too long to be held, too | `long` |
@@ -35,5 +36,6 @@ mod pipes;
 mod resume;
 mod seeds;
 mod sharing;
+mod slow;
 mod targets;
 mod window;

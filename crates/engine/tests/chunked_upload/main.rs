@@ -20,5 +20,6 @@ mod content;
 mod failures;
 mod lost;
 mod pace;
+mod slow;
 mod sparing;
 mod store;

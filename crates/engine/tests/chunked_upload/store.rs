@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -37,6 +38,8 @@ pub(crate) enum Reply {
     Break(usize),
     /// Waits for a permit, then goes on.
     Wait(Arc<Semaphore>),
+    /// Takes so many bytes of a put each second, and never all.
+    Drip(u64),
     /// For `missing`: lacks only these.
     Lacks(Vec<Digest>),
     /// For `register`: a chunk is missing, whatever there is.
@@ -249,6 +252,12 @@ impl ChunkStore for FakeStore {
         let (digest, upload_id) = (request.digest, request.upload_id.clone());
         let call = Call::Put { digest, upload_id, resume: request.resume };
         let (reply, _under) = self.begin(call).await?;
+        if let Reply::Drip(bytes) = reply {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                request.progress.passed(bytes);
+            }
+        }
         let mut bytes = BytesMut::new();
         for piece in 0.. {
             if matches!(reply, Reply::Break(pieces) if piece == pieces) {

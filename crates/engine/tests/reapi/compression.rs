@@ -3,7 +3,9 @@
 use tidegate::ErrorKind;
 use tidegate::chunked::{ChunkStore as _, SendProgress};
 use tidegate::remote::reapi::{Compression, ReapiCache, ReapiOptions as CacheOptions};
-use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
+use tidegate_testkit::reapi::{
+    ContentLie, HostileCall, Lie, PackedLie, ReapiFault, ReapiOptions, ReapiServer, Rpc, Turns,
+};
 
 use crate::bed::{connect, noise, request, text, whole};
 
@@ -86,4 +88,23 @@ async fn packed_bytes_that_unpack_to_too_many_are_refused() {
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Integrity);
+}
+
+/// Some servers pack with windows of 32 MiB. What cannot be unpacked is asked for as it is.
+#[tokio::test]
+async fn a_window_that_is_too_large_is_asked_for_as_plain_bytes() {
+    let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;
+    let (digest, bytes) = text(1000);
+    server.put(bytes.clone());
+    let lies = vec![Lie::Content(0, ContentLie::Packed(PackedLie::Window(25)))];
+    server.tell(&HostileCall { rpc: Rpc::Read, turns: Turns::First, lies });
+    let error = match cache.get(&digest, 0).await {
+        Ok(body) => whole(body).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
+    let before = server.counts().bytes_out;
+    let body = cache.get(&digest, 0).await.unwrap();
+    assert!(whole(body).await.unwrap() == bytes);
+    assert_eq!(server.counts().bytes_out - before, 1000, "it came plain");
 }

@@ -3,7 +3,7 @@
 use tidegate::ErrorKind;
 use tidegate::chunked::{ChunkStore as _, SendProgress};
 use tidegate_testkit::reapi::{
-    EndLie, HeadLie, HostileCall, Lie, MessageLie, ReapiOptions, Rpc, Turns,
+    EndLie, EntriesLie, HeadLie, HostileCall, Lie, MessageLie, ReapiOptions, Rpc, Turns,
 };
 
 use crate::bed::{noise, request, start};
@@ -51,4 +51,32 @@ async fn a_success_in_the_head_does_not_outweigh_the_end() {
     let error = cache.missing(&[digest]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Remote, "{error:?}");
     assert_eq!(cache.missing(&[digest]).await.unwrap(), [digest]);
+}
+
+/// Two bytes each, and 150 once they are decoded: a response may not have more entries than it can
+/// need.
+#[tokio::test]
+async fn entries_that_say_nothing_are_bounded() {
+    let (digest, bytes) = noise(1000, 1);
+    for rpc in [Rpc::BatchUpdate, Rpc::BatchRead] {
+        for (blanks, is_fine) in [(8, true), (60_000, false)] {
+            let lies = vec![Lie::Entries(EntriesLie::Blank(blanks))];
+            let (server, cache) = start(ReapiOptions::default()).await;
+            server.put(bytes.clone());
+            server.tell(&HostileCall { rpc, turns: Turns::First, lies });
+            let outcome = match rpc {
+                Rpc::BatchRead => cache.get_batch(&[digest]).await.map(drop),
+                _ => {
+                    let chunks = [(digest, bytes.clone())];
+                    cache.put_batch(&chunks, &SendProgress::default()).await.map(drop)
+                }
+            };
+            match outcome {
+                Ok(()) => assert!(is_fine, "{rpc:?}"),
+                Err(error) => {
+                    assert!(!is_fine && error.kind() == ErrorKind::Integrity, "{rpc:?} {error:?}");
+                }
+            }
+        }
+    }
 }

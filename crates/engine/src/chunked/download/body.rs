@@ -10,12 +10,15 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
+use tidegate_core::speed::SpeedVerdict;
+use tokio::time::Instant;
 
 use super::fetch::{Fetcher, Trouble};
 use super::gate::Sent;
 use crate::budget::RequestPermit;
 use crate::chunked::attempt::Attempts;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::read::{SLOW_HINT, Share, floor_of};
 use crate::remote::Body;
 
 /// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
@@ -43,6 +46,7 @@ struct Live {
     body: Body,
     sent: Sent,
     bytes: u64,
+    share: Share,
     _permit: RequestPermit,
 }
 
@@ -107,9 +111,13 @@ impl<'a> ResumingBody<'a> {
             let permit = self.attempts.permit().await?;
             let sent = self.fetcher.gate.send();
             let limit = self.fetcher.calls.patience(0);
-            let asked = self.fetcher.store.get(&self.digest, self.position);
+            let (store, budget) = (&self.fetcher.store, &self.fetcher.calls.budget);
+            let asked = store.get_within(&self.digest, self.position, budget);
             match self.attempts.within(limit, asked).await {
-                Ok(body) => self.live = Some(Live { body, sent, bytes: 0, _permit: permit }),
+                Ok(body) => {
+                    let share = Share::new(&self.fetcher.flow);
+                    self.live = Some(Live { body, sent, bytes: 0, share, _permit: permit });
+                }
                 Err(error) => {
                     sent.failed(&error);
                     return Err(error);
@@ -117,7 +125,17 @@ impl<'a> ResumingBody<'a> {
             }
         }
         let Some(live) = self.live.as_mut() else { return Err(self.fetcher.calls.cancelled()) };
+        match live.share.tell() {
+            SpeedVerdict::Enough => {}
+            SpeedVerdict::Restart => return Err(self.too_slow()),
+            SpeedVerdict::GiveUp => {
+                let error = self.attempts.gave_up("the transfer is too slow", self.too_slow());
+                return Err(error.with_hint(SLOW_HINT));
+            }
+        }
         let limit = self.fetcher.calls.patience(0);
+        // The time in which a caller is busy with earlier bytes does not count.
+        let since = Instant::now();
         let Some(mut frame) = self.attempts.within(limit, bytes_of(&mut live.body)).await? else {
             let message = "the answer ended before its bytes did";
             let what = self.digest.to_string();
@@ -130,8 +148,16 @@ impl<'a> ResumingBody<'a> {
         let count = frame.len() as u64;
         self.position += count;
         live.bytes += count;
+        live.share.on_bytes(count, Some(since));
         self.attempts.on_bytes(count);
         Ok(frame)
+    }
+
+    fn too_slow(&self) -> Error {
+        let calls = &self.fetcher.calls;
+        calls
+            .error(ErrorKind::Timeout, floor_of(&calls.policy, "arrived"))
+            .retryable(RetryClass::Now)
     }
 
     /// Ends the answer under way, and rests until the next may be asked for.
@@ -161,7 +187,7 @@ async fn bytes_of(body: &mut Body) -> Result<Option<Bytes>, Error> {
 /// its stream, and servers take many resets for an attack. What it still says does not matter, and
 /// is not waited for long.
 async fn end(attempts: &Attempts<'_>, live: Live) {
-    let Live { mut body, sent, bytes, _permit } = live;
+    let Live { mut body, sent, bytes, share: _, _permit } = live;
     sent.brought(bytes);
     let rest = async { body.next().await.transpose() };
     let _ = attempts.within(END_PATIENCE, rest).await;

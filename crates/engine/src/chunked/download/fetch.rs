@@ -19,6 +19,7 @@ use crate::chunked::chunk::Chunk;
 use crate::chunked::inflight::{Follow, Joined, Key, Lead, fetches};
 use crate::chunked::prove::{Arriving, Claim, Prover};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::Flow;
 
 /// Why a chunk cannot be had.
 #[derive(Debug)]
@@ -67,6 +68,8 @@ pub(super) struct Fetcher {
     pub(super) identity: Arc<str>,
     pub(super) calls: Calls,
     pub(super) gate: Arc<Gate>,
+    /// Has the floor under the download's speed.
+    pub(super) flow: Arc<Flow>,
     pub(super) counts: Arc<FetchCounts>,
     pub(super) prover: Prover,
     /// The store has refused a batch: it takes none.
@@ -203,6 +206,7 @@ impl Fetcher {
                     let arrived = answers.iter().filter_map(|one| one.as_ref().ok()?.as_ref());
                     let bytes = arrived.map(|bytes| bytes.len() as u64).sum();
                     sent.brought(bytes);
+                    self.flow.on_bytes(bytes);
                     attempts.on_bytes(bytes);
                     check_count(answers.len(), digests.len(), &self.calls)
                         .map_err(|error| batch.blame(error, &self.calls))?;

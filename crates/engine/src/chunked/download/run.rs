@@ -24,12 +24,14 @@ use super::pour::{POUR_BYTES, Pour};
 use super::queue::{Batching, Queue};
 use super::report::ChunkedReport;
 use super::resume::{self, Resumed};
+use crate::budget::ListPermit;
 use crate::chunked::attempt::Calls;
 use crate::chunked::prove::Prover;
 use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::Flow;
 use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
 
@@ -41,6 +43,10 @@ struct Job<'a> {
     outcome: Outcome,
 }
 
+/// What a chunk of a list takes of memory until its blob is there: its digest, what has to be brought
+/// and where to, and its part of a table. Measured: 182 bytes, for 942,000 chunks.
+const LISTED_BYTES: u64 = 256;
+
 /// What the report tells.
 #[derive(Default)]
 struct Outcome {
@@ -51,6 +57,8 @@ struct Outcome {
     whole: bool,
     notes: Vec<String>,
     memory: Option<Bytes>,
+    /// Pays for the list of chunks.
+    list: Option<ListPermit>,
 }
 
 pub(super) async fn run(
@@ -82,6 +90,7 @@ pub(super) async fn run(
         identity: store.identity().into(),
         calls,
         gate: Arc::new(Gate::new(options.window)),
+        flow: Flow::of_read(&options.retry),
         counts: Arc::new(FetchCounts::default()),
         prover: Prover::default(),
         refuses_batches: Arc::default(),
@@ -133,7 +142,23 @@ impl Job<'_> {
         if let Some(failure) = failure {
             outcome.notes.push(format!("fetched as a whole: {}", failure.chain()));
         }
-        Ok((profile, manifest.filter(|manifest| manifest.chunks().len() > 1)))
+        let manifest = manifest.filter(|manifest| manifest.chunks().len() > 1);
+        let Some(manifest) = manifest else { return Ok((profile, None)) };
+        let list_bytes = manifest.chunks().len() as u64 * LISTED_BYTES;
+        outcome.list = calls.budget.try_list(list_bytes);
+        if outcome.list.is_some() {
+            return Ok((profile, Some(manifest)));
+        }
+        let limit = calls.budget.lists_bytes();
+        let message = format!(
+            "the list of its chunks takes {list_bytes} bytes of memory, and all lists may take {limit}"
+        );
+        if !options.whole_fallback {
+            let error = calls.error(ErrorKind::Unsupported, message);
+            return Err(error.with_hint("allow more memory (--memory)"));
+        }
+        outcome.notes.push(format!("fetched as a whole: {message}"));
+        Ok((profile, None))
     }
 
     /// A blob that is short enough to be held is one chunk: verified before it is written, and

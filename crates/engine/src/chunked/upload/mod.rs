@@ -17,7 +17,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options`, `report`, `progress` | what the caller chooses and is told |
-//! | `choice` | how blobs are named and cut, by what store and caller say
+//! | `choice` | how blobs are named and cut, by what store and caller say |
 //! | `source` | the file, and whether it changes |
 //! | `spool` | a stream, made a file |
 //! | `cutting` | its chunks, as they become known |
@@ -26,6 +26,7 @@
 //! | `outbox` | what goes into one request |
 //! | `pipeline` | all of it under way |
 //! | `send`, `piece_source` | one request that carries bytes |
+//! | `floor` | the floor under the upload's speed |
 //! | `register` | the blob is made of its chunks, which may be lost in the meantime |
 //! | `confirm` | the store is asked once more for what it acknowledged |
 //! | `held` | memory that is paid for |
@@ -34,6 +35,7 @@
 mod choice;
 mod confirm;
 mod cutting;
+mod floor;
 mod held;
 mod inquiry;
 mod ledger;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
+use tidegate_core::speed::SpeedVerdict;
 
 use super::held::Held;
 use super::ledger::Piece;
@@ -24,6 +25,7 @@ use super::source::SourceFile;
 use super::transfer::Transfer;
 use crate::chunked::{PutRequest, SendProgress};
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::{SLOW_HINT, floor_of};
 
 /// What packing one stream takes: the packer's own memory and what it has ready.
 const PACKING_BYTES: u64 = 2 << 20;
@@ -107,7 +109,7 @@ fn longest(transfer: &Transfer, bytes: u64) -> Duration {
     transfer.calls.put.patience(bytes).saturating_add(transfer.answer_limit(bytes))
 }
 
-/// What a call comes to, unless nothing of it moves for the stall limit.
+/// What a call comes to, unless nothing of it moves for the stall limit, or the upload is too slow.
 async fn moving<T>(
     transfer: &Transfer,
     sending: &Sending,
@@ -121,7 +123,18 @@ async fn moving<T>(
             let message = format!("nothing moved for {} s", limit.as_secs_f64());
             Err(transfer.error(ErrorKind::Timeout, message).retryable(RetryClass::Now))
         }
+        verdict = transfer.floor.too_slow(&sending.0) => Err(too_slow(transfer, verdict)),
     }
+}
+
+fn too_slow(transfer: &Transfer, verdict: SpeedVerdict) -> Error {
+    let message = floor_of(&transfer.calls.put.policy, "were sent");
+    let error = transfer.error(ErrorKind::Timeout, message).retryable(RetryClass::Now);
+    if verdict == SpeedVerdict::GiveUp {
+        let gave_up = transfer.error(ErrorKind::Exhausted, "gave up: the transfer is too slow");
+        return gave_up.caused_by(error).with_hint(SLOW_HINT);
+    }
+    error
 }
 
 /// What goes out for one attempt; none of it is under way once this is dropped.

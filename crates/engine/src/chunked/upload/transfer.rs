@@ -8,6 +8,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::{Outcome, Ticket, Window};
 use tokio::time::Instant;
 
+use super::floor::UploadFloor;
 use super::report::UploadRequests;
 use super::source::SourceFile;
 use super::spare::Spares;
@@ -35,6 +36,7 @@ pub(super) struct Transfer {
     pub(super) progress: Arc<UploadProgress>,
     /// False once the store has refused a batch.
     pub(super) batches: AtomicBool,
+    pub(super) floor: UploadFloor,
     window: Mutex<Window>,
     epoch: Instant,
 }
@@ -65,6 +67,7 @@ impl Transfer {
             spares: Spares::new(budget),
             progress: Arc::clone(&options.progress),
             batches: AtomicBool::new(true),
+            floor: UploadFloor::new(&options.retry),
             window: Mutex::new(Window::new(options.window)),
             epoch: Instant::now(),
         }

@@ -62,8 +62,9 @@ impl RangeStream {
     /// The transfer is below the floor of the policy: the connection is made anew, and the last time
     /// the transfer fails. What cannot be restarted goes on until then.
     pub(super) fn too_slow(&mut self, last: bool) -> Result<()> {
-        let error =
-            self.error(ErrorKind::Timeout, floor_of(&self.policy)).retryable(RetryClass::Now);
+        let error = self
+            .error(ErrorKind::Timeout, floor_of(&self.policy, "arrived"))
+            .retryable(RetryClass::Now);
         if last {
             self.phase = Phase::Idle;
             return Err(self.exhausted(error).with_hint(SLOW_HINT));

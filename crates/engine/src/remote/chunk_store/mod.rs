@@ -14,4 +14,5 @@ pub use manifest::{Manifest, ManifestError};
 #[cfg(feature = "reapi")]
 pub(crate) use send_progress::Outgoing;
 pub use send_progress::SendProgress;
+pub(crate) use send_progress::SentBytes;
 pub use store::{BatchLimits, ChunkStore, PutRequest, PutSource, Registered, StoreProfile};

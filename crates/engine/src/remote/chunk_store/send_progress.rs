@@ -17,6 +17,10 @@ use tokio::time::{Instant, sleep_until};
 /// it: 16 requests on one connection, of which each has a chunk of 2 MiB waiting in it.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
+/// How long a connection may take to send the bytes that it took from a request, before the time for
+/// the response begins: [`AHEAD_BYTES_MAX`] at the slowest speed that a request may have, 64 KiB/s.
+const LAST_BYTES_MAX: Duration = Duration::from_secs(512);
+
 /// A connection, as far as it tells what it sends.
 pub(crate) trait Outgoing: fmt::Debug + Send + Sync {
     /// Bytes handed to the system so far, and when the last of them were.
@@ -28,6 +32,14 @@ pub(crate) trait Outgoing: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct SendProgress {
     inner: Arc<Inner>,
+}
+
+/// See [`SendProgress::sent`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentBytes {
+    /// Tells connections apart.
+    pub(crate) connection: Option<usize>,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -42,8 +54,8 @@ struct Own {
     told_bytes: u64,
     /// How many bytes are left to be told of.
     left_bytes: u64,
-    /// The last byte was handed over.
-    is_all: bool,
+    /// When the last byte was handed over.
+    all_since: Option<Instant>,
     /// When something of it last moved.
     moved: Option<Instant>,
     outgoing: Option<Arc<dyn Outgoing>>,
@@ -66,16 +78,18 @@ impl SendProgress {
         let bytes = bytes.min(own.left_bytes);
         own.left_bytes -= bytes;
         own.told_bytes += bytes;
-        own.is_all |= own.left_bytes == 0;
         own.touch();
+        if own.left_bytes == 0 {
+            own.all_since = own.all_since.or(own.moved);
+        }
         self.inner.going_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The last byte was handed over, however many there were: the rest is there from before.
     pub(crate) fn passed_all(&self) {
         let mut own = self.own();
-        own.is_all = true;
         own.touch();
+        own.all_since = own.all_since.or(own.moved);
     }
 
     /// The request goes over this connection.
@@ -91,14 +105,29 @@ impl SendProgress {
     pub(crate) async fn stalled(&self, limit: Duration, response_limit: Duration) -> Duration {
         let since = Instant::now();
         loop {
-            let (moved, is_all) = self.own().look();
-            let limit = if is_all { response_limit } else { limit };
-            let until = moved.unwrap_or(since) + limit;
+            let (moved, all_since) = self.own().look();
+            let limit = if all_since.is_some() { response_limit } else { limit };
+            let last = all_since.map(|all_since| all_since + LAST_BYTES_MAX);
+            let moved = moved.unwrap_or(since);
+            let until = last.map_or(moved, |last| last.min(moved)) + limit;
             if until <= Instant::now() {
                 return limit;
             }
             sleep_until(until).await;
         }
+    }
+
+    /// Bytes that have been sent so far, while the request still has bytes to hand over: those of its
+    /// connection, or its own where the store does not tell the connection.
+    pub(crate) fn sent(&self) -> Option<SentBytes> {
+        let own = self.own();
+        own.all_since.is_none().then(|| match &own.outgoing {
+            Some(outgoing) => SentBytes {
+                connection: Some(Arc::as_ptr(outgoing).addr()),
+                bytes: outgoing.written().0,
+            },
+            None => SentBytes { connection: None, bytes: own.told_bytes },
+        })
     }
 
     /// The request has ended, well or not: nothing of it is under way, whatever is told later.
@@ -119,15 +148,15 @@ impl Own {
         self.written_bytes = self.outgoing.as_ref().map_or(0, |outgoing| outgoing.written().0);
     }
 
-    /// When something of it last moved, and whether all of it was handed over.
-    fn look(&mut self) -> (Option<Instant>, bool) {
+    /// When something of it last moved, and since when all of it is handed over.
+    fn look(&mut self) -> (Option<Instant>, Option<Instant>) {
         let written = self.outgoing.as_ref().map(|outgoing| outgoing.written());
         if let Some((bytes, last)) = written
             && bytes.saturating_sub(self.written_bytes) <= AHEAD_BYTES_MAX
         {
             self.moved = self.moved.max(last);
         }
-        (self.moved, self.is_all)
+        (self.moved, self.all_since)
     }
 }
 
@@ -187,6 +216,15 @@ mod tests {
             let seconds = self.0.elapsed().as_secs();
             (seconds * self.1, (self.1 > 0).then(|| self.0 + Duration::from_secs(seconds)))
         }
+    }
+
+    #[cfg(feature = "reapi")]
+    #[tokio::test(start_paused = true)]
+    async fn the_last_bytes_of_a_request_do_not_postpone_the_response_for_ever() {
+        let progress = SendProgress::new(&Arc::default(), 10);
+        progress.over(Arc::new(Link(Instant::now(), 1)));
+        progress.passed(10);
+        assert_eq!(seconds_until_stalled(&progress).await, 512 + 3);
     }
 
     /// A slow connection that still sends is no stall; one that has sent all that waited in it is.

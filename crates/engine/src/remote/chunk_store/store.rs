@@ -131,6 +131,14 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// Fails with `NotFound` where it is not there.
     async fn get(&self, digest: &Digest, offset: u64) -> Result<Body>;
 
+    /// As [`Self::get`]; what the store needs to decode the bytes is taken from `budget`, without
+    /// waiting, since the caller holds a request of it. A store that does not implement it takes
+    /// nothing from the budget.
+    async fn get_within(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
+        let _ = budget;
+        self.get(digest, offset).await
+    }
+
     /// The bytes of small chunks, in the order of `digests`, each alone: one may fail, and `None`
     /// is not there. Must fit [`StoreProfile::batch`]. Not verified.
     ///
@@ -171,7 +179,7 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// As [`Self::manifest`]; what is gathered until the manifest is whole is taken from `budget`,
     /// without waiting, since the caller holds a request of it.
     ///
-    /// Fails with `Unsupported` where the budget has not so much, and it is more than a few MiB. A store that does not implement it
+    /// Fails with `Unsupported` where the budget has not so much. A store that does not implement it
     /// takes nothing from the budget.
     async fn manifest_within(
         &self,

@@ -10,10 +10,11 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::{rpc, v2};
 use tonic::Code;
+use tonic::client::Grpc;
 use v2::batch_read_blobs_response::Response as ReadOne;
 use v2::batch_update_blobs_request::Request as WriteOne;
-use v2::content_addressable_storage_client::ContentAddressableStorageClient;
 
+use super::bounded::{self, ResponseLimits};
 use super::digest::{from_proto, function, to_proto};
 use super::outgoing::{self, Carrying};
 use super::{Compression, ReapiCache, failure, zstd};
@@ -26,6 +27,10 @@ const OVERHEAD_BYTES_MAX: u64 = 1 << 10;
 
 /// What it may have beyond that: where a few blobs fail, some servers say very much of each.
 const SLACK_BYTES: u64 = 256 << 10;
+
+const READ_PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchReadBlobs";
+const UPDATE_PATH: &str =
+    "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchUpdateBlobs";
 
 const ZSTD: i32 = v2::compressor::Value::Zstd as i32;
 const IDENTITY: i32 = v2::compressor::Value::Identity as i32;
@@ -49,11 +54,12 @@ impl ReapiCache {
         let bytes = digests.iter().fold(SLACK_BYTES, |sum, digest| {
             sum.saturating_add(digest.len).saturating_add(OVERHEAD_BYTES_MAX)
         });
-        let mut storage = self.storage(usize::try_from(bytes).unwrap_or(usize::MAX));
-        let answer = storage.batch_read_blobs(request).await;
-        let answer = answer.map_err(|status| self.unanswered(&status, Operation::Read, None))?;
+        let limits = limits(bytes, digests.len(), &[1, 3, 3]);
+        let answer = bounded::call(self.grpc(), READ_PATH, request, limits).await;
+        let answer: v2::BatchReadBlobsResponse =
+            answer.map_err(|status| self.unanswered(&status, Operation::Read, None))?;
         let mut came = HashMap::new();
-        for response in answer.into_inner().responses {
+        for response in answer.responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
             // One that was not asked for, or is none, is left aside: what was asked for and did
             // not come is told below.
@@ -145,13 +151,14 @@ impl ReapiCache {
         // The connection takes the next when it has sent most of those before.
         let pieces = pieces.inspect(move |piece| told.passed(piece.len() as u64));
         let carrying = Carrying::new(self.channel(), stream::iter(pieces), progress);
-        let mut storage =
-            ContentAddressableStorageClient::with_origin(carrying, self.channel().origin().clone())
-                .max_decoding_message_size(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
-        let answer = storage.batch_update_blobs(v2::BatchUpdateBlobsRequest::default()).await;
-        let answer = answer.map_err(|status| self.unanswered(&status, Operation::Write, None))?;
+        let client = Grpc::with_origin(carrying, self.channel().origin().clone());
+        let limits = limits(answer_bytes, chunks.len(), &[1, 2, 3]);
+        let request = v2::BatchUpdateBlobsRequest::default();
+        let answer = bounded::call(client, UPDATE_PATH, request, limits).await;
+        let answer: v2::BatchUpdateBlobsResponse =
+            answer.map_err(|status| self.unanswered(&status, Operation::Write, None))?;
         let mut came: HashMap<Digest, Option<rpc::Status>> = HashMap::new();
-        for response in answer.into_inner().responses {
+        for response in answer.responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
             if let Some(Ok(digest)) = named {
                 keep(&mut came, digest, response.status, Option::as_ref);
@@ -184,6 +191,14 @@ impl ReapiCache {
         Error::new(ErrorKind::Remote, operation, self.target(Some(digest)), message)
             .retryable(RetryClass::Now)
     }
+}
+
+/// Of a response about so many blobs. An honest one has an entry for each; twice as many more do no
+/// harm. `details` leads to the details of their statuses.
+fn limits(bytes: u64, blobs: usize, details: &'static [u32]) -> ResponseLimits {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let entries = 3 * blobs + 8;
+    ResponseLimits { bytes, entries: vec![(&[1], entries), (details, 8 * entries)] }
 }
 
 /// Keeps what is said of a blob. Where two answers name one blob, one that says that it failed is

@@ -10,6 +10,7 @@ use tidegate_core::digest::Digest;
 use super::super::locate::invalid;
 use super::super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
 use super::ReapiCache;
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 impl ReapiCache {
@@ -47,6 +48,15 @@ impl Remote for ReapiCache {
     }
 
     async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        self.open_within(blob, request, &Budget::default()).await
+    }
+
+    async fn open_within(
+        &self,
+        blob: &str,
+        request: &OpenRequest,
+        budget: &Budget,
+    ) -> Result<Opened> {
         let digest = self.named(blob)?;
         if let Some(version) = &request.version {
             self.check_version(version)?;
@@ -61,7 +71,7 @@ impl Remote for ReapiCache {
             Error::new(ErrorKind::OutOfRange, Operation::Read, target, "the range does not fit")
                 .caused_by(error)
         })?;
-        let reading = self.read(&digest, range.clone()).await?;
+        let reading = self.read(&digest, range.clone(), budget).await?;
         Ok(Opened {
             info: info(&digest),
             start: range.start,

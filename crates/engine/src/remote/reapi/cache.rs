@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +12,7 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tidegate_reapi::v2;
 use tokio::sync::OnceCell;
+use tonic::client::Grpc;
 use tonic::{Code, Status};
 use v2::capabilities_client::CapabilitiesClient;
 use v2::content_addressable_storage_client::ContentAddressableStorageClient;
@@ -24,6 +26,9 @@ use crate::budget::Budget;
 use crate::error::{Error, Operation, Result};
 use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile};
 use crate::transport::{CallerHash, Http2Connector, TransportOptions};
+
+/// What a server may say of itself: usually some 100 bytes, and 24 times as many once decoded.
+const CAPABILITIES_BYTES_MAX: usize = 256 << 10;
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and
 /// what it said it can do.
@@ -40,6 +45,7 @@ struct Inner {
     chunks: bool,
     channel: Channel,
     capabilities: OnceCell<(Capabilities, Arc<StoreProfile>)>,
+    bad_zstd: AtomicBool,
 }
 
 impl fmt::Debug for ReapiCache {
@@ -79,6 +85,7 @@ impl ReapiCache {
             chunks: options.chunks,
             channel,
             capabilities: OnceCell::new(),
+            bad_zstd: AtomicBool::new(false),
         })))
     }
 
@@ -99,6 +106,15 @@ impl ReapiCache {
         self.0.compression
     }
 
+    /// Whether a stream that it packed could not be unpacked: it is asked for plain bytes since.
+    pub(super) fn sends_bad_zstd(&self) -> bool {
+        self.0.bad_zstd.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn found_bad_zstd(&self) {
+        self.0.bad_zstd.store(true, Ordering::Relaxed);
+    }
+
     /// What the cache can do; asked once.
     pub(super) async fn capabilities(&self) -> Result<&Capabilities> {
         // CANCEL: the cell stays empty, and the next to come asks again.
@@ -110,7 +126,8 @@ impl ReapiCache {
         let mut client = CapabilitiesClient::with_origin(
             self.channel().clone(),
             self.channel().origin().clone(),
-        );
+        )
+        .max_decoding_message_size(CAPABILITIES_BYTES_MAX);
         let request = v2::GetCapabilitiesRequest { instance_name: self.instance().to_owned() };
         let mut capabilities = match client.get_capabilities(request).await {
             Ok(answer) => Capabilities::new(answer.get_ref(), &self.0.name)?,
@@ -124,6 +141,11 @@ impl ReapiCache {
         capabilities.profile.packs = is_spoken && self.compression() != Compression::Never;
         let profile = Arc::new(capabilities.profile.clone());
         Ok((capabilities, profile))
+    }
+
+    /// For calls that are made by hand.
+    pub(super) fn grpc(&self) -> Grpc<Channel> {
+        Grpc::with_origin(self.channel().clone(), self.channel().origin().clone())
     }
 
     /// A client of the store whose answers may have so many bytes.
@@ -201,8 +223,12 @@ impl ChunkStore for ReapiCache {
     }
 
     async fn get(&self, digest: &Digest, offset: u64) -> Result<Body> {
+        self.get_within(digest, offset, &Budget::default()).await
+    }
+
+    async fn get_within(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
         let start = offset.min(digest.len);
-        Ok(self.read(digest, start..digest.len).await?.body)
+        Ok(self.read(digest, start..digest.len, budget).await?.body)
     }
 
     async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {

@@ -6,12 +6,15 @@ use tidegate_core::digest::Digest;
 use tidegate_reapi::v2;
 
 use super::ReapiCache;
+use super::bounded::{self, ResponseLimits};
 use super::digest::{from_proto, function, to_proto};
 use crate::error::{Operation, Result};
 
 /// Digests in one request. With 66 bytes of hash, up to 11 of length and 4 around them, this is
 /// 1.6 MiB, in the request and, where all are missing, in the answer; gRPC's libraries take 4 MiB.
 const DIGESTS_MAX: usize = 20_000;
+
+const PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/FindMissingBlobs";
 
 /// A digest in an answer, and what is around it; three times over, since one that is named again
 /// does no harm.
@@ -49,12 +52,16 @@ impl ReapiCache {
             blob_digests: asked.iter().map(to_proto).collect(),
             digest_function: function(of),
         };
-        let mut storage = self.storage((asked.len() + 8) * DIGEST_BYTES_MAX);
         let only = asked.iter().next().copied().filter(|_| asked.len() == 1);
-        let answer = storage.find_missing_blobs(request).await;
-        let answer = answer.map_err(|status| self.unanswered(&status, operation, only.as_ref()))?;
+        let limits = ResponseLimits {
+            bytes: (asked.len() + 8) * DIGEST_BYTES_MAX,
+            entries: vec![(&[2], 3 * asked.len() + 8)],
+        };
+        let answer = bounded::call(self.grpc(), PATH, request, limits).await;
+        let answer: v2::FindMissingBlobsResponse =
+            answer.map_err(|status| self.unanswered(&status, operation, only.as_ref()))?;
         let (mut missing, mut seen) = (Vec::new(), HashSet::new());
-        for digest in &answer.get_ref().missing_blob_digests {
+        for digest in &answer.missing_blob_digests {
             let digest = from_proto(digest, of)
                 .map_err(|error| self.wrong(operation, only.as_ref(), error))?;
             if !asked.contains(&digest) {

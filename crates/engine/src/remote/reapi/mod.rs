@@ -15,6 +15,7 @@
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
 //! | `resource`, `digest` | names in the API's form |
 //! | `deframe`, `split_response` | the data of a stream, and the chunks of a blob, as they arrive |
+//! | `bounded` | responses with no more entries than were asked for |
 //! | `outgoing` | requests that carry the bytes of blobs |
 //! | `zstd` | packed bytes |
 //! | `channel`, `answer` | connections, and answers that end with a status |
@@ -27,6 +28,7 @@
 mod answer;
 mod batch;
 mod blob;
+mod bounded;
 mod cache;
 mod capabilities;
 mod channel;

@@ -23,8 +23,9 @@ use tower_service::Service as _;
 use super::super::Body;
 use super::answer::Answer;
 use super::deframe::Deframer;
-use super::zstd::Inflater;
+use super::zstd::{INFLATER_BYTES, Inflater};
 use super::{Compression, ReapiCache, failure, resource};
+use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// The one call whose response is a stream of messages.
@@ -40,16 +41,28 @@ pub(super) struct Reading {
 }
 
 impl ReapiCache {
-    /// Asks for a range of a blob that lies within it.
-    pub(super) async fn read(&self, digest: &Digest, range: Range<u64>) -> Result<Reading> {
+    /// Asks for a range of a blob that lies within it. What decoding needs is taken from `budget`
+    /// without waiting, since the caller holds a request of it; where it has not so much, the blob
+    /// is asked for as it is.
+    pub(super) async fn read(
+        &self,
+        digest: &Digest,
+        range: Range<u64>,
+        budget: &Budget,
+    ) -> Result<Reading> {
         if range.is_empty() {
             let body = Box::pin(stream::empty());
             return Ok(Reading { waited: Duration::ZERO, requests: 0, body });
         }
         // A limit cannot be set on what is packed.
-        let zstd = range.end == digest.len
+        let may_be_zstd = range.end == digest.len
             && self.compression() != Compression::Never
-            && self.capabilities().await?.zstd;
+            && self.capabilities().await?.zstd
+            && !self.sends_bad_zstd();
+        // A budget that is smaller grants all that it has.
+        let paid = if may_be_zstd { budget.try_bytes(INFLATER_BYTES) } else { None };
+        let paid = paid.filter(|paid| paid.bytes() >= INFLATER_BYTES);
+        let zstd = paid.is_some();
         let target = self.target(Some(digest));
         let start = Instant::now();
         let answer = self.ask_for(digest, &range, zstd, &target).await?;
@@ -58,10 +71,12 @@ impl ReapiCache {
             Error::new(ErrorKind::Unsupported, Operation::Read, &target, message).caused_by(error)
         })?;
         let mut bytes = Arriving {
+            cache: self.clone(),
             answer,
             deframer: Deframer::new(),
             frame: Bytes::new(),
             inflater,
+            _paid: paid,
             packed: Bytes::new(),
             left: range.end - range.start,
             target,
@@ -138,11 +153,14 @@ impl ReapiCache {
 
 /// The bytes of an answer, as they arrive.
 struct Arriving {
+    cache: ReapiCache,
     answer: http::Response<Answer>,
     deframer: Deframer,
     /// What of the frame that came last is not used yet.
     frame: Bytes,
     inflater: Option<Inflater>,
+    /// What the inflater may hold.
+    _paid: Option<BytesPermit>,
     packed: Bytes,
     /// Bytes that are still to come.
     left: u64,
@@ -183,7 +201,11 @@ impl Arriving {
         loop {
             if let Some(inflater) = &mut self.inflater {
                 let unpacked = inflater.next(&mut self.packed, self.left);
-                if let Some(piece) = unpacked.map_err(|error| self.wrong(error))? {
+                let unpacked = unpacked.map_err(|error| {
+                    self.cache.found_bad_zstd();
+                    self.wrong(error)
+                });
+                if let Some(piece) = unpacked? {
                     return Ok(Some(piece));
                 }
             }

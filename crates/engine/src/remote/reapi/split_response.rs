@@ -5,26 +5,22 @@
 //! became 1.1 GiB. Here each chunk is checked when it has arrived: the first without bytes, or whose
 //! end is beyond the blob's, ends the call. So there are never more chunks than the blob has bytes.
 //!
-//! The records are paid for before the first is made: a chunk takes at least
-//! [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. A list of up to
-//! [`CHUNKS_FREE_MAX`] goes on where the budget has no room at the moment: otherwise blobs would come
-//! whole whenever the budget is in full use. Of the message itself only one chunk is held.
+//! The records are paid for before the first is made, from what the budget has for lists: a chunk
+//! takes at least [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. Of the
+//! message itself only one chunk is held.
 
 use prost::Message as _;
 use tidegate_core::digest::Digest;
 use tidegate_reapi::v2;
 
 use super::digest::{AnsweredDigestError, from_proto};
-use crate::budget::{Budget, BytesPermit};
+use crate::budget::{Budget, ListPermit};
 
 /// A sound chunk: the field (2), its hash (66) and a length of one byte (2).
 const CHUNK_WIRE_BYTES_MIN: u64 = 70;
 
 /// The longest chunk that is read: a hash, a length, and room for what later versions may add.
 const CHUNK_WIRE_BYTES_MAX: u64 = 512;
-
-/// So many chunks are fine whatever the budget, as for uploads: 3 MiB.
-const CHUNKS_FREE_MAX: u64 = 1 << 16;
 
 /// Bytes before a message: a flag and a length.
 const PREFIX_BYTES: usize = 5;
@@ -44,7 +40,9 @@ pub(super) enum SplitError {
     Empty { index: usize },
     #[error("expected the chunks to add up to {expected} bytes, got at least {actual}")]
     Sum { expected: u64, actual: u64 },
-    #[error("its chunks take up to {bytes} bytes of memory, and {limit} are allowed for all")]
+    #[error(
+        "the list of its chunks takes up to {bytes} bytes of memory, and all lists may take {limit}"
+    )]
     Memory { bytes: u64, limit: u64, is_for_ever: bool },
 }
 
@@ -63,7 +61,7 @@ pub(super) struct SplitResponse {
     chunks: Vec<Digest>,
     sum: u64,
     cut_by: i32,
-    paid: Option<BytesPermit>,
+    paid: Option<ListPermit>,
 }
 
 enum Field<'a> {
@@ -110,7 +108,7 @@ impl SplitResponse {
     }
 
     /// The chunks, the number of the function that cut them, and what pays for them.
-    pub(super) fn into_parts(self) -> (Vec<Digest>, i32, Option<BytesPermit>) {
+    pub(super) fn into_parts(self) -> (Vec<Digest>, i32, Option<ListPermit>) {
         let mut chunks = self.chunks;
         chunks.shrink_to_fit();
         (chunks, self.cut_by, self.paid)
@@ -162,11 +160,10 @@ impl SplitResponse {
         }
         let count = (len / CHUNK_WIRE_BYTES_MIN + 1).min(self.blob.len);
         let bytes = count.saturating_mul(size_of::<Digest>() as u64);
-        let limit = self.budget.limits().bytes;
-        let is_for_ever = bytes > limit;
-        self.paid = (!is_for_ever).then(|| self.budget.try_bytes(bytes)).flatten();
-        if self.paid.is_none() && count > CHUNKS_FREE_MAX {
-            return Err(SplitError::Memory { bytes, limit, is_for_ever });
+        self.paid = self.budget.try_list(bytes);
+        if self.paid.is_none() {
+            let limit = self.budget.lists_bytes();
+            return Err(SplitError::Memory { bytes, limit, is_for_ever: bytes > limit });
         }
         self.chunks.reserve_exact(usize::try_from(count).unwrap_or_default());
         self.left = Some(len);
@@ -325,17 +322,17 @@ mod tests {
     fn records_are_paid_before_they_are_made() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 4 << 20 });
         let prefix = |len: u32, budget: &Budget| {
-            let mut response = SplitResponse::new(&blob(1 << 40), MAX, budget);
+            let mut response = SplitResponse::new(&blob(1 << 40), 8 * MAX, budget);
             response.push(&[&[0][..], &len.to_be_bytes()].concat()).map(|()| response)
         };
-        let held = prefix(5_000_000, &budget).unwrap();
-        assert!(budget.held_bytes() >= 71_429 * size_of::<Digest>() as u64);
-        let full = prefix(5_000_000, &budget).unwrap_err();
+        // Lists may take 16 MiB: each of these has room for 228,572 chunks of 48 bytes.
+        let held = prefix(16_000_000, &budget).unwrap();
+        let full = prefix(16_000_000, &budget).unwrap_err();
         assert!(matches!(full, SplitError::Memory { is_for_ever: false, .. }), "{full}");
-        assert!(prefix(2_000_000, &budget).is_ok());
+        assert!(prefix(5_000_000, &budget).is_ok());
         drop(held);
-        assert_eq!(budget.held_bytes(), 0);
-        let never = prefix(7_000_000, &budget).unwrap_err();
+        assert!(prefix(16_000_000, &budget).is_ok());
+        let never = prefix(30_000_000, &budget).unwrap_err();
         assert!(matches!(never, SplitError::Memory { is_for_ever: true, .. }), "{never}");
     }
 }

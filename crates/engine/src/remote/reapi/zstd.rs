@@ -10,9 +10,12 @@ use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Oper
 /// The fastest of the ordinary levels: more makes the sender slower than most links.
 const LEVEL: i32 = 1;
 
-/// The longest reach back that is decoded, as a power of two: 32 MiB, which is what the Go library
-/// that many servers use has at its highest level. It is allocated only when a frame needs it.
-const WINDOW_LOG_MAX: u32 = 25;
+/// The largest window that is decoded, as a power of two: 8 MiB, which RFC 8878 (3.1.1.1.2) asks
+/// encoders to stay within. A server that uses a larger one is asked for plain bytes.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// What decoding a stream takes of memory, at most: the window, and the decoder with its buffers.
+pub(super) const INFLATER_BYTES: u64 = (1 << WINDOW_LOG_MAX) + (512 << 10);
 
 /// What one step gives, at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -161,6 +164,16 @@ mod tests {
         let first = Inflater::new().unwrap().next(&mut bomb, 10).unwrap().unwrap();
         assert_eq!(first.len(), 11);
         assert!(unpack(&packed(&vec![0; 100_000]), 10).is_err());
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_is_refused() {
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL).unwrap();
+        encoder.window_log(WINDOW_LOG_MAX + 1).unwrap();
+        std::io::Write::write_all(&mut encoder, &sample(100_000)).unwrap();
+        let mut packed = Bytes::from(encoder.finish().unwrap());
+        let error = Inflater::new().unwrap().next(&mut packed, 1 << 20).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::digests::{Named, alter, place};
 use super::lie::{EntriesLie, Lie, StatusForm};
 
 /// What both kinds of batches say of a blob.
-pub(crate) trait Entry: Clone {
+pub(crate) trait Entry: Clone + Default {
     fn digest(&mut self) -> &mut Option<Digest>;
     fn status(&mut self) -> &mut Option<rpc::Status>;
     /// Names a compressor where there is one to be named.
@@ -53,6 +53,9 @@ fn one<E: Entry>(lie: EntriesLie, entries: &mut Vec<E>, named: &Named<'_>) {
     let count = entries.len();
     match lie {
         EntriesLie::Clear => entries.clear(),
+        EntriesLie::Blank(more) => {
+            entries.resize_with(count + usize::from(more), E::default);
+        }
         EntriesLie::Omit(at) => {
             if let Some(at) = place(at, count) {
                 entries.remove(at);

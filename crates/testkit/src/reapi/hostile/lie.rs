@@ -254,6 +254,8 @@ pub enum EntriesLie {
     Statuses(StatusForm),
     /// This one names this compressor.
     Compressor(u8, i32),
+    /// So many more follow that say nothing, not even of which blob.
+    Blank(u16),
 }
 
 /// How bytes of a blob are wrong.

@@ -1,0 +1,147 @@
+//! [`UploadFloor`]: the floor under the speed of one upload, over all of its requests.
+//!
+//! A cache that takes one byte a second never stalls. So each request under way tells every second
+//! what its connection has sent. Bytes of a connection count once, whichever request tells them. The
+//! time after a request's last byte does not count: then the cache works, and has a limit for that.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::speed::{SpeedFloor, SpeedVerdict};
+use tokio::time::{Instant, sleep};
+
+use crate::remote::{SendProgress, SentBytes};
+
+/// How often a request tells what was sent; a sixtieth of the default period.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// See the module docs.
+#[derive(Debug)]
+pub(super) struct UploadFloor {
+    epoch: Instant,
+    look: Duration,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    floor: SpeedFloor,
+    /// By connection, bytes that were told.
+    connections: HashMap<usize, u64>,
+}
+
+impl UploadFloor {
+    pub(super) fn new(policy: &RetryPolicy) -> Self {
+        let told = Told { floor: SpeedFloor::new(policy), connections: HashMap::new() };
+        // Short periods, as tests have them, are looked at more often.
+        let look = LOOK.min(Duration::from_millis(policy.slow_ms_max) / 4);
+        Self { epoch: Instant::now(), look, told: Mutex::new(told) }
+    }
+
+    /// Returns once the upload is too slow for the request to go on; says whether it may be made
+    /// anew. Cancel-safe.
+    pub(super) async fn too_slow(&self, request: &SendProgress) -> SpeedVerdict {
+        if !self.told().floor.is_on() {
+            return std::future::pending().await;
+        }
+        let restarts = self.told().floor.restarts();
+        let (mut since, mut own_bytes) = (self.epoch.elapsed(), 0);
+        loop {
+            sleep(self.look).await;
+            let now = self.epoch.elapsed();
+            let Some(sent) = request.sent() else {
+                since = now;
+                continue;
+            };
+            let bytes = self.told().not_told(sent, &mut own_bytes);
+            // The stall limit ends what brings nothing.
+            if bytes == 0 {
+                continue;
+            }
+            match self.told().floor.on_bytes(bytes, since..now, restarts) {
+                SpeedVerdict::Enough => since = now,
+                verdict => return verdict,
+            }
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    /// Bytes that were sent and not told yet; `own_bytes` are those of the request that were.
+    fn not_told(&mut self, sent: SentBytes, own_bytes: &mut u64) -> u64 {
+        let told = match sent.connection {
+            // What it sent before this upload used it is not this upload's.
+            Some(connection) => self.connections.entry(connection).or_insert(sent.bytes),
+            None => own_bytes,
+        };
+        sent.bytes.saturating_sub(std::mem::replace(told, sent.bytes))
+    }
+}
+
+#[cfg(all(test, feature = "reapi"))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::remote::Outgoing;
+
+    /// Writes so many bytes a second.
+    #[derive(Debug)]
+    struct Link(Instant, u64);
+
+    impl Outgoing for Link {
+        fn written(&self) -> (u64, Option<Instant>) {
+            (self.0.elapsed().as_secs() * self.1, Some(Instant::now()))
+        }
+    }
+
+    fn policy() -> RetryPolicy {
+        RetryPolicy { bytes_per_s_min: 1000, slow_ms_max: 60_000, ..RetryPolicy::default() }
+    }
+
+    /// When the first of so many requests over one connection is told that it is too slow.
+    async fn told_after(requests: usize, bytes_per_s: u64) -> Option<u64> {
+        let floor = UploadFloor::new(&policy());
+        let link: Arc<dyn Outgoing> = Arc::new(Link(Instant::now(), bytes_per_s));
+        let sending: Vec<SendProgress> = (0..requests)
+            .map(|_| {
+                let progress = SendProgress::new(&Arc::default(), 1 << 30);
+                progress.over(Arc::clone(&link));
+                progress
+            })
+            .collect();
+        let start = Instant::now();
+        let waits = sending.iter().map(|progress| Box::pin(floor.too_slow(progress)));
+        let first = futures_util::future::select_all(waits);
+        let limit = Duration::from_hours(1);
+        let (verdict, ..) = tokio::time::timeout(limit, first).await.ok()?;
+        assert_eq!(verdict, SpeedVerdict::Restart);
+        Some(start.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bytes_of_a_connection_count_once() {
+        for requests in [1, 30] {
+            let too_slow = told_after(requests, 900).await;
+            assert!(too_slow.is_some_and(|seconds| (59..65).contains(&seconds)), "{too_slow:?}");
+            assert_eq!(told_after(requests, 1100).await, None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_the_response_does_not_count() {
+        let floor = UploadFloor::new(&policy());
+        let progress = SendProgress::new(&Arc::default(), 10);
+        // Pings, for instance.
+        progress.over(Arc::new(Link(Instant::now(), 1)));
+        progress.passed(10);
+        let waiting = floor.too_slow(&progress);
+        assert!(tokio::time::timeout(Duration::from_hours(1), waiting).await.is_err());
+    }
+}
