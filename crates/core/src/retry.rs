@@ -14,9 +14,8 @@ use std::time::Duration;
 
 /// When to retry, how often, and what counts as an interruption.
 ///
-/// The machine itself acts on attempts, delays, progress and the deadline; `stall_ms_max`,
-/// `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max` are kept here for the caller, who has to
-/// watch.
+/// The machine itself acts on attempts, delays, progress and the deadline. The caller acts on the
+/// rest: `stall_ms_max`, `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts in a row without progress, the first included, before giving up; 0 counts as 1.
