@@ -101,8 +101,23 @@ pub(crate) fn shell(folder: &Path, script: &str, args: &[&str]) -> Command {
     command
 }
 
+/// Whether these tests were started with SIGHUP ignored, as by `nohup`. A child would inherit that.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // SIGHUP is the first signal.
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
 fn isolated(program: &str, folder: &Path) -> Command {
-    let mut command = Command::new(program);
+    let mut command = if hangup_is_ignored() {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP", program]);
+        command
+    } else {
+        Command::new(program)
+    };
     command
         .current_dir(folder)
         .env_clear()
