@@ -14,6 +14,8 @@ const LEN: usize = 300_000;
 const CONTAINER: &str = "/credentials";
 /// Where Google's are.
 const METADATA: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
+/// Where Azure's are, as in an app service.
+const IDENTITY: &str = "/msi/token";
 
 fn container(name: &str) -> Blob {
     Blob::new(format!(
@@ -27,6 +29,13 @@ fn metadata(name: &str) -> Blob {
     Blob::new(format!(r#"{{"access_token":"{token}","expires_in":86400,"token_type":"Bearer"}}"#))
 }
 
+fn identity(name: &str) -> Blob {
+    let token = format!("token-{name}");
+    Blob::new(format!(
+        r#"{{"access_token":"{token}","expires_on":"32503680000","token_type":"Bearer"}}"#
+    ))
+}
+
 struct Case {
     flavour: Flavour,
     service_path: &'static str,
@@ -36,7 +45,7 @@ struct Case {
     rejection: Fault,
 }
 
-fn cases() -> [Case; 4] {
+fn cases() -> [Case; 5] {
     let s3 = |status, code| Case {
         flavour: Flavour::S3,
         service_path: CONTAINER,
@@ -52,6 +61,13 @@ fn cases() -> [Case; 4] {
             flavour: Flavour::Gcs,
             service_path: METADATA,
             credential: metadata,
+            field: "authorization",
+            rejection: Fault::status(401),
+        },
+        Case {
+            flavour: Flavour::Azure,
+            service_path: IDENTITY,
+            credential: identity,
             field: "authorization",
             rejection: Fault::status(401),
         },
@@ -84,14 +100,20 @@ impl Stage {
 
     fn command(&self) -> Command {
         let mut command = command(self.bed.folder.path());
-        let scheme = if self.case.flavour == Flavour::S3 { "s3" } else { "gs" };
+        let scheme = match self.case.flavour {
+            Flavour::S3 => "s3",
+            Flavour::Azure => "az",
+            _ => "gs",
+        };
         command.args(["cp", "--json", "--shard-size", SHARD, "--window", "2"]);
         command.args([&format!("{scheme}://bucket/blob"), "out"]);
         command.args(["--endpoint", &self.bed.server.endpoint()]);
         command
             .env("AWS_CONTAINER_CREDENTIALS_FULL_URI", self.service.url(CONTAINER))
             .env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", self.bed.path("container-token"))
-            .env("GCE_METADATA_HOST", self.service.addr().to_string());
+            .env("GCE_METADATA_HOST", self.service.addr().to_string())
+            .env("AZURE_STORAGE_ACCOUNT_NAME", "account")
+            .env("IDENTITY_ENDPOINT", self.service.url(IDENTITY));
         command
     }
 

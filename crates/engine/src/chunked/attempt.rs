@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::ReadStats;
+use crate::read::{FIRST_CONTACT_ATTEMPTS_MAX, ReadStats};
 
 /// A call that brings or takes bytes may take a second more for so many of them: slower than any
 /// link that chunks are worth moving over.
@@ -63,12 +63,34 @@ impl Calls {
     ///
     /// Fails with the call's own error where no further attempt can help, with `Exhausted` around
     /// the last one where they were used up, and with `Cancelled`. Cancel-safe as the call is.
-    pub(crate) async fn attempt<T, F, Fut>(&self, limit: Duration, mut call: F) -> Result<T>
+    pub(crate) async fn attempt<T, F, Fut>(&self, limit: Duration, call: F) -> Result<T>
     where
         F: FnMut(u32) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        let mut attempts = self.begin();
+        Self::repeat(self.begin(), limit, call).await
+    }
+
+    /// As [`Self::attempt`], for the first call of a store: an address where nothing answers is tried
+    /// [`FIRST_CONTACT_ATTEMPTS_MAX`] times at most.
+    pub(crate) async fn first<T, F, Fut>(&self, limit: Duration, call: F) -> Result<T>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let attempts = Attempts { is_first_contact: true, ..self.begin() };
+        Self::repeat(attempts, limit, call).await
+    }
+
+    async fn repeat<T, F, Fut>(
+        mut attempts: Attempts<'_>,
+        limit: Duration,
+        mut call: F,
+    ) -> Result<T>
+    where
+        F: FnMut(u32) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
         loop {
             let permit = attempts.permit().await?;
             let outcome = attempts.within(limit, call(attempts.made - 1)).await;
@@ -87,6 +109,7 @@ impl Calls {
             retry: Retry::new(&self.policy, Duration::ZERO),
             epoch: Instant::now(),
             made: 0,
+            is_first_contact: false,
         }
     }
 
@@ -117,6 +140,8 @@ pub(crate) struct Attempts<'a> {
     retry: Retry,
     epoch: Instant,
     made: u32,
+    /// The store has never answered.
+    is_first_contact: bool,
 }
 
 impl Attempts<'_> {
@@ -171,6 +196,13 @@ impl Attempts<'_> {
             return Err(self.calls.cancelled());
         }
         let delay = match self.retry.on_interruption(*error.retry(), self.epoch.elapsed()) {
+            RetryDecision::After(_)
+                if self.is_first_contact
+                    && error.kind() == ErrorKind::Transport
+                    && self.made >= FIRST_CONTACT_ATTEMPTS_MAX =>
+            {
+                return Err(self.gave_up("nothing answers there", error));
+            }
             RetryDecision::After(delay) => delay,
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
             RetryDecision::GiveUp(reason) => return Err(self.gave_up(reason, error)),

@@ -34,5 +34,5 @@ pub async fn profile(
         target: name.into(),
         stats: Arc::default(),
     };
-    calls.attempt(calls.patience(0), |_| store.profile()).await
+    calls.first(calls.patience(0), |_| store.profile()).await
 }

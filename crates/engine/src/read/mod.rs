@@ -38,7 +38,7 @@ pub use channel::ReadChannel;
 pub(crate) use flow::{Flow, SLOW_HINT, Share, floor_of};
 pub(crate) use lookup::Lookup;
 pub use options::ReadOptions;
-pub(crate) use range_stream::{Known, RangeOptions, RangeStream};
+pub(crate) use range_stream::{FIRST_CONTACT_ATTEMPTS_MAX, Known, RangeOptions, RangeStream};
 pub use stat::stat;
 pub use state::ReadState;
 pub use stats::{ReadStats, ReadTotals};

@@ -28,6 +28,17 @@ async fn what_no_attempt_can_mend_ends_it_at_once() {
     assert_eq!((error.kind(), bed.store.fetches().len()), (ErrorKind::NoAccess, 1));
 }
 
+/// A wrong port should not take as long to report as a store that breaks in between.
+#[tokio::test(start_paused = true)]
+async fn an_address_where_nothing_answers_is_tried_four_times() {
+    let mut bed = small(4);
+    bed.options.retry.attempts_max = 20;
+    bed.store.script(|_, _, _| Act::fault(Fault::Broken));
+    let error = bed.to_file().await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Exhausted, 4), "{error:?}");
+    assert_eq!(bed.store.log(), vec![Call::Profile; 4]);
+}
+
 /// A list of chunks only saves bytes: it is not waited for longer than for anything else.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_never_comes_costs_the_stall_limit() {

@@ -64,12 +64,11 @@ async fn entries_that_say_nothing_are_bounded() {
             let (server, cache) = start(ReapiOptions::default()).await;
             server.put(bytes.clone());
             server.tell(&HostileCall { rpc, turns: Turns::First, lies });
-            let outcome = match rpc {
-                Rpc::BatchRead => cache.get_batch(&[digest]).await.map(drop),
-                _ => {
-                    let chunks = [(digest, bytes.clone())];
-                    cache.put_batch(&chunks, &SendProgress::default()).await.map(drop)
-                }
+            let outcome = if rpc == Rpc::BatchRead {
+                cache.get_batch(&[digest]).await.map(drop)
+            } else {
+                let chunks = [(digest, bytes.clone())];
+                cache.put_batch(&chunks, &SendProgress::default()).await.map(drop)
             };
             match outcome {
                 Ok(()) => assert!(is_fine, "{rpc:?}"),

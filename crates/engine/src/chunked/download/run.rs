@@ -126,7 +126,7 @@ impl Job<'_> {
         let Self { fetcher, blob, options, outcome } = self;
         let (store, calls) = (&fetcher.store, &fetcher.calls);
         let patience = calls.patience(0);
-        let profile = calls.attempt(patience, |_| store.profile()).await?;
+        let profile = calls.first(patience, |_| store.profile()).await?;
         if !profile.digest_functions.contains(&blob.function) {
             let message = format!("the store does not name blobs by {}", blob.function);
             return Err(calls.error(ErrorKind::Unsupported, message));

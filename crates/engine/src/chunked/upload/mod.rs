@@ -130,7 +130,7 @@ async fn run(
     let budget = options.budget.share();
     let transfer = Transfer::new(store, &file, &budget, options);
     let calls = &transfer.calls.profile;
-    let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
+    let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
     let function = choice::digest_function(&profile, options, &transfer)?;
     let chunking = choice::chunking(&profile, options, &transfer)?;
     options.progress.expect(file.len());

@@ -63,7 +63,7 @@ pub(super) async fn spool(
         target: Arc::clone(name),
         stats: Arc::new(ReadStats::default()),
     };
-    let profile = calls.attempt(calls.patience(0), |_| store.profile()).await?;
+    let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
     let spool = Spool {
         name: Arc::clone(name),
         folder: folder(),

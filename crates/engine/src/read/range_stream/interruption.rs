@@ -9,7 +9,7 @@ use crate::read::flow::{SLOW_HINT, floor_of};
 /// An address that has never answered is tried this often, however patient the policy: a wrong
 /// port should not take as long to report as a server that restarts. Asking for facts keeps to it,
 /// too.
-pub(in crate::read) const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
+pub(crate) const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
 
 pub(super) const NO_VERSION_HINT: &str =
     "the server names no version of the blob, so a break cannot be bridged; try again";

@@ -22,7 +22,7 @@ mod end;
 mod interruption;
 mod values;
 
-pub(super) use interruption::FIRST_CONTACT_ATTEMPTS_MAX;
+pub(crate) use interruption::FIRST_CONTACT_ATTEMPTS_MAX;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

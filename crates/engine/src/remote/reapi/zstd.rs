@@ -170,7 +170,7 @@ mod tests {
     fn a_window_that_is_too_large_is_refused() {
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL).unwrap();
         encoder.window_log(WINDOW_LOG_MAX + 1).unwrap();
-        std::io::Write::write_all(&mut encoder, &sample(100_000)).unwrap();
+        io::Write::write_all(&mut encoder, &sample(100_000)).unwrap();
         let mut packed = Bytes::from(encoder.finish().unwrap());
         let error = Inflater::new().unwrap().next(&mut packed, 1 << 20).unwrap_err();
         assert!(error.to_string().contains("memory"), "{error}");
