@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
 use tidegate::download::{DownloadOptions, Target, download};
 use tidegate::read::{ReadChannel, ReadOptions};
 use tidegate::remote::{Location, RemoteOptions, Remotes};
 use tidegate::transport::{Dial, DialedStream, TransportOptions};
+use tidegate::{Budget, BudgetOptions, ErrorKind};
 use tidegate_testkit::pseudo_random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};
@@ -194,8 +194,10 @@ fn drip(_: usize) -> Manner {
 
 #[tokio::test(start_paused = true)]
 async fn a_byte_a_second_is_asked_for_once_more_and_then_fails() {
+    let folder = tempfile::tempdir().unwrap();
     for window in [1, 4] {
-        let targets = [Target::Discard, Target::Memory, Collect::default().target()];
+        let file = Target::File(folder.path().join("target"));
+        let targets = [Target::Discard, Target::Memory, Collect::default().target(), file];
         for target in targets {
             let source = Source::new(MIB / 4, drip);
             let label = format!("{window} {target:?}");
@@ -208,6 +210,25 @@ async fn a_byte_a_second_is_asked_for_once_more_and_then_fails() {
             assert!(begun.elapsed() < Duration::from_mins(3), "{label}");
         }
     }
+}
+
+/// Time in which other transfers hold the budget is not the server's.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_budget_is_not_slow() {
+    let source = Source::new(4 * MIB, |_| Manner::Drip(16 << 10, 10));
+    let budget = Budget::new(BudgetOptions { requests: 1, bytes: 64 << 20 });
+    let options = DownloadOptions { budget: budget.clone(), ..options(4) };
+    let others = async {
+        for _ in 0..4 {
+            let permit = budget.request().await;
+            sleep(Duration::from_mins(5)).await;
+            drop(permit);
+        }
+    };
+    let location = source.locate("http://server/blob");
+    let (report, ()) = tokio::join!(download(&location, Target::Memory, &options), others);
+    assert!(report.unwrap().memory.unwrap() == source.bytes);
+    assert_eq!(source.asked(), 4, "each shard once");
 }
 
 #[tokio::test(start_paused = true)]
