@@ -1,7 +1,11 @@
 //! A blob that changes while it is fetched, and answers that contradict each other: never mixed,
 //! never delivered as whole.
 
+use std::os::unix::fs::MetadataExt;
+
 use tidegate::ErrorKind;
+use tidegate::read::{ReadChannel, ReadOptions};
+use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
 use crate::bed::Bed;
@@ -105,5 +109,41 @@ async fn a_lie_about_the_length_is_never_delivered() {
                 }
             }
         }
+    }
+}
+
+/// A file that is written to, or replaced, with a content of the same length, and whose modification
+/// time is put back.
+#[tokio::test]
+async fn a_local_file_that_hides_its_change_is_another_version() {
+    for is_replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("blob");
+        std::fs::write(&path, vec![1; 8 << 20]).unwrap();
+        let before = std::fs::metadata(&path).unwrap();
+        let location =
+            Remotes::new(RemoteOptions::default()).locate(path.to_str().unwrap()).unwrap();
+        let mut channel = ReadChannel::open(location.clone(), ReadOptions::default());
+        channel.next().await.unwrap().unwrap();
+        let state = channel.capture().unwrap();
+        let new = if is_replaced { folder.path().join("new") } else { path.clone() };
+        // The clock of the file system stands still between its ticks.
+        loop {
+            std::fs::write(&new, vec![2; 8 << 20]).unwrap();
+            if std::fs::metadata(&new).unwrap().ctime_nsec() != before.ctime_nsec() {
+                break;
+            }
+        }
+        let file = std::fs::OpenOptions::new().write(true).open(&new).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+        let after = std::fs::metadata(&path).unwrap();
+        assert_eq!(
+            (before.len(), before.modified().unwrap()),
+            (after.len(), after.modified().unwrap())
+        );
+        let restored = ReadChannel::restore(location, &state, state.options());
+        let kind = restored.unwrap().next().await.map(drop).map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::Changed), "replaced: {is_replaced}");
     }
 }
