@@ -20,9 +20,9 @@
 //! argument. A blob that sends several chunks in one request takes the bytes of all of them in one
 //! wish.
 //!
-//! Lists of chunks are held as long as their transfer runs, and it waits for bytes meanwhile. So they
-//! are no part of the bytes: they have a limit of their own, a quarter of the bytes, and nobody waits
-//! for it ([`Budget::try_list`]).
+//! A transfer holds its list of chunks until it ends, and waits for bytes meanwhile. If lists were paid
+//! from the bytes, two transfers could wait for each other. So lists have a limit of their own, a
+//! quarter of the bytes, and nothing waits for it ([`Budget::try_list`]).
 
 mod gate;
 #[cfg(all(test, tidegate_loom))]

@@ -68,7 +68,7 @@ impl Flow {
 
     /// Bytes arrived by a call that has a limit of its own, so that its time does not count.
     pub(crate) fn on_bytes(&self, bytes: u64) {
-        // No connection hears the verdict.
+        // The connections that wait get the verdict.
         let _ = self.floor().on_bytes(bytes, Duration::ZERO..Duration::ZERO, 0);
     }
 

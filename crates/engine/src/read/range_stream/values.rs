@@ -2,8 +2,8 @@
 
 use tidegate_core::checksum::{Checksum, StoredChecksum};
 
-/// The first checksum of which both name one value, and not the same. One that names two values of
-/// a checksum says nothing by it.
+/// The first checksum that both name, each with one value, and with different ones. A response that
+/// names two values of a checksum says nothing about it.
 pub(super) fn contradiction_of<'a>(
     before: &'a [StoredChecksum],
     now: &'a [StoredChecksum],

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// What a connection may hand to the system before the bytes that it took from one request are among
-/// it: 16 requests on one connection, of which each has a chunk of 2 MiB waiting in it.
+/// it: 16 requests on one connection, each with a chunk of 2 MiB that waits in it.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
 /// How long a connection may take to send the bytes that it took from a request, before the time for

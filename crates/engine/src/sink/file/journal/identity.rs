@@ -1,4 +1,4 @@
-//! [`Identity`]: of which blob, and of which version of it, a part file is a part.
+//! [`Identity`]: the blob, and its version, that a part file is a part of.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::CrcAlgorithm;
