@@ -1,6 +1,11 @@
 //! Spans: one for the channel, and one for each request within it.
+//!
+//! `tracing` keeps for each place in the code whether anyone wants its spans. A thread without a
+//! subscriber that comes to that place first, at the moment at which another thread sets its own, can
+//! switch the place off for both. So this runs in a child: this program once more, with one test.
 
 use std::fmt::Write as _;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use tidegate::read::ReadChannel;
@@ -12,6 +17,10 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::options;
 use crate::bed::Bed;
+use crate::trial::within;
+
+/// Set in the child.
+const ALONE: &str = "TIDEGATE_TEST_ALONE";
 
 /// A span as it was made: its id, its parent's, its name, and its fields.
 type Made = (u64, Option<u64>, &'static str, String);
@@ -58,8 +67,24 @@ impl Subscriber for Spans {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_and_each_of_its_requests_have_a_span() {
+    let child = tokio::task::spawn_blocking(|| {
+        let program = std::env::current_exe().unwrap();
+        let test = ["read::traces::in_a_child", "--exact", "--nocapture"];
+        Command::new(program).args(test).env(ALONE, "1").output().unwrap()
+    });
+    let output = within(child).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+#[tokio::test]
+async fn in_a_child() {
+    if std::env::var_os(ALONE).is_none() {
+        return;
+    }
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 300_000).await;
     bed.server.script().next(Fault::CutAfter(1000));
     let spans = Spans::default();
