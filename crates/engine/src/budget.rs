@@ -22,7 +22,7 @@
 //!
 //! A transfer holds its list of chunks until it ends, and waits for bytes meanwhile. If lists were paid
 //! from the bytes, two transfers could wait for each other. So lists have a limit of their own, a
-//! quarter of the bytes, and nothing waits for it ([`Budget::try_list`]).
+//! quarter of the bytes, and nothing waits for it (`Budget::try_list`).
 
 mod gate;
 #[cfg(all(test, tidegate_loom))]
