@@ -53,6 +53,7 @@ pub(crate) async fn call(cache: &ReapiCache, call: &Call) {
                 upload_id: "00112233445566778899aabbccddeeff".to_owned(),
                 resume: *resume,
                 source: Arc::new(bytes),
+                progress: SendProgress::default(),
             };
             cache.put(&request).await
         }
