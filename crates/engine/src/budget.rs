@@ -39,7 +39,7 @@ use gate::{Gate, Permit, ShareId};
 /// Bytes are counted in units of this many, so that any limit fits a gate's 32 bits.
 const UNIT_BYTES: u64 = 4096;
 
-/// Lists may always take so many units, which are 16 MiB: 65,536 chunks of 256 bytes each.
+/// Lists may always take so many units, which are 16 MiB: 43,690 chunks of 384 bytes each.
 const LISTS_UNITS_MIN: u32 = (16 << 20) / 4096;
 
 /// Lists may take this part of the bytes, where that is more.

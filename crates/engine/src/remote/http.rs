@@ -150,7 +150,7 @@ impl Remote for HttpRemote {
         if response::may_be_the_end(head, request) {
             // The refusal of a range carries no version; one more request tells it.
             let facts = self.facts(blob, request.version.as_ref()).await?;
-            // A byte has arrived, so the blob is not empty.
+            // Where the question for facts brought a byte, the blob is not empty.
             let is_refuted = facts.brought_a_byte && response::unsatisfied_len(head) == Some(0);
             if !is_refuted && let Some(opened) = response::at_the_end(head, request, facts.info) {
                 return Ok(opened.after_one_more());

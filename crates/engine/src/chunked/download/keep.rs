@@ -37,11 +37,12 @@ struct State {
 impl Keep {
     /// Nothing yet; knows what recurs.
     pub(super) fn new(manifest: &Manifest, budget: Budget) -> Self {
-        let mut uses: HashMap<Digest, usize> = HashMap::new();
+        let mut uses: HashMap<Digest, usize> = HashMap::with_capacity(manifest.chunks().len());
         for chunk in manifest.chunks() {
             *uses.entry(*chunk).or_default() += 1;
         }
         uses.retain(|_, count| *count > 1);
+        uses.shrink_to_fit();
         let state = Mutex::new(State { uses, ..State::default() });
         let store = Arc::new(Store { budget, state });
         let weak: Weak<Store> = Arc::downgrade(&store);

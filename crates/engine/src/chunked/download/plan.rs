@@ -6,12 +6,35 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::mem::size_of;
 
 use tidegate_core::digest::Digest;
 use tidegate_core::extents::Extents;
 
 use crate::chunked::Manifest;
 use crate::chunked::seed::{SeedPlace, Seeds};
+
+/// Bytes of memory that one chunk of a list takes at most while its blob is brought.
+///
+/// It has a digest in the manifest and a want here. A target that takes bytes in any order has the
+/// want twice while wants are sorted into queues; one that takes them in order has an entry in the
+/// table of `keep` besides. Every one of these lists is made in its full size at once, as one that
+/// grows would hold its old copy and its new one for a moment.
+pub(super) const LISTED_BYTES: u64 = 384;
+
+const _: () = {
+    /// A table has at most this many places for each entry: 8 for every 7, and then the next power
+    /// of two; a place takes the entry and one byte.
+    const fn table(entry: usize) -> usize {
+        (entry + 1) * 16 / 7
+    }
+    let any_order = size_of::<Digest>() + 2 * size_of::<Want>();
+    let sorting = size_of::<Digest>() + size_of::<Want>() + table(size_of::<(&Digest, usize)>());
+    let in_order = size_of::<Digest>() + size_of::<Want>() + table(size_of::<(Digest, usize)>());
+    assert!(any_order as u64 <= LISTED_BYTES);
+    assert!(sorting as u64 <= LISTED_BYTES);
+    assert!(in_order as u64 <= LISTED_BYTES);
+};
 
 /// A chunk to be brought.
 #[derive(Clone, Debug)]
@@ -54,8 +77,9 @@ impl Places {
 
 /// For a target that takes bytes in any order: what is not `done`, each chunk once.
 pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Vec<Want> {
-    let mut wants: Vec<Want> = Vec::new();
-    let mut known: HashMap<&Digest, usize> = HashMap::new();
+    let count = manifest.chunks().len();
+    let mut wants: Vec<Want> = Vec::with_capacity(count);
+    let mut known: HashMap<&Digest, usize> = HashMap::with_capacity(count);
     for (offset, digest) in manifest.offsets() {
         if done.contains(&(offset..offset + digest.len)) {
             continue;
@@ -77,7 +101,9 @@ pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Ve
 
 /// For a target that takes bytes in order: every place by itself.
 pub(super) fn in_order(manifest: &Manifest, seeds: &Seeds) -> Vec<Want> {
-    manifest.offsets().map(|(offset, digest)| want(offset, digest, seeds)).collect()
+    let mut wants = Vec::with_capacity(manifest.chunks().len());
+    wants.extend(manifest.offsets().map(|(offset, digest)| want(offset, digest, seeds)));
+    wants
 }
 
 fn want(offset: u64, digest: &Digest, seeds: &Seeds) -> Want {
@@ -113,6 +139,15 @@ mod tests {
         let mut done = Extents::new();
         done.insert(0..3);
         assert_eq!(places(&distinct(&manifest, &done, &Seeds::default())), [&[3][..], &[5]]);
+    }
+
+    #[test]
+    fn a_list_of_wants_does_not_grow_step_by_step() {
+        let texts: Vec<String> = (0..3000).map(|number| format!("{number},")).collect();
+        let manifest = manifest(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let seeds = Seeds::default();
+        assert_eq!(distinct(&manifest, &Extents::new(), &seeds).capacity(), 3000);
+        assert_eq!(in_order(&manifest, &seeds).capacity(), 3000);
     }
 
     #[test]

@@ -162,11 +162,20 @@ fn batch_target(left_bytes: u64, slots: usize) -> u64 {
 impl Queue {
     /// Wants in any order.
     pub(super) fn free(wants: Vec<Want>, batching: Batching) -> Self {
+        // Counted first: a queue that grows would hold its old wants and its new ones at once.
+        let (mut copies, mut small) = (0, 0);
+        for want in &wants {
+            if want.seed.is_some() {
+                copies += 1;
+            } else if batching.takes(want.digest.len) {
+                small += 1;
+            }
+        }
         let mut queue = FreeQueue {
-            small: VecDeque::new(),
+            small: VecDeque::with_capacity(small),
             small_bytes: 0,
-            large: VecDeque::new(),
-            copies: VecDeque::new(),
+            large: VecDeque::with_capacity(wants.len() - small - copies),
+            copies: VecDeque::with_capacity(copies),
             batching,
         };
         for want in wants {

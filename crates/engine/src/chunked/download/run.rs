@@ -43,10 +43,6 @@ struct Job<'a> {
     outcome: Outcome,
 }
 
-/// What a chunk of a list takes of memory until its blob is there: its digest, what has to be brought
-/// and where to, and its part of a table. Measured: 182 bytes, for 942,000 chunks.
-const LISTED_BYTES: u64 = 256;
-
 /// What the report tells.
 #[derive(Default)]
 struct Outcome {
@@ -144,7 +140,7 @@ impl Job<'_> {
         }
         let manifest = manifest.filter(|manifest| manifest.chunks().len() > 1);
         let Some(manifest) = manifest else { return Ok((profile, None)) };
-        let list_bytes = manifest.chunks().len() as u64 * LISTED_BYTES;
+        let list_bytes = manifest.chunks().len() as u64 * plan::LISTED_BYTES;
         outcome.list = calls.budget.try_list(list_bytes);
         if outcome.list.is_some() {
             return Ok((profile, Some(manifest)));
