@@ -4,17 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tidegate::chunked::{self, ChunkStore, ChunkedDownloadOptions, ChunkedReport};
-use tidegate::core::RetryPolicy;
-use tidegate::core::digest::Digest;
-use tidegate::core::window::WindowOptions;
-use tidegate::download::{DownloadOptions, Progress, Report, Target, download};
-use tidegate::remote::Location;
-use tidegate::remote::reapi::ReapiCache;
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::core::ByteRange;
+use tidegate::{
+    CancellationToken, ChunkPolicy, Client, Error, ErrorKind, Location, Operation, Progress,
+    Result, Target,
+};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::args::{FileArgs, TransferArgs};
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::report::{self, Done, Failure, count};
@@ -34,21 +32,27 @@ pub(crate) enum Place {
 pub(crate) struct Fetch {
     pub(crate) source: Location,
     pub(crate) place: Place,
-    /// Where it may come as chunks.
-    pub(crate) chunks: Option<Chunks>,
+    pub(crate) chunks: Chunks,
 }
 
-/// A blob that its cache may give as chunks.
+/// How a blob comes as chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks {
-    pub(crate) cache: ReapiCache,
-    pub(crate) digest: Digest,
-    /// As chunks or not at all.
-    pub(crate) always: bool,
+    pub(crate) policy: ChunkPolicy,
     pub(crate) seeds: Vec<PathBuf>,
-    /// Beside what is fetched, too.
+    /// Whether an index is kept beside the target, too.
     pub(crate) keeps_index: bool,
-    pub(crate) window: WindowOptions,
+}
+
+/// What one command fetches.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) client: Client,
+    pub(crate) fetches: Vec<Fetch>,
+    pub(crate) transfer: TransferArgs,
+    /// Where files are made.
+    pub(crate) file: Option<FileArgs>,
+    pub(crate) range: Option<ByteRange>,
 }
 
 /// What became of one blob.
@@ -80,38 +84,43 @@ impl Place {
     }
 }
 
-/// Fetches all of `fetches` and reports. One that fails does not stop the others; the exit code is
-/// that of the first one that failed, in the order given.
-pub(crate) async fn run(session: &Session, fetches: Vec<Fetch>, options: DownloadOptions) -> Exit {
-    let start = std::time::Instant::now();
-    let outcomes = fetch_all(session, &fetches, options).await;
-    let seconds = start.elapsed().as_secs_f64();
-    match (fetches.as_slice(), outcomes.as_slice()) {
-        ([_], [Ok(done)]) => succeed(session, done),
-        ([_], [Err(error)]) => session.fail(error),
-        _ => summarise(session, &fetches, &outcomes, seconds),
+impl Chunks {
+    /// Of a blob that is in no cache.
+    pub(crate) fn none() -> Self {
+        Self { policy: ChunkPolicy::Auto, seeds: Vec::new(), keeps_index: false }
     }
 }
 
-/// Fetches all, some of them at once, with a display; outcomes are in the order of
-/// `fetches`.
-async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOptions) -> Vec<Outcome> {
+/// Fetches all blobs of the plan and reports. One that fails does not stop the others; the exit code
+/// is that of the first one that failed, in the order given.
+pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
+    let start = std::time::Instant::now();
+    let plan = Arc::new(plan);
+    let outcomes = fetch_all(session, &plan).await;
+    let seconds = start.elapsed().as_secs_f64();
+    match outcomes.as_slice() {
+        [Ok(done)] => succeed(session, done),
+        [Err(error)] => session.fail(error),
+        _ => summarise(session, &plan.fetches, &outcomes, seconds),
+    }
+}
+
+/// Fetches all, some of them at once, with a display; outcomes are in the order of the plan.
+async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
+    let fetches = &plan.fetches;
     let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
     let followed = progress.iter().map(|progress| Arc::clone(progress) as _).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
     let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();
     for (index, (fetch, progress)) in fetches.iter().zip(progress).enumerate() {
-        let options =
-            DownloadOptions { progress, cancel: session.cancel.clone(), ..options.clone() };
-        let (fetch, slots) = (fetch.clone(), Arc::clone(&slots));
-        let alone = fetches.len() == 1;
+        let (fetch, slots, plan) = (fetch.clone(), Arc::clone(&slots), Arc::clone(plan));
         let session = session.clone();
         running.spawn(async move {
             // The semaphore is never closed; without a slot there is no bound, but no harm.
             let _slot = slots.acquire().await;
-            let outcome = fetch_one(&fetch, &options).await;
-            if !alone {
+            let outcome = plan.fetch(&fetch, progress, session.cancel.clone()).await;
+            if plan.fetches.len() > 1 {
                 tell(&session, &outcome);
             }
             (index, outcome)
@@ -132,107 +141,41 @@ async fn fetch_all(session: &Session, fetches: &[Fetch], options: DownloadOption
     ended.map(|(fetch, outcome)| outcome.unwrap_or_else(|| Err(lost(fetch)))).collect()
 }
 
-/// Fetches one blob as it comes best, without a word.
-async fn fetch_one(fetch: &Fetch, options: &DownloadOptions) -> Outcome {
-    let (source, target) = (fetch.source.display(), fetch.place.name());
-    match &fetch.chunks {
-        Some(chunks) if chunks.are_to_be_had(source, options).await? => {
-            let report = fetch_chunks(fetch, chunks, options).await?;
-            Ok(Done::of_chunks(source, &target, &report))
+impl Plan {
+    /// Fetches one blob, without a word.
+    async fn fetch(
+        &self,
+        fetch: &Fetch,
+        progress: Arc<Progress>,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let download = self.client.download(&fetch.source, fetch.place.target()?);
+        let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
+        if let Some(file) = &self.file {
+            download = file.download(download);
         }
-        chunks => {
-            let mut done = Done::new(source, &target, &fetch_shards(fetch, options).await?);
-            if chunks.as_ref().is_some_and(|chunks| !chunks.seeds.is_empty()) {
-                done.notes.push("the seeds were not used: the cache gives no chunks".to_owned());
-            }
-            Ok(done)
+        if let Some(range) = &self.range {
+            download = download.range(range.clone());
         }
+        let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
+        download = download.chunks(*policy).index_target(*keeps_index);
+        let download = seeds.iter().fold(download, |download, seed| download.seed(seed));
+        let outcome = download.await.map_err(|error| self.hinted(fetch, error));
+        let report = outcome?;
+        Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }
-}
 
-/// Fetches one blob in shards, without a word.
-pub(crate) async fn fetch_shards(fetch: &Fetch, options: &DownloadOptions) -> Result<Report> {
-    let target = target(fetch, options)?;
-    let outcome = Box::pin(download(&fetch.source, target, options)).await;
-    hinted(fetch, options, outcome)
-}
-
-async fn fetch_chunks(
-    fetch: &Fetch,
-    chunks: &Chunks,
-    options: &DownloadOptions,
-) -> Result<ChunkedReport> {
-    let target = target(fetch, options)?;
-    let options_of_chunks = ChunkedDownloadOptions {
-        window: chunks.window,
-        seeds: chunks.seeds.clone(),
-        index_target: chunks.keeps_index,
-        whole_fallback: !chunks.always,
-        durability: options.durability,
-        resume: options.resume,
-        state: options.state.clone(),
-        retry: options.retry.clone(),
-        budget: options.budget.clone(),
-        progress: Arc::clone(&options.progress),
-        cancel: options.cancel.clone(),
-        ..ChunkedDownloadOptions::default()
-    };
-    let store: Arc<dyn ChunkStore> = Arc::new(chunks.cache.clone());
-    let fetched = chunked::download(&store, &chunks.digest, target, &options_of_chunks);
-    let outcome = Box::pin(fetched).await.map_err(|error| of_blob(fetch, &chunks.digest, error));
-    hinted(fetch, options, outcome)
-}
-
-/// What failed is told with the blob's name, as it was given: of several blobs nobody could say which
-/// it was.
-fn of_blob(fetch: &Fetch, digest: &Digest, error: Error) -> Error {
-    if error.target() == digest.to_string() {
-        return error.with_target(fetch.source.display());
-    }
-    let is_of_target = error.kind() == ErrorKind::Storage || error.operation() == Operation::Write;
-    if is_of_target || error.chain().contains(&digest.to_string()) {
-        return error;
-    }
-    let (attempts, hint) = (error.attempts(), error.hint().map(str::to_owned));
-    let whole = failure(fetch, error.kind(), "a part of it failed").after_attempts(attempts);
-    let whole = whole.caused_by(error);
-    match hint {
-        Some(hint) => whole.with_hint(hint),
-        None => whole,
-    }
-}
-
-fn target(fetch: &Fetch, options: &DownloadOptions) -> Result<Target> {
-    if options.cancel.is_cancelled() {
-        // Not even a part file is made.
-        return Err(failure(fetch, ErrorKind::Cancelled, "it was cancelled"));
-    }
-    fetch.place.target()
-}
-
-/// The outcome, with a hint of a resume only where there is one.
-fn hinted<T>(fetch: &Fetch, options: &DownloadOptions, outcome: Result<T>) -> Result<T> {
-    if fetch.place.resumes() && options.resume {
-        return outcome;
-    }
-    outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER))
-}
-
-impl Chunks {
-    /// A cache that gives no chunks gives its blobs in shards, many at once. One that does not
-    /// answer is asked again, and told of, by the download.
-    async fn are_to_be_had(&self, source: &str, options: &DownloadOptions) -> Result<bool> {
-        let store: Arc<dyn ChunkStore> = Arc::new(self.cache.clone());
-        let once = RetryPolicy { attempts_max: 1, ..options.retry.clone() };
-        match chunked::profile(&store, source, &once, &options.cancel).await {
-            Ok(profile) if !profile.can_split && self.always => {
-                let message = "the cache gives no chunks";
-                Err(Error::new(ErrorKind::Unsupported, Operation::Download, source, message)
-                    .with_hint("leave out --chunking always"))
-            }
-            Ok(profile) => Ok(profile.can_split),
-            Err(_) => Ok(true),
+    /// The error with the hint that is true of this command.
+    fn hinted(&self, fetch: &Fetch, error: Error) -> Error {
+        let is_required = fetch.chunks.policy == ChunkPolicy::Required;
+        if is_required && error.kind() == ErrorKind::Unsupported && error.hint().is_none() {
+            return error.with_hint("leave out --chunking always");
         }
+        let resumes = self.file.as_ref().is_some_and(|file| !file.no_resume);
+        if resumes && fetch.place.resumes() {
+            return error;
+        }
+        report::without_resume(error, report::STARTS_OVER)
     }
 }
 

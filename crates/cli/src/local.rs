@@ -5,8 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use tidegate::remote::{Location, Remotes};
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 
 use crate::fetch::{Fetch, Place};
 use crate::standard;
@@ -23,12 +22,12 @@ pub(crate) fn is_input(text: &str) -> bool {
 }
 
 /// Finds a blob; `-` is standard input.
-pub(crate) fn source(remotes: &Remotes, text: &str) -> Result<Location> {
+pub(crate) fn source(client: &Client, text: &str) -> Result<Location> {
     if !is_input(text) {
-        return remotes.locate(text);
+        return client.locate(text);
     }
     standard::check_input()?;
-    let input = remotes.locate(INPUT_PATH)?;
+    let input = client.locate(INPUT_PATH)?;
     Ok(Location::new(input.remote, input.blob, INPUT_NAME))
 }
 
@@ -42,9 +41,9 @@ pub(crate) fn check_inputs(names: &[&str]) -> Result<()> {
 }
 
 /// Refuses to copy a file to itself, whatever links lead there.
-pub(crate) fn check_targets(remotes: &Remotes, names: &[&str], fetches: &[Fetch]) -> Result<()> {
+pub(crate) fn check_targets(client: &Client, names: &[&str], fetches: &[Fetch]) -> Result<()> {
     for (name, fetch) in names.iter().zip(fetches) {
-        let source = path(remotes, name).and_then(|path| fs::metadata(path).ok());
+        let source = path(client, name).and_then(|path| fs::metadata(path).ok());
         let target = match &fetch.place {
             Place::File(path) => fs::metadata(path).ok(),
             Place::Stdout => standard::output_metadata(),
@@ -59,12 +58,12 @@ pub(crate) fn check_targets(remotes: &Remotes, names: &[&str], fetches: &[Fetch]
 }
 
 /// The path that a source names; `None` where it is no local file.
-fn path(remotes: &Remotes, text: &str) -> Option<PathBuf> {
+fn path(client: &Client, text: &str) -> Option<PathBuf> {
     match text.split_once("://") {
         _ if is_input(text) => Some(INPUT_PATH.into()),
         None => Some(text.into()),
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
-            remotes.locate(text).ok().map(|location| location.blob.into())
+            client.locate(text).ok().map(|location| location.blob.into())
         }
         // A path may look like this, too.
         Some(_) => Some(text.into()).filter(|path: &PathBuf| Path::exists(path)),

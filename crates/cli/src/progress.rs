@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate::Progress;
 use tidegate::chunked::UploadProgress;
-use tidegate::download::Progress;
 use tokio::task::JoinHandle;
 
 use crate::console::Console;

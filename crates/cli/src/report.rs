@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::chunked::ChunkedReport;
 use tidegate::core::Checksum;
 use tidegate::core::printable::escaped;
-use tidegate::download::Report;
-use tidegate::{Error, ErrorKind};
+use tidegate::{ChunkReport, Error, ErrorKind, Report};
 
 use crate::size;
 
@@ -50,6 +48,19 @@ pub(crate) struct ChunkCounts {
     pub(crate) whole: bool,
 }
 
+impl ChunkCounts {
+    fn new(chunks: &ChunkReport) -> Self {
+        Self {
+            count: chunks.count,
+            fetched: chunks.fetched_chunks + chunks.shared_chunks,
+            fetched_bytes: chunks.fetched_bytes + chunks.shared_bytes,
+            copied: chunks.copied_chunks,
+            copied_bytes: chunks.copied_bytes,
+            whole: chunks.whole,
+        }
+    }
+}
+
 impl Done {
     pub(crate) fn new(source: &str, target: &str, report: &Report) -> Self {
         Self {
@@ -63,38 +74,10 @@ impl Done {
             held_bytes_peak: report.held_bytes_peak,
             version: report.version().map(ToString::to_string),
             checksums: report.checksums.iter().map(by_name).collect(),
-            verified: names(&report.verified),
-            unverified: report.unverified.clone(),
+            verified: names(report.verified.checksums()),
+            unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
-            chunks: None,
-        }
-    }
-
-    /// Of a blob that came as chunks, as far as there were any.
-    pub(crate) fn of_chunks(source: &str, target: &str, report: &ChunkedReport) -> Self {
-        let checksum = report.digest.checksum();
-        Self {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            bytes: report.digest.len,
-            seconds: report.elapsed.as_secs_f64(),
-            requests: report.totals.requests,
-            restarts: report.totals.restarts,
-            resumed_bytes: report.resumed_bytes,
-            held_bytes_peak: report.held_bytes_peak,
-            version: Some(format!("digest {}", report.digest)),
-            checksums: BTreeMap::from([by_name(&checksum)]),
-            verified: vec![checksum.algorithm().name()],
-            unverified: None,
-            notes: report.notes.clone(),
-            chunks: Some(ChunkCounts {
-                count: report.chunks,
-                fetched: report.fetched_chunks + report.shared_chunks,
-                fetched_bytes: report.fetched_bytes + report.shared_bytes,
-                copied: report.copied_chunks,
-                copied_bytes: report.copied_bytes,
-                whole: report.whole,
-            }),
+            chunks: report.chunks.as_ref().map(ChunkCounts::new),
         }
     }
 

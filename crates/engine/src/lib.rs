@@ -2,14 +2,12 @@
 //! in bounded memory, surviving interruptions, with every byte verified.
 //!
 //! ```no_run
-//! use tidegate::download::{DownloadOptions, Target, download};
-//! use tidegate::remote::{RemoteOptions, Remotes};
+//! use tidegate::{Client, Target};
 //!
 //! # async fn example() -> tidegate::Result<()> {
-//! let remotes = Remotes::new(RemoteOptions::default());
-//! let blob = remotes.locate("gs://bucket/model.safetensors")?;
-//! let target = Target::File("model.safetensors".into());
-//! let report = download(&blob, target, &DownloadOptions::default()).await?;
+//! let client = Client::default();
+//! let blob = client.locate("gs://bucket/model.safetensors")?;
+//! let report = client.download(&blob, Target::file("model.safetensors")).await?;
 //! println!("{} bytes, verified: {:?}", report.bytes, report.verified);
 //! # Ok(())
 //! # }
@@ -19,6 +17,7 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`Client`] | what all transfers share, and the one way to begin one |
 //! | [`download`] | many shards of one blob into one target |
 //! | [`chunked`] | one blob as chunks, of which only those travel that the other side lacks |
 //! | [`read`] | one blob as a stream, through as many requests as it takes |
@@ -28,23 +27,35 @@
 //! | [`budget`] | the process-wide limits that all transfers share |
 //! | [`error`] | the one error |
 
+mod blocking;
 pub mod budget;
 pub mod buffer;
 pub mod chunked;
+mod client;
 pub mod download;
 pub mod error;
 mod names;
 pub mod read;
 pub mod remote;
+mod report;
 mod sink;
 mod sync;
 #[cfg(feature = "_transport")]
 pub mod transport;
+mod verified;
 
 pub use budget::{Budget, BudgetOptions};
+pub use client::{
+    ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
+};
+pub use download::{Progress, Snapshot, Target};
 pub use error::{Error, ErrorKind, Operation, Result};
+pub use remote::Location;
+pub use report::{ChunkReport, Report};
 pub use sink::file::{Durability, StateFolder};
 pub use tidegate_core as core;
+pub use tokio_util::sync::CancellationToken;
+pub use verified::{Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.
 #[cfg(doctest)]

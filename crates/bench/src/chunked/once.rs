@@ -10,14 +10,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use tidegate::chunked::{
-    ChunkStore, ChunkedDownloadOptions, Manifest, UploadOptions, download, upload,
-};
+use tidegate::chunked::Manifest;
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::remote::{RemoteOptions, Remotes};
-use tidegate::{Budget, Durability};
+use tidegate::{Client, Durability, Location, Target};
 
 use super::case::{Case, Direction, Way};
 use super::models;
@@ -94,38 +90,33 @@ impl Stopwatch {
 }
 
 async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOnce> {
-    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&options.url)?;
-    let store: Arc<dyn ChunkStore> = Arc::new(cache);
+    let client = Client::default();
+    let cache = client.locate_target(&options.url)?;
+    let store = cache.store().context("the URL names no cache")?;
     store.profile().await?;
+    let blob = Location::in_store(Arc::clone(store), digest);
     let window = match options.way {
         Way::Window16 => WindowOptions::fixed(16),
         _ => WindowOptions::default(),
     };
-    let (budget, path) = (Budget::default(), &options.file);
+    let path = &options.file;
     let stopwatch = Stopwatch::start();
     match options.case.direction() {
         Direction::Down => {
-            let options = ChunkedDownloadOptions {
-                window,
-                durability: Durability::None,
-                // Nothing is at hand.
-                seed_target: false,
-                resume: false,
-                budget,
-                ..ChunkedDownloadOptions::default()
-            };
-            let report = download(&store, digest, Target::File(path.clone()), &options).await?;
+            let download = client.download(&blob, Target::file(path)).adaptive_window(window);
+            // Nothing is at hand.
+            let download = download.seed_target(false).resume(false);
+            let report = download.durability(Durability::None).await?;
+            let chunks = report.chunks.unwrap_or_default();
             Ok(ChunkedOnce {
                 held_bytes_peak: Some(report.held_bytes_peak),
-                window: Some(report.window),
-                ..stopwatch.stop(report.chunks)
+                window: Some(chunks.window),
+                ..stopwatch.stop(chunks.count)
             })
         }
         Direction::Up => {
-            // Known to whoever made the file, as in the models.
-            let digest = Some(*digest);
-            let options = UploadOptions { window, budget, digest, ..UploadOptions::default() };
-            let report = upload(&store, path, &options).await?;
+            // The maker of the file knows its digest, as in the models.
+            let report = client.upload(path, &blob).adaptive_window(window).await?;
             let held_bytes_peak = Some(report.held_bytes_peak);
             Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(report.cut.chunks) })
         }

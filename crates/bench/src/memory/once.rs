@@ -9,10 +9,9 @@ use clap::{Args, ValueEnum};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tidegate::core::range::ByteRange;
-use tidegate::download::{DownloadOptions, Target, download};
-use tidegate::read::{ReadChannel, ReadOptions, Verify};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
-use tidegate::{Budget, BudgetOptions};
+use tidegate::read::Verify;
+use tidegate::remote::RemoteOptions;
+use tidegate::{Budget, BudgetOptions, Client, ClientOptions, Location, Target};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 
@@ -67,18 +66,18 @@ pub(crate) struct MemoryOnce {
 /// Brings it, and prints a line for each time.
 pub(crate) fn run_once(options: &MemoryOnceOptions) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let remotes = Remotes::new(RemoteOptions {
+    let remote = RemoteOptions {
         endpoint: Some(options.endpoint.clone()),
         anonymous: true,
         ..RemoteOptions::default()
-    });
-    let location = remotes.locate(&options.url)?;
+    };
     // Of a length, so that the blob fits beside what is on its way.
     let budget = BudgetOptions { bytes: options.len_bytes + (256 << 20), ..Default::default() };
-    let download = DownloadOptions { budget: Budget::new(budget), ..DownloadOptions::default() };
+    let client = Client::new(ClientOptions::default().remote(remote).budget(Budget::new(budget)));
+    let location = client.locate(&options.url)?;
     for _ in 0..options.times {
         let (started, cpu) = (Instant::now(), processor_time());
-        let (bytes, verified) = runtime.block_on(options.bring(&location, &download))?;
+        let (bytes, verified) = runtime.block_on(options.bring(&client, &location))?;
         let wall_s = started.elapsed().as_secs_f64();
         let cpu_s = processor_time().saturating_sub(cpu).as_secs_f64();
         let took = MemoryOnce { wall_s, cpu_s, bytes, verified };
@@ -90,29 +89,35 @@ pub(crate) fn run_once(options: &MemoryOnceOptions) -> Result<()> {
 
 impl MemoryOnceOptions {
     /// Returns the length of what is in memory at the end, and whether it was verified.
-    async fn bring(&self, location: &Location, options: &DownloadOptions) -> Result<(u64, bool)> {
+    async fn bring(&self, client: &Client, location: &Location) -> Result<(u64, bool)> {
         match self.way {
             Way::Download => {
-                let report = download(location, Target::Memory, options).await?;
+                let report = client.download(location, Target::Memory).await?;
+                let is_verified = report.is_verified();
                 let blob = report.memory.context("a download to memory brings the blob")?;
-                Ok((black_box(&blob).len() as u64, !report.verified.is_empty()))
+                Ok((black_box(&blob).len() as u64, is_verified))
             }
-            Way::Vec => self.stream(location, self.len_bytes).await,
-            Way::VecGrowing => self.stream(location, 0).await,
-            Way::Vecs => self.ranges(location, options).await,
+            Way::Vec => self.stream(client, location, self.len_bytes).await,
+            Way::VecGrowing => self.stream(client, location, 0).await,
+            Way::Vecs => self.ranges(client, location).await,
         }
     }
 
-    async fn stream(&self, location: &Location, capacity: u64) -> Result<(u64, bool)> {
+    async fn stream(
+        &self,
+        client: &Client,
+        location: &Location,
+        capacity: u64,
+    ) -> Result<(u64, bool)> {
         let mut blob = Vec::with_capacity(usize::try_from(capacity)?);
-        let mut channel = ReadChannel::open(location.clone(), ReadOptions::default());
+        let mut channel = client.read(location).open()?;
         while let Some(frame) = channel.next().await? {
             blob.extend_from_slice(&frame);
         }
         Ok((black_box(&blob).len() as u64, channel.verified().is_verified()))
     }
 
-    async fn ranges(&self, location: &Location, options: &DownloadOptions) -> Result<(u64, bool)> {
+    async fn ranges(&self, client: &Client, location: &Location) -> Result<(u64, bool)> {
         let count = self.len_bytes.div_ceil(RANGE_BYTES);
         let mut parts: Vec<Vec<u8>> = Vec::new();
         parts.resize_with(usize::try_from(count)?, Vec::new);
@@ -124,13 +129,8 @@ impl MemoryOnceOptions {
             {
                 let start = index * RANGE_BYTES;
                 let range = start..(start + RANGE_BYTES).min(self.len_bytes);
-                let options = ReadOptions {
-                    range: ByteRange::Bounded(range.clone()),
-                    verify: Verify::Off,
-                    budget: options.budget.clone(),
-                    ..ReadOptions::default()
-                };
-                let mut channel = ReadChannel::open(location.clone(), options);
+                let read = client.read(location).range(ByteRange::Bounded(range.clone()));
+                let mut channel = read.verify(Verify::Off).open()?;
                 tasks.spawn(async move {
                     let mut part = Vec::with_capacity(usize::try_from(range.end - range.start)?);
                     channel.read_to_end(&mut part).await?;

@@ -8,8 +8,9 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tidegate::core::range::ByteRange;
-use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions, ReadTotals, Verify};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::read::{ReadChannel, ReadTotals, Verify};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Client, ClientOptions, Location, ReadBuilder};
 use tokio::io::AsyncReadExt as _;
 
 /// How the channel is read.
@@ -74,18 +75,14 @@ pub(crate) fn run_once(options: &ReadOnceOptions) -> Result<()> {
         tokio::runtime::Builder::new_current_thread()
     };
     let runtime = runtime.enable_all().build().context("starting a runtime")?;
-    let remotes = Remotes::new(RemoteOptions {
-        endpoint: Some(options.endpoint.clone()),
-        anonymous: true,
-        ..RemoteOptions::default()
-    });
-    let location = remotes.locate(&options.url)?;
+    let client = options.client();
+    let location = client.locate(&options.url)?;
     // Made once: touching it for the first time is not reading.
     let mut buffer = vec![1; options.buffer_bytes];
     for _ in 0..options.times {
         let took = match options.face {
-            Face::Blocking => options.read_blocking(location.clone(), &mut buffer)?,
-            _ => runtime.block_on(options.read(&location, &mut buffer))?,
+            Face::Blocking => options.read_blocking(&client, &location, &mut buffer)?,
+            _ => runtime.block_on(options.read(&client, &location, &mut buffer))?,
         };
         let line = serde_json::to_string(&took)? + "\n";
         io::stdout().write_all(line.as_bytes()).context("printing what it took")?;
@@ -94,13 +91,27 @@ pub(crate) fn run_once(options: &ReadOnceOptions) -> Result<()> {
 }
 
 impl ReadOnceOptions {
-    fn options(&self, range: ByteRange) -> ReadOptions {
+    fn client(&self) -> Client {
+        let remote = RemoteOptions {
+            endpoint: Some(self.endpoint.clone()),
+            anonymous: true,
+            ..RemoteOptions::default()
+        };
+        Client::new(ClientOptions::default().remote(remote))
+    }
+
+    fn reading(&self, client: &Client, location: &Location, range: ByteRange) -> ReadBuilder {
         let verify = if self.unverified { Verify::Off } else { Verify::Stored };
-        ReadOptions { range, verify, ..ReadOptions::default() }
+        client.read(location).range(range).verify(verify)
     }
 
     /// All of it, or range by range until one is not full.
-    async fn read(&self, location: &Location, buffer: &mut [u8]) -> Result<ReadOnce> {
+    async fn read(
+        &self,
+        client: &Client,
+        location: &Location,
+        buffer: &mut [u8],
+    ) -> Result<ReadOnce> {
         let started = Instant::now();
         let mut took = ReadOnce::default();
         let mut offset = 0;
@@ -109,7 +120,7 @@ impl ReadOnceOptions {
                 Some(len) => ByteRange::Bounded(offset..offset + len),
                 None => ByteRange::All,
             };
-            let mut channel = ReadChannel::open(location.clone(), self.options(range));
+            let mut channel = self.reading(client, location, range).open()?;
             match self.face {
                 Face::Frames => take_frames(&mut channel, &mut took, started).await?,
                 _ => take_buffers(&mut channel, buffer, &mut took, started).await?,
@@ -129,11 +140,16 @@ impl ReadOnceOptions {
         Ok(took)
     }
 
-    fn read_blocking(&self, location: Location, buffer: &mut [u8]) -> Result<ReadOnce> {
+    fn read_blocking(
+        &self,
+        client: &Client,
+        location: &Location,
+        buffer: &mut [u8],
+    ) -> Result<ReadOnce> {
         ensure!(self.range_bytes.is_none(), "ranges are read by the other faces");
         let started = Instant::now();
         let mut took = ReadOnce::default();
-        let mut channel = BlockingReadChannel::open(location, self.options(ByteRange::All));
+        let mut channel = self.reading(client, location, ByteRange::All).open_blocking()?;
         loop {
             let count = channel.read(buffer)?;
             if count == 0 {
@@ -212,13 +228,9 @@ mod tests {
     }
 
     async fn read(options: ReadOnceOptions) -> ReadOnce {
-        let remotes = Remotes::new(RemoteOptions {
-            endpoint: Some(options.endpoint.clone()),
-            anonymous: true,
-            ..RemoteOptions::default()
-        });
-        let location = remotes.locate(&options.url).unwrap();
-        options.read(&location, &mut vec![0; options.buffer_bytes]).await.unwrap()
+        let client = options.client();
+        let location = client.locate(&options.url).unwrap();
+        options.read(&client, &location, &mut vec![0; options.buffer_bytes]).await.unwrap()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use tidegate::ChunkPolicy;
 use tidegate::core::digest::DigestFunction;
 
 #[derive(Clone, Debug, Args)]
@@ -40,6 +41,17 @@ pub(crate) enum ChunkingArg {
 pub(crate) enum DigestArg {
     Sha256,
     Blake3,
+}
+
+impl ChunkingArg {
+    /// The engine's word for it.
+    pub(crate) fn policy(self) -> ChunkPolicy {
+        match self {
+            Self::Auto => ChunkPolicy::Auto,
+            Self::Always => ChunkPolicy::Required,
+            Self::Never => ChunkPolicy::Never,
+        }
+    }
 }
 
 impl CacheArgs {

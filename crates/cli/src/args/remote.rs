@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use tidegate::core::RetryPolicy;
 use tidegate::remote::reapi::{Compression, ReapiOptions};
-use tidegate::remote::{CustomerKey, RemoteOptions, Remotes};
+use tidegate::remote::{CustomerKey, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Budget, Client, ClientOptions, Error, ErrorKind, Operation, Result};
 
 use super::header::{self, HeaderArg};
 use crate::size;
@@ -87,13 +87,8 @@ pub(crate) enum CompressArg {
 }
 
 impl RemoteArgs {
-    /// The remotes for these URLs and paths; what is given for none of them is an error.
-    pub(crate) fn remotes(&self, names: &[&str]) -> Result<Remotes> {
-        self.remotes_for(names, true)
-    }
-
-    /// The same, where caches may be told to do without chunks.
-    pub(crate) fn remotes_for(&self, names: &[&str], chunks: bool) -> Result<Remotes> {
+    /// The client for these URLs and paths; an option that applies to none of them is an error.
+    pub(crate) fn client(&self, names: &[&str], budget: Budget) -> Result<Client> {
         self.check(names)?;
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
@@ -114,7 +109,6 @@ impl RemoteArgs {
                 CompressArg::Always => Compression::Always,
             },
             correlated_invocations_id: self.correlation_id.clone(),
-            chunks,
             ..options.reapi
         };
         options.headers = header::collect(&self.header)?;
@@ -122,7 +116,7 @@ impl RemoteArgs {
         options.request_payer = self.request_payer;
         let key = self.customer_key_file.as_deref().map(CustomerKey::from_file);
         options.customer_key = key.transpose()?;
-        Ok(Remotes::new(options))
+        Ok(Client::new(ClientOptions::default().remote(options).budget(budget).retry(self.retry())))
     }
 
     fn check(&self, names: &[&str]) -> Result<()> {
@@ -151,7 +145,7 @@ impl RemoteArgs {
         Ok(())
     }
 
-    pub(crate) fn retry(&self) -> RetryPolicy {
+    fn retry(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         RetryPolicy {
             bytes_per_s_min: self.min_speed,

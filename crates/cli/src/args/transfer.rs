@@ -1,12 +1,9 @@
 //! How a blob is cut, fetched, verified and put down.
 
 use clap::{Args, ValueEnum};
-use tidegate::core::window::WindowOptions;
 use tidegate::core::{Checksum, ChecksumAlgorithm};
-use tidegate::download::DownloadOptions;
-use tidegate::{Budget, BudgetOptions, Durability};
+use tidegate::{Budget, BudgetOptions, DownloadBuilder, Durability, UploadBuilder};
 
-use super::RemoteArgs;
 use crate::size;
 
 /// Below a page a shard is all overhead.
@@ -66,29 +63,28 @@ pub(crate) enum DurabilityArg {
 }
 
 impl TransferArgs {
-    /// The options for every blob of one command; they share one budget.
-    pub(crate) fn options(&self, remote: &RemoteArgs) -> DownloadOptions {
-        let mut options = DownloadOptions {
-            expected: self.expected(),
-            retry: remote.retry(),
-            budget: self.budget(),
-            ..DownloadOptions::default()
-        };
-        options.window = self.window.unwrap_or(options.window);
-        if let Some(bytes) = self.shard_size {
-            (options.shard_bytes_min, options.shard_bytes_max) = (bytes, bytes);
+    /// The download with these options.
+    pub(crate) fn download(&self, mut download: DownloadBuilder) -> DownloadBuilder {
+        if let Some(window) = self.window {
+            download = download.window(window);
         }
-        options
+        if let Some(bytes) = self.shard_size {
+            download = download.shard_bytes_min(bytes).shard_bytes_max(bytes);
+        }
+        self.expected().into_iter().fold(download, DownloadBuilder::expect)
+    }
+
+    /// The upload with these options.
+    pub(crate) fn upload(&self, upload: UploadBuilder) -> UploadBuilder {
+        match self.window {
+            Some(window) => upload.window(window),
+            None => upload,
+        }
     }
 
     /// What all blobs of one command share.
     pub(crate) fn budget(&self) -> Budget {
         Budget::new(BudgetOptions { requests: self.requests, bytes: self.memory })
-    }
-
-    /// Chunks of one blob in flight.
-    pub(crate) fn chunk_window(&self) -> WindowOptions {
-        self.window.map_or_else(WindowOptions::default, WindowOptions::fixed)
     }
 
     /// Checksums given by hand.
@@ -98,13 +94,14 @@ impl TransferArgs {
 }
 
 impl FileArgs {
-    pub(crate) fn apply(&self, options: &mut DownloadOptions) {
-        options.resume = !self.no_resume;
-        options.durability = match self.durability {
+    /// The download with these options.
+    pub(crate) fn download(&self, download: DownloadBuilder) -> DownloadBuilder {
+        let durability = match self.durability {
             DurabilityArg::None => Durability::None,
             DurabilityArg::File => Durability::File,
             DurabilityArg::Full => Durability::Full,
         };
+        download.resume(!self.no_resume).durability(durability)
     }
 }
 

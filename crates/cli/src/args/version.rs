@@ -1,8 +1,8 @@
 //! Which version of a blob is meant, where it is not the newest.
 
 use clap::Args;
-use tidegate::Result;
-use tidegate::remote::{Location, Version};
+use tidegate::remote::Version;
+use tidegate::{Location, Result};
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Version")]

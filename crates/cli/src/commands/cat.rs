@@ -3,33 +3,31 @@
 
 use tidegate::Result;
 use tidegate::core::ByteRange;
-use tidegate::download::DownloadOptions;
 
 use super::cp::invalid;
 use crate::args::CatArgs;
 use crate::exit::Exit;
-use crate::fetch::{self, Fetch, Place};
+use crate::fetch::{self, Chunks, Fetch, Place, Plan};
 use crate::local::{check_targets, source};
 use crate::session::Session;
 
 pub(crate) async fn run(mut session: Session, args: &CatArgs) -> Exit {
     session.data_on_stdout = true;
     match plan(args) {
-        Ok((fetch, options)) => fetch::run(&session, vec![fetch], options).await,
+        Ok(plan) => fetch::run(&session, plan).await,
         Err(error) => session.fail(&error),
     }
 }
 
-fn plan(args: &CatArgs) -> Result<(Fetch, DownloadOptions)> {
+fn plan(args: &CatArgs) -> Result<Plan> {
     let range = args.range.clone().filter(|range| *range != ByteRange::All);
     if range.is_some() && !args.transfer.expected().is_empty() {
         return Err(invalid("a checksum", "it is that of a whole blob, not of a range")
             .with_hint("leave out --range or the checksum"));
     }
-    let remotes = args.remote.remotes(&[&args.source])?;
-    let source = args.version.of(source(&remotes, &args.source)?)?;
-    let options = DownloadOptions { range, ..args.transfer.options(&args.remote) };
-    let fetch = Fetch { source, place: Place::Stdout, chunks: None };
-    check_targets(&remotes, &[&args.source], std::slice::from_ref(&fetch))?;
-    Ok((fetch, options))
+    let client = args.remote.client(&[&args.source], args.transfer.budget())?;
+    let source = args.version.of(source(&client, &args.source)?)?;
+    let fetches = vec![Fetch { source, place: Place::Stdout, chunks: Chunks::none() }];
+    check_targets(&client, &[&args.source], &fetches)?;
+    Ok(Plan { client, fetches, transfer: args.transfer.clone(), file: None, range })
 }

@@ -4,13 +4,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use tidegate::remote::{Location, Remotes};
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 
 use super::put;
 use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
-use crate::fetch::{self, Chunks, Fetch, Place};
+use crate::fetch::{self, Chunks, Fetch, Place, Plan};
 use crate::local::{check_inputs, check_targets, is_input, source};
 use crate::redact;
 use crate::session::Session;
@@ -20,17 +19,13 @@ pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
         return put::run(session, args, cache).await;
     }
     session.data_on_stdout = args.target() == Path::new("-");
-    let planned = plan(args);
-    let fetches = match planned {
-        Ok(fetches) => fetches,
-        Err(error) => return session.fail(&error),
-    };
-    let mut options = args.transfer.options(&args.remote);
-    args.file.apply(&mut options);
-    fetch::run(&session, fetches, options).await
+    match plan(args) {
+        Ok(plan) => fetch::run(&session, plan).await,
+        Err(error) => session.fail(&error),
+    }
 }
 
-fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
+fn plan(args: &CpArgs) -> Result<Plan> {
     // Checked when the command line was read.
     let names = args.sources().unwrap_or_default();
     if names.len() > 1 && !args.transfer.expected().is_empty() {
@@ -46,11 +41,11 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
     }
     for_caches(args, &names)?;
     check_inputs(&names)?;
-    let remotes = args.remote.remotes(&names)?;
-    let target = local(&remotes, args.target())?;
+    let client = args.remote.client(&names, args.transfer.budget())?;
+    let target = local(&client, args.target())?;
     let sources = names
         .iter()
-        .map(|text| Ok((args.version.of(source(&remotes, text)?)?, chunks(&remotes, text, args)?)))
+        .map(|text| Ok((args.version.of(source(&client, text)?)?, chunks(text, args))))
         .collect::<Result<Vec<_>>>()?;
     let fetches = match sources.as_slice() {
         [(source, chunks)] if !is_folder(&target) => {
@@ -66,8 +61,9 @@ fn plan(args: &CpArgs) -> Result<Vec<Fetch>> {
             into_folder(sources, &target)?
         }
     };
-    check_targets(&remotes, &names, &fetches)?;
-    Ok(fetches)
+    check_targets(&client, &names, &fetches)?;
+    let (transfer, file) = (args.transfer.clone(), Some(args.file.clone()));
+    Ok(Plan { client, fetches, transfer, file, range: None })
 }
 
 /// Refuses options of caches that can do nothing here.
@@ -91,7 +87,13 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
             "it is for grpc:// and grpcs://, and no source is in such a cache",
         ));
     }
-    let is_whole = cache.chunking == ChunkingArg::Never || !args.transfer.expected().is_empty();
+    let has_checksum = !args.transfer.expected().is_empty();
+    if has_checksum && cache.chunking == ChunkingArg::Always {
+        let message = "a checksum of your own is compared only where the blob comes whole";
+        return Err(invalid("--chunking always", message)
+            .with_hint("leave out the checksum: a blob of a cache is compared with its digest"));
+    }
+    let is_whole = cache.chunking == ChunkingArg::Never || has_checksum;
     if let Some(option) = seed.or(index)
         && is_whole
     {
@@ -103,31 +105,25 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// How the blob comes as chunks; `None` where it is in no cache, or is not to come so.
-fn chunks(remotes: &Remotes, text: &str, args: &CpArgs) -> Result<Option<Chunks>> {
-    // A checksum of the user's own is compared where shards are put together.
-    let shards = args.cache.chunking == ChunkingArg::Never || !args.transfer.expected().is_empty();
-    if shards || !put::is_cache(text) {
-        return Ok(None);
+/// How the blob comes as chunks, where it is in a cache.
+fn chunks(text: &str, args: &CpArgs) -> Chunks {
+    if !put::is_cache(text) {
+        return Chunks::none();
     }
-    let (cache, url) = remotes.cache(text)?;
-    Ok(url.digest().map(|digest| Chunks {
-        cache,
-        digest,
-        always: args.cache.chunking == ChunkingArg::Always,
+    Chunks {
+        policy: args.cache.chunking.policy(),
         seeds: args.cache.seed.clone(),
         keeps_index: args.cache.keep_index,
-        window: args.transfer.chunk_window(),
-    }))
+    }
 }
 
 /// The target as a path. `file://` URLs name paths; other URLs name blobs.
-fn local(remotes: &Remotes, target: &Path) -> Result<PathBuf> {
+fn local(client: &Client, target: &Path) -> Result<PathBuf> {
     let Some(text) = target.to_str().filter(|text| text.contains("://")) else {
         return Ok(target.to_path_buf());
     };
     if text.to_ascii_lowercase().starts_with("file://") {
-        return Ok(PathBuf::from(remotes.locate(text)?.blob));
+        return Ok(PathBuf::from(client.locate(text)?.blob));
     }
     Err(no_uploads(&redact::url(text)))
 }
@@ -142,7 +138,7 @@ fn no_uploads(shown: &str) -> Error {
     .with_hint("name a file or a folder")
 }
 
-fn into_folder(sources: Vec<(Location, Option<Chunks>)>, folder: &Path) -> Result<Vec<Fetch>> {
+fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fetch>> {
     let discard = folder == Path::new("/dev/null");
     if !discard && !folder.is_dir() {
         let found = if folder.exists() { "it is not a folder" } else { "there is no such folder" };

@@ -8,14 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use tidegate::chunked::{
-    self, ChunkStore, UploadOptions, UploadOutcome, UploadProgress, UploadReport, upload,
-};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params};
+use tidegate::chunked::{UploadOutcome, UploadProgress, UploadReport};
 use tidegate::core::printable::escaped;
 use tidegate::remote::reapi::CacheUrl;
-use tidegate::{Error, ErrorKind, Operation, Result};
-use tokio_util::sync::CancellationToken;
+use tidegate::{Client, Error, ErrorKind, Location, Result};
 
 use super::cp::invalid;
 use crate::args::{ChunkingArg, CpArgs};
@@ -35,11 +31,10 @@ pub(crate) fn is_cache(text: &str) -> bool {
 }
 
 pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
-    let (store, url, files) = match plan(args, cache, &session.cancel).await {
+    let (client, target, url, files) = match plan(args, cache) {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
-    let budget = args.transfer.budget();
     let progress: Vec<_> = files.iter().map(|_| Arc::<UploadProgress>::default()).collect();
     let followed = progress.iter().map(|one| Arc::clone(one) as Arc<dyn Followed>).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
@@ -47,21 +42,17 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     let mut outcomes = Vec::new();
     // One after the other: each uses all cores and, where there is enough to send, all of the link.
     for (file, progress) in files.iter().zip(progress) {
-        let options = UploadOptions {
-            digest: url.digest(),
-            digest_function: args.cache.function(),
-            chunking: chunking(args, &store, &url, &session.cancel).await,
-            whole_fallback: args.cache.chunking != ChunkingArg::Always,
-            confirm: args.cache.confirm,
-            window: args.transfer.chunk_window(),
-            retry: args.remote.retry(),
-            budget: budget.clone(),
-            progress,
-            cancel: session.cancel.clone(),
-        };
         let start = Instant::now();
-        let put = Box::pin(upload(&store, file, &options)).await;
-        let put = put.map_err(|error| report::without_resume(error, SENT_STAYS));
+        let upload = args.transfer.upload(client.upload(file, &target));
+        let mut upload = upload
+            .chunks(args.cache.chunking.policy())
+            .confirm(args.cache.confirm)
+            .progress(progress)
+            .cancel(session.cancel.clone());
+        if let Some(function) = args.cache.function() {
+            upload = upload.digest_function(function);
+        }
+        let put = upload.await.map_err(|error| hinted(args, error));
         outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
     }
     if let Some(display) = display {
@@ -70,36 +61,23 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     tell(&session, (&files, &url), &outcomes, begun.elapsed().as_secs_f64())
 }
 
-/// How files are cut where the cache leaves that to us and chunks are insisted on: as the API
-/// recommends. Otherwise it is the cache's to say.
-async fn chunking(
-    args: &CpArgs,
-    store: &Arc<dyn ChunkStore>,
-    url: &CacheUrl,
-    cancel: &CancellationToken,
-) -> Option<Chunking> {
-    if args.cache.chunking != ChunkingArg::Always {
-        return None;
-    }
-    let (name, retry) = (url.to_string(), args.remote.retry());
-    let profile = chunked::profile(store, &name, &retry, cancel).await.ok()?;
-    let is_ours = profile.can_splice && profile.chunkings.is_empty();
-    let params = FastCdc2020Params::new(512 << 10, 0).ok()?;
-    is_ours.then_some(Chunking::FastCdc2020(params))
-}
-
 /// The hint where an upload was interrupted.
 const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
 
-async fn plan(
-    args: &CpArgs,
-    cache: &str,
-    cancel: &CancellationToken,
-) -> Result<(Arc<dyn ChunkStore>, CacheUrl, Vec<PathBuf>)> {
+/// The error with the hint that is true of this command.
+fn hinted(args: &CpArgs, error: Error) -> Error {
+    let is_required = args.cache.chunking == ChunkingArg::Always;
+    if is_required && error.kind() == ErrorKind::Unsupported && error.hint().is_none() {
+        return error.with_hint("leave out --chunking always");
+    }
+    report::without_resume(error, SENT_STAYS)
+}
+
+fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<PathBuf>)> {
     let names = args.sources().unwrap_or_default();
     let all: Vec<&str> = names.iter().copied().chain([cache]).collect();
-    let remotes = args.remote.remotes_for(&all, args.cache.chunking != ChunkingArg::Never)?;
-    let (store, url) = remotes.cache(cache)?;
+    let client = args.remote.client(&all, args.transfer.budget())?;
+    let (target, url) = (client.locate_target(cache)?, CacheUrl::parse(cache)?);
     if url.digest().is_some() && names.len() > 1 {
         return Err(invalid(&url.to_string(), "it names one blob, but there are several files")
             .with_hint("leave out the digest"));
@@ -111,17 +89,7 @@ async fn plan(
     }
     check_inputs(&names)?;
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
-    let store: Arc<dyn ChunkStore> = Arc::new(store);
-    if args.cache.chunking == ChunkingArg::Always {
-        let name = url.to_string();
-        let profile = chunked::profile(&store, &name, &args.remote.retry(), cancel).await?;
-        if !profile.can_splice {
-            let message = "the cache takes no chunks";
-            let error = Error::new(ErrorKind::Unsupported, Operation::Locate, name, message);
-            return Err(error.with_hint("leave out --chunking always"));
-        }
-    }
-    Ok((store, url, files))
+    Ok((client, target, url, files))
 }
 
 /// A source as a path.

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate::core::printable::escaped;
 use tidegate::core::{ChecksumAlgorithm, Coverage, StoredChecksum};
-use tidegate::read::{ReadStats, stat};
-use tidegate::remote::{BlobInfo, Location};
-use tidegate::{Budget, Error, ErrorKind, Operation};
+use tidegate::remote::BlobInfo;
+use tidegate::{Budget, Location};
 
 use crate::args::StatArgs;
 use crate::exit::Exit;
@@ -19,15 +18,9 @@ use crate::size;
 
 pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
     let asked = async {
-        let remotes = args.remote.remotes(&[&args.source])?;
-        let location = args.version.of(source(&remotes, &args.source)?)?;
-        let (policy, budget, stats) =
-            (args.remote.retry(), Budget::default(), ReadStats::default());
-        let info = tokio::select! {
-            biased;
-            () = session.cancel.cancelled() => Err(cancelled(&location)),
-            info = stat(&location, &policy, &budget, &stats) => info,
-        };
+        let client = args.remote.client(&[&args.source], Budget::default())?;
+        let location = args.version.of(source(&client, &args.source)?)?;
+        let info = client.stat(&location).cancel(session.cancel.clone()).await;
         let info = info.map_err(|error| report::without_resume(error, report::ASK_AGAIN))?;
         Ok((info, location))
     };
@@ -36,10 +29,6 @@ pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
         Ok((info, location)) if session.output.json => session.json(&Facts::new(&location, &info)),
         Ok((info, location)) => session.print(&table(&location, &info)),
     }
-}
-
-fn cancelled(location: &Location) -> Error {
-    Error::new(ErrorKind::Cancelled, Operation::Stat, location.display(), "it was cancelled")
 }
 
 /// The JSON; absent facts are null.

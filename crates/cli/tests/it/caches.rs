@@ -118,7 +118,7 @@ async fn whether_as_chunks_can_be_said() {
     plain.write("in", &bytes);
     let url = plain.put("in").await;
     let ran = plain.run(&["cp", "--seed", "in", &url, "out"]).await;
-    ran.ends(0).says("note: the seeds were not used: the cache gives no chunks");
+    ran.ends(0).says("note: the seeds were not used: the remote gives no chunks");
     assert!(plain.read("out") == bytes);
     let always = ["cp", "--chunking", "always"];
     let server = plain.server.url();

@@ -52,6 +52,6 @@ async fn what_cannot_work_is_told_before_anything_is_fetched() {
     run(&["-"]).await.ends(1).says("several sources need");
     let md5 = "900150983cd24fb0d6963f7d28e17f72";
     run(&[".", "--md5", md5]).await.ends(2).says("several sources");
-    bed.run(&["cp", &urls[0], "nosuch://x/y", "."]).await.ends(2).says("scheme is not known");
+    bed.run(&["cp", &urls[0], "nosuch://x/y", "."]).await.ends(2).says("scheme is unknown");
     assert_eq!((bed.server.requests(), bed.names()), (0, vec!["file".to_owned()]));
 }

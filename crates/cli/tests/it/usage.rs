@@ -59,7 +59,7 @@ async fn sources_that_name_no_blob() {
     let text = "hint: write gs://BUCKET/KEY";
     bed.run(&["stat", "gs:///key"]).await.ends(2).says("the bucket is missing").says(text);
     bed.run(&["stat", "s3://bucket"]).await.ends(2).says("the key is missing");
-    bed.run(&["cp", "nosuch://b/k", "x"]).await.ends(2).says("scheme is not known").says("gs://");
+    bed.run(&["cp", "nosuch://b/k", "x"]).await.ends(2).says("scheme is unknown").says("gs://");
     bed.run(&["cp", "http://", "x"]).await.ends(2);
     bed.run(&["cp", "-", "-", "/dev/null"]).await.ends(2).says("it can be read once");
     bed.run(&["cat", "."]).await.ends(2).says("it is a folder");

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
-use tidegate::Result;
-use tidegate::chunked::{ChunkStore as _, PutRequest, SendProgress};
+use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
 use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate::{Client, ClientOptions, Result};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 
@@ -70,16 +70,18 @@ async fn run(server: &ReapiServer, effort: &Effort) -> Result<()> {
     }
     for connections_max in [1, 2, 4] {
         let reapi = CacheOptions { connections_max, ..CacheOptions::default() };
-        let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-        let (cache, _) = remotes.cache(&server.url())?;
+        let remote = RemoteOptions { reapi, ..RemoteOptions::default() };
+        let client = Client::new(ClientOptions::default().remote(remote));
+        let target = client.locate_target(&server.url())?;
+        let cache = target.store().expect("the URL names a cache");
         for streams in [1, 8] {
             let (mut read, mut written) = (Duration::MAX, Duration::MAX);
             for _ in 0..effort.rounds {
                 for digest in &digests {
                     server.evict(&digest.checksum().hex());
                 }
-                written = written.min(write(&cache, &blobs[..streams], &digests).await?);
-                read = read.min(read_all(&cache, &digests[..streams]).await?);
+                written = written.min(write(cache, &blobs[..streams], &digests).await?);
+                read = read.min(read_all(cache, &digests[..streams]).await?);
             }
             if effort.shows {
                 let mib = u32::try_from(effort.blob_bytes / (1 << 20) * streams).unwrap_or(0);
@@ -92,10 +94,14 @@ async fn run(server: &ReapiServer, effort: &Effort) -> Result<()> {
     Ok(())
 }
 
-async fn write(cache: &ReapiCache, blobs: &[Bytes], digests: &[Digest]) -> Result<Duration> {
+async fn write(
+    cache: &Arc<dyn ChunkStore>,
+    blobs: &[Bytes],
+    digests: &[Digest],
+) -> Result<Duration> {
     let start = Instant::now();
     let puts = blobs.iter().zip(digests).enumerate().map(|(index, (bytes, digest))| {
-        let (cache, source) = (cache.clone(), Arc::new(bytes.clone()));
+        let (cache, source) = (Arc::clone(cache), Arc::new(bytes.clone()));
         let upload_id = format!("{index:032x}");
         let progress = SendProgress::default();
         let request = PutRequest { digest: *digest, upload_id, resume: false, source, progress };
@@ -105,10 +111,10 @@ async fn write(cache: &ReapiCache, blobs: &[Bytes], digests: &[Digest]) -> Resul
     Ok(start.elapsed())
 }
 
-async fn read_all(cache: &ReapiCache, digests: &[Digest]) -> Result<Duration> {
+async fn read_all(cache: &Arc<dyn ChunkStore>, digests: &[Digest]) -> Result<Duration> {
     let start = Instant::now();
     let reads = digests.iter().map(|digest| {
-        let (cache, digest) = (cache.clone(), *digest);
+        let (cache, digest) = (Arc::clone(cache), *digest);
         let read = async move {
             let body = cache.get(&digest, 0).await?;
             body.try_fold(0_u64, |sum, piece| async move { Ok(sum + piece.len() as u64) }).await

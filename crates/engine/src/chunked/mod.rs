@@ -30,9 +30,10 @@ pub use crate::remote::{
     SendProgress, StoreProfile,
 };
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
-pub use download::{ChunkedDownloadOptions, ChunkedReport, download};
-pub use profile::profile;
+pub(crate) use download::{ChunkedDownloadOptions, download};
+pub(crate) use inflight::ChunksInFlight;
+pub(crate) use profile::profile;
 pub use upload::{
-    ChunkTotals, UploadOptions, UploadOutcome, UploadProgress, UploadReport, UploadRequests,
-    UploadSnapshot, upload,
+    ChunkTotals, UploadOutcome, UploadProgress, UploadReport, UploadRequests, UploadSnapshot,
 };
+pub(crate) use upload::{ChunkedUploadOptions, upload};

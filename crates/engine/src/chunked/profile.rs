@@ -19,7 +19,7 @@ use crate::error::{Operation, Result};
 /// # Errors
 ///
 /// `Exhausted` once attempts or deadline are used up, `Cancelled`, and what the store says.
-pub async fn profile(
+pub(crate) async fn profile(
     store: &Arc<dyn ChunkStore>,
     name: &str,
     retry: &RetryPolicy,

@@ -6,10 +6,11 @@
 //! in order beside the transfer. A checksum of parts' checksums proves nothing about bytes, and
 //! says so.
 
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Coverage, CrcAlgorithm};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, CrcAlgorithm};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::BlobInfo;
+use crate::verified::{Unverified, Verified};
 
 #[derive(Clone, Debug)]
 pub(super) struct Checks {
@@ -20,15 +21,15 @@ pub(super) struct Checks {
     // Those given by hand first, then the remote's.
     expected: Vec<Checksum>,
     by_hand: usize,
-    unverified: Option<String>,
+    /// Where nothing is expected.
+    unverified: Unverified,
 }
 
 /// What was proven of a blob.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Proof {
     pub(super) computed: Vec<Checksum>,
-    pub(super) verified: Vec<Checksum>,
-    pub(super) unverified: Option<String>,
+    pub(super) verified: Verified,
 }
 
 /// Whether a checksum is one that no other bytes can be made to have, as they can a CRC.
@@ -44,7 +45,7 @@ impl Checks {
         info: &BlobInfo,
         by_hand: &[Checksum],
         journal: Option<CrcAlgorithm>,
-        lookup: Option<String>,
+        lookup: Option<Unverified>,
     ) -> Result<Self> {
         let stored = info
             .checksums
@@ -72,18 +73,18 @@ impl Checks {
                 hashes.push(algorithm);
             }
         }
-        let unverified = expected.is_empty().then(|| lookup.unwrap_or_else(|| why_none(info)));
+        let unverified = lookup.unwrap_or_else(|| Unverified::of(&info.checksums));
         Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), unverified })
     }
 
     /// For a part of a blob, of which nothing can be proven.
-    pub(super) fn none(reason: &str) -> Self {
+    pub(super) fn none() -> Self {
         Self {
             crc: CrcAlgorithm::Crc32c,
             hashes: Vec::new(),
             expected: Vec::new(),
             by_hand: 0,
-            unverified: Some(reason.to_owned()),
+            unverified: Unverified::Partial,
         }
     }
 
@@ -111,7 +112,12 @@ impl Checks {
                 }
             }
         }
-        Ok(Proof { computed, verified, unverified: self.unverified.clone() })
+        let verified = if verified.is_empty() {
+            Verified::Not(self.unverified.clone())
+        } else {
+            Verified::By(verified)
+        };
+        Ok(Proof { computed, verified })
     }
 }
 
@@ -127,21 +133,9 @@ fn unanimous(info: &BlobInfo, chosen: &Checksum) -> Result<()> {
     Err(Error::new(ErrorKind::Integrity, Operation::Verify, algorithm, message))
 }
 
-fn why_none(info: &BlobInfo) -> String {
-    let composite =
-        info.checksums.iter().find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
-    match composite {
-        Some(stored) => format!(
-            "the remote keeps only a composite {} of the upload's parts",
-            stored.checksum.algorithm().name()
-        ),
-        None => "the remote keeps no checksum of it".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tidegate_core::checksum::StoredChecksum;
+    use tidegate_core::checksum::{Coverage, StoredChecksum};
 
     use super::*;
 
@@ -188,8 +182,8 @@ mod tests {
             Checks::choose(&info(&[(ChecksumAlgorithm::Crc32c, composite)]), &[], None, None)
                 .unwrap();
         let proof = checks.prove(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
-        assert!(proof.verified.is_empty());
-        assert!(proof.unverified.unwrap().contains("composite"));
+        let reason = Unverified::Composite(ChecksumAlgorithm::Crc32c);
+        assert_eq!(proof.verified, Verified::Not(reason));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::opening::Opening;
 use super::resume::{self, Belief};
 use super::target::{Prepared, blocking};
 use super::window::SHARD_BYTES;
-use super::{DownloadOptions, cancelled};
+use super::{ShardedDownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
 use crate::error::{Error, ErrorKind, Operation, Rest, Result};
@@ -54,7 +54,7 @@ impl Destination {
         opening: &mut Opening,
         checks: &Checks,
         permit: BytesPermit,
-        options: &DownloadOptions,
+        options: &ShardedDownloadOptions,
     ) -> Result<(Self, Option<BytesPermit>)> {
         let plain = |sink| Self { sink, hashing: None, resumable: false, notes: Vec::new() };
         let start = opening.range.start;
@@ -94,7 +94,7 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         checks: &Checks,
-        options: &DownloadOptions,
+        options: &ShardedDownloadOptions,
     ) -> Result<Self> {
         let len = opening.info.len_bytes.filter(|_| opening.range.end != u64::MAX);
         let identity = match (&opening.info.version, len, opening.partial) {
@@ -152,7 +152,7 @@ impl Destination {
         location: &Location,
         opening: &mut Opening,
         permit: BytesPermit,
-        options: &DownloadOptions,
+        options: &ShardedDownloadOptions,
     ) -> Result<MemorySink> {
         let range = opening.range.clone();
         let refuse =
@@ -209,7 +209,7 @@ impl Destination {
         checks: &Checks,
         len: u64,
         location: &Location,
-        options: &DownloadOptions,
+        options: &ShardedDownloadOptions,
     ) -> Result<Committed> {
         let mut computed = vec![crc];
         let proved = |proof| Committed { proof, memory: None, note: None };
@@ -243,11 +243,21 @@ impl Destination {
             Sink::File(sink) => {
                 let Finished { part, written, note } = sink.finish().await;
                 let hashed = join_hashing(self.hashing, len).await;
-                let Some(part) = part else { return written.map(|()| proved(Proof::default())) };
-                if let Err(error) = written {
-                    let rest = leave(part, self.resumable, options).await;
-                    return Err(error.with_rest(rest));
-                }
+                let part = match (part, written) {
+                    (Some(part), Ok(())) => part,
+                    (Some(part), Err(error)) => {
+                        let rest = leave(part, self.resumable, options).await;
+                        return Err(error.with_rest(rest));
+                    }
+                    (None, written) => {
+                        let message = "the thread that wrote the file is gone";
+                        let lost = || {
+                            let (kind, operation) = (ErrorKind::Storage, Operation::Write);
+                            Error::new(kind, operation, location.display(), message)
+                        };
+                        return Err(written.err().unwrap_or_else(lost));
+                    }
+                };
                 computed.extend(hashed?);
                 match checks.prove(computed, location.display()) {
                     Ok(proof) => {
@@ -270,7 +280,7 @@ impl Destination {
     }
 
     /// The download failed with `error`: keeps what a later run can resume, and says what is left.
-    pub(super) async fn abandon(self, error: &Error, options: &DownloadOptions) -> Rest {
+    pub(super) async fn abandon(self, error: &Error, options: &ShardedDownloadOptions) -> Rest {
         let worthless = matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Changed);
         match self.sink {
             Sink::Memory(sink) => sink.fail(error),
@@ -288,7 +298,7 @@ impl Destination {
 }
 
 /// Keeps a part file that a later run can go on with, if it is worth that, or removes it.
-async fn leave(part: PartFile, worth_keeping: bool, options: &DownloadOptions) -> Rest {
+async fn leave(part: PartFile, worth_keeping: bool, options: &ShardedDownloadOptions) -> Rest {
     let had_any = options.progress.snapshot().done_bytes > 0;
     let rest = blocking(move || {
         if worth_keeping && part.remembers() {
@@ -326,7 +336,7 @@ async fn begin(
 async fn finish_ordered(
     sink: OrderedSink,
     location: &Location,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
 ) -> Result<Vec<Checksum>> {
     tokio::select! {
         biased;

@@ -37,9 +37,9 @@ mod window;
 #[expect(clippy::unwrap_used, reason = "what sets a test up may panic, too")]
 mod tests;
 
-pub use options::{DownloadOptions, Target};
+pub(crate) use options::ShardedDownloadOptions;
+pub use options::Target;
 pub use progress::{Progress, Snapshot};
-pub use report::Report;
 pub(crate) use target::{Prepared, blocking};
 
 use std::time::{Duration, Instant};
@@ -49,6 +49,7 @@ use resume::Refuted;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
 use crate::remote::Location;
+use crate::report::Report;
 
 /// Fetches one blob into `target`.
 ///
@@ -57,21 +58,22 @@ use crate::remote::Location;
 /// next call to resume, unless nothing in it is worth keeping.
 ///
 /// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
-/// later resume too, cancel through [`DownloadOptions::cancel`] and await the result.
+/// later resume too, cancel through [`ShardedDownloadOptions::cancel`] and await the result.
 ///
 /// # Errors
 ///
 /// Everything in [`ErrorKind`]; `Changed` and `Integrity` mean that nothing was delivered under
 /// the target's name. An ordered target may have received a correct prefix.
-pub async fn download(
+pub(crate) async fn download(
     location: &Location,
     target: Target,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
 ) -> Result<Report> {
     let Some(deadline_ms) = options.retry.deadline_ms else {
         return Box::pin(run(location, target, options)).await;
     };
-    let bounded = DownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
+    let bounded =
+        ShardedDownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
     let mut run = Box::pin(run(location, target, &bounded));
     tokio::select! {
         biased;
@@ -86,10 +88,14 @@ pub async fn download(
     })
 }
 
-async fn run(location: &Location, target: Target, options: &DownloadOptions) -> Result<Report> {
+async fn run(
+    location: &Location,
+    target: Target,
+    options: &ShardedDownloadOptions,
+) -> Result<Report> {
     let start = Instant::now();
     // Blobs share the budget fairly.
-    let options = &DownloadOptions { budget: options.budget.share(), ..options.clone() };
+    let options = &ShardedDownloadOptions { budget: options.budget.share(), ..options.clone() };
     let path = match &target {
         Target::File(path) => Some(path.clone()),
         _ => None,
@@ -99,7 +105,7 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
     let transfer = match (outcome, refuted, path) {
         (Err(_), Some(Refuted { bytes, resumed_bytes }), Some(path)) => {
             options.progress.begin_anew(bytes, resumed_bytes);
-            let anew = DownloadOptions { resume: false, ..options.clone() };
+            let anew = ShardedDownloadOptions { resume: false, ..options.clone() };
             let mut transfer = attempt(location, Target::File(path), &anew, &mut None).await?;
             transfer.notes.push(resume::NOT_OF_THIS_BLOB.to_owned());
             transfer
@@ -114,7 +120,7 @@ async fn run(location: &Location, target: Target, options: &DownloadOptions) -> 
 async fn attempt(
     location: &Location,
     target: Target,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     refuted: &mut Option<Refuted>,
 ) -> Result<window::Transfer> {
     let mut target = Prepared::new(target, location, options).await?;

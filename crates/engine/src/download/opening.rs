@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::range::ByteRange;
 
-use super::DownloadOptions;
+use super::ShardedDownloadOptions;
 use super::resume::{self, Belief, Resumption};
 use super::target::Prepared;
 use super::window::SHARE;
@@ -15,6 +15,7 @@ use crate::read::{Flow, Known, Lookup, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
+use crate::verified::Unverified;
 
 /// What is known once the first answer is there.
 pub(super) struct Opening {
@@ -35,14 +36,14 @@ pub(super) struct Opening {
     /// What it takes to believe what was resumed.
     pub(super) belief: Belief,
     /// Why the remote's checksums are not known, where they should be.
-    pub(super) lookup: Option<String>,
+    pub(super) lookup: Option<Unverified>,
     pub(super) notes: Vec<String>,
 }
 
 pub(super) async fn open(
     location: &Location,
     target: &mut Prepared,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     flow: &Arc<Flow>,
 ) -> Result<Opening> {
     let mut notes = target.take_notes();
@@ -69,7 +70,7 @@ fn moved_on(error: &Error) -> bool {
 
 async fn begin(
     location: &Location,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     flow: &Arc<Flow>,
     mut notes: Vec<String>,
 ) -> Result<Opening> {
@@ -149,7 +150,7 @@ fn encoded(channel: &RangeStream, info: &BlobInfo) -> Option<String> {
 }
 
 /// The first shard of what is wanted; all of it where one request is to bring all.
-fn first(wanted: &ByteRange, options: &DownloadOptions) -> ByteRange {
+fn first(wanted: &ByteRange, options: &ShardedDownloadOptions) -> ByteRange {
     if !limited(wanted, options) {
         return wanted.clone();
     }
@@ -163,12 +164,12 @@ fn first(wanted: &ByteRange, options: &DownloadOptions) -> ByteRange {
 }
 
 /// Length of the first shard: one that an ordered target can hold within its share of the budget.
-pub(super) fn first_bytes(options: &DownloadOptions) -> u64 {
+pub(super) fn first_bytes(options: &ShardedDownloadOptions) -> u64 {
     options.shard_bytes_min.min(options.budget.limits().bytes / SHARE).max(1)
 }
 
 /// Whether the first request asks for less than what is wanted.
-fn limited(wanted: &ByteRange, options: &DownloadOptions) -> bool {
+fn limited(wanted: &ByteRange, options: &ShardedDownloadOptions) -> bool {
     let shard = first_bytes(options);
     options.window > 1
         && match wanted {
@@ -201,7 +202,7 @@ pub(super) fn channel(
     location: &Location,
     range: ByteRange,
     known: Known,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     flow: &Arc<Flow>,
 ) -> RangeStream {
     let (retry, flow) = (options.retry.clone(), Some(Arc::clone(flow)));
@@ -219,15 +220,15 @@ pub(super) fn channel(
 pub(super) async fn facts(
     channel: &mut RangeStream,
     location: &Location,
-    options: &DownloadOptions,
-) -> Result<(BlobInfo, Option<String>)> {
+    options: &ShardedDownloadOptions,
+) -> Result<(BlobInfo, Option<Unverified>)> {
     if location.remote.open_gives_checksums() || options.range.is_some() {
         return Ok((channel.info().await?.clone(), None));
     }
     lookup(location, options).facts(channel).await
 }
 
-pub(super) fn lookup(location: &Location, options: &DownloadOptions) -> Lookup {
+pub(super) fn lookup(location: &Location, options: &ShardedDownloadOptions) -> Lookup {
     Lookup {
         location: Arc::new(location.clone()),
         version: None,

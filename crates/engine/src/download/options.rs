@@ -40,6 +40,13 @@ pub enum Target {
     Buffer(Arc<ShardBuffer>),
 }
 
+impl Target {
+    /// The file at `path`.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File(path.into())
+    }
+}
+
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,7 +62,7 @@ impl fmt::Debug for Target {
 /// How a download is done. The defaults assume a blob store some 20 ms away that holds each
 /// connection to about 100 MiB/s: 32 of them fill a 25 Gbit/s link.
 #[derive(Clone, Debug)]
-pub struct DownloadOptions {
+pub(crate) struct ShardedDownloadOptions {
     /// Shards in flight; 32 by default. With 1 the blob is one request.
     pub window: u32,
     /// The smallest shard, and the size of the first one, whose answer tells the blob's size;
@@ -88,7 +95,7 @@ pub struct DownloadOptions {
     pub cancel: CancellationToken,
 }
 
-impl Default for DownloadOptions {
+impl Default for ShardedDownloadOptions {
     fn default() -> Self {
         Self {
             window: 32,

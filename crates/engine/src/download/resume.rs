@@ -19,7 +19,7 @@ use tidegate_core::checksum::Checksum;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
 
-use super::DownloadOptions;
+use super::ShardedDownloadOptions;
 use super::checks::is_hash;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use super::target::{Prepared, blocking};
@@ -28,6 +28,7 @@ use crate::read::{Flow, Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
+use crate::verified::Unverified;
 
 /// Told where the checksum of the whole refuted what was resumed.
 pub(super) const NOT_OF_THIS_BLOB: &str =
@@ -110,7 +111,7 @@ pub(super) async fn resume(
     location: &Location,
     target: &mut Prepared,
     found: Found,
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     flow: &Arc<Flow>,
 ) -> Result<Resumption> {
     let Found { identity, marks, journal, is_sealed } = found;
@@ -157,14 +158,14 @@ pub(super) async fn resume(
 }
 
 /// The facts, and why there are no checksums among them, where there should be.
-type Facts = (BlobInfo, Option<String>);
+type Facts = (BlobInfo, Option<Unverified>);
 
 /// Asks for the first gap; only for the facts where there is none.
 async fn ask(
     location: &Location,
     identity: &Identity,
     marks: &[Mark],
-    options: &DownloadOptions,
+    options: &ShardedDownloadOptions,
     flow: &Arc<Flow>,
 ) -> Result<(Option<RangeStream>, Facts)> {
     let len = identity.len_bytes;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{DownloadOptions, Target, special};
+use super::{ShardedDownloadOptions, Target, special};
 use crate::error::{Error, ErrorKind, Operation, Rest, Result};
 use crate::remote::Location;
 use crate::sink::MemorySink;
@@ -38,7 +38,7 @@ impl Prepared {
     pub(super) async fn new(
         target: Target,
         location: &Location,
-        options: &DownloadOptions,
+        options: &ShardedDownloadOptions,
     ) -> Result<Self> {
         // A part of a blob must not be taken for the start of the whole.
         let resume = options.resume && options.range.is_none();

@@ -53,7 +53,8 @@ fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8
 }
 
 async fn fetch(location: &Location, path: &Path) -> Result<Report> {
-    let options = DownloadOptions { state: state(path), ..DownloadOptions::default() };
+    let options =
+        ShardedDownloadOptions { state: state(path), ..ShardedDownloadOptions::default() };
     download(location, Target::File(path.to_path_buf()), &options).await
 }
 

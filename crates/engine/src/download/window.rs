@@ -23,7 +23,7 @@ use super::piece::Piece;
 use super::resume::{Belief, Refuted};
 use super::shard::{self, Shared};
 use super::target::Prepared;
-use super::{DownloadOptions, cancelled, report};
+use super::{ShardedDownloadOptions, cancelled, report};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Flow, Known, RangeStream};
@@ -78,7 +78,7 @@ pub(super) async fn transfer(
     location: &Location,
     prepared: Prepared,
     (mut opening, permit): (Opening, BytesPermit),
-    (options, flow): (&DownloadOptions, Arc<Flow>),
+    (options, flow): (&ShardedDownloadOptions, Arc<Flow>),
     refuted: &mut Option<Refuted>,
 ) -> Result<Transfer> {
     let checks = match checks(&opening, options) {
@@ -148,9 +148,9 @@ pub(super) async fn transfer(
     Ok(Transfer { bytes, resumed_bytes, info, proof, notes, memory })
 }
 
-fn checks(opening: &Opening, options: &DownloadOptions) -> Result<Checks> {
+fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks> {
     if options.range.is_some() {
-        return Ok(Checks::none("only a part of the blob was read"));
+        return Ok(Checks::none());
     }
     let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
     match opening.belief {
@@ -188,7 +188,7 @@ fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Re
 }
 
 /// What is taken from the budget before the first request, for what its answer may bring.
-pub(super) fn first_bytes(prepared: &Prepared, options: &DownloadOptions) -> u64 {
+pub(super) fn first_bytes(prepared: &Prepared, options: &ShardedDownloadOptions) -> u64 {
     match prepared {
         Prepared::Writer { .. } if options.window > 1 => opening::first_bytes(options),
         Prepared::Writer { .. } => STREAM_BYTES,
@@ -202,7 +202,7 @@ type Reserve = Pin<Box<dyn Future<Output = Option<BytesPermit>> + Send>>;
 
 struct Window<'a> {
     location: &'a Location,
-    options: &'a DownloadOptions,
+    options: &'a ShardedDownloadOptions,
     flow: Arc<Flow>,
     shared: Arc<Shared>,
     // By the first answer.
@@ -215,7 +215,7 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     fn new(
         location: &'a Location,
-        (options, flow): (&'a DownloadOptions, Arc<Flow>),
+        (options, flow): (&'a ShardedDownloadOptions, Arc<Flow>),
         shared: &Arc<Shared>,
         known: Known,
     ) -> Self {

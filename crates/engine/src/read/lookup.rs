@@ -10,6 +10,7 @@ use super::{Known, RangeOptions, RangeStream, ReadStats, stat};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
+use crate::verified::Unverified;
 
 /// A stat is asked this often at most: the read waits for it, and can do without it.
 const STAT_ATTEMPTS_MAX: u32 = 4;
@@ -27,7 +28,7 @@ pub(crate) struct Lookup {
 
 /// The stream with its first answer, and that answer's facts; or why there are no checksums.
 pub(super) type Looking = Pin<Box<dyn Future<Output = Looked> + Send>>;
-pub(super) type Looked = (RangeStream, Result<(BlobInfo, Option<String>)>);
+pub(super) type Looked = (RangeStream, Result<(BlobInfo, Option<Unverified>)>);
 
 impl Lookup {
     /// Opens `stream` and asks for the blob's checksums at the same time.
@@ -43,7 +44,7 @@ impl Lookup {
     pub(crate) async fn facts(
         &self,
         stream: &mut RangeStream,
-    ) -> Result<(BlobInfo, Option<String>)> {
+    ) -> Result<(BlobInfo, Option<Unverified>)> {
         // Both permits at once: whoever waited for one beside an open body could wait for ever.
         let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
             stream.lend(ours);
@@ -81,9 +82,7 @@ impl Lookup {
                 info.checksums = stat.checksums;
                 Ok((info, None))
             }
-            Err(error) => {
-                Ok((info, Some(format!("its checksums could not be looked up: {error}"))))
-            }
+            Err(error) => Ok((info, Some(Unverified::LookupFailed(error.to_string())))),
         }
     }
 

@@ -24,7 +24,7 @@ const DRAIN_BYTES_MAX: u64 = 2 << 20;
 /// How a blob is read. The defaults assume an object store some 20 ms away that holds each
 /// connection to about 100 MiB/s.
 #[derive(Clone, Debug)]
-pub struct ReadOptions {
+pub(crate) struct ReadOptions {
     /// Where reading begins, and where it ends until
     /// [`limit`](super::ReadChannel::limit) says otherwise; everything by default.
     pub range: ByteRange,

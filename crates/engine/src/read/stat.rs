@@ -17,7 +17,7 @@ use crate::remote::{BlobInfo, Location, Version};
 ///
 /// What the remote says (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
 /// its source.
-pub async fn stat(
+pub(crate) async fn stat(
     location: &Location,
     policy: &RetryPolicy,
     budget: &Budget,

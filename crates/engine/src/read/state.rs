@@ -113,7 +113,7 @@ pub(super) struct Sum {
 impl ReadState {
     /// The options that the read was opened with, as far as they can be carried: range and version
     /// are in the state itself, budget and counters are new ones.
-    pub fn options(&self) -> ReadOptions {
+    pub(crate) fn options(&self) -> ReadOptions {
         let options = &self.content.options;
         ReadOptions {
             verify: self.verify(),

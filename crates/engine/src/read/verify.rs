@@ -5,13 +5,10 @@
 //! byte has gone by is it compared, and only then is anything proven. Reading the first byte again
 //! begins it anew, so that a look at a header and a rewind cost nothing.
 
-use std::fmt;
-
-use tidegate_core::checksum::{
-    Checksum, ChecksumAlgorithm, Checksummer, Coverage, Crc, StoredChecksum,
-};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Crc, StoredChecksum};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::verified::Unverified;
 
 /// What the bytes of a blob that is read as a whole are compared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,36 +46,6 @@ impl Verification {
     /// Whether the whole blob was read and found to be right.
     pub fn is_verified(&self) -> bool {
         matches!(self, Self::Verified(_))
-    }
-}
-
-/// Why nothing is proven.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unverified {
-    /// [`Verify::Off`].
-    Off,
-    /// Only a part of the blob is read.
-    Partial,
-    /// It was not read in order: there was a seek.
-    Seek,
-    /// The remote keeps no checksum that could be compared, for this reason.
-    NoChecksum(String),
-    /// The read was captured, and the state of this algorithm cannot be carried over.
-    NotCarried(ChecksumAlgorithm),
-}
-
-impl fmt::Display for Unverified {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str("verification is off"),
-            Self::Partial => f.write_str("only a part of it was read"),
-            Self::Seek => f.write_str("it was not read in order"),
-            Self::NoChecksum(why) => f.write_str(why),
-            Self::NotCarried(algorithm) => {
-                write!(f, "the state of {algorithm} cannot be carried to another process")
-            }
-        }
     }
 }
 
@@ -174,7 +141,7 @@ pub(super) struct Check {
     verify: Verify,
     stored: Vec<StoredChecksum>,
     // Why the stored checksums are not known, where they should be.
-    lookup: Option<String>,
+    lookup: Option<Unverified>,
     // Bytes were delivered of a body that contradicts its head.
     spoiled: bool,
     state: State,
@@ -209,7 +176,7 @@ impl Check {
     }
 
     /// What the remote says; `lookup` is why it says nothing, where it should.
-    pub(super) fn learn(&mut self, stored: &[StoredChecksum], lookup: Option<String>) {
+    pub(super) fn learn(&mut self, stored: &[StoredChecksum], lookup: Option<Unverified>) {
         if self.stored.is_empty() {
             self.stored = stored.to_vec();
         }
@@ -244,16 +211,16 @@ impl Check {
     fn begin(&mut self) {
         let chosen = self.expected().and_then(|expected| {
             let sum = Sum::new(expected.algorithm())
-                .ok_or_else(|| format!("{} cannot be computed", expected.algorithm()))?;
+                .ok_or_else(|| Unverified::NotComputable(expected.algorithm()))?;
             Ok(State::Running { sum, expected })
         });
         match chosen {
             Ok(running) => self.state = running,
-            Err(why) => self.settle(Unverified::NoChecksum(why)),
+            Err(why) => self.settle(why),
         }
     }
 
-    fn expected(&self) -> std::result::Result<Checksum, String> {
+    fn expected(&self) -> std::result::Result<Checksum, Unverified> {
         if let Verify::Against(expected) = &self.verify {
             return Ok(expected.clone());
         }
@@ -262,7 +229,7 @@ impl Check {
             .filter(|stored| stored.is_verifiable())
             .min_by_key(|stored| stored.checksum.algorithm().preference())
             .map(|stored| stored.checksum.clone())
-            .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| why_none(&self.stored)))
+            .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| Unverified::of(&self.stored)))
     }
 
     /// A value of the same algorithm that the remote names besides this one.
@@ -371,17 +338,5 @@ impl Check {
             }),
             State::Running { .. } | State::Settled(_) | State::Fresh => None,
         }
-    }
-}
-
-fn why_none(stored: &[StoredChecksum]) -> String {
-    let composite =
-        stored.iter().find(|stored| matches!(stored.coverage, Coverage::Composite { .. }));
-    match composite {
-        Some(stored) => format!(
-            "the remote keeps only a composite {} of the upload's parts",
-            stored.checksum.algorithm()
-        ),
-        None => "the remote keeps no checksum of it".to_owned(),
     }
 }

@@ -1,25 +1,19 @@
 //! From what the user typed to a remote and a blob: schemes, endpoints, and names that are safe
 //! to print.
 
-use std::ffi::OsStr;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use tidegate_core::printable::{escaped, is_control};
+use tidegate_core::printable::is_control;
 use url::Url;
 
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 use super::CustomerKey;
 #[cfg(feature = "_transport")]
 use super::ExtraHeaders;
-use super::file::FileRemote;
-use super::pinned::Pinned;
+use super::Location;
 #[cfg(feature = "reapi")]
-use super::reapi::{CacheUrl, ReapiCache, ReapiOptions};
-use super::{Remote, Selection, Version};
+use super::reapi::ReapiOptions;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::names::is_reserved;
 #[cfg(feature = "_transport")]
 use crate::transport::TransportOptions;
 
@@ -54,73 +48,10 @@ pub struct RemoteOptions {
     pub transport: TransportOptions,
 }
 
-/// One blob: the remote that holds it and the name it has there.
-#[derive(Clone)]
-pub struct Location {
-    /// The remote.
-    pub remote: Arc<dyn Remote>,
-    /// The blob's name at the remote.
-    pub blob: String,
-    pub(super) display: String,
-    pub(super) file_name: Option<String>,
-}
-
-impl Location {
-    /// A blob of any remote; `display` is shown to people and must hold no secrets. Control
-    /// characters in it are escaped.
-    pub fn new(
-        remote: Arc<dyn Remote>,
-        blob: impl Into<String>,
-        display: impl Into<String>,
-    ) -> Self {
-        let blob = blob.into();
-        let file_name = last_segment(&blob);
-        let display = escaped(&display.into()).into_owned();
-        Self { remote, blob, display, file_name }
-    }
-
-    /// The same blob in one version: an answer that brings another is `Changed`.
-    ///
-    /// Which kinds there are depends on the remote: a generation in Google Cloud Storage, a version
-    /// id in S3 and Azure, and for both and HTTP an entity tag or a modification date. Fails with
-    /// `Invalid` for a version of another kind, or one that cannot be.
-    pub fn at(&self, version: Version) -> Result<Self> {
-        self.remote.check_version(&version)?;
-        let remote = Arc::new(Pinned::new(Arc::clone(&self.remote), version, &self.display));
-        Ok(Self { remote, ..self.clone() })
-    }
-
-    /// Everything that decides which object this is.
-    pub(crate) fn selection(&self) -> Option<Selection> {
-        self.remote.selection(&self.blob)
-    }
-
-    /// The blob's URL without user info and query, where secrets hide, and with control characters
-    /// escaped.
-    pub fn display(&self) -> &str {
-        &self.display
-    }
-
-    /// The last segment of the blob's name: what a copy in a folder is called. `None` where the
-    /// name ends in a slash, is no plain file name (as one with control characters), or is one that
-    /// part files and indexes have (`.NAME.tidegate-part`): who names a blob must not choose what a
-    /// later download resumes.
-    pub fn file_name(&self) -> Option<&str> {
-        let is_ours = |name: &&str| is_reserved(OsStr::new(name));
-        self.file_name.as_deref().filter(|name| !is_ours(name))
-    }
-}
-
-impl fmt::Debug for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Location").field(&self.display).finish()
-    }
-}
-
 /// Makes remotes from URLs, and keeps one for each bucket, so that their blobs share connections
 /// and credentials.
 #[derive(Debug)]
-pub struct Remotes {
+pub(crate) struct Remotes {
     #[cfg(feature = "_transport")]
     network: super::network::Network,
 }
@@ -131,22 +62,17 @@ impl Remotes {
         not(feature = "_transport"),
         expect(unused_variables, clippy::needless_pass_by_value, reason = "local files have none")
     )]
-    pub fn new(options: RemoteOptions) -> Self {
+    pub(crate) fn new(options: RemoteOptions) -> Self {
         Self {
             #[cfg(feature = "_transport")]
             network: super::network::Network::new(options),
         }
     }
 
-    /// Finds the blob that `text` names: `gs://bucket/key`, `s3://bucket/key`,
-    /// `az://container/key`, `http(s)://…`, `grpc(s)://host/instance/sha256/HASH/SIZE`,
-    /// `file:///path`, or a path. No request is sent.
-    ///
-    /// Fails with `Invalid` for text that names no blob, `Unsupported` for a scheme that this
-    /// build does not speak, and `NoAccess` or `Invalid` for credentials that cannot be used.
-    pub fn locate(&self, text: &str) -> Result<Location> {
+    /// See [`Client::locate`](crate::Client::locate).
+    pub(crate) fn locate(&self, text: &str) -> Result<Location> {
         let Some(scheme) = scheme(text) else {
-            return Ok(Self::file(text));
+            return Ok(Location::of_file(text));
         };
         if scheme == "file" {
             let url = parse(text)?;
@@ -154,7 +80,7 @@ impl Remotes {
                 invalid(text, "the URL names no local file")
                     .with_hint("write file:///absolute/path")
             })?;
-            return Ok(Self::file(&path.display().to_string()));
+            return Ok(Location::of_file(&path.display().to_string()));
         }
         #[cfg(feature = "_transport")]
         return self.network.locate(&scheme, text);
@@ -162,21 +88,12 @@ impl Remotes {
         Err(unsupported(&scheme))
     }
 
-    /// Finds the cache that `text` names, with or without a blob in it: `grpc(s)://host/instance`.
-    /// No request is sent.
-    #[cfg(feature = "reapi")]
-    pub fn cache(&self, text: &str) -> Result<(ReapiCache, CacheUrl)> {
-        let url = CacheUrl::parse(text)?;
-        Ok((self.network.cache(&url)?, url))
-    }
-
-    fn file(path: &str) -> Location {
-        let file_name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-        Location {
-            remote: Arc::new(FileRemote::default()),
-            blob: path.to_owned(),
-            display: escaped(path).into_owned(),
-            file_name,
+    /// As [`Self::locate`]; `text` may name a cache without a blob, too.
+    pub(crate) fn locate_target(&self, text: &str) -> Result<Location> {
+        match scheme(text).as_deref() {
+            #[cfg(feature = "reapi")]
+            Some("grpc" | "grpcs") => self.network.locate_in_cache(text),
+            _ => self.locate(text),
         }
     }
 }
@@ -203,14 +120,30 @@ pub(super) fn invalid(target: &str, message: &str) -> Error {
     Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
 }
 
+/// Schemes, and the feature of this crate that each needs.
+const FEATURES: [(&str, &str); 7] = [
+    ("http", "http"),
+    ("https", "http"),
+    ("gs", "gcs"),
+    ("s3", "s3"),
+    ("az", "azure"),
+    ("grpc", "reapi"),
+    ("grpcs", "reapi"),
+];
+
+/// A scheme that no remote of this build has.
 pub(super) fn unsupported(scheme: &str) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        Operation::Locate,
-        format!("{scheme}://"),
-        "the scheme is not known here",
-    )
-    .with_hint("use gs://, s3://, az://, http://, https://, grpc://, grpcs://, file:// or a path")
+    let unsupported = |message: &str| {
+        let target = format!("{scheme}://");
+        Error::new(ErrorKind::Unsupported, Operation::Locate, target, message)
+    };
+    match FEATURES.iter().find(|(known, _)| *known == scheme) {
+        Some((_, feature)) => unsupported("this build does not support the scheme")
+            .with_hint(format!("enable the feature `{feature}` of the crate `tidegate`")),
+        None => unsupported("the scheme is unknown").with_hint(
+            "use gs://, s3://, az://, http://, https://, grpc://, grpcs://, file:// or a path",
+        ),
+    }
 }
 
 pub(super) fn last_segment(name: &str) -> Option<String> {

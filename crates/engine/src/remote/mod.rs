@@ -19,6 +19,7 @@ mod chunk_store;
 mod file;
 pub(crate) mod local;
 mod locate;
+mod location;
 mod pinned;
 mod selection;
 mod version;
@@ -65,7 +66,10 @@ pub use chunk_store::{
 pub use customer_key::CustomerKey;
 #[cfg(feature = "_transport")]
 pub use extra_headers::ExtraHeaders;
-pub use locate::{Location, RemoteOptions, Remotes};
+pub use locate::RemoteOptions;
+pub(crate) use locate::Remotes;
+pub use location::Location;
+pub(crate) use location::Stored;
 pub use selection::Selection;
 pub use version::Version;
 

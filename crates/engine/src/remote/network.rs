@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::printable::escaped;
 
-#[cfg(any(feature = "gcs", feature = "s3", feature = "azure", feature = "reapi"))]
+#[cfg(feature = "reapi")]
+use super::Stored;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 use super::locate::invalid;
 use super::locate::unsupported;
 #[cfg(feature = "reapi")]
@@ -93,7 +95,7 @@ impl Network {
             _ => return Err(unsupported(scheme)),
         };
         let display = escaped(&display).into_owned();
-        Ok(Location { remote, blob, display, file_name })
+        Ok(Location { remote, blob, display, file_name, stored: None })
     }
 
     /// Each blob has a remote of its own, which knows where it is redirected to; all share the rest.
@@ -129,7 +131,7 @@ impl Network {
 
     /// One for each instance of a cache, so that its blobs share connections.
     #[cfg(feature = "reapi")]
-    pub(super) fn cache(&self, url: &CacheUrl) -> Result<ReapiCache> {
+    fn cache(&self, url: &CacheUrl) -> Result<ReapiCache> {
         let key = url.with_digest(None).to_string();
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cache) = caches.get(&key) {
@@ -143,16 +145,28 @@ impl Network {
 
     #[cfg(feature = "reapi")]
     fn blob_in_cache(&self, text: &str) -> Result<Location> {
+        let location = self.locate_in_cache(text)?;
+        if location.blob.is_empty() {
+            return Err(super::location::no_blob(location.display()));
+        }
+        Ok(location)
+    }
+
+    /// A blob in a cache, or the cache without a blob.
+    #[cfg(feature = "reapi")]
+    pub(super) fn locate_in_cache(&self, text: &str) -> Result<Location> {
         let url = CacheUrl::parse(text)?;
         let display = escaped(&url.to_string()).into_owned();
-        let Some(digest) = url.digest() else {
-            return Err(invalid(&display, "the URL names a cache, but no blob in it")
-                .with_hint("write grpc://HOST:PORT/INSTANCE/sha256/HASH/SIZE"));
-        };
-        let remote: Arc<dyn Remote> = Arc::new(self.cache(&url)?);
-        // What is copied into a folder is called by its hash there.
-        let file_name = Some(digest.checksum().hex());
-        Ok(Location { remote, blob: digest.to_string(), display, file_name })
+        let (cache, digest) = (self.cache(&url)?, url.digest());
+        let stored = Stored { store: Arc::new(cache.clone()), digest, is_only: false };
+        Ok(Location {
+            remote: Arc::new(cache),
+            blob: digest.map(|digest| digest.to_string()).unwrap_or_default(),
+            display,
+            // A copy in a folder is called by its hash there.
+            file_name: digest.map(|digest| digest.checksum().hex()),
+            stored: Some(stored),
+        })
     }
 
     fn transport_options(&self) -> TransportOptions {

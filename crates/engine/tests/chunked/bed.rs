@@ -10,17 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::chunked::{
-    ChunkStore, ChunkedDownloadOptions, ChunkedReport, UploadOptions, UploadReport,
-};
+use tidegate::chunked::{ChunkStore, UploadReport};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryPolicy;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
 use tidegate::remote::{ExtraHeaders, reapi};
 use tidegate::transport::TransportOptions;
+use tidegate::{Client, Report, Target};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{BlobName, ChunkFunction, ReapiOptions, ReapiServer};
+
+use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with};
 
 /// How the cache cuts: chunks of 256 to 4096 bytes.
 pub(crate) const CUT: ChunkFunction = ChunkFunction::FastCdc2020 { avg_bytes: 1024, seed: 0 };
@@ -62,7 +62,7 @@ pub(crate) struct Bed {
     pub(crate) server: ReapiServer,
     pub(crate) store: Arc<dyn ChunkStore>,
     pub(crate) folder: TempDir,
-    pub(crate) budget: Budget,
+    pub(crate) client: Client,
 }
 
 impl Bed {
@@ -76,7 +76,7 @@ impl Bed {
         let store = Self::client(&server, client);
         let folder = tempfile::tempdir().unwrap();
         let budget = Budget::new(BudgetOptions { requests: 64, bytes: BUDGET_BYTES });
-        Self { server, store, folder, budget }
+        Self { server, store, folder, client: client_with(&budget) }
     }
 
     pub(crate) async fn by(way: Way) -> Self {
@@ -116,7 +116,7 @@ impl Bed {
         ChunkedDownloadOptions {
             window: WindowOptions::fixed(16),
             retry: Self::retry(),
-            budget: self.budget.clone(),
+            client: self.client.clone(),
             ..ChunkedDownloadOptions::default()
         }
     }
@@ -125,7 +125,7 @@ impl Bed {
         UploadOptions {
             window: WindowOptions::fixed(16),
             retry: Self::retry(),
-            budget: self.budget.clone(),
+            client: self.client.clone(),
             ..UploadOptions::default()
         }
     }
@@ -144,7 +144,7 @@ impl Bed {
         &self,
         name: &BlobName,
         options: &ChunkedDownloadOptions,
-    ) -> tidegate::Result<ChunkedReport> {
+    ) -> tidegate::Result<Report> {
         self.download_to(name, Target::File(self.target()), options).await
     }
 
@@ -153,9 +153,9 @@ impl Bed {
         name: &BlobName,
         target: Target,
         options: &ChunkedDownloadOptions,
-    ) -> tidegate::Result<ChunkedReport> {
+    ) -> tidegate::Result<Report> {
         let outcome =
-            tidegate::chunked::download(&self.store, &digest(name), target, options).await;
+            crate::call::download_chunks(&self.store, &digest(name), target, options).await;
         self.settled().await;
         outcome
     }
@@ -167,7 +167,7 @@ impl Bed {
         options: &UploadOptions,
     ) -> tidegate::Result<UploadReport> {
         let path = self.file("source", data);
-        let outcome = in_time(tidegate::chunked::upload(&self.store, &path, options)).await;
+        let outcome = in_time(crate::call::upload(&self.store, &path, options)).await;
         self.settled().await;
         if let Ok(report) = &outcome {
             let function = match report.digest.function {
@@ -192,13 +192,13 @@ impl Bed {
         assert!(idle.await.is_ok(), "still in flight: {:?}", self.server.counts().total);
         // A file's read that was cancelled lets go of its bytes when the system call returns.
         let free = async {
-            while self.budget.held_bytes() > 0 {
+            while self.client.budget().held_bytes() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         let free = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), free).await;
-        assert!(free.is_ok(), "{} bytes still held", self.budget.held_bytes());
-        assert!(self.budget.held_bytes_peak() <= self.budget.limits().bytes);
+        assert!(free.is_ok(), "{} bytes still held", self.client.budget().held_bytes());
+        assert!(self.client.budget().held_bytes_peak() <= self.client.budget().limits().bytes);
     }
 }
 

@@ -4,21 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::ErrorKind;
-use tidegate::chunked::{
-    ChunkStore, ChunkedDownloadOptions, ChunkedReport, UploadOptions, UploadProgress, UploadReport,
-    download, upload,
-};
-use tidegate::download::Target;
+use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
 use tidegate::remote::reapi::{CacheUrl, ReapiCache, ReapiOptions as CacheOptions};
-use tidegate::remote::{ExtraHeaders, RemoteOptions, Remotes};
+use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
+use tidegate::{Client, ErrorKind, Report, Target};
 use tidegate_testkit::reapi::{
     BlobName, HashFunction, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
 };
 use tidegate_testkit::{Gate, Tls, pseudo_random};
 
 use crate::bed::{Bed, Way, digest, in_time};
+use crate::call::{ChunkedDownloadOptions, UploadOptions, client_of, download_chunks, upload};
 
 const OWNER: &str = "owner";
 const TENANT: &str = "tenant";
@@ -30,21 +27,28 @@ const TURNS: usize = 1_000;
 fn store(server: &ReapiServer, token: &str) -> Arc<dyn ChunkStore> {
     let mut headers = ExtraHeaders::new();
     headers.add("authorization", &format!("Bearer {token}")).unwrap();
-    let remotes = Remotes::new(RemoteOptions { headers, ..RemoteOptions::default() });
-    Arc::new(remotes.cache(&server.url()).unwrap().0)
+    let remotes = client_of(RemoteOptions { headers, ..RemoteOptions::default() });
+    crate::call::store(&remotes, &server.url()).unwrap()
 }
 
+/// By this client, which all callers of a test share.
 async fn get(
+    client: &Client,
     server: &ReapiServer,
     token: &str,
     name: &BlobName,
-) -> tidegate::Result<ChunkedReport> {
+) -> tidegate::Result<Report> {
     let store = store(server, token);
-    let options = ChunkedDownloadOptions { retry: Bed::retry(), ..Default::default() };
-    in_time(download(&store, &digest(name), Target::Memory, &options)).await
+    let options = ChunkedDownloadOptions {
+        client: client.clone(),
+        retry: Bed::retry(),
+        ..Default::default()
+    };
+    in_time(download_chunks(&store, &digest(name), Target::Memory, &options)).await
 }
 
 async fn put(
+    client: &Client,
     server: &ReapiServer,
     token: &str,
     file: &Path,
@@ -52,7 +56,12 @@ async fn put(
 ) -> tidegate::Result<UploadReport> {
     let store = store(server, token);
     let progress = Arc::clone(progress);
-    let options = UploadOptions { retry: Bed::retry(), progress, ..Default::default() };
+    let options = UploadOptions {
+        client: client.clone(),
+        retry: Bed::retry(),
+        progress,
+        ..Default::default()
+    };
     in_time(upload(&store, file, &options)).await
 }
 
@@ -77,15 +86,15 @@ async fn a_caller_without_permission_gets_nothing_of_another_ones_download() {
     });
     let server = server.await.unwrap();
     let data = pseudo_random(2_000, 1);
-    let name = server.put(data.clone());
+    let (client, name) = (Client::default(), server.put(data.clone()));
     let gate = Gate::new();
     server.script().next(Rpc::Read, ReapiFault::Hold(gate.clone()));
     let second = async {
         gate.reached(1).await;
-        get(&server, "another", &name).await
+        get(&client, &server, "another", &name).await
     };
     let open = open(&gate, || server.counts().calls(Rpc::Capabilities) == 2);
-    let (first, second, ()) = tokio::join!(get(&server, OWNER, &name), second, open);
+    let (first, second, ()) = tokio::join!(get(&client, &server, OWNER, &name), second, open);
     assert_eq!(first.unwrap().memory, Some(data));
     assert_eq!(second.unwrap_err().kind(), ErrorKind::NoAccess);
 }
@@ -113,12 +122,13 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
     std::fs::write(&file, &data).unwrap();
     let gate = Gate::new();
     server.script().push(ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(rpc));
+    let client = Client::default();
     let progress = [Arc::default(), Arc::default()];
     let second = async {
         gate.reached(1).await;
-        put(&server, TENANT, &file, &progress[1]).await
+        put(&client, &server, TENANT, &file, &progress[1]).await
     };
-    let first = put(&server, OWNER, &file, &progress[0]);
+    let first = put(&client, &server, OWNER, &file, &progress[0]);
     let open = open(&gate, || progress[1].snapshot().cut_bytes == len as u64);
     let (first, second, ()) = tokio::join!(first, second, open);
     first.unwrap();
@@ -126,7 +136,7 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
     let seen = (second.sent.bytes, second.shared.bytes, second.rounds);
     assert_eq!(seen, (len as u64, 0, 0), "{way:?} {len}");
     let name = HashFunction::Sha256.name(&data);
-    let report = get(&server, TENANT, &name).await.unwrap();
+    let report = get(&client, &server, TENANT, &name).await.unwrap();
     assert_eq!(report.memory, Some(data), "{way:?} {len}");
 }
 

@@ -3,7 +3,6 @@
 use futures_util::future::join_all;
 use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions, upload};
 use tidegate::core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::reapi::{
@@ -13,6 +12,7 @@ use tidegate_testkit::reapi::{
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{BUDGET_BYTES, Bed, CUT, Way, blob, digest, in_time};
+use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with, upload};
 
 const SEEDS: u64 = 24;
 
@@ -101,6 +101,7 @@ async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
         let bytes = [4096, 16 << 10, BUDGET_BYTES][usize::try_from(random.below(3)).unwrap()];
         let budget = Budget::new(BudgetOptions { requests, bytes });
         let retry = RetryPolicy { attempts_max: 60, ..Bed::impatient() };
+        let client = client_with(&budget);
         let uploads = (0..8_u64).map(|index| {
             // Half of each is the same.
             let data =
@@ -110,7 +111,7 @@ async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
             let options = UploadOptions {
                 digest: random.below(2).eq(&0).then(|| digest(&HashFunction::Sha256.name(&data))),
                 retry: retry.clone(),
-                budget: budget.clone(),
+                client: client.clone(),
                 cancel: cancel.clone(),
                 ..bed.up()
             };

@@ -2,11 +2,12 @@
 //! for it, the cache still has at the end what it acknowledged.
 
 use bytes::Bytes;
-use tidegate::chunked::{UploadOptions, UploadOutcome, upload};
+use tidegate::chunked::UploadOutcome;
 use tidegate::{Error, ErrorKind};
 use tidegate_testkit::reapi::{HashFunction, ReapiFault, Rpc};
 
 use crate::bed::{Bed, Way, blob, chunks, digest};
+use crate::call::{UploadOptions, upload};
 
 /// How an upload ends that asks once more, at a cache that acknowledges and then loses; and what the
 /// cache has lost by its digest. Without the question it succeeds.

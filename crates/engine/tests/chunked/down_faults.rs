@@ -3,12 +3,12 @@
 
 use futures_util::future::join_all;
 use tidegate::ErrorKind;
-use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate_testkit::reapi::{
     BatchLie, BlobName, Code, Cut, GrpcStatus, ReapiFault, ReapiRule, Rpc,
 };
 
 use crate::bed::{Bed, Way, blob, chunks};
+use crate::call::ChunkedDownloadOptions;
 
 const CANCEL: u32 = 8;
 const REFUSED_STREAM: u32 = 7;
@@ -37,8 +37,8 @@ async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     let report = outcome.unwrap_or_else(|error| panic!("{way:?} {rpc:?} {fault:?}: {error:?}"));
     assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{way:?} {rpc:?} {fault:?}");
     assert_eq!(bed.server.script().applied(), 1, "{way:?} {rpc:?} {fault:?}");
-    assert!(!report.whole, "{way:?} {rpc:?} {fault:?}");
-    assert_eq!(report.fetched_bytes, data.len() as u64, "each byte counts once");
+    assert!(!report.chunks.unwrap().whole, "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(report.chunks.unwrap().fetched_bytes, data.len() as u64, "each byte counts once");
     bed.server.counts().calls(rpc)
 }
 
@@ -61,7 +61,7 @@ async fn what_cannot_be_got_in_batches_is_got_alone() {
         let data = blob(1);
         let name = bed.server.put(data.clone());
         let report = bed.download(&name, &bed.down()).await.unwrap();
-        assert!(!report.whole);
+        assert!(!report.chunks.unwrap().whole);
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
         assert_eq!(bed.server.counts().calls(Rpc::Read), chunks(&data).len());
         let batches = bed.server.counts().calls(Rpc::BatchRead);
@@ -244,7 +244,10 @@ async fn every_chunk_is_fetched_once() {
         let counts = bed.server.counts();
         assert_eq!(counts.served_all().len(), cut.len(), "chunks and nothing else");
         assert!(cut.iter().all(|chunk| counts.served(&chunk.hash) == 1));
-        assert_eq!((report.chunks, report.fetched_chunks), (cut.len() as u64, cut.len() as u64));
+        assert_eq!(
+            (report.chunks.unwrap().count, report.chunks.unwrap().fetched_chunks),
+            (cut.len() as u64, cut.len() as u64)
+        );
         assert_eq!(counts.bytes_out, data.len() as u64);
         if way == Way::Batches {
             let batches: Vec<_> =

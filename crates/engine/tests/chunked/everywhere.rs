@@ -1,10 +1,10 @@
 //! Transfers that end at each of their calls in turn, and go on.
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, Way, blob};
+use crate::call::{ChunkedDownloadOptions, UploadOptions};
 
 /// Calls from one end to the next: each where there are few, some where there are hundreds.
 fn step(way: Way) -> usize {

@@ -1,12 +1,12 @@
 //! A slow chunk holds nothing up but itself, and a target that takes bytes in order holds no more
 //! than the budget grants.
 
-use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate::core::window::WindowOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 
 use crate::bed::{BUDGET_BYTES, Bed, Collect, LEN, Way, blob, chunks};
+use crate::call::ChunkedDownloadOptions;
 
 /// Holds the first chunk's call until the gate opens.
 fn hold_head(bed: &Bed, data: &[u8], gate: &Gate) {

@@ -4,9 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+#[path = "../call/mod.rs"]
+mod call;
 mod callers;
 mod cancel;
 mod chaos;
+mod clients;
 mod confirm;
 mod down_faults;
 mod everywhere;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions, UploadOutcome};
+use tidegate::chunked::UploadOutcome;
 use tidegate::core::retry::RetryPolicy;
 use tidegate::core::window::WindowOptions;
 use tidegate_testkit::Gate;
@@ -12,6 +12,7 @@ use tidegate_testkit::reapi::{
 };
 
 use crate::bed::{Bed, Way, blob, chunks};
+use crate::call::{ChunkedDownloadOptions, UploadOptions};
 
 #[tokio::test]
 async fn a_read_that_is_cut_goes_on_at_its_next_byte() {

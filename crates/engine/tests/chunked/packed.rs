@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::chunked::ChunkedDownloadOptions;
 use tidegate::remote::reapi::{Compression, ReapiOptions};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{
@@ -10,6 +9,7 @@ use tidegate_testkit::reapi::{
 };
 
 use crate::bed::{Bed, Way};
+use crate::call::{ChunkedDownloadOptions, client_with};
 
 /// Shrinks to less than half, and is cut into chunks that differ.
 fn text() -> Bytes {
@@ -20,7 +20,8 @@ async fn bed(options: ServerOptions) -> Bed {
     let client = ReapiOptions { compression: Compression::Always, ..ReapiOptions::default() };
     let bed = Bed::with(options, &client).await;
     // Each of 16 streams takes 8.5 MiB to be unpacked.
-    Bed { budget: Budget::new(BudgetOptions { requests: 64, bytes: 256 << 20 }), ..bed }
+    let budget = Budget::new(BudgetOptions { requests: 64, bytes: 256 << 20 });
+    Bed { client: client_with(&budget), ..bed }
 }
 
 #[tokio::test]
@@ -68,7 +69,7 @@ async fn what_breaks_while_packed_goes_on() {
         bed.server.script().push(ReapiRule::new(fault.clone()).rpc(rpc).nth(2));
         let data = text();
         let retry = Bed::impatient();
-        let up = tidegate::chunked::UploadOptions { retry: retry.clone(), ..bed.up() };
+        let up = crate::call::UploadOptions { retry: retry.clone(), ..bed.up() };
         let uploaded = bed.upload(&data, &up).await;
         uploaded.unwrap_or_else(|error| panic!("{rpc:?} {fault:?}: {error:?}"));
         let name = HashFunction::Sha256.name(&data);
@@ -85,14 +86,14 @@ async fn what_breaks_while_packed_goes_on() {
 async fn a_budget_without_room_for_a_window_gets_plain_bytes() {
     for (budget_bytes, is_packed) in [(1 << 20, false), (256 << 20, true)] {
         let mut bed = bed(Way::Streams.options()).await;
-        bed.budget = Budget::new(BudgetOptions { requests: 64, bytes: budget_bytes });
+        bed.client = client_with(&Budget::new(BudgetOptions { requests: 64, bytes: budget_bytes }));
         let data = text();
         let name = bed.server.put(data.clone());
         bed.download(&name, &bed.down()).await.unwrap();
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
         let bytes_out = bed.server.counts().bytes_out;
         assert_eq!(bytes_out < data.len() as u64 / 2, is_packed, "{bytes_out}");
-        let held = bed.budget.held_bytes_peak();
+        let held = bed.client.budget().held_bytes_peak();
         assert_eq!(held > 8 << 20, is_packed, "{held}");
     }
 }

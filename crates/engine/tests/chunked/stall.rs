@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore, UploadOptions, upload};
+use tidegate::chunked::ChunkStore;
 use tidegate::core::retry::RetryPolicy;
+use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
-use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{
     Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
 };
 use tokio::time::Instant;
+
+use crate::call::{UploadOptions, client_of, upload};
 
 const ATTEMPTS: u32 = 3;
 const STALL: Duration = Duration::from_secs(1);
@@ -33,8 +35,8 @@ async fn silent(rpc: Rpc, len: usize, batch_bytes_max: u64, chunks: bool) -> Dur
     }
     script.push(ReapiRule::new(ReapiFault::Lost).rpc(rpc).always());
     let reapi = CacheOptions { chunks, ..CacheOptions::default() };
-    let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-    let store: Arc<dyn ChunkStore> = Arc::new(remotes.cache(&server.url()).unwrap().0);
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    let store: Arc<dyn ChunkStore> = crate::call::store(&remotes, &server.url()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, pseudo_random(len, 1)).unwrap();

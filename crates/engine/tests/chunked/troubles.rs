@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use tidegate::chunked::{ChunkedDownloadOptions, UploadOptions, UploadOutcome};
+use tidegate::chunked::UploadOutcome;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::{Budget, BudgetOptions, ErrorKind};
+use tidegate::{Budget, BudgetOptions, ErrorKind, Target};
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, Rpc,
 };
 use tidegate_testkit::{Gate, pseudo_random};
 
 use crate::bed::{BUDGET_BYTES, Bed, CUT, Collect, Way, blob, chunks, hashes};
+use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with};
 
 /// A chunk was downloaded with the blob's output as its own, and truncated it.
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
         let other = Target::File(bed.folder.path().join("chunk"));
         let options = bed.down();
         let head = crate::bed::digest(&cut[0]);
-        tidegate::chunked::download(&bed.store, &head, other, &options).await.unwrap();
+        crate::call::download_chunks(&bed.store, &head, other, &options).await.unwrap();
         assert_eq!(bed.arrived().as_deref(), Some(&old[..]), "as it was until the end");
         gate.open();
         download.await.unwrap();
@@ -62,7 +62,7 @@ async fn bazel_30742_a_late_missing_chunk_begins_the_blob_from_its_beginning() {
         bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
         let report = bed.download(&name, &bed.down()).await.unwrap();
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{way:?}");
-        assert!(report.whole, "{report:?}");
+        assert!(report.chunks.unwrap().whole, "{report:?}");
         let whole: Vec<_> = bed.server.calls();
         let whole = whole.iter().filter(|call| call.hashes.contains(&name.hash));
         let reads: Vec<_> = whole.filter(|call| call.rpc == Rpc::Read).collect();
@@ -131,9 +131,9 @@ async fn bazel_30742_a_late_missing_chunk_leaves_memory_right() {
         let name = bed.server.put(data.clone());
         let last = hashes(&chunks(&data)).split_off(chunks(&data).len() - 1);
         bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
-        let options = ChunkedDownloadOptions { budget: budget.clone(), ..bed.down() };
+        let options = ChunkedDownloadOptions { client: client_with(&budget), ..bed.down() };
         let report = bed.download_to(&name, Target::Memory, &options).await.unwrap();
-        assert!(report.whole);
+        assert!(report.chunks.unwrap().whole);
         assert_eq!(report.memory, Some(data));
     }
 }
@@ -162,8 +162,8 @@ async fn a_recurring_chunk_is_fetched_once_however_far_apart() {
         let counts = bed.server.counts();
         assert_eq!(counts.served(&zero.hash), 1);
         assert!(counts.served_all().values().all(|times| *times == 1));
-        assert_eq!(report.chunks, cut.len() as u64);
-        assert_eq!(counts.bytes_out, report.fetched_bytes);
+        assert_eq!(report.chunks.unwrap().count, cut.len() as u64);
+        assert_eq!(counts.bytes_out, report.chunks.unwrap().fetched_bytes);
     }
 }
 
@@ -174,7 +174,7 @@ async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     let data = vec![0; 16 << 20];
     let name = bed.server.put(data.clone());
     let report = bed.download(&name, &bed.down()).await.unwrap();
-    assert_eq!(report.chunks, 4096);
+    assert_eq!(report.chunks.unwrap().count, 4096);
     assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
     assert_eq!(bed.server.counts().calls(Rpc::Read), 1);
     bed.server.evict(&name.hash);
@@ -196,16 +196,17 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     bed.server.script().always(Rpc::Read, ReapiFault::Hold(gate.clone()));
     // Room for what both want, so that neither waits for the other's memory.
     let budget = Budget::new(BudgetOptions { requests: 64, bytes: 1 << 20 });
-    let options = |budget: &Budget| ChunkedDownloadOptions {
+    let client = client_with(&budget);
+    let options = || ChunkedDownloadOptions {
         window: WindowOptions::fixed(CHUNKS),
-        budget: budget.share(),
+        client: client.clone(),
         ..bed.down()
     };
     let digest = crate::bed::digest(&name);
     let to = |name: &str| Target::File(bed.folder.path().join(name));
-    let (one, other) = (options(&budget), options(&budget));
-    let first = tidegate::chunked::download(&bed.store, &digest, to("a"), &one);
-    let second = tidegate::chunked::download(&bed.store, &digest, to("b"), &other);
+    let (one, other) = (options(), options());
+    let first = crate::call::download_chunks(&bed.store, &digest, to("a"), &one);
+    let second = crate::call::download_chunks(&bed.store, &digest, to("b"), &other);
     let opened = async {
         // Both have paid for as many chunks as their windows hold, and ask for the same ones.
         while budget.held_bytes() < 2 * u64::from(CHUNKS) * 4096 {
@@ -216,10 +217,13 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     };
     let (first, second, ()) = tokio::join!(first, second, opened);
     let (first, second) = (first.unwrap(), second.unwrap());
-    let shared = first.shared_chunks + second.shared_chunks;
+    let shared = first.chunks.unwrap().shared_chunks + second.chunks.unwrap().shared_chunks;
     assert!(shared >= u64::from(CHUNKS), "{first:?} {second:?}");
     let counts = bed.server.counts();
-    assert_eq!(counts.bytes_out, first.fetched_bytes + second.fetched_bytes);
+    assert_eq!(
+        counts.bytes_out,
+        first.chunks.unwrap().fetched_bytes + second.chunks.unwrap().fetched_bytes
+    );
     for name in ["a", "b"] {
         assert_eq!(std::fs::read(bed.folder.path().join(name)).unwrap(), data);
     }

@@ -3,12 +3,13 @@
 
 use futures_util::future::join_all;
 use tidegate::ErrorKind;
-use tidegate::chunked::{UploadOptions, UploadOutcome};
+use tidegate::chunked::UploadOutcome;
 use tidegate_testkit::reapi::{
     BatchLie, Code, Cut, FindMissingLie, GrpcStatus, HashFunction, ReapiFault, ReapiRule, Rpc,
 };
 
 use crate::bed::{Bed, Way, blob, chunks};
+use crate::call::UploadOptions;
 
 const CANCEL: u32 = 8;
 const REFUSED_STREAM: u32 = 7;

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate::ErrorKind;
-use tidegate::chunked::download;
-use tidegate::download::Target;
+use tidegate::{ErrorKind, Target};
 use tokio::time::Instant;
 
 use crate::bed::{Bed, chunks};
+use crate::call::download_chunks;
 use crate::fake::{Act, Call, Fault};
 
 /// So many chunks of one batch.
@@ -113,18 +112,18 @@ async fn no_request_is_held_while_resting() {
         _ => Act::default(),
     });
     let mut other = Bed::new(chunks((10..14).map(|seed| (1000, seed))));
-    other.options.budget = bed.options.budget.clone();
+    other.options.client = bed.options.client.clone();
     let second = async {
         while bed.store.finished().is_empty() {
             tokio::task::yield_now().await;
         }
         // A file's thread is not of the clock that stands.
         let store = other.dyn_store();
-        download(&store, &other.blob, Target::Memory, &other.options).await.unwrap();
+        download_chunks(&store, &other.blob, Target::Memory, &other.options).await.unwrap();
         bed.store.fetches().len()
     };
     let store = bed.dyn_store();
-    let first = download(&store, &bed.blob, Target::File(bed.path()), &bed.options);
+    let first = download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options);
     let (first, asked) = tokio::join!(first, second);
     assert!(first.is_ok() && bed.holds_blob());
     assert_eq!(asked, 1, "the first still rested when the second had ended");

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::StateFolder;
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
-use tidegate::chunked::{ChunkStore, ChunkedDownloadOptions, ChunkedReport, download};
+use tidegate::chunked::ChunkStore;
 use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::download::Target;
-use tidegate::{Budget, BudgetOptions, Durability, Result};
+use tidegate::{
+    Budget, BudgetOptions, Client, ClientOptions, Durability, Report, Result, StateFolder, Target,
+};
 use tidegate_testkit::pseudo_random;
 
+use crate::call::{ChunkedDownloadOptions, download_chunks};
 use crate::fake::FakeStore;
 
 /// Nothing here takes so long; what is still held then was leaked.
@@ -34,6 +35,14 @@ pub(crate) fn chunks(lens_and_seeds: impl IntoIterator<Item = (usize, u64)>) -> 
     lens_and_seeds.into_iter().map(|(len, seed)| pseudo_random(len, seed)).collect()
 }
 
+/// A client with a budget of its own.
+pub(crate) fn client(budget: BudgetOptions) -> Client {
+    // A fuzzer has no such folder, and needs none: digests prove what is resumed.
+    let state = option_env!("CARGO_TARGET_TMPDIR")
+        .map_or_else(StateFolder::none, |folder| StateFolder::at(format!("{folder}/state")));
+    Client::new(ClientOptions::default().budget(Budget::new(budget)).state(state))
+}
+
 impl Bed {
     pub(crate) fn new(chunks: Vec<Bytes>) -> Self {
         Self::on(FakeStore::new(), chunks)
@@ -44,11 +53,7 @@ impl Bed {
         store.hold(&blob, &chunks, None);
         let options = ChunkedDownloadOptions {
             durability: Durability::None,
-            budget: Budget::new(BudgetOptions::default()),
-            // A fuzzer has no such folder, and needs none: digests prove what is resumed.
-            state: option_env!("CARGO_TARGET_TMPDIR").map_or_else(StateFolder::none, |folder| {
-                StateFolder::at(format!("{folder}/state"))
-            }),
+            client: client(BudgetOptions::default()),
             ..ChunkedDownloadOptions::default()
         };
         let folder = tempfile::tempdir().unwrap();
@@ -57,7 +62,7 @@ impl Bed {
 
     /// With so many bytes and requests in the budget.
     pub(crate) fn with_budget(mut self, bytes: u64, requests: u32) -> Self {
-        self.options.budget = Budget::new(BudgetOptions { requests, bytes });
+        self.options.client = client(BudgetOptions { requests, bytes });
         self
     }
 
@@ -81,22 +86,26 @@ impl Bed {
         Arc::clone(&self.store) as Arc<dyn ChunkStore>
     }
 
-    pub(crate) async fn run(&self, target: Target) -> Result<ChunkedReport> {
-        let outcome = download(&self.dyn_store(), &self.blob, target, &self.options).await;
+    pub(crate) async fn run(&self, target: Target) -> Result<Report> {
+        let outcome = download_chunks(&self.dyn_store(), &self.blob, target, &self.options).await;
         assert_eq!(self.store.in_flight(), 0, "nothing is in flight after the return");
-        self.options.pool.clear();
+        self.options.client.pool().clear();
         // Threads that deliver to a writer, or cut a seed, end by themselves, and then give back what
         // they hold. Not by the runtime's clock, which may stand.
         let since = std::time::Instant::now();
-        while self.options.budget.held_bytes() > 0 {
-            assert!(since.elapsed() < HANG, "{} bytes held", self.options.budget.held_bytes());
+        while self.options.client.budget().held_bytes() > 0 {
+            assert!(
+                since.elapsed() < HANG,
+                "{} bytes held",
+                self.options.client.budget().held_bytes()
+            );
             std::thread::yield_now();
         }
         outcome
     }
 
     /// Into a file; what is under its name then.
-    pub(crate) async fn to_file(&self) -> Result<ChunkedReport> {
+    pub(crate) async fn to_file(&self) -> Result<Report> {
         let outcome = self.run(Target::File(self.path())).await;
         if outcome.is_ok() {
             assert!(self.holds_blob(), "the file has the blob's bytes");
@@ -111,7 +120,7 @@ impl Bed {
     }
 
     /// Into a writer; what it was given.
-    pub(crate) async fn to_writer(&self) -> (Result<ChunkedReport>, Vec<u8>) {
+    pub(crate) async fn to_writer(&self) -> (Result<Report>, Vec<u8>) {
         let collect = Collect::default();
         let writer = Box::new(collect.clone());
         let outcome = self.run(Target::Writer { writer, name: "test".to_owned() }).await;
@@ -120,7 +129,7 @@ impl Bed {
     }
 
     /// Into a buffer; what is in it.
-    pub(crate) async fn to_buffer(&self) -> (Result<ChunkedReport>, Arc<ShardBuffer>) {
+    pub(crate) async fn to_buffer(&self) -> (Result<Report>, Arc<ShardBuffer>) {
         let buffer = Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap());
         let outcome = self.run(Target::Buffer(Arc::clone(&buffer))).await;
         (outcome, buffer)

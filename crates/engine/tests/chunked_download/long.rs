@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
-use tidegate::chunked::{ChunkedDownloadOptions, ChunkedReport, download};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::{Budget, ErrorKind, Result};
+use tidegate::{Budget, ErrorKind, Report, Result, Target};
 use tidegate_testkit::pseudo_random;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, Collect, chunks};
+use crate::call::{ChunkedDownloadOptions, download_chunks};
 use crate::fake::{Act, Call, FakeStore, Fault};
 
 const BUDGET_BYTES: u64 = 16 << 20;
@@ -110,10 +109,10 @@ async fn each_is_fetched_once_by_downloads_at_once() {
         let (store, other) = (bed.dyn_store(), another(&bed));
         let [one, two] =
             [(kinds[0], "one"), (kinds[1], "two")].map(|(kind, name)| Given::new(&bed, kind, name));
-        let first = download(&store, &bed.blob, one.target(), &bed.options);
+        let first = download_chunks(&store, &bed.blob, one.target(), &bed.options);
         let second = async {
             begun(&bed.options, 3).await;
-            download(&store, &bed.blob, two.target(), &other).await
+            download_chunks(&store, &bed.blob, two.target(), &other).await
         };
         let opened = async {
             begun(&other, 3).await;
@@ -121,14 +120,25 @@ async fn each_is_fetched_once_by_downloads_at_once() {
         };
         let (first, second, ()) = tokio::join!(first, second, opened);
         let (first, second) = (first.unwrap(), second.unwrap());
-        assert_eq!((first.fetched_chunks, first.shared_chunks), (3, 0), "{kinds:?}");
-        assert_eq!((second.fetched_chunks, second.shared_chunks), (0, 3), "{kinds:?}");
-        assert_eq!((second.fetched_bytes, second.shared_bytes), (0, bed.blob.len));
+        assert_eq!(
+            (first.chunks.unwrap().fetched_chunks, first.chunks.unwrap().shared_chunks),
+            (3, 0),
+            "{kinds:?}"
+        );
+        assert_eq!(
+            (second.chunks.unwrap().fetched_chunks, second.chunks.unwrap().shared_chunks),
+            (0, 3),
+            "{kinds:?}"
+        );
+        assert_eq!(
+            (second.chunks.unwrap().fetched_bytes, second.chunks.unwrap().shared_bytes),
+            (0, bed.blob.len)
+        );
         assert_eq!(bed.store.fetches().len(), 3, "{kinds:?}");
         for given in [one, two] {
             assert!(given.bytes() == bed.content(), "{kinds:?}");
         }
-        all_paid_for(&bed.options.budget);
+        all_paid_for(bed.options.client.budget());
     }
 }
 
@@ -142,18 +152,18 @@ async fn a_stream_copies_from_a_file() {
     let file = Given::new(&bed, Kind::File, "file");
     let collect = Collect::default();
     let stream = Target::Writer { writer: Box::new(collect.clone()), name: "test".to_owned() };
-    let first = download(&store, &bed.blob, file.target(), &bed.options);
+    let first = download_chunks(&store, &bed.blob, file.target(), &bed.options);
     let second = async {
         begun(&bed.options, 1).await;
-        download(&store, &bed.blob, stream, &other).await
+        download_chunks(&store, &bed.blob, stream, &other).await
     };
     let opened = async {
         begun(&other, 1).await;
         gate.cancel();
     };
     let (first, second, ()) = tokio::join!(first, second, opened);
-    assert_eq!(first.unwrap().shared_bytes, 0);
-    assert!(second.unwrap().shared_bytes >= 2_200_000);
+    assert_eq!(first.unwrap().chunks.unwrap().shared_bytes, 0);
+    assert!(second.unwrap().chunks.unwrap().shared_bytes >= 2_200_000);
     assert!(file.bytes() == bed.content() && *collect.0.lock().unwrap() == bed.content());
     assert_eq!(bed.store.asked_for()[&bed.digest(0)], 1);
 }
@@ -173,19 +183,25 @@ async fn nobody_waits_for_what_goes_into_a_stream() {
     let (store, other) = (bed.dyn_store(), another(&bed));
     let collect = Collect::default();
     let stream = Target::Writer { writer: Box::new(collect.clone()), name: "test".to_owned() };
-    let first = download(&store, &bed.blob, stream, &bed.options);
+    let first = download_chunks(&store, &bed.blob, stream, &bed.options);
     let second = async {
         while !bed.store.asked_for().contains_key(&long) {
             tokio::task::yield_now().await;
         }
         let file = Given::new(&bed, Kind::File, "file");
-        let report = download(&store, &bed.blob, file.target(), &other).await;
+        let report = download_chunks(&store, &bed.blob, file.target(), &other).await;
         gate.cancel();
         assert!(file.bytes() == bed.content());
         report
     };
     let (first, second) = tokio::join!(first, second);
-    assert_eq!((first.unwrap().shared_chunks, second.unwrap().shared_chunks), (0, 0));
+    assert_eq!(
+        (
+            first.unwrap().chunks.unwrap().shared_chunks,
+            second.unwrap().chunks.unwrap().shared_chunks
+        ),
+        (0, 0)
+    );
     assert!(*collect.0.lock().unwrap() == bed.content());
 }
 
@@ -198,10 +214,10 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
         let (store, other) = (bed.dyn_store(), another(&bed));
         let leading = Given::new(&bed, kind, "leading");
         let following = Given::new(&bed, kind, "following");
-        let leader = download(&store, &bed.blob, leading.target(), &bed.options);
+        let leader = download_chunks(&store, &bed.blob, leading.target(), &bed.options);
         let follower = async {
             begun(&bed.options, 3).await;
-            download(&store, &bed.blob, following.target(), &other).await
+            download_chunks(&store, &bed.blob, following.target(), &other).await
         };
         let cancel = async {
             begun(&other, 3).await;
@@ -213,9 +229,9 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
         };
         let (leader, follower, ()) = tokio::join!(leader, follower, cancel);
         assert_eq!(leader.unwrap_err().kind(), ErrorKind::Cancelled);
-        assert_eq!(follower.unwrap().fetched_chunks, 3);
+        assert_eq!(follower.unwrap().chunks.unwrap().fetched_chunks, 3);
         assert!(following.bytes() == bed.content());
-        all_paid_for(&bed.options.budget);
+        all_paid_for(bed.options.client.budget());
     }
 }
 
@@ -228,10 +244,10 @@ async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
     let (store, others) = (bed.dyn_store(), [another(&bed), another(&bed)]);
     let [leading, one, two] =
         ["leading", "one", "two"].map(|name| Given::new(&bed, Kind::Buffer, name));
-    let leader = download(&store, &bed.blob, leading.target(), &bed.options);
+    let leader = download_chunks(&store, &bed.blob, leading.target(), &bed.options);
     let follower = async |given: &Given, options: &ChunkedDownloadOptions| {
         begun(&bed.options, 3).await;
-        download(&store, &bed.blob, given.target(), options).await
+        download_chunks(&store, &bed.blob, given.target(), options).await
     };
     let cancel = async {
         begun(&others[0], 3).await;
@@ -246,8 +262,8 @@ async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
     let (leader, followers, ()) = tokio::join!(leader, followers, cancel);
     assert_eq!(leader.unwrap_err().kind(), ErrorKind::Cancelled);
     let reports = [followers.0.unwrap(), followers.1.unwrap()];
-    let fetched: u64 = reports.iter().map(|report| report.fetched_chunks).sum();
-    let shared: u64 = reports.iter().map(|report| report.shared_chunks).sum();
+    let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().fetched_chunks).sum();
+    let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared_chunks).sum();
     assert_eq!((fetched, shared, bed.store.fetches().len()), (3, 3, 6));
     assert!(one.bytes() == bed.content() && two.bytes() == bed.content());
 }
@@ -264,10 +280,10 @@ async fn a_leaders_failure_is_its_own() {
     });
     let (store, other) = (bed.dyn_store(), another(&bed));
     let [one, two] = ["one", "two"].map(|name| Given::new(&bed, Kind::File, name));
-    let leader = download(&store, &bed.blob, one.target(), &bed.options);
+    let leader = download_chunks(&store, &bed.blob, one.target(), &bed.options);
     let follower = async {
         begun(&bed.options, 3).await;
-        download(&store, &bed.blob, two.target(), &other).await
+        download_chunks(&store, &bed.blob, two.target(), &other).await
     };
     let opened = async {
         begun(&other, 3).await;
@@ -311,7 +327,7 @@ fn seeded() -> Bed {
 }
 
 /// Into every kind of target that this budget has room for.
-async fn everywhere(bed: &Bed) -> Vec<ChunkedReport> {
+async fn everywhere(bed: &Bed) -> Vec<Report> {
     let file = bed.to_file().await.unwrap();
     fs::remove_file(bed.path()).unwrap();
     let (buffer, given) = bed.to_buffer().await;
@@ -320,7 +336,7 @@ async fn everywhere(bed: &Bed) -> Vec<ChunkedReport> {
     assert!(given == bed.content());
     let nowhere = bed.run(Target::Discard).await;
     let reports: Result<Vec<_>> = [Ok(file), buffer, writer, nowhere].into_iter().collect();
-    assert!(bed.options.budget.held_bytes_peak() <= SEEDED_BUDGET_BYTES);
+    assert!(bed.options.client.budget().held_bytes_peak() <= SEEDED_BUDGET_BYTES);
     reports.unwrap()
 }
 
@@ -328,9 +344,12 @@ async fn everywhere(bed: &Bed) -> Vec<ChunkedReport> {
 async fn what_a_seed_has_is_copied() {
     let bed = seeded();
     for report in everywhere(&bed).await {
-        assert!(report.fetched_chunks <= 4, "{report:?}");
-        assert!(report.copied_bytes > 4_000_000, "{report:?}");
-        assert_eq!(report.copied_bytes + report.fetched_bytes, bed.blob.len);
+        assert!(report.chunks.unwrap().fetched_chunks <= 4, "{report:?}");
+        assert!(report.chunks.unwrap().copied_bytes > 4_000_000, "{report:?}");
+        assert_eq!(
+            report.chunks.unwrap().copied_bytes + report.chunks.unwrap().fetched_bytes,
+            bed.blob.len
+        );
     }
 }
 
@@ -346,9 +365,15 @@ async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     fs::write(seed, &bytes).unwrap();
     fs::File::options().write(true).open(seed).unwrap().set_modified(modified).unwrap();
     for (report, before) in everywhere(&bed).await.into_iter().zip(before) {
-        assert_eq!(report.fetched_chunks, before.fetched_chunks + 1);
-        assert_eq!(report.copied_chunks, before.copied_chunks - 1);
-        assert_eq!(report.copied_bytes + report.fetched_bytes, bed.blob.len);
+        assert_eq!(
+            report.chunks.unwrap().fetched_chunks,
+            before.chunks.unwrap().fetched_chunks + 1
+        );
+        assert_eq!(report.chunks.unwrap().copied_chunks, before.chunks.unwrap().copied_chunks - 1);
+        assert_eq!(
+            report.chunks.unwrap().copied_bytes + report.chunks.unwrap().fetched_bytes,
+            bed.blob.len
+        );
     }
 }
 
@@ -376,8 +401,14 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     let part = fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&part, b"lost", 7_500_000).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.copied_chunks, report.copied_bytes), (1, 3_200_000));
-    assert_eq!((report.fetched_chunks, report.fetched_bytes), (1, 2_100_000));
+    assert_eq!(
+        (report.chunks.unwrap().copied_chunks, report.chunks.unwrap().copied_bytes),
+        (1, 3_200_000)
+    );
+    assert_eq!(
+        (report.chunks.unwrap().fetched_chunks, report.chunks.unwrap().fetched_bytes),
+        (1, 2_100_000)
+    );
 }
 
 /// In memory a byte that is wrong cannot be taken back: it is told at the end of its chunk.

@@ -28,6 +28,8 @@
 mod attempts;
 mod bed;
 mod blame;
+#[path = "../call/mod.rs"]
+mod call;
 mod fake;
 mod faults;
 mod long;

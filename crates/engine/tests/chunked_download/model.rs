@@ -5,10 +5,9 @@
 use std::fs;
 use std::time::Duration;
 
-use tidegate::chunked::{BatchLimits, ChunkedReport};
+use tidegate::chunked::BatchLimits;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::{ErrorKind, Result};
+use tidegate::{ErrorKind, Report, Result, Target};
 use tidegate_testkit::SplitMix64;
 
 use crate::bed::{Bed, chunks};
@@ -110,7 +109,7 @@ enum Kind {
 const KINDS: [Kind; 5] = [Kind::File, Kind::Writer, Kind::Buffer, Kind::Memory, Kind::Discard];
 
 /// Runs it, and looks at what the target was given.
-async fn attempt(bed: &Bed, kind: Kind) -> Result<ChunkedReport> {
+async fn attempt(bed: &Bed, kind: Kind) -> Result<Report> {
     match kind {
         Kind::File => {
             fs::write(bed.path(), "old").unwrap();
@@ -157,7 +156,11 @@ async fn whatever_happens_what_is_delivered_is_right() {
         let mut bed = dice.bed();
         let kind = dice.one_of(&KINDS);
         dice.script(&bed);
-        eprintln!("round {round}: {kind:?}, {} bytes, {:?}", bed.blob.len, bed.options.budget);
+        eprintln!(
+            "round {round}: {kind:?}, {} bytes, {:?}",
+            bed.blob.len,
+            bed.options.client.budget()
+        );
         match attempt(&bed, kind).await {
             Ok(_) => done += 1,
             Err(error) => {
@@ -165,7 +168,10 @@ async fn whatever_happens_what_is_delivered_is_right() {
                 failed += 1;
             }
         }
-        assert!(bed.options.budget.held_bytes_peak() <= bed.options.budget.limits().bytes);
+        assert!(
+            bed.options.client.budget().held_bytes_peak()
+                <= bed.options.client.budget().limits().bytes
+        );
         bed.store.script(|_, _, _| Act::default());
         // A fresh log, so that counts of attempts begin anew.
         bed.store.forget();
@@ -173,7 +179,7 @@ async fn whatever_happens_what_is_delivered_is_right() {
         match attempt(&bed, kind).await {
             Ok(report) => assert_eq!(report.totals.bytes_wasted, 0),
             Err(error) => {
-                let too_large = bed.blob.len > bed.options.budget.limits().bytes;
+                let too_large = bed.blob.len > bed.options.client.budget().limits().bytes;
                 assert!(kind == Kind::Memory && too_large, "{}", error.chain());
             }
         }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use futures_util::poll;
 use rustix::fs::{CWD, Mode, mkfifoat};
-use tidegate::ErrorKind;
-use tidegate::chunked::download;
-use tidegate::download::Target;
+use tidegate::{ErrorKind, Target};
 
 use crate::bed::{Bed, chunks};
+use crate::call::download_chunks;
 
 /// Nothing here takes so long.
 const HANG: Duration = Duration::from_secs(20);
@@ -25,7 +24,8 @@ fn piped() -> Bed {
 async fn a_pipe_gets_the_bytes_once_it_is_read() {
     let bed = piped();
     let store = bed.dyn_store();
-    let mut run = Box::pin(download(&store, &bed.blob, Target::File(bed.path()), &bed.options));
+    let mut run =
+        Box::pin(download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options));
     assert!(poll!(&mut run).is_pending());
     let path = bed.path();
     let reading = std::thread::spawn(move || std::fs::read(path));
@@ -38,7 +38,8 @@ async fn a_pipe_gets_the_bytes_once_it_is_read() {
 async fn a_wait_for_a_reader_can_be_cancelled() {
     let bed = piped();
     let store = bed.dyn_store();
-    let mut run = Box::pin(download(&store, &bed.blob, Target::File(bed.path()), &bed.options));
+    let mut run =
+        Box::pin(download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options));
     assert!(poll!(&mut run).is_pending());
     bed.options.cancel.cancel();
     let outcome = tokio::time::timeout(HANG, run).await;
@@ -55,7 +56,7 @@ fn a_dropped_wait_for_a_reader_leaves_no_thread() {
     runtime.block_on(async {
         let store = bed.dyn_store();
         let target = Target::File(bed.path());
-        let mut run = Box::pin(download(&store, &bed.blob, target, &bed.options));
+        let mut run = Box::pin(download_chunks(&store, &bed.blob, target, &bed.options));
         assert!(poll!(&mut run).is_pending());
         // Threads take their work in order: what was polled for has begun once this has.
         tokio::task::spawn_blocking(|| ()).await.unwrap();

@@ -4,12 +4,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::chunked::download;
-use tidegate::download::Target;
-use tidegate::{ErrorKind, Result};
+use tidegate::{ErrorKind, Result, Target};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
+use crate::call::download_chunks;
 use crate::fake::{Act, Call, FakeStore, Fault};
 
 /// Twenty chunks; those from the tenth on are refused, once the others have been handed on.
@@ -55,7 +54,7 @@ async fn only_the_rest_is_fetched() {
     let bed = broken_off().await;
     let report = bed.to_file().await.unwrap();
     assert_eq!(report.resumed_bytes, 3_000_000);
-    assert_eq!(report.fetched_chunks, 10);
+    assert_eq!(report.chunks.unwrap().fetched_chunks, 10);
     for index in 0..10 {
         assert!(!bed.store.asked_for().contains_key(&bed.digest(index)), "{index}");
     }
@@ -67,7 +66,7 @@ async fn bytes_that_changed_since_are_fetched_again() {
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.write_all_at(b"damaged", 2 * 300_000 + 5).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!(report.fetched_chunks, 11);
+    assert_eq!(report.chunks.unwrap().fetched_chunks, 11);
     assert_eq!(bed.store.asked_for()[&bed.digest(2)], 1);
 }
 
@@ -77,14 +76,14 @@ async fn a_part_file_without_its_journal_is_looked_at_chunk_by_chunk() {
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.set_len(bed.blob.len).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.resumed_bytes, report.fetched_chunks), (3_000_000, 10));
+    assert_eq!((report.resumed_bytes, report.chunks.unwrap().fetched_chunks), (3_000_000, 10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_resume_all_is_fetched() {
     let mut bed = broken_off().await;
     bed.options.resume = false;
-    assert_eq!(bed.to_file().await.unwrap().fetched_chunks, 20);
+    assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().fetched_chunks, 20);
 }
 
 /// The part file of another blob with the same beginning: its chunks are in their places.
@@ -110,7 +109,10 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.write_all_at(&vec![0; 600_000], 20 * 300_000).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.copied_chunks, report.fetched_chunks), (2, 10));
+    assert_eq!(
+        (report.chunks.unwrap().copied_chunks, report.chunks.unwrap().fetched_chunks),
+        (2, 10)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +172,7 @@ async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
     }
     bed.options.cancel = CancellationToken::new();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.whole, report.resumed_bytes), (true, 3_000_000));
+    assert_eq!((report.chunks.unwrap().whole, report.resumed_bytes), (true, 3_000_000));
 }
 
 /// What was cancelled, by the token or by dropping the future, leaves nothing in flight, and its
@@ -205,14 +207,14 @@ async fn a_dropped_download_leaves_nothing_in_flight() {
     });
     let store = bed.dyn_store();
     let run: std::pin::Pin<Box<dyn Future<Output = Result<_>>>> =
-        Box::pin(download(&store, &bed.blob, Target::File(bed.path()), &bed.options));
+        Box::pin(download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options));
     let outcome = tokio::time::timeout(Duration::from_secs(1), run).await;
     assert!(outcome.is_err() && bed.store.in_flight_peak() == 16);
     // Aborted tasks are dropped by the runtime as soon as it gets to them.
     while bed.store.in_flight() > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(bed.options.budget.held_bytes(), 0);
+    assert_eq!(bed.options.client.budget().held_bytes(), 0);
 }
 
 /// Begun anew right after it was dropped: what still writes for the first is waited for.
@@ -228,7 +230,7 @@ async fn a_dropped_download_can_be_begun_anew_at_once() {
         let store = bed.dyn_store();
         let mut options = bed.options.clone();
         options.progress = Arc::default();
-        let run = download(&store, &bed.blob, Target::File(bed.path()), &options);
+        let run = download_chunks(&store, &bed.blob, Target::File(bed.path()), &options);
         let handed_on = async {
             while options.progress.snapshot().done_bytes < 3_000_000 {
                 tokio::task::yield_now().await;
@@ -259,11 +261,12 @@ async fn a_download_that_goes_on_keeps_another_out() {
         while bed.store.fetches().is_empty() {
             tokio::task::yield_now().await;
         }
-        let second = download(&store, &bed.blob, target(), &bed.options).await;
+        let second = download_chunks(&store, &bed.blob, target(), &bed.options).await;
         gate.cancel();
         second
     };
-    let (first, second) = tokio::join!(download(&store, &bed.blob, target(), &bed.options), second);
+    let (first, second) =
+        tokio::join!(download_chunks(&store, &bed.blob, target(), &bed.options), second);
     assert!(second.unwrap_err().chain().contains("another run"));
     assert!(first.is_ok() && bed.holds_blob());
 }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
-use tidegate::chunked::{ChunkedDownloadOptions, download};
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::{Budget, BudgetOptions, ErrorKind};
+use tidegate::{BudgetOptions, ErrorKind, Target};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
+use crate::call::{ChunkedDownloadOptions, download_chunks};
 use crate::fake::{Act, Call, FakeStore, Fault};
 
 fn slow(bed: &Bed) {
@@ -44,14 +43,14 @@ async fn downloads_of_one_blob_at_once_fetch_each_chunk_once() {
     for kind in 0..2 {
         bed.store.forget();
         let targets = [0, 3, 6, 9, 12, 15].map(|index| target(&bed, index + kind));
-        let runs = targets.map(|target| download(&store, &bed.blob, target, &bed.options));
+        let runs = targets.map(|target| download_chunks(&store, &bed.blob, target, &bed.options));
         let reports = futures_util::future::join_all(runs).await;
         let reports: Vec<_> = reports.into_iter().map(Result::unwrap).collect();
         for (digest, count) in bed.store.asked_for() {
             assert_eq!(count, 1, "{digest}");
         }
-        let fetched: u64 = reports.iter().map(|report| report.fetched_chunks).sum();
-        let shared: u64 = reports.iter().map(|report| report.shared_chunks).sum();
+        let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().fetched_chunks).sum();
+        let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared_chunks).sum();
         assert_eq!((fetched, shared), (60, 300));
     }
 }
@@ -60,10 +59,14 @@ async fn downloads_of_one_blob_at_once_fetch_each_chunk_once() {
 async fn downloads_into_all_kinds_of_targets_share_what_is_in_flight() {
     let bed = mixed();
     let store = bed.dyn_store();
-    let runs = (0..9).map(|index| download(&store, &bed.blob, target(&bed, index), &bed.options));
+    let runs =
+        (0..9).map(|index| download_chunks(&store, &bed.blob, target(&bed, index), &bed.options));
     for report in futures_util::future::join_all(runs).await {
         let report = report.unwrap();
-        assert_eq!(report.fetched_chunks + report.shared_chunks, 60);
+        assert_eq!(
+            report.chunks.unwrap().fetched_chunks + report.chunks.unwrap().shared_chunks,
+            60
+        );
     }
     assert!(std::fs::read(bed.folder.path().join("target-2")).unwrap() == bed.content());
 }
@@ -75,7 +78,7 @@ async fn short_blobs_are_shared_as_chunks_are() {
     let bed = Bed::on(store, chunks([(100_000, 1)]));
     slow(&bed);
     let store = bed.dyn_store();
-    let runs = (0..5).map(|_| download(&store, &bed.blob, Target::Memory, &bed.options));
+    let runs = (0..5).map(|_| download_chunks(&store, &bed.blob, Target::Memory, &bed.options));
     for report in futures_util::future::join_all(runs).await {
         assert!(report.unwrap().memory.unwrap() == bed.content());
     }
@@ -88,7 +91,13 @@ async fn stores_do_not_share() {
     slow(&one);
     slow(&other);
     let (first, second) = tokio::join!(one.run(Target::Memory), other.run(Target::Memory));
-    assert_eq!((first.unwrap().fetched_chunks, second.unwrap().fetched_chunks), (60, 60));
+    assert_eq!(
+        (
+            first.unwrap().chunks.unwrap().fetched_chunks,
+            second.unwrap().chunks.unwrap().fetched_chunks
+        ),
+        (60, 60)
+    );
 }
 
 /// The first download leads every fetch, and is cancelled in the middle of them.
@@ -99,10 +108,10 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
     let store = bed.dyn_store();
     let leading =
         ChunkedDownloadOptions { cancel: CancellationToken::new(), ..bed.options.clone() };
-    let leader = download(&store, &bed.blob, Target::Memory, &leading);
+    let leader = download_chunks(&store, &bed.blob, Target::Memory, &leading);
     let follower = async {
         tokio::time::sleep(Duration::from_millis(5)).await;
-        download(&store, &bed.blob, Target::Memory, &bed.options).await
+        download_chunks(&store, &bed.blob, Target::Memory, &bed.options).await
     };
     let cancel = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -124,7 +133,7 @@ async fn a_leaders_failure_is_its_own() {
         _ => Act::default(),
     });
     let store = bed.dyn_store();
-    let run = || download(&store, &bed.blob, Target::Memory, &bed.options);
+    let run = || download_chunks(&store, &bed.blob, Target::Memory, &bed.options);
     let (one, other) = tokio::join!(run(), run());
     let (failed, done) = if one.is_err() { (one, other) } else { (other, one) };
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::NoAccess);
@@ -148,8 +157,8 @@ async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
     options.progress = Arc::default();
     for second in [Target::Discard, Target::File(bed.folder.path().join("second"))] {
         let (one, other) = tokio::join!(
-            download(&store, &bed.blob, Target::Discard, &bed.options),
-            download(&store, &digest, second, &options)
+            download_chunks(&store, &bed.blob, Target::Discard, &bed.options),
+            download_chunks(&store, &digest, second, &options)
         );
         assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
     }
@@ -164,7 +173,7 @@ fn a_leader_that_stands_still_is_not_waited_for_without_end() {
         (3_000_000, BudgetOptions { requests: 64, bytes: 16 << 20 }),
     ];
     for (len, limits) in kinds {
-        let bed = Bed::new(chunks([(len, 1), (900, 2)]));
+        let bed = Bed::new(chunks([(len, 1), (900, 2)])).with_budget(limits.bytes, limits.requests);
         bed.store.script(|call, _, nth| match call {
             Call::Get { .. } if nth == 0 => Act::fault(Fault::Hang),
             _ => Act::default(),
@@ -174,11 +183,8 @@ fn a_leader_that_stands_still_is_not_waited_for_without_end() {
             builder.enable_all().start_paused(true).build().unwrap()
         };
         let run = async || {
-            // Its own budget: what the first holds is held for as long.
-            let options =
-                ChunkedDownloadOptions { budget: Budget::new(limits), ..bed.options.clone() };
             let buffer = Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap());
-            download(&bed.dyn_store(), &bed.blob, Target::Buffer(buffer), &options).await
+            download_chunks(&bed.dyn_store(), &bed.blob, Target::Buffer(buffer), &bed.options).await
         };
         let stopped = runtime();
         stopped.block_on(async {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::ErrorKind;
-use tidegate::download::Target;
+use tidegate::{ErrorKind, Target};
 use tokio::time::Instant;
 
 use crate::bed::{Bed, chunks};
@@ -66,7 +65,7 @@ async fn a_floor_of_zero_is_none() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_budget_is_not_slow() {
     let bed = bed(true, 300_000, 10_000).with_budget(64 << 20, 1);
-    let budget = bed.options.budget.clone();
+    let budget = bed.options.client.budget().clone();
     let others = async {
         for _ in 0..20 {
             let permit = budget.request().await;

@@ -6,14 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::ErrorKind;
-use tidegate::chunked::download;
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::download::Target;
+use tidegate::{ErrorKind, Target};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
+use crate::call::download_chunks;
 use crate::fake::{Act, Call, FakeStore};
 
 /// Small ones, large ones, and some that recur near and far.
@@ -34,8 +33,8 @@ async fn a_file_gets_its_bytes_with_each_distinct_chunk_fetched_once() {
     let bed = mixed();
     let report = bed.to_file().await.unwrap();
     each_asked_for_once(&bed);
-    assert_eq!((report.chunks, report.fetched_chunks), (12, 7));
-    assert!(!report.whole && report.shared_chunks == 0);
+    assert_eq!((report.chunks.unwrap().count, report.chunks.unwrap().fetched_chunks), (12, 7));
+    assert!(!report.chunks.unwrap().whole && report.chunks.unwrap().shared_chunks == 0);
     // The profile, the manifest, two batches of the five small ones, and two that are large.
     assert_eq!(bed.store.log().len(), 6);
     assert_eq!(report.totals.requests, 6);
@@ -97,7 +96,7 @@ async fn what_is_no_longer_than_one_chunk_is_not_asked_for_as_chunks() {
     let bed = Bed::on(store, chunks([(2048, 1), (2048, 2)]));
     let report = bed.to_file().await.unwrap();
     assert_eq!(bed.store.log(), [Call::Profile, Call::Get { digest: bed.blob, offset: 0 }]);
-    assert!(report.whole);
+    assert!(report.chunks.unwrap().whole);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +106,7 @@ async fn a_store_that_gives_no_manifests_gives_whole_blobs() {
     bed.to_file().await.unwrap();
     assert!(bed.to_buffer().await.0.unwrap().memory.unwrap() == bed.content());
     let (report, given) = bed.to_writer().await;
-    assert!(report.unwrap().whole && given == bed.content());
+    assert!(report.unwrap().chunks.unwrap().whole && given == bed.content());
     assert_eq!(bed.run(Target::Memory).await.unwrap().memory.unwrap(), bed.content());
     assert!(!bed.store.log().contains(&Call::Manifest));
 }
@@ -147,7 +146,7 @@ async fn a_chunk_too_long_to_be_held_is_streamed_to_all_its_places() {
     let bed = Bed::new(chunks(lens.into_iter().zip([1, 2, 1, 3]))).with_budget(4 << 20, 4);
     bed.to_file().await.unwrap();
     each_asked_for_once(&bed);
-    assert!(bed.options.budget.held_bytes_peak() <= 4 << 20);
+    assert!(bed.options.client.budget().held_bytes_peak() <= 4 << 20);
     let (report, buffer) = bed.to_buffer().await;
     assert!(report.unwrap().memory.unwrap() == bed.content());
     drop(buffer);
@@ -193,11 +192,12 @@ async fn targets_whose_names_are_no_text_do_not_meet() {
         while bed.store.log().is_empty() {
             tokio::task::yield_now().await;
         }
-        let other = download(&store, &bed.blob, other, &bed.options).await;
+        let other = download_chunks(&store, &bed.blob, other, &bed.options).await;
         gate.cancel();
         other
     };
-    let (one, other) = tokio::join!(download(&store, &bed.blob, one, &bed.options), meanwhile);
+    let (one, other) =
+        tokio::join!(download_chunks(&store, &bed.blob, one, &bed.options), meanwhile);
     assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
     for path in paths {
         assert!(std::fs::read(path).unwrap() == bed.content());

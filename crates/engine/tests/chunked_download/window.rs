@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate::chunked::download;
+use tidegate::Target;
 use tidegate::core::digest::Digest;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, Collect, chunks};
+use crate::call::download_chunks;
 use crate::fake::{Act, Call, FakeStore, Fault};
 
 fn delay_all(bed: &Bed, ms: u64) {
@@ -32,7 +32,7 @@ async fn the_window_grows_where_that_is_faster() {
     let bed = Bed::new(chunks((0..400).map(|seed| (300_000, seed))));
     delay_all(&bed, 10);
     let report = bed.run(Target::Memory).await.unwrap();
-    assert!(report.window > 16, "{}", report.window);
+    assert!(report.chunks.unwrap().window > 16, "{}", report.chunks.unwrap().window);
     assert!(bed.store.in_flight_peak() > 16);
 }
 
@@ -135,7 +135,7 @@ async fn many_blobs_share_a_tiny_budget_without_waiting_for_each_other() {
                 0 => Target::File(bed.folder.path().join(format!("{bytes}-{index}"))),
                 _ => Target::Discard,
             };
-            download(&store, &bed.blob, target, &bed.options)
+            download_chunks(&store, &bed.blob, target, &bed.options)
         });
         let all = futures_util::future::join_all(runs);
         // A guard against a deadlock, of which this is the test.
@@ -143,7 +143,7 @@ async fn many_blobs_share_a_tiny_budget_without_waiting_for_each_other() {
         for report in reports.expect("a deadlock") {
             report.unwrap();
         }
-        assert!(bed.options.budget.held_bytes_peak() <= bytes);
+        assert!(bed.options.client.budget().held_bytes_peak() <= bytes);
     }
 }
 
@@ -195,12 +195,12 @@ async fn a_reader_that_pauses_keeps_no_request() {
             while bed.store.fetches().is_empty() {
                 tokio::task::yield_now().await;
             }
-            let done = download(&store, &other, Target::Memory, &bed.options);
+            let done = download_chunks(&store, &other, Target::Memory, &bed.options);
             let done = tokio::time::timeout(Duration::from_hours(1), done).await;
             drop(reads);
             done.expect("the stream keeps the only request").unwrap()
         };
-        let first = download(&store, &bed.blob, stream, &bed.options);
+        let first = download_chunks(&store, &bed.blob, stream, &bed.options);
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_ok(), "{first:?}");
         assert!(second.memory.unwrap() == small && *collect.0.lock().unwrap() == bed.content());

@@ -6,20 +6,21 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../call/mod.rs"]
+mod call;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use tidegate::Budget;
-use tidegate::chunked::{
-    ChunkStore, ChunkedDownloadOptions, UploadOptions, UploadOutcome, download, upload,
-};
+use tidegate::chunked::{ChunkStore, UploadOutcome};
 use tidegate::core::digest::Digest;
 use tidegate::core::window::WindowOptions;
-use tidegate::download::Target;
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Budget, Target};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ChunkFunction, HashFunction, ReapiOptions, ReapiServer, RpcLatency};
+
+use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with, download_chunks, upload};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -127,7 +128,7 @@ async fn up() {
     let budget = Budget::default();
     let options = UploadOptions {
         window: WindowOptions::fixed(64),
-        budget: budget.clone(),
+        client: client_with(&budget),
         ..UploadOptions::default()
     };
     let before = resident("VmRSS:");
@@ -143,20 +144,20 @@ async fn down() {
     let budget = Budget::default();
     let options = ChunkedDownloadOptions {
         window: WindowOptions::fixed(64),
-        budget: budget.clone(),
+        client: client_with(&budget),
         seed_target: false,
         ..ChunkedDownloadOptions::default()
     };
     let before = resident("VmRSS:");
-    let report = download(&store, &digest, Target::File(file.into()), &options).await.unwrap();
-    say(report.chunks, &budget, before);
+    let report =
+        download_chunks(&store, &digest, Target::File(file.into()), &options).await.unwrap();
+    say(report.chunks.unwrap().count, &budget, before);
 }
 
 /// What this process is to do, if it is one.
 async fn told() -> Option<(Arc<dyn ChunkStore>, String, Digest)> {
     let [url, file, digest] = [URL, FILE, DIGEST].map(|name| std::env::var(name).ok());
-    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&url?).unwrap();
-    let store: Arc<dyn ChunkStore> = Arc::new(cache);
+    let store = call::cache(&url?, RemoteOptions::default()).unwrap();
     store.profile().await.unwrap();
     Some((store, file?, Digest::parse(&digest?).unwrap()))
 }

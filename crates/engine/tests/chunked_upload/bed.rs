@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate::chunked::{ChunkStore, UploadOptions, UploadReport, upload};
+use tidegate::chunked::{ChunkStore, UploadReport};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryPolicy;
 use tidegate::{Budget, BudgetOptions, Result};
 
+use crate::call::{UploadOptions, upload};
 use crate::store::FakeStore;
 
 /// Far beyond what any test takes: only a hang reaches it.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{StoreProfile, UploadOptions, UploadOutcome};
+use tidegate::chunked::{StoreProfile, UploadOutcome};
 use tidegate::core::chunking::{Chunking, FastCdc2020Params};
 use tidegate::core::digest::{Digest, DigestFunction};
 
 use crate::bed::{File, SMALL_MAX, budget, large, options, random, run, small};
+use crate::call::{UploadOptions, client_with};
 use crate::store::{Call, FakeStore, profile};
 
 async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
@@ -186,7 +187,7 @@ async fn a_blob_of_more_chunks_than_memory_is_put_whole() {
     ] {
         let store = FakeStore::new(profile(&[small()]));
         let budget = budget(64, budget_bytes);
-        let chosen = UploadOptions { budget, whole_fallback, ..options() };
+        let chosen = UploadOptions { client: client_with(&budget), whole_fallback, ..options() };
         let outcome = run(&store, &path, &chosen).await;
         let outcome = outcome.map(|report| report.outcome).map_err(|error| error.kind());
         assert_eq!(outcome, expected);

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore, UploadOptions, UploadOutcome, upload};
+use tidegate::chunked::{ChunkStore, UploadOutcome};
 use tidegate::core::retry::{RetryClass, RetryPolicy};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{File, Random, budget, large, options, run, small, until};
+use crate::call::{UploadOptions, client_with, upload};
 use crate::store::{Call, FakeStore, Reply, profile};
 
 #[tokio::test]
@@ -212,7 +213,7 @@ async fn what_does_not_pass_ends_everything_and_is_reported() {
             _ => Reply::Go,
         });
         let budget = budget(64, 1 << 20);
-        let chosen = UploadOptions { budget: budget.clone(), ..options() };
+        let chosen = UploadOptions { client: client_with(&budget), ..options() };
         let error = run(&store, &File::random(1 << 20, 52).path, &chosen).await.unwrap_err();
         let expected = if which == 3 { ErrorKind::Integrity } else { ErrorKind::NoAccess };
         assert_eq!((error.kind(), store.in_flight()), (expected, 0), "{which}: {error}");
@@ -237,7 +238,8 @@ async fn what_waits_for_memory_is_cancelled_too() {
         let store = FakeStore::new(profile(&chunkings));
         let (budget, cancel) = (budget(64, 1 << 20), CancellationToken::new());
         let all = budget.bytes(1 << 20).await;
-        let chosen = UploadOptions { budget: budget.clone(), cancel: cancel.clone(), ..options() };
+        let chosen =
+            UploadOptions { client: client_with(&budget), cancel: cancel.clone(), ..options() };
         let file = File::random(100_000, 59);
         let stop = async {
             until(|| chosen.progress.snapshot().len_bytes > 0).await;
@@ -271,7 +273,8 @@ async fn cancelling_leaves_nothing_in_flight() {
             _ => Reply::Go,
         });
         let (budget, cancel) = (budget(64, 1 << 20), CancellationToken::new());
-        let chosen = UploadOptions { budget: budget.clone(), cancel: cancel.clone(), ..options() };
+        let chosen =
+            UploadOptions { client: client_with(&budget), cancel: cancel.clone(), ..options() };
         let file = File::random(1 << 20, 54);
         let stop = async {
             until(|| !store.puts().is_empty()).await;
@@ -300,7 +303,7 @@ async fn dropping_it_is_cancelling_it() {
         () = stop => {}
     }
     assert_eq!(store.in_flight(), 0);
-    until(|| options.budget.held_bytes() == 0).await;
+    until(|| options.client.budget().held_bytes() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,8 @@
 
 mod bed;
 mod blame;
+#[path = "../call/mod.rs"]
+mod call;
 mod change;
 mod content;
 mod failures;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate::chunked::UploadOptions;
 use tidegate::core::window::WindowOptions;
 use tokio::sync::Semaphore;
 
 use crate::bed::{File, budget, large, options, run, small, until};
+use crate::call::{UploadOptions, client_with};
 use crate::store::{Call, FakeStore, Reply, profile};
 
 #[tokio::test]
@@ -73,10 +73,10 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
             until(|| store.putting_peak() == window.start as usize).await;
             // The last of what cuts is gone: a room has 256 KiB and more.
             let cut = || chosen.progress.snapshot().cut_bytes == file.bytes.len() as u64;
-            until(|| cut() && chosen.budget.held_bytes() < 450_000).await;
+            until(|| cut() && chosen.client.budget().held_bytes() < 450_000).await;
             // All of it is paid for.
             let copies = if packs { 2 } else { 1 };
-            assert!(chosen.budget.held_bytes() >= copies * store.bytes());
+            assert!(chosen.client.budget().held_bytes() >= copies * store.bytes());
             gate.add_permits(10_000);
         };
         let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), full);
@@ -91,7 +91,7 @@ async fn what_is_held_is_the_budgets() {
         let limit = 16 << 20;
         let budget = budget(64, limit);
         let store = FakeStore::new(profile(&[chunking]));
-        let chosen = UploadOptions { budget: budget.clone(), ..options() };
+        let chosen = UploadOptions { client: client_with(&budget), ..options() };
         let file = File::random(24 << 20, 24);
         let report = run(&store, &file.path, &chosen).await.unwrap();
         assert_eq!(report.digest, file.digest());

@@ -19,10 +19,10 @@ async fn failure(bytes_per_s: u64, retry: RetryPolicy) -> (u64, tidegate::Error,
     });
     // One chunk of more than 64 KiB, which no batch takes.
     let file = File::random(90 << 10, 30);
-    let chosen = tidegate::chunked::UploadOptions { retry, ..options() };
+    let chosen = crate::call::UploadOptions { retry, ..options() };
     let start = Instant::now();
     let shared: std::sync::Arc<dyn ChunkStore> = std::sync::Arc::clone(&store) as _;
-    let upload = tidegate::chunked::upload(&shared, &file.path, &chosen);
+    let upload = crate::call::upload(&shared, &file.path, &chosen);
     let error = tokio::time::timeout(Duration::from_hours(9), upload).await.unwrap().unwrap_err();
     let puts = store.count(|call| matches!(call, Call::Put { .. }));
     (start.elapsed().as_secs(), error, puts)

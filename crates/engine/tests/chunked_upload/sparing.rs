@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{UploadOptions, UploadOutcome};
+use tidegate::chunked::UploadOutcome;
 use tidegate::core::digest::Digest;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{File, budget, large, options, random, run, small, until};
+use crate::call::{UploadOptions, client_with};
 use crate::store::{Call, FakeStore, Reply, profile};
 
 fn assert_once(puts: &[Digest]) {
@@ -144,8 +145,9 @@ async fn many_uploads_that_share_chunks_end_in_the_smallest_budget() {
     for (requests, bytes) in [(1, 1), (2, 64 << 10), (64, 1 << 20)] {
         store.blobs().clear();
         let budget = budget(requests, bytes);
+        let client = client_with(&budget);
         let all = files.iter().map(|file| {
-            let options = UploadOptions { budget: budget.clone(), ..options() };
+            let options = UploadOptions { client: client.clone(), ..options() };
             let store = &store;
             async move { run(store, &file.path, &options).await.unwrap() }
         });

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::read::{ReadChannel, ReadOptions, ReadState, Verification, Verify};
-use tidegate::remote::Location;
+use tidegate::Location;
+use tidegate::read::{ReadChannel, ReadState, Verification, Verify};
 use tidegate_testkit::hostile::Delivered;
 use tokio::io::AsyncReadExt as _;
 
@@ -11,6 +11,7 @@ use super::choice::{Choice, named};
 use super::output::bare;
 use super::play::Outcome;
 use super::stage::Stage;
+use crate::call::ReadOptions;
 
 /// Of the paused clock, which moves only when no task has anything to do: until then everything
 /// that was sent has been taken in. Below the time after which a silent server counts as stalled.
@@ -85,7 +86,7 @@ pub(crate) async fn once(stage: &Stage<'_>) -> Result<Outcome, String> {
         Ok(location) => location,
         Err(error) => return Ok(Outcome::Failed(error.chain())),
     };
-    let mut channel = ReadChannel::open(location, options(&stage.choice));
+    let mut channel = crate::call::read(location, options(&stage.choice));
     let mut bytes = Vec::new();
     let in_pieces = stage.choice.variant & 2 == 0;
     match read(&mut channel, &mut bytes, usize::MAX, in_pieces).await {
@@ -102,7 +103,7 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
         Ok(location) => location,
         Err(error) => return Ok(Outcome::Failed(error.chain())),
     };
-    let mut channel = ReadChannel::open(location, options(&stage.choice));
+    let mut channel = crate::call::read(location, options(&stage.choice));
     let mut bytes = Vec::new();
     let mut last = "the first process was captured".to_owned();
     for process in 0..PROCESSES_MAX {
@@ -140,6 +141,6 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
 fn restored(location: Location, state: &ReadState, choice: &Choice) -> Result<ReadChannel, String> {
     let read: ReadState =
         state.to_string().parse().map_err(|error| format!("{state}: {error:?}"))?;
-    let options = ReadOptions { retry: choice.retry(), budget: Stage::budget(), ..read.options() };
-    ReadChannel::restore(location, &read, options).map_err(|error| error.chain())
+    let restored = crate::call::client_with(&Stage::budget()).restore(&location, &read);
+    restored.retry(choice.retry()).open().map_err(|error| error.chain())
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tidegate::download::{Report, Target, download};
+use tidegate::{Report, Target};
 
 use super::output::{bare, delivered, options};
 use super::play::Outcome;
 use super::stage::Stage;
+use crate::call::download;
 
 /// What has the target's name before, in half of all cases.
 const OLD: &[u8] = b"what was there before";

@@ -12,6 +12,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../call/mod.rs"]
+mod call;
 mod channel;
 mod choice;
 mod file;

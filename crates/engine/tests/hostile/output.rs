@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use tidegate::Durability;
-use tidegate::download::{DownloadOptions, Report, Target, download};
+use tidegate::{Durability, Report, Target};
 use tidegate_testkit::hostile::Delivered;
 
 use super::choice::{Choice, named};
 use super::play::Outcome;
 use super::stage::Stage;
+use crate::call::{DownloadOptions, download};
 
 /// As the seed has it.
 pub(crate) fn options(choice: &Choice) -> DownloadOptions {
@@ -35,10 +35,10 @@ pub(crate) fn delivered(
     if report.bytes != bytes.len() as u64 {
         return Err(format!("{} bytes are reported of {}", report.bytes, bytes.len()));
     }
-    if report.verified.is_empty() && report.unverified.is_none() {
+    if report.verified.checksums().is_empty() && report.verified.reason().is_none() {
         return Err("nothing is verified, and no reason given".to_owned());
     }
-    let verified = report.verified.iter();
+    let verified = report.verified.checksums().iter();
     let verified = verified.map(|sum| (sum.algorithm().name().to_owned(), sum.as_bytes().to_vec()));
     let (named, verified) = (named(report.version()), verified.collect());
     Ok(Outcome::Delivered(Delivered { named, verified, ..bare(choice, bytes) }))

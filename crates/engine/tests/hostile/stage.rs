@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tidegate::Location;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate::transport::{Dial, DialedStream, TransportOptions};
 use tidegate_testkit::Flavour;
 use tidegate_testkit::hostile::{HostileServer, HostileTls, Scenario};
 
 use super::choice::Choice;
+use crate::call::client_of;
 
 /// What all seeds share.
 pub(crate) struct House {
@@ -76,7 +78,7 @@ impl<'a> Stage<'a> {
             transport,
             ..RemoteOptions::default()
         };
-        let location = Remotes::new(options).locate(&url)?;
+        let location = client_of(options).locate(&url)?;
         match self.choice.version() {
             Some(version) => location.at(version),
             None => Ok(location),

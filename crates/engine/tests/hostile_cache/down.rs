@@ -3,15 +3,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use tidegate::Durability;
-use tidegate::chunked::{ChunkStore, ChunkedDownloadOptions};
 use tidegate::core::window::WindowOptions;
-use tidegate::download::{DownloadOptions, Target as Place};
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::{Error, ErrorKind};
-
+use tidegate::{Durability, Error, ErrorKind, Target as Place};
 use tidegate_testkit::reapi::{HostileCall, Rpc};
 
+use crate::call::{
+    ChunkedDownloadOptions, DownloadOptions, ReadOptions, client_with, download, download_chunks,
+};
 use crate::scenario::{Kept, Target};
 use crate::stage::Bed;
 
@@ -117,29 +115,23 @@ async fn to_file(bed: &Bed<'_>, target: Target) -> Failure {
         };
         let url = format!("{}/{}", bed.server.url(), bed.digest());
         let location = bed.remotes.locate(&url).unwrap();
-        return tidegate::download::download(&location, Place::File(bed.path()), &options)
-            .await
-            .err();
+        return download(&location, Place::File(bed.path()), &options).await.err();
     }
     chunked(bed, Place::File(bed.path())).await.err()
 }
 
-async fn chunked(
-    bed: &Bed<'_>,
-    place: Place,
-) -> tidegate::Result<tidegate::chunked::ChunkedReport> {
+async fn chunked(bed: &Bed<'_>, place: Place) -> tidegate::Result<tidegate::Report> {
     let client = &bed.scenario.client;
     let options = ChunkedDownloadOptions {
         window: WindowOptions::fixed(client.window),
         whole_fallback: client.whole_fallback,
         durability: Durability::None,
         retry: bed.retry(),
-        budget: bed.budget.clone(),
+        client: client_with(&bed.budget),
         ..ChunkedDownloadOptions::default()
     };
-    let (cache, _) = bed.remotes.cache(&bed.server.url())?;
-    let store: Arc<dyn ChunkStore> = Arc::new(cache);
-    tidegate::chunked::download(&store, &bed.digest(), place, &options).await
+    let store = crate::call::store(&bed.remotes, &bed.server.url())?;
+    download_chunks(&store, &bed.digest(), place, &options).await
 }
 
 async fn in_memory(bed: &Bed<'_>, target: Target) -> Result<Failure, String> {
@@ -167,7 +159,7 @@ async fn by_channel(bed: &Bed<'_>) -> Result<Failure, String> {
     let location = bed.remotes.locate(&url).unwrap();
     let options =
         ReadOptions { retry: bed.retry(), budget: bed.budget.clone(), ..ReadOptions::default() };
-    let mut channel = ReadChannel::open(location, options);
+    let mut channel = crate::call::read(location, options);
     let mut came = Vec::new();
     loop {
         match channel.next().await {

@@ -29,6 +29,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![expect(clippy::print_stdout, reason = "shown where a test fails, and on request")]
 
+#[path = "../call/mod.rs"]
+mod call;
 mod down;
 mod scenario;
 mod stage;

@@ -10,11 +10,12 @@ use tidegate::Error;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::core::retry::RetryPolicy;
-use tidegate::remote::{RemoteOptions, Remotes, reapi};
+use tidegate::remote::{RemoteOptions, reapi};
 use tidegate_testkit::reapi::{BlobName, ChunkFunction, HashFunction, ReapiOptions, ReapiServer};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
+use crate::call::client_of;
 use crate::scenario::{Cache, Client, Kept, Scenario, Transfer};
 use crate::{down, up, watch};
 
@@ -47,7 +48,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Bed<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) server: ReapiServer,
-    pub(crate) remotes: Remotes,
+    pub(crate) remotes: tidegate::Client,
     pub(crate) budget: Budget,
     pub(crate) folder: TempDir,
     pub(crate) data: Bytes,
@@ -202,7 +203,7 @@ fn server_options(cache: &Cache) -> ReapiOptions {
     }
 }
 
-fn remotes(client: &Client) -> Remotes {
+fn remotes(client: &Client) -> tidegate::Client {
     let reapi = reapi::ReapiOptions {
         compression: client.compression,
         chunks: client.chunks,
@@ -212,7 +213,7 @@ fn remotes(client: &Client) -> Remotes {
         keep_alive_ms: None,
         ..reapi::ReapiOptions::default()
     };
-    Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() })
+    client_of(RemoteOptions { reapi, ..RemoteOptions::default() })
 }
 
 /// A name as the engine has it.

@@ -2,13 +2,12 @@
 //!
 //! That the store has the bytes is not enough: a client that did not see it acknowledged cannot know.
 
-use std::sync::Arc;
-
 use tidegate::Error;
-use tidegate::chunked::{ChunkStore, UploadOptions, UploadOutcome, UploadReport};
+use tidegate::chunked::{UploadOutcome, UploadReport};
 use tidegate::core::window::WindowOptions;
 use tidegate_testkit::reapi::{Acknowledged, BlobName, Spliced};
 
+use crate::call::{UploadOptions, client_with, upload};
 use crate::scenario::{Kept, Named};
 use crate::stage::{Bed, digest};
 
@@ -26,15 +25,15 @@ pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, S
         digest: given,
         // Otherwise the cache would choose it.
         digest_function: Some(bed.digest().function),
-        whole_fallback: client.whole_fallback,
+        // Chunks are required only of a cache that takes them.
+        whole_fallback: client.whole_fallback || !client.chunks || !bed.scenario.cache.can_splice,
         window: WindowOptions::fixed(client.window),
         retry: bed.retry(),
-        budget: bed.budget.clone(),
+        client: client_with(&bed.budget),
         ..UploadOptions::default()
     };
-    let (cache, _) = bed.remotes.cache(&bed.server.url()).unwrap();
-    let store: Arc<dyn ChunkStore> = Arc::new(cache);
-    let outcome = tidegate::chunked::upload(&store, &path, &options).await;
+    let store = crate::call::store(&bed.remotes, &bed.server.url()).unwrap();
+    let outcome = upload(&store, &path, &options).await;
     match outcome {
         Ok(report) if given.is_some_and(|given| given != bed.digest()) => {
             Err(format!("bytes of another digest were taken: {report:?}"))

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tidegate::StateFolder;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::retry::RetryPolicy;
-use tidegate::download::{DownloadOptions, Report, Target, download};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Location, Report, StateFolder, Target};
 use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
+
+use crate::call::{DownloadOptions, client_of, download};
 
 /// Shards of the tests: small, so that blobs can be small.
 pub(crate) const SHARD_BYTES: u64 = 64 << 10;
@@ -56,7 +57,7 @@ impl Bed {
         };
         let options =
             RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
-        Remotes::new(options).locate(&url).unwrap()
+        client_of(options).locate(&url).unwrap()
     }
 
     pub(crate) fn options() -> DownloadOptions {

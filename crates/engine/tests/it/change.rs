@@ -4,11 +4,11 @@
 use std::os::unix::fs::MetadataExt;
 
 use tidegate::ErrorKind;
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
 use crate::bed::Bed;
+use crate::call::{ReadOptions, client_of};
 use crate::faults::{FLAVOURS, LEN, WINDOWS, once, options, requests};
 use crate::trial::{KINDS, Kind, Trial};
 
@@ -121,9 +121,8 @@ async fn a_local_file_that_hides_its_change_is_another_version() {
         let path = folder.path().join("blob");
         std::fs::write(&path, vec![1; 8 << 20]).unwrap();
         let before = std::fs::metadata(&path).unwrap();
-        let location =
-            Remotes::new(RemoteOptions::default()).locate(path.to_str().unwrap()).unwrap();
-        let mut channel = ReadChannel::open(location.clone(), ReadOptions::default());
+        let location = client_of(RemoteOptions::default()).locate(path.to_str().unwrap()).unwrap();
+        let mut channel = crate::call::read(location.clone(), ReadOptions::default());
         channel.next().await.unwrap().unwrap();
         let state = channel.capture().unwrap();
         let new = if is_replaced { folder.path().join("new") } else { path.clone() };
@@ -142,7 +141,8 @@ async fn a_local_file_that_hides_its_change_is_another_version() {
             (before.len(), before.modified().unwrap()),
             (after.len(), after.modified().unwrap())
         );
-        let restored = ReadChannel::restore(location, &state, state.options());
+        let restored =
+            crate::call::restore_as_it_was(&location, &state, &tidegate::Budget::default());
         let kind = restored.unwrap().next().await.map(drop).map_err(|error| error.kind());
         assert_eq!(kind, Err(ErrorKind::Changed), "replaced: {is_replaced}");
     }

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tidegate::ErrorKind;
 use tidegate::budget::Budget;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{ReadChannel, ReadOptions, ReadStats, stat};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::read::ReadStats;
+use tidegate::remote::RemoteOptions;
+use tidegate::{ErrorKind, Location};
 use tokio::net::TcpListener;
+
+use crate::call::{ReadOptions, client_of, stat};
 
 /// What the documentation says of a refused connection, whatever the policy.
 const REFUSED_ATTEMPTS: u32 = 4;
@@ -20,7 +22,7 @@ fn locations(address: SocketAddr) -> Vec<Location> {
         anonymous: true,
         ..RemoteOptions::default()
     };
-    let remotes = Remotes::new(options);
+    let remotes = client_of(options);
     let http = format!("{endpoint}/blob");
     let cache = format!("grpc://{address}/main/sha256/{}/5", "0".repeat(64));
     let urls = [http.as_str(), "gs://bucket/blob", "s3://bucket/blob"];
@@ -49,7 +51,7 @@ async fn a_refused_connection_is_tried_as_often_as_documented() {
         assert_eq!(stats.totals().requests, u64::from(REFUSED_ATTEMPTS), "{location:?}");
 
         let options = ReadOptions { retry: policy(), ..ReadOptions::default() };
-        let error = ReadChannel::open(location, options).next().await.unwrap_err();
+        let error = crate::call::read(location, options).next().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
         assert_eq!(error.attempts(), REFUSED_ATTEMPTS, "{error:?}");
     }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate::core::{ChecksumAlgorithm, Checksummer};
-use tidegate::download::{DownloadOptions, Progress, Target, download};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Progress, Target};
 use tidegate_testkit::ServerOptions;
 use tokio::task::JoinSet;
 
 use crate::bed::Bed;
+use crate::call::{DownloadOptions, client_of, download};
 use crate::trial::within;
 
 /// Downloads at once, of a child that may have so many descriptors.
@@ -45,7 +46,7 @@ async fn in_a_child() {
     let Ok(url) = std::env::var(URL) else { return };
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), maximum }).unwrap();
-    let location = Remotes::new(RemoteOptions::default()).locate(&url).unwrap();
+    let location = client_of(RemoteOptions::default()).locate(&url).unwrap();
     let expected = tidegate_testkit::pseudo_random(LEN, 7);
     let mut hash = Checksummer::new(ChecksumAlgorithm::Sha256).unwrap();
     hash.update(&expected);

@@ -4,13 +4,13 @@
 
 use tidegate::ErrorKind;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::download::DownloadOptions;
 use tidegate_testkit::{
     Blob, ContentRangeLie, Fault, FaultMix, Flavour, NetworkProfile, RangeMatch, Rule,
     ServerOptions,
 };
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::DownloadOptions;
 use crate::trial::{KINDS, Kind, Trial};
 
 pub(crate) const FLAVOURS: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::S3];
@@ -305,7 +305,7 @@ async fn random_faults_that_pass_are_survived() {
         assert!(trial.content.as_ref().is_none_or(|content| *content == bed.bytes), "{label}");
         assert_eq!(report.bytes, LEN as u64, "{label}");
         // S3's HEAD may be refused twice, and then says why.
-        let verified = report.is_verified() || report.unverified.is_some();
+        let verified = report.is_verified() || report.verified.reason().is_some();
         assert!(verified, "{label}");
         let extra = usize::try_from(bed.server.script().applied()).unwrap();
         // An answer of fewer bytes is asked for again, see above.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use tidegate::ErrorKind;
 use tidegate::buffer::{BufferError, ShardBuffer, ShardBufferOptions};
-use tidegate::download::{DownloadOptions, Target, download};
+use tidegate::{ErrorKind, Target};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Gate, RangeMatch, Rule, ServerOptions, pseudo_random,
 };
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::{DownloadOptions, download};
 
 fn buffer() -> Arc<ShardBuffer> {
     Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap())

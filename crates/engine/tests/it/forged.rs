@@ -6,14 +6,14 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tidegate::core::{Checksum, ChecksumAlgorithm, Checksummer};
-use tidegate::download::{DownloadOptions, Report, Target, download};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
-use tidegate::{ErrorKind, StateFolder};
+use tidegate::remote::RemoteOptions;
+use tidegate::{ErrorKind, Location, Report, StateFolder, Target};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Framing, Gate, RangeMatch, Rule, ServerOptions, pseudo_random,
 };
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::{DownloadOptions, client_of, download};
 use crate::resume::{LEN, Place, assert_done, cancel, options};
 use crate::trial::{settle, within};
 
@@ -86,7 +86,7 @@ fn assert_disbelieved(report: &Report, place: &Place, bed: &Bed, label: &str) {
 }
 
 fn evil(bed: &Bed) -> Location {
-    Remotes::new(RemoteOptions::default()).locate(&bed.server.url("/bucket/evil")).unwrap()
+    client_of(RemoteOptions::default()).locate(&bed.server.url("/bucket/evil")).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +102,7 @@ async fn a_forged_part_file_is_not_believed_and_no_target() {
         bed.server.put("/bucket/.target.tidegate-part", Blob::new(forged));
         let before = bed.server.requests();
         let url = bed.server.url("/bucket/.target.tidegate-part");
-        let location = Remotes::new(RemoteOptions::default()).locate(&url).unwrap();
+        let location = client_of(RemoteOptions::default()).locate(&url).unwrap();
         let target = Target::File(place.part.clone());
         let error = within(download(&location, target, &options())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

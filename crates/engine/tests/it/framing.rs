@@ -5,16 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::ErrorKind;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::download::{DownloadOptions, Target, download};
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{ErrorKind, Location, Target};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::bed::{Bed, Collect};
+use crate::call::{DownloadOptions, ReadOptions, client_of, download};
 
 /// Gives the same bytes to every request, and keeps the connection open.
 struct Parrot {
@@ -47,7 +46,7 @@ impl Parrot {
             anonymous: true,
             ..RemoteOptions::default()
         };
-        let remotes = Remotes::new(options);
+        let remotes = client_of(options);
         [format!("{endpoint}/bucket/blob"), "gs://bucket/blob".to_owned()]
             .map(|url| remotes.locate(&url).unwrap())
     }
@@ -78,7 +77,7 @@ async fn answer(mut stream: TcpStream, response: &[u8]) {
 async fn read(location: &Location) -> tidegate::Result<Vec<u8>> {
     let retry = RetryPolicy { attempts_max: 1, ..RetryPolicy::default() };
     let options = ReadOptions { retry, ..ReadOptions::default() };
-    let mut channel = ReadChannel::open(location.clone(), options);
+    let mut channel = crate::call::read(location.clone(), options);
     let mut taken = Vec::new();
     while let Some(frame) = channel.next().await? {
         taken.extend_from_slice(&frame);
@@ -104,7 +103,7 @@ async fn a_length_beside_chunks_neither_cuts_the_body_nor_names_the_blobs_length
             download(&location, collect.target(), &options).await.unwrap();
             assert_eq!(collect.bytes(), b"fourmore", "{location:?} {window}");
         }
-        let mut channel = ReadChannel::open(location, ReadOptions::default());
+        let mut channel = crate::call::read(location, ReadOptions::default());
         assert_eq!(channel.info().await.unwrap().len_bytes, None);
     }
 }

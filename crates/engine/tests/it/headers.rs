@@ -12,14 +12,14 @@
 
 mod versions;
 
-use tidegate::ErrorKind;
-use tidegate::download::DownloadOptions;
-use tidegate::remote::{CustomerKey, ExtraHeaders, Location, RemoteOptions, Remotes};
+use tidegate::remote::{CustomerKey, ExtraHeaders, RemoteOptions};
+use tidegate::{ErrorKind, Location};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Logged, Payer, Rule, Server, ServerOptions, pseudo_random,
 };
 
 use crate::bed::Bed;
+use crate::call::{DownloadOptions, client_of};
 use crate::trial::{Kind, Trial};
 
 const LEN: usize = 300_000;
@@ -56,8 +56,7 @@ fn located(bed: &Bed, flavour: Flavour, options: RemoteOptions) -> tidegate::Res
         Flavour::Azure => (format!("{base}/account"), "az://bucket/blob".to_owned()),
         Flavour::Http => (base, bed.server.url(bed.path())),
     };
-    Remotes::new(RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..options })
-        .locate(&url)
+    client_of(RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..options }).locate(&url)
 }
 
 fn at(bed: &Bed, flavour: Flavour, options: RemoteOptions) -> Location {
@@ -130,7 +129,7 @@ async fn a_customers_key_opens_its_blob() {
             assert!(trial.content.unwrap() == bed.bytes, "{label}");
             let report = trial.result.unwrap();
             // The tag looks like an MD5, which it is not of a blob with a customer's key.
-            assert!(report.is_verified(), "{label}: {:?}", report.unverified);
+            assert!(report.is_verified(), "{label}: {:?}", report.verified.reason());
             assert!(report.totals.restarts > 0, "{label}");
             let (name, hash) = match flavour {
                 Flavour::S3 => ("x-amz-server-side-encryption-customer-key", "-md5"),
@@ -197,7 +196,7 @@ async fn a_customers_key_goes_nowhere_else() {
             anonymous: true,
             ..keyed(KEY)
         };
-        let error = Remotes::new(options).locate(url).unwrap_err();
+        let error = client_of(options).locate(url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
         assert!(error.to_string().contains("TLS"), "{error}");
     }
@@ -313,7 +312,7 @@ async fn headers_stay_with_the_first_host() {
         if user_info {
             url = url.replace("http://", "http://me:secret@");
         }
-        let location = Remotes::new(options).locate(&url).unwrap();
+        let location = client_of(options).locate(&url).unwrap();
         let trial = Trial::of(&other, &location, Kind::Memory, &self::options(4)).await;
         assert_eq!(trial.content.as_deref(), Some(&other.bytes[..]));
         let kept = if user_info { "Basic bWU6c2VjcmV0" } else { "Bearer T0ken" };
@@ -345,7 +344,7 @@ async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
         all_sent(&bed.server, "authorization", "Bearer T0ken");
     }
     for url in ["gs://bucket/blob", "s3://bucket/blob"] {
-        let error = Remotes::new(authorized()).locate(url).unwrap_err();
+        let error = client_of(authorized()).locate(url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
         assert!(error.hint().unwrap().contains("--anonymous"), "{error:?}");
     }
@@ -359,7 +358,7 @@ async fn secrets_are_in_no_text() {
         let bed = encrypted(flavour).await;
         let mut remote = RemoteOptions { headers: ExtraHeaders::new(), ..keyed(KEY) };
         remote.headers.add("X-Api-Token", "T0ken").unwrap();
-        let mut texts = vec![format!("{remote:?}"), format!("{:?}", Remotes::new(remote.clone()))];
+        let mut texts = vec![format!("{remote:?}"), format!("{:?}", client_of(remote.clone()))];
         let location = at(&bed, flavour, remote);
         texts.push(format!("{location:?} {:?}", location.remote));
         for code in [400, 401, 403, 409, 500] {

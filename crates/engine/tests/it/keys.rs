@@ -2,12 +2,12 @@
 //! nothing is.
 
 use percent_encoding::percent_decode_str;
-use tidegate::ErrorKind;
-use tidegate::download::{Target, download};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Client, ErrorKind, Target};
 use tidegate_testkit::{Blob, Flavour, Server, ServerOptions};
 
 use crate::bed::Bed;
+use crate::call::{client_of, download};
 
 const STORES: [(Flavour, &str, &str); 3] = [
     (Flavour::Gcs, "gs", "/bucket/"),
@@ -45,10 +45,10 @@ const KEYS: [&str; 27] = [
     "~[]{}^`|\"<>*'();:@,!$",
 ];
 
-fn remotes(server: &Server, flavour: Flavour) -> Remotes {
+fn remotes(server: &Server, flavour: Flavour) -> Client {
     let account = if flavour == Flavour::Azure { "/account" } else { "" };
     let endpoint = Some(format!("{}{account}", server.endpoint()));
-    Remotes::new(RemoteOptions { endpoint, anonymous: true, ..RemoteOptions::default() })
+    client_of(RemoteOptions { endpoint, anonymous: true, ..RemoteOptions::default() })
 }
 
 /// At the key without what is taken off lies another object, which must not be asked for.

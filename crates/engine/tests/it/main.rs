@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+#[path = "../call/mod.rs"]
+mod call;
 mod change;
 mod concurrency;
 mod contact;

@@ -1,11 +1,12 @@
 //! What S3 refuses for a while, and where it sends those who ask too early.
 
 use http::Uri;
-use tidegate::ErrorKind;
-use tidegate::remote::{CustomerKey, Location, RemoteOptions, Remotes};
+use tidegate::remote::{CustomerKey, RemoteOptions};
+use tidegate::{ErrorKind, Location};
 use tidegate_testkit::{Fault, Flavour, RangeMatch, Rule, Server, ServerOptions};
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::client_of;
 use crate::faults::{LEN, WINDOWS, options, requests};
 use crate::trial::{Kind, Trial};
 
@@ -51,7 +52,7 @@ async fn a_refusal_that_stays_is_told_by_its_code() {
 
 fn s3(endpoint: &str, options: RemoteOptions) -> Location {
     let endpoint = Some(endpoint.to_owned());
-    let remotes = Remotes::new(RemoteOptions { endpoint, anonymous: true, ..options });
+    let remotes = client_of(RemoteOptions { endpoint, anonymous: true, ..options });
     remotes.locate("s3://bucket/blob").unwrap()
 }
 

@@ -4,15 +4,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tidegate::ErrorKind;
-use tidegate::download::{DownloadOptions, Report, Target, download};
-use tidegate::remote::Location;
+use tidegate::{ErrorKind, Location, Report, Target};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Gate, Logged, RangeMatch, Rule, ServerOptions, pseudo_random,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::{DownloadOptions, download};
 use crate::trial::{settle, within};
 
 const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];

@@ -1,11 +1,12 @@
 //! Two objects under one shown name and with one version: what was fetched of the first is never used
 //! for the second, unless a checksum of the whole proves it.
 
-use tidegate::download::{Report, download};
-use tidegate::remote::{ExtraHeaders, Location, RemoteOptions, Remotes};
+use tidegate::remote::{ExtraHeaders, RemoteOptions};
+use tidegate::{Location, Report};
 use tidegate_testkit::{Blob, Checksums, Flavour, HttpDigests, ServerOptions, pseudo_random};
 
 use crate::bed::{Bed, SHARD_BYTES};
+use crate::call::{client_of, download};
 use crate::resume::{LEN, Place, assert_done, cancel, options, sent};
 use crate::trial::{settle, within};
 
@@ -37,7 +38,7 @@ async fn bed(flavour: Flavour, seed: u64, has_checksum: bool) -> Bed {
 }
 
 fn locate(options: RemoteOptions, url: &str) -> Location {
-    Remotes::new(RemoteOptions { anonymous: true, ..options }).locate(url).unwrap()
+    client_of(RemoteOptions { anonymous: true, ..options }).locate(url).unwrap()
 }
 
 fn with_header(url: &str, value: &str) -> Location {

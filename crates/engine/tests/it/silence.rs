@@ -10,16 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::download::{DownloadOptions, Target, download};
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate::transport::{Dial, DialedStream, TransportOptions};
-use tidegate::{Budget, BudgetOptions, ErrorKind};
+use tidegate::{Budget, BudgetOptions, ErrorKind, Location, Target};
 use tidegate_testkit::pseudo_random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};
 
 use crate::bed::{Bed, Collect};
+use crate::call::{DownloadOptions, ReadOptions, client_of, download};
 
 const MIB: usize = 1 << 20;
 
@@ -76,7 +75,7 @@ impl Source {
             transport,
             ..RemoteOptions::default()
         };
-        Remotes::new(options).locate(url).unwrap()
+        client_of(options).locate(url).unwrap()
     }
 
     fn asked(&self) -> usize {
@@ -275,7 +274,7 @@ async fn a_channel_fails_below_the_floor_and_may_be_read_on() {
     });
     let location = source.locate("http://server/blob");
     let options = ReadOptions { range: ByteRange::All, ..ReadOptions::default() };
-    let mut channel = ReadChannel::open(location, options);
+    let mut channel = crate::call::read(location, options);
     let mut got = Vec::new();
     let error = loop {
         match channel.next().await {
@@ -297,7 +296,7 @@ async fn time_in_which_the_reader_does_not_ask_is_not_counted() {
     // All of it comes at once, as far as the reader takes it.
     let source = Source::new(MIB / 2, |_| Manner::Drip(1000, 0));
     let mut channel =
-        ReadChannel::open(source.locate("http://server/blob"), ReadOptions::default());
+        crate::call::read(source.locate("http://server/blob"), ReadOptions::default());
     let mut got = Vec::new();
     while let Some(frame) = channel.next().await.unwrap() {
         got.extend_from_slice(&frame);

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::{Client, ErrorKind};
 use tidegate_testkit::{Blob, Server, ServerOptions, Tls, pseudo_random};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+use crate::call::{ReadOptions, client_of};
 
 /// Lengths that are less than a first read, around it, around a full one, and bulk.
 const LENGTHS: [usize; 9] =
@@ -36,8 +37,8 @@ fn bytes(len: usize) -> Bytes {
     pseudo_random(len, 3)
 }
 
-/// Remotes that trust `server`'s authority, if it has one; the folder holds its file.
-fn trusting(server: &Server) -> (Remotes, tempfile::TempDir) {
+/// Client that trust `server`'s authority, if it has one; the folder holds its file.
+fn trusting(server: &Server) -> (Client, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let files = server.ca_pem().map(|text| {
         let file = folder.path().join("ca.pem");
@@ -47,19 +48,19 @@ fn trusting(server: &Server) -> (Remotes, tempfile::TempDir) {
     (remotes(files.into_iter().collect()), folder)
 }
 
-fn remotes(ca_certs: Vec<PathBuf>) -> Remotes {
-    Remotes::new(RemoteOptions { ca_certs, anonymous: true, ..RemoteOptions::default() })
+fn remotes(ca_certs: Vec<PathBuf>) -> Client {
+    client_of(RemoteOptions { ca_certs, anonymous: true, ..RemoteOptions::default() })
 }
 
-async fn read(remotes: &Remotes, server: &Server, len: usize) -> tidegate::Result<Vec<u8>> {
+async fn read(remotes: &Client, server: &Server, len: usize) -> tidegate::Result<Vec<u8>> {
     read_url(remotes, &server.url(&path(len))).await
 }
 
-async fn read_url(remotes: &Remotes, url: &str) -> tidegate::Result<Vec<u8>> {
+async fn read_url(remotes: &Client, url: &str) -> tidegate::Result<Vec<u8>> {
     let location = remotes.locate(url)?;
     let retry = RetryPolicy { attempts_max: 1, ..RetryPolicy::default() };
     let options = ReadOptions { range: ByteRange::All, retry, ..ReadOptions::default() };
-    let mut channel = ReadChannel::open(location, options);
+    let mut channel = crate::call::read(location, options);
     let mut taken = Vec::new();
     while let Some(frame) = channel.next().await? {
         taken.extend_from_slice(&frame);
@@ -119,12 +120,12 @@ async fn a_connection_is_kept_where_nearly_all_was_read_and_closed_where_much_wa
         let (remotes, _folder) = trusting(&server);
         let location = |len| remotes.locate(&server.url(&path(len))).unwrap();
         // All of the body is there with the head, and nobody takes it.
-        let mut channel = ReadChannel::open(location(5), ReadOptions::default());
+        let mut channel = crate::call::read(location(5), ReadOptions::default());
         channel.info().await.unwrap();
         drop(channel);
         assert!(read(&remotes, &server, 100).await.unwrap() == bytes(100));
         assert_eq!(server.connections_accepted(), 1, "{tls:?}");
-        let mut channel = ReadChannel::open(location(3 << 20), ReadOptions::default());
+        let mut channel = crate::call::read(location(3 << 20), ReadOptions::default());
         assert!(channel.next().await.unwrap().is_some());
         drop(channel);
         assert!(read(&remotes, &server, 17_000).await.unwrap() == bytes(17_000));

@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate::ErrorKind;
-use tidegate::download::{DownloadOptions, Report, Target, download};
-use tidegate::remote::Location;
+use tidegate::{ErrorKind, Location, Report, Target};
 
 use crate::bed::{Bed, Collect};
+use crate::call::{DownloadOptions, download};
 
 /// What stands under a target's name before the download.
 const OLD: &[u8] = b"what was there before";

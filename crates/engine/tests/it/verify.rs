@@ -4,12 +4,12 @@ use bytes::Bytes;
 use tidegate::ErrorKind;
 use tidegate::core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
 use tidegate::core::range::ByteRange;
-use tidegate::download::DownloadOptions;
 use tidegate_testkit::{
     Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };
 
 use crate::bed::Bed;
+use crate::call::DownloadOptions;
 use crate::trial::{KINDS, Kind, Trial};
 
 const LEN: usize = 300_000;
@@ -57,8 +57,8 @@ async fn what_the_remote_keeps_is_compared() {
                 let report = trial.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
                 assert!(trial.content.is_none_or(|content| content == bed.bytes), "{label}");
                 let expected = Checksummer::of(algorithm, &bed.bytes).unwrap();
-                assert_eq!(report.verified, [expected], "{label}");
-                assert_eq!(report.unverified, None, "{label}");
+                assert_eq!(report.verified.checksums(), [expected], "{label}");
+                assert_eq!(report.verified.reason(), None, "{label}");
             }
         }
     }
@@ -87,7 +87,7 @@ async fn a_composite_checksum_proves_nothing_and_the_report_says_why() {
         let trial = Trial::run(&bed, kind, &options(4)).await;
         let report = trial.result.unwrap();
         assert!(!report.is_verified());
-        assert!(report.unverified.unwrap().contains("composite"));
+        assert!(report.verified.reason().unwrap().to_string().contains("composite"));
     }
 }
 
@@ -106,7 +106,10 @@ async fn a_remote_without_checksums_is_downloaded_and_the_report_says_so() {
             let trial = Trial::run(&bed, kind, &options(4)).await;
             let report = trial.result.unwrap();
             assert!(!report.is_verified());
-            assert!(report.unverified.unwrap().contains("no checksum"), "{flavour:?}");
+            assert!(
+                report.verified.reason().unwrap().to_string().contains("no checksum"),
+                "{flavour:?}"
+            );
         }
     }
 }
@@ -128,8 +131,8 @@ async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
             let report = trial.result.unwrap_or_else(|error| panic!("{fault:?}: {error:?}"));
             assert!(trial.content.is_none_or(|content| content == bed.bytes));
             assert!(!report.is_verified());
-            let why = report.unverified.unwrap();
-            assert!(why.contains("could not be looked up"), "{why}");
+            let why = report.verified.reason().unwrap();
+            assert!(why.to_string().contains("could not be looked up"), "{why}");
             let asked = bed.server.log().iter().filter(|logged| logged.method == "HEAD").count();
             assert!(asked <= heads, "{fault:?}: {asked} times");
         }
@@ -149,7 +152,7 @@ async fn a_busy_moment_does_not_cost_the_proof() {
         bed.server.script().push(Rule::new(fault.clone()).method("HEAD").times(2));
         let trial = Trial::run(&bed, Kind::File, &options(4)).await;
         let report = trial.result.unwrap();
-        assert!(report.is_verified(), "{fault:?}: {:?}", report.unverified);
+        assert!(report.is_verified(), "{fault:?}: {:?}", report.verified.reason());
     }
 }
 
@@ -177,8 +180,11 @@ async fn checksums_given_by_hand_are_proven_beside_the_remotes() {
                 let trial = Trial::run(&bed, kind, &options).await;
                 let report = trial.result.unwrap();
                 assert!(trial.content.is_none_or(|content| content == bed.bytes));
-                assert!(expected.iter().all(|sum| report.verified.contains(sum)), "{flavour:?}");
-                assert_eq!(report.unverified, None);
+                assert!(
+                    expected.iter().all(|sum| report.verified.checksums().contains(sum)),
+                    "{flavour:?}"
+                );
+                assert_eq!(report.verified.reason(), None);
             }
         }
     }
@@ -250,7 +256,10 @@ async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
                     let content = trial.content.is_none_or(|c| c == bed.bytes[expected.clone()]);
                     assert!(content, "{label}: other content");
                     assert!(!report.is_verified(), "{label}");
-                    assert!(report.unverified.unwrap().contains("part"), "{label}");
+                    assert!(
+                        report.verified.reason().unwrap().to_string().contains("part"),
+                        "{label}"
+                    );
                 }
             }
         }

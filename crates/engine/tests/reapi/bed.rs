@@ -5,22 +5,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tidegate::Result;
-use tidegate::chunked::{PutRequest, SendProgress};
+use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
 use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
-use tidegate::remote::{Body, RemoteOptions, Remotes};
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate::remote::{Body, RemoteOptions};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{BlobName, ReapiOptions, ReapiServer};
 
-pub(crate) async fn start(options: ReapiOptions) -> (ReapiServer, ReapiCache) {
+use crate::call::client_of;
+
+pub(crate) async fn start(options: ReapiOptions) -> (ReapiServer, Arc<dyn ChunkStore>) {
     let server = ReapiServer::start(options).await.unwrap();
     let cache = connect(&server, CacheOptions::default());
     (server, cache)
 }
 
-pub(crate) fn connect(server: &ReapiServer, reapi: CacheOptions) -> ReapiCache {
-    let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-    remotes.cache(&server.url()).unwrap().0
+pub(crate) fn connect(server: &ReapiServer, reapi: CacheOptions) -> Arc<dyn ChunkStore> {
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    crate::call::store(&remotes, &server.url()).unwrap()
 }
 
 /// Bytes that no compressor shrinks, and their digest.

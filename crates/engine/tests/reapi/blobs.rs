@@ -1,19 +1,19 @@
 //! Whole blobs, as from any remote: facts, ranges, downloads.
 
-use tidegate::ErrorKind;
 use tidegate::core::checksum::Checksum;
 use tidegate::core::digest::DigestFunction;
-use tidegate::download::{DownloadOptions, Target, download};
-use tidegate::remote::{Location, RemoteOptions, Remotes, Version};
+use tidegate::remote::{RemoteOptions, Version};
+use tidegate::{ErrorKind, Location, Target};
 use tidegate_testkit::reapi::{
     Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
 };
 
 use crate::bed::{digest, noise};
+use crate::call::{DownloadOptions, client_of, download};
 
 fn locate(server: &ReapiServer, name: &tidegate_testkit::reapi::BlobName) -> Location {
     let url = format!("{}/{}", server.url(), digest(name));
-    Remotes::new(RemoteOptions::default()).locate(&url).unwrap()
+    client_of(RemoteOptions::default()).locate(&url).unwrap()
 }
 
 async fn start() -> ReapiServer {
@@ -42,7 +42,8 @@ async fn a_blob_is_downloaded_in_shards_and_verified_by_its_name() {
             HashFunction::Sha256 => DigestFunction::Sha256,
             HashFunction::Blake3 => DigestFunction::Blake3,
         };
-        let verified: Vec<_> = report.verified.iter().map(Checksum::algorithm).collect();
+        let verified: Vec<_> =
+            report.verified.checksums().iter().map(Checksum::algorithm).collect();
         assert_eq!(verified, [algorithm.algorithm()]);
         assert_eq!(server.counts().calls(Rpc::Read), 6);
         assert_eq!(server.counts().bytes_out, 3_000_000);
@@ -107,7 +108,7 @@ async fn the_empty_blob_is_there_without_asking() {
     let server = start().await;
     let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let url = format!("{}/sha256/{hash}/0", server.url());
-    let location = Remotes::new(RemoteOptions::default()).locate(&url).unwrap();
+    let location = client_of(RemoteOptions::default()).locate(&url).unwrap();
     assert_eq!(location.file_name(), Some(hash));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("blob");

@@ -1,15 +1,20 @@
 //! Blobs that travel as zstd.
 
+use std::sync::Arc;
+
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore as _, SendProgress};
-use tidegate::remote::reapi::{Compression, ReapiCache, ReapiOptions as CacheOptions};
+use tidegate::chunked::{ChunkStore, SendProgress};
+use tidegate::remote::reapi::{Compression, ReapiOptions as CacheOptions};
 use tidegate_testkit::reapi::{
     ContentLie, HostileCall, Lie, PackedLie, ReapiFault, ReapiOptions, ReapiServer, Rpc, Turns,
 };
 
 use crate::bed::{connect, noise, request, text, whole};
 
-async fn start(options: ReapiOptions, compression: Compression) -> (ReapiServer, ReapiCache) {
+async fn start(
+    options: ReapiOptions,
+    compression: Compression,
+) -> (ReapiServer, Arc<dyn ChunkStore>) {
     let server = ReapiServer::start(options).await.unwrap();
     let cache = connect(&server, CacheOptions { compression, ..CacheOptions::default() });
     (server, cache)

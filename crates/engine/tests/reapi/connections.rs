@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use tidegate::chunked::ChunkStore as _;
+use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
-use tidegate::remote::{RemoteOptions, Remotes};
 use tidegate::transport::TransportOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::bed::{connect, digest, noise, sha256, start, whole};
+use crate::call::client_of;
 
 #[tokio::test]
 async fn small_calls_one_after_the_other_share_one_connection() {
@@ -86,7 +87,7 @@ async fn what_is_no_grpc_server_is_told_at_once() {
             tokio::spawn(answer_with_a_page(stream, Arc::clone(&answered)));
         }
     });
-    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&url).unwrap();
+    let cache = crate::call::cache(&url, RemoteOptions::default()).unwrap();
     let error = cache.profile().await.unwrap_err();
     assert_eq!(error.kind(), tidegate::ErrorKind::Unsupported, "{}", error.chain());
     assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Never);
@@ -184,12 +185,12 @@ async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     });
-    let remotes = Remotes::new(RemoteOptions {
+    let remotes = client_of(RemoteOptions {
         reapi: CacheOptions { connections_max: 1, ..CacheOptions::default() },
         transport: TransportOptions { connect_ms_max: 300, ..TransportOptions::default() },
         ..RemoteOptions::default()
     });
-    let (cache, _) = remotes.cache(&url).unwrap();
+    let cache = crate::call::store(&remotes, &url).unwrap();
     let asking = (0..40_u8).map(|n| {
         let cache = cache.clone();
         async move { cache.missing(&[sha256(&[n])]).await }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tidegate::chunked::ChunkStore as _;
+use tidegate::chunked::ChunkStore;
 use tidegate::core::retry::RetryClass;
-use tidegate::remote::reapi::{ReapiCache, ReapiOptions as CacheOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::{Error, ErrorKind};
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::bed::{connect, digest, noise, whole};
+use crate::call::client_of;
 
 /// Not the default, so that it shows whether the option counts.
 const SILENCE_MS: u64 = 7_000;
@@ -101,7 +102,7 @@ async fn a_body_whose_connection_goes_silent_ends_with_an_error() {
 }
 
 /// A listener that takes connections and never says a word.
-async fn mute() -> (ReapiCache, JoinSet<()>) {
+async fn mute() -> (Arc<dyn ChunkStore>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpc://{}", listener.local_addr().unwrap());
     let mut tasks = JoinSet::new();
@@ -112,8 +113,8 @@ async fn mute() -> (ReapiCache, JoinSet<()>) {
         }
     });
     let reapi = asking_after(Some(SILENCE_MS));
-    let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-    (remotes.cache(&url).unwrap().0, tasks)
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    (crate::call::store(&remotes, &url).unwrap(), tasks)
 }
 
 #[tokio::test]
@@ -265,8 +266,8 @@ async fn a_server_that_lives_is_asked_and_waited_for() {
     let pings = Arc::new(Semaphore::new(0));
     let (url, _relaying) = relay(&server, Arc::clone(&pings)).await;
     let reapi = asking_after(Some(10));
-    let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-    let (cache, _) = remotes.cache(&url).unwrap();
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    let cache = crate::call::store(&remotes, &url).unwrap();
     let gate = Gate::new();
     server.script().next(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
     let name = digest(&server.put(&b"data"[..]));

@@ -6,6 +6,8 @@
 mod batches;
 mod bed;
 mod blobs;
+#[path = "../call/mod.rs"]
+mod call;
 mod compression;
 mod connections;
 mod contradictions;

@@ -6,7 +6,7 @@ use tidegate::ErrorKind;
 use tidegate::chunked::ChunkStore as _;
 use tidegate::core::digest::DigestFunction;
 use tidegate::core::retry::RetryClass;
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate_testkit::reapi::{
     Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };
@@ -107,7 +107,7 @@ async fn a_server_of_another_version_or_instance_is_refused() {
             .await
             .unwrap();
     let other = server.url().replace("/one", "/two");
-    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&other).unwrap();
+    let cache = crate::call::cache(&other, RemoteOptions::default()).unwrap();
     let error = cache.profile().await.unwrap_err();
     assert!(error.to_string().contains("/two"), "{error}");
 }
@@ -117,15 +117,14 @@ async fn what_is_no_grpc_server_is_told_so() {
     // One that speaks HTTP/1.1 only, and a port that nobody listens at.
     let http = Server::start(ServerOptions::of(Flavour::Http)).await.unwrap();
     let url = http.url("/").replace("http://", "grpc://");
-    let (cache, _) =
-        Remotes::new(RemoteOptions::default()).cache(url.trim_end_matches('/')).unwrap();
+    let cache = crate::call::cache(url.trim_end_matches('/'), RemoteOptions::default()).unwrap();
     let error = cache.profile().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Transport, "{error:?}");
     let closed = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         format!("grpc://{}", listener.local_addr().unwrap())
     };
-    let (cache, _) = Remotes::new(RemoteOptions::default()).cache(&closed).unwrap();
+    let cache = crate::call::cache(&closed, RemoteOptions::default()).unwrap();
     let error = cache.profile().await.unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Transport, &RetryClass::Now));

@@ -1,7 +1,7 @@
 //! TLS both ways, tokens, and what goes with every request.
 
 use tidegate::chunked::ChunkStore as _;
-use tidegate::remote::{ExtraHeaders, RemoteOptions, Remotes};
+use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{ErrorKind, Result};
 use tidegate_testkit::Tls;
@@ -10,7 +10,7 @@ use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 use crate::bed::sha256;
 
 async fn ask(server: &ReapiServer, options: RemoteOptions) -> Result<()> {
-    let (cache, _) = Remotes::new(options).cache(&server.url())?;
+    let cache = crate::call::cache(&server.url(), options)?;
     cache.missing(&[sha256(b"x")]).await.map(drop)
 }
 

@@ -9,17 +9,18 @@ mod table;
 
 use std::sync::Arc;
 
-use tidegate::download::{DownloadOptions, Progress, Report};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
-use tidegate::{Durability, Error, ErrorKind, Operation, Result};
+use tidegate::remote::RemoteOptions;
+use tidegate::{
+    Client, ClientOptions, Durability, Error, ErrorKind, Location, Operation, Progress, Report,
+    Result, Target,
+};
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, RangeMatch, Rule};
 use tidegate_testkit::{Server, ServerOptions, SplitMix64};
 
 use crate::args::DemoArgs;
 use crate::exit::Exit;
-use crate::fetch::{Fetch, Place, fetch_shards};
 use crate::progress::Display;
-use crate::report::Done;
+use crate::report::{self, Done};
 use crate::session::Session;
 use stage::Stage;
 use table::Table;
@@ -53,16 +54,17 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
     // Removed when it is dropped, on every way out of here.
     let stage = Stage::set(session, args).await?;
     let server = serve(&stage, session).await?;
-    let remotes = Remotes::new(RemoteOptions {
+    let remote = RemoteOptions {
         endpoint: Some(server.endpoint()),
         anonymous: true,
         ..RemoteOptions::default()
-    });
-    let source = remotes.locate(&format!("gs:/{PATH}"))?;
+    };
+    let client = Client::new(ClientOptions::default().remote(remote));
+    let source = client.locate(&format!("gs:/{PATH}"))?;
     let mut runs = Vec::new();
     for way in WAYS {
         break_connections(&server, args.seed, stage.bytes);
-        let report = fetch(session, way, &source, &stage).await?;
+        let report = fetch(session, &client, way, &source, &stage).await?;
         if !report.is_verified() {
             let message = "the blob arrived, but was not verified";
             let shown = source.display();
@@ -102,20 +104,25 @@ fn break_connections(server: &Server, seed: u64, len_bytes: u64) {
     }
 }
 
-async fn fetch(session: &Session, way: Way, source: &Location, stage: &Stage) -> Result<Report> {
+async fn fetch(
+    session: &Session,
+    client: &Client,
+    way: Way,
+    source: &Location,
+    stage: &Stage,
+) -> Result<Report> {
     let progress: Arc<Progress> = Arc::default();
-    let options = DownloadOptions {
-        window: way.window,
-        durability: Durability::None,
-        resume: false,
-        progress: Arc::clone(&progress),
-        cancel: session.cancel.clone(),
-        ..DownloadOptions::default()
-    };
     session.say(&format!("fetching with {} ...", way.name));
-    let fetch = Fetch { source: source.clone(), place: Place::File(stage.target()), chunks: None };
+    let download = client
+        .download(source, Target::file(stage.target()))
+        .window(way.window)
+        .durability(Durability::None)
+        .resume(false)
+        .progress(Arc::clone(&progress))
+        .cancel(session.cancel.clone());
     let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![progress]));
-    let report = fetch_shards(&fetch, &options).await;
+    let outcome = download.await;
+    let report = outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER));
     if let Some(display) = display {
         display.end().await;
     }

@@ -16,7 +16,7 @@ use super::plan::Want;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::Chunk;
-use crate::chunked::inflight::{Follow, Joined, Key, Lead, fetches};
+use crate::chunked::inflight::{ChunksInFlight, Follow, Joined, Key, Lead};
 use crate::chunked::prove::{Arriving, Claim, Prover};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
@@ -66,6 +66,8 @@ pub(super) struct FetchCounts {
 pub(super) struct Fetcher {
     pub(super) store: Arc<dyn ChunkStore>,
     pub(super) identity: Arc<str>,
+    /// Those of all transfers of this client.
+    pub(super) in_flight: ChunksInFlight,
     pub(super) calls: Calls,
     pub(super) gate: Arc<Gate>,
     /// Has the floor under the download's speed.
@@ -163,7 +165,7 @@ impl Fetcher {
         let digests = wants.iter().map(|want| &want.digest);
         let wanted = digests.zip(unheard).zip(chunks).enumerate();
         for (index, ((digest, unheard), chunk)) in wanted.filter(|(_, (_, one))| one.is_none()) {
-            match fetches().join(&self.key(digest)) {
+            match self.in_flight.fetches.join(&self.key(digest)) {
                 // Looked for only now: whoever kept it did so before letting go of its lead.
                 Joined::Lead(lead) => match self.kept(digest) {
                     Some(kept) => {

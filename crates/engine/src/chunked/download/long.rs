@@ -21,7 +21,7 @@ use super::place::{Placing, Turns};
 use super::plan::Want;
 use super::pour::{BATCH_BYTES, Gathered};
 use crate::chunked::chunk::Proving;
-use crate::chunked::inflight::{Joined, Key, pours};
+use crate::chunked::inflight::{Joined, Key};
 use crate::chunked::seed::SeedPlace;
 use crate::download::blocking;
 use crate::sink::{Mark, Sink};
@@ -83,10 +83,11 @@ impl Long<'_> {
     /// copy what is fetched here.
     fn join(&self) -> Option<Joined<Key, SeedPlace>> {
         let key = self.fetcher.key(&self.digest());
+        let pours = &self.fetcher.in_flight.pours;
         if self.read_again().is_some() {
-            return Some(pours().join(&key));
+            return Some(pours.join(&key));
         }
-        pours().follow(&key).map(Joined::Follow)
+        pours.follow(&key).map(Joined::Follow)
     }
 
     /// Where it can be read once it has been brought.

@@ -7,7 +7,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options`, `report` | what the caller chooses, and is told |
+//! | `options` | what the caller chooses |
 //! | `ask` | the question for the manifest |
 //! | `plan` | what has to be brought |
 //! | `resume` | what an earlier attempt left |
@@ -37,12 +37,10 @@ mod place;
 mod plan;
 mod pour;
 mod queue;
-mod report;
 mod resume;
 mod run;
 
-pub use options::ChunkedDownloadOptions;
-pub use report::ChunkedReport;
+pub(crate) use options::ChunkedDownloadOptions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +50,7 @@ use tidegate_core::digest::Digest;
 use super::ChunkStore;
 use crate::download::Target;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::report::Report;
 
 /// Fetches the blob that `digest` names from `store` into `target`.
 ///
@@ -67,12 +66,12 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// Everything in [`ErrorKind`]; the first failure ends the others and is the one reported.
 /// `Integrity` means that nothing was delivered under the target's name. An ordered target may
 /// have received a prefix, verified chunk by chunk where there are chunks.
-pub async fn download(
+pub(crate) async fn download(
     store: &Arc<dyn ChunkStore>,
     digest: &Digest,
     target: Target,
     options: &ChunkedDownloadOptions,
-) -> Result<ChunkedReport> {
+) -> Result<Report> {
     let Some(deadline_ms) = options.retry.deadline_ms else {
         return Box::pin(run::run(store, digest, target, options)).await;
     };

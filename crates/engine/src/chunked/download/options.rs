@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
+use crate::chunked::inflight::ChunksInFlight;
 use crate::download::Progress;
 use crate::sink::file::{Durability, StateFolder};
 
@@ -19,7 +20,7 @@ use crate::sink::file::{Durability, StateFolder};
     clippy::struct_excessive_bools,
     reason = "choices that have nothing to do with each other"
 )]
-pub struct ChunkedDownloadOptions {
+pub(crate) struct ChunkedDownloadOptions {
     /// Requests in flight for this blob: 16 at first, then as many as are worth having.
     pub window: WindowOptions,
     /// Files that may share chunks with the blob, such as older versions of it, the likeliest
@@ -48,6 +49,8 @@ pub struct ChunkedDownloadOptions {
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
+    /// Chunks that other transfers of the client are moving.
+    pub(crate) in_flight: ChunksInFlight,
     /// Where memory for [`crate::download::Target::Memory`] comes from and goes to.
     pub pool: BufferPool,
     /// Filled while the download runs.
@@ -70,6 +73,7 @@ impl Default for ChunkedDownloadOptions {
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
+            in_flight: ChunksInFlight::default(),
             pool: BufferPool::default(),
             progress: Arc::default(),
             cancel: CancellationToken::new(),

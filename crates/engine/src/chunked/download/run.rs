@@ -22,7 +22,6 @@ use super::place::Placing;
 use super::plan;
 use super::pour::{POUR_BYTES, Pour};
 use super::queue::{Batching, Queue};
-use super::report::ChunkedReport;
 use super::resume::{self, Resumed};
 use crate::budget::ListPermit;
 use crate::chunked::attempt::Calls;
@@ -32,8 +31,11 @@ use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
+use crate::remote::BlobInfo;
+use crate::report::{ChunkReport, Report};
 use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
+use crate::verified::Verified;
 
 /// What is known of one download all along.
 struct Job<'a> {
@@ -62,7 +64,7 @@ pub(super) async fn run(
     digest: &Digest,
     target: Target,
     options: &ChunkedDownloadOptions,
-) -> Result<ChunkedReport> {
+) -> Result<Report> {
     let start = Instant::now();
     let target_path = match &target {
         Target::File(path) => Some(path.clone()),
@@ -84,6 +86,7 @@ pub(super) async fn run(
     let fetcher = Fetcher {
         store: Arc::clone(store),
         identity: store.identity().into(),
+        in_flight: options.in_flight.clone(),
         calls,
         gate: Arc::new(Gate::new(options.window)),
         flow: Flow::of_read(&options.retry),
@@ -411,24 +414,30 @@ impl Job<'_> {
         self.options.progress.resumed(bytes);
     }
 
-    fn report(self, elapsed: std::time::Duration) -> ChunkedReport {
+    fn report(self, elapsed: std::time::Duration) -> Report {
         let Self { fetcher, blob, options, outcome } = self;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ChunkedReport {
-            digest: blob,
-            chunks: outcome.chunks,
+        let chunks = ChunkReport {
+            count: outcome.chunks,
             fetched_chunks: count(&fetcher.counts.fetched_chunks),
             fetched_bytes: count(&fetcher.counts.fetched_bytes),
             shared_chunks: count(&fetcher.counts.shared_chunks),
             shared_bytes: count(&fetcher.counts.shared_bytes),
             copied_chunks: outcome.copied_chunks,
             copied_bytes: outcome.copied_bytes,
-            resumed_bytes: outcome.resumed_bytes,
             whole: outcome.whole,
             window: u32::try_from(fetcher.gate.limit()).unwrap_or(u32::MAX),
+        };
+        Report {
+            bytes: blob.len,
+            resumed_bytes: outcome.resumed_bytes,
             elapsed,
             totals: options.progress.stats().totals(),
             held_bytes_peak: options.budget.held_bytes_peak(),
+            info: BlobInfo::of_digest(&blob),
+            checksums: vec![blob.checksum()],
+            verified: Verified::By(vec![blob.checksum()]),
+            chunks: Some(chunks),
             notes: outcome.notes,
             memory: outcome.memory,
         }

@@ -1,4 +1,4 @@
-//! [`InFlight`]: what several transfers of this process want at once is done once.
+//! [`InFlight`]: what several transfers of one client want at once is done once.
 //!
 //! After `bb-storage`'s deduplicating replicator: whoever comes first leads, and does the work;
 //! whoever comes while it is being done follows, and is given the outcome. A follower watches its
@@ -16,15 +16,15 @@
 //! | file | idea |
 //! |---|---|
 //! | `flight` | one piece of work, and those who wait for its end |
-//! | `process` | what is in flight in this process |
+//! | `table` | the chunks that the transfers of one client are moving |
 //! | `interleavings` | all orders of leading, following and leaving, by the model checker |
 
 mod flight;
 #[cfg(all(test, tidegate_loom))]
 mod interleavings;
-mod process;
+mod table;
 
-pub(crate) use process::{Key, fetches, pours, sends};
+pub(crate) use table::{ChunksInFlight, Key};
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

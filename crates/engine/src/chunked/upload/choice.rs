@@ -4,7 +4,7 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::DigestFunction;
 
 use super::transfer::Transfer;
-use super::{StoreProfile, UploadOptions};
+use super::{ChunkedUploadOptions, StoreProfile};
 use crate::error::{ErrorKind, Result};
 
 /// What a chunk takes of memory beside its bytes, until the blob is made of all of them: its place
@@ -18,7 +18,7 @@ const CHUNKS_MAX_MIN: u64 = 1 << 16;
 /// The function that names the blob and its chunks.
 pub(super) fn digest_function(
     profile: &StoreProfile,
-    options: &UploadOptions,
+    options: &ChunkedUploadOptions,
     transfer: &Transfer,
 ) -> Result<DigestFunction> {
     let named = options.digest.map(|digest| digest.function);
@@ -45,10 +45,13 @@ pub(super) fn digest_function(
 /// file is put whole, unless the caller would not have that.
 pub(super) fn chunking(
     profile: &StoreProfile,
-    options: &UploadOptions,
+    options: &ChunkedUploadOptions,
     transfer: &Transfer,
 ) -> Result<Option<Chunking>> {
     let len = transfer.file.len();
+    if options.is_whole {
+        return Ok(None);
+    }
     let Some(chunking) = options.chunking.or_else(|| profile.chunkings.first().copied()) else {
         return Ok(None);
     };

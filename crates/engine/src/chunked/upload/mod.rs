@@ -52,7 +52,7 @@ mod spare;
 mod spool;
 mod transfer;
 
-pub use options::UploadOptions;
+pub(crate) use options::ChunkedUploadOptions;
 pub use progress::{UploadProgress, UploadSnapshot};
 pub use report::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
 
@@ -82,15 +82,15 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// # Errors
 ///
 /// `Changed` where the file changes meanwhile: nothing was registered then. `Integrity` where it is
-/// not what [`UploadOptions::digest`] says, or the store contradicts itself, or, with
-/// [`UploadOptions::confirm`], has lost what it acknowledged. `Exhausted` where the
+/// not what [`ChunkedUploadOptions::digest`] says, or the store contradicts itself, or, with
+/// [`ChunkedUploadOptions::confirm`], has lost what it acknowledged. `Exhausted` where the
 /// store loses chunks as fast as they come, or attempts or the deadline are used up. `Unsupported`
 /// for a digest function that the store does not know, and a blob that is too long for it. What the
 /// store says, and what reading the file says, as it is.
-pub async fn upload(
+pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
     path: impl AsRef<Path>,
-    options: &UploadOptions,
+    options: &ChunkedUploadOptions,
 ) -> Result<UploadReport> {
     let path = path.as_ref();
     let failed = |kind, message: String| {
@@ -123,7 +123,7 @@ pub async fn upload(
 async fn run(
     store: &Arc<dyn ChunkStore>,
     path: &Path,
-    options: &UploadOptions,
+    options: &ChunkedUploadOptions,
 ) -> Result<UploadReport> {
     let start = Instant::now();
     let file = SourceFile::open(store, path, options).await?;

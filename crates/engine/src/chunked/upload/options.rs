@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::UploadProgress;
 use crate::budget::Budget;
+use crate::chunked::inflight::ChunksInFlight;
 
 /// How an upload is done. The defaults assume a cache some 20 ms away, and leave to it how blobs
 /// are named and cut.
 #[derive(Clone, Debug)]
-pub struct UploadOptions {
+pub(crate) struct ChunkedUploadOptions {
     /// The file's digest, where the caller knows it: then the store is asked for the blob at once,
     /// and where it has the blob nothing is sent. The file is read and compared with the digest
     /// always. A file that is something else is `Integrity`, before the store is given that name for
@@ -26,6 +27,8 @@ pub struct UploadOptions {
     /// How the blob is cut; by default as the store prefers. Where the store names other ways, the
     /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given.
     pub chunking: Option<Chunking>,
+    /// Whether the blob is put whole in any case.
+    pub is_whole: bool,
     /// Whether the blob is put whole where the store turns out not to make it of its chunks: it may
     /// say that it takes manifests, and take none, or none as long as this one. So it is where it
     /// wants them so small that there would be more than memory is to be had for. Default yes.
@@ -40,23 +43,27 @@ pub struct UploadOptions {
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
+    /// Chunks that other transfers of the client are moving.
+    pub(crate) in_flight: ChunksInFlight,
     /// Filled while the upload runs.
     pub progress: Arc<UploadProgress>,
     /// Ends the upload. What the store has got of it makes the next one shorter.
     pub cancel: CancellationToken,
 }
 
-impl Default for UploadOptions {
+impl Default for ChunkedUploadOptions {
     fn default() -> Self {
         Self {
             digest: None,
             digest_function: None,
             chunking: None,
+            is_whole: false,
             whole_fallback: true,
             confirm: false,
             window: WindowOptions::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
+            in_flight: ChunksInFlight::default(),
             progress: Arc::default(),
             cancel: CancellationToken::default(),
         }

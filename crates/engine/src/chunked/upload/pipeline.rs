@@ -41,7 +41,7 @@ use super::spare::{Room, Spare};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
-use crate::chunked::inflight::{Joined, Key, Lead, sends};
+use crate::chunked::inflight::{Joined, Key, Lead};
 use crate::error::Result;
 
 /// How far cutting runs ahead of sending: no further than what is surely still in the page cache
@@ -250,7 +250,7 @@ impl<'a> Pipeline<'a> {
     fn lead_or_follow(&mut self, id: usize) {
         let Some(piece) = self.ledger.piece(id) else { return };
         let store = Arc::clone(&self.transfer.identity);
-        match sends().join(&Key { store, digest: piece.digest }) {
+        match self.transfer.in_flight.sends.join(&Key { store, digest: piece.digest }) {
             Joined::Follow(follow) => self.flight.push(Box::pin(async move {
                 let is_done = follow.outcome().await.is_some();
                 Ok(Event::Followed { id, is_done })

@@ -35,7 +35,7 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
 use super::ledger::Piece;
-use super::{UploadOptions, spool};
+use super::{ChunkedUploadOptions, spool};
 use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::local::{self, LocalFile};
@@ -84,7 +84,7 @@ impl SourceFile {
     pub(super) async fn open(
         store: &Arc<dyn ChunkStore>,
         path: &Path,
-        options: &UploadOptions,
+        options: &ChunkedUploadOptions,
     ) -> Result<Arc<Self>> {
         let name: Arc<str> = local::name(path).into();
         let named = options.digest;

@@ -16,7 +16,7 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
 
-use super::UploadOptions;
+use super::ChunkedUploadOptions;
 use super::source::blocking;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
@@ -51,7 +51,7 @@ pub(super) async fn spool(
     stream: LocalStream,
     name: &Arc<str>,
     store: &Arc<dyn ChunkStore>,
-    options: &UploadOptions,
+    options: &ChunkedUploadOptions,
 ) -> Result<Spooled> {
     // Asked first: a store that does not answer, or takes no blob so long, is told of at once.
     let calls = Calls {

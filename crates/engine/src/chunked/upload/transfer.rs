@@ -12,10 +12,11 @@ use super::floor::UploadFloor;
 use super::report::UploadRequests;
 use super::source::SourceFile;
 use super::spare::Spares;
-use super::{UploadOptions, UploadProgress};
+use super::{ChunkedUploadOptions, UploadProgress};
 use crate::budget::Budget;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
+use crate::chunked::inflight::ChunksInFlight;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::read::ReadStats;
 
@@ -29,6 +30,8 @@ pub(super) struct Transfer {
     pub(super) store: Arc<dyn ChunkStore>,
     /// Names the store in this process.
     pub(super) identity: Arc<str>,
+    /// Those of all transfers of this client.
+    pub(super) in_flight: ChunksInFlight,
     pub(super) file: Arc<SourceFile>,
     pub(super) calls: KindsOfCalls,
     pub(super) budget: Budget,
@@ -56,11 +59,12 @@ impl Transfer {
         store: &Arc<dyn ChunkStore>,
         file: &Arc<SourceFile>,
         budget: &Budget,
-        options: &UploadOptions,
+        options: &ChunkedUploadOptions,
     ) -> Self {
         Self {
             store: Arc::clone(store),
             identity: store.identity().into(),
+            in_flight: options.in_flight.clone(),
             file: Arc::clone(file),
             calls: KindsOfCalls::new(file, budget, options),
             budget: budget.clone(),
@@ -136,7 +140,7 @@ impl Transfer {
 }
 
 impl KindsOfCalls {
-    fn new(file: &SourceFile, budget: &Budget, options: &UploadOptions) -> Self {
+    fn new(file: &SourceFile, budget: &Budget, options: &ChunkedUploadOptions) -> Self {
         let counted = || Calls {
             // The deadline is the whole upload's; whoever calls it keeps it.
             policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },

@@ -70,21 +70,16 @@ impl ReadChannel {
     /// Range, version, `verify` and `decode` are the state's; the rest is `options`', and
     /// [`ReadState::options`] gives what was captured of it. The deadline begins anew.
     ///
-    /// ```no_run
-    /// # use tidegate::read::{ReadChannel, ReadState};
-    /// # fn example(text: &str, blob: tidegate::remote::Location) -> tidegate::Result<()> {
-    /// let state: ReadState = text.parse()?;
-    /// let channel = ReadChannel::restore(blob, &state, state.options())?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     ///
     /// `Invalid` if `location` is another blob, and for a state that lies beyond the blob's end, or
     /// behind its first byte without a version. That the blob has changed since is found by the
     /// first read, which fails with `Changed`.
-    pub fn restore(location: Location, state: &ReadState, options: ReadOptions) -> Result<Self> {
+    pub(crate) fn restore(
+        location: Location,
+        state: &ReadState,
+        options: ReadOptions,
+    ) -> Result<Self> {
         let content = &state.content;
         if location.display() != content.source {
             let message =

@@ -50,13 +50,12 @@ use crate::remote::{BlobInfo, Location, Version};
 /// all of these can be mixed, and each goes on where the last one stopped.
 ///
 /// ```no_run
-/// use tidegate::read::{ReadChannel, ReadOptions};
-/// use tidegate::remote::{RemoteOptions, Remotes};
+/// use tidegate::Client;
 ///
 /// # async fn example() -> tidegate::Result<()> {
-/// let remotes = Remotes::new(RemoteOptions::default());
-/// let blob = remotes.locate("gs://bucket/weights.bin")?;
-/// let mut channel = ReadChannel::open(blob, ReadOptions::default());
+/// let client = Client::default();
+/// let blob = client.locate("gs://bucket/weights.bin")?;
+/// let mut channel = client.read(&blob).open()?;
 /// while let Some(bytes) = channel.next().await? {
 ///     // In the transport's own memory; nothing was copied.
 ///     drop(bytes);
@@ -69,7 +68,7 @@ use crate::remote::{BlobInfo, Location, Version};
 /// # Positions
 ///
 /// Positions are offsets in the blob, whatever the range: a channel of bytes 100 to 200 stands at
-/// 100 first. With [`decode`](ReadOptions::decode) they count decoded bytes, and a seek to anywhere
+/// 100 first. With [`decode`](crate::ReadBuilder::decode) they count decoded bytes, and a seek to anywhere
 /// but the current position is `Unsupported`.
 ///
 /// # Errors
@@ -126,7 +125,7 @@ pub struct ReadChannel {
 
 impl ReadChannel {
     /// A channel over the blob at `location`. Nothing is sent before the first read.
-    pub fn open(location: Location, options: ReadOptions) -> Self {
+    pub(crate) fn open(location: Location, options: ReadOptions) -> Self {
         let (next, suffix, limit) = match &options.range {
             ByteRange::Last(count) => (0, Some(*count), u64::MAX),
             ByteRange::From(start) => (*start, None, u64::MAX),

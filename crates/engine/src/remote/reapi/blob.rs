@@ -4,7 +4,6 @@
 //! twice is the same, and what is downloaded is verified.
 
 use async_trait::async_trait;
-use tidegate_core::checksum::{Coverage, StoredChecksum};
 use tidegate_core::digest::Digest;
 
 use super::super::locate::invalid;
@@ -27,7 +26,7 @@ impl Remote for ReapiCache {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let digest = self.named(blob)?;
         if self.find_missing(&[digest], Operation::Stat).await?.is_empty() {
-            return Ok(info(&digest));
+            return Ok(BlobInfo::of_digest(&digest));
         }
         let target = self.target(Some(&digest));
         Err(Error::new(ErrorKind::NotFound, Operation::Stat, target, "it is not there")
@@ -73,7 +72,7 @@ impl Remote for ReapiCache {
         })?;
         let reading = self.read(&digest, range.clone(), budget).await?;
         Ok(Opened {
-            info: info(&digest),
+            info: BlobInfo::of_digest(&digest),
             start: range.start,
             end: Some(range.end),
             whole: false,
@@ -83,17 +82,5 @@ impl Remote for ReapiCache {
             requests: reading.requests,
             body: reading.body,
         })
-    }
-}
-
-fn info(digest: &Digest) -> BlobInfo {
-    BlobInfo {
-        len_bytes: Some(digest.len),
-        version: Some(Version::Digest(digest.to_string())),
-        checksums: vec![StoredChecksum {
-            checksum: digest.checksum(),
-            coverage: Coverage::FullObject,
-        }],
-        ..BlobInfo::default()
     }
 }

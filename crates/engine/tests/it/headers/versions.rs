@@ -2,14 +2,14 @@
 //! connection breaks, or there is an error.
 
 use bytes::Bytes;
-use tidegate::ErrorKind;
 use tidegate::core::ByteRange;
-use tidegate::download::{Target, download};
-use tidegate::remote::{Location, OpenRequest, RemoteOptions, Remotes, Version};
+use tidegate::remote::{OpenRequest, RemoteOptions, Version};
+use tidegate::{ErrorKind, Location, Target};
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
 use super::{ALL, LEN, all_sent, bed_of, options};
 use crate::bed::Bed;
+use crate::call::{client_of, download};
 use crate::trial::{Kind, Trial};
 
 /// Every kind of version that names the blob as it is, for each remote.
@@ -118,7 +118,7 @@ async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked()
         }
         assert_eq!(bed.server.requests(), 0, "{flavour:?}");
     }
-    let file = Remotes::new(RemoteOptions::default()).locate("/etc/hostname").unwrap();
+    let file = client_of(RemoteOptions::default()).locate("/etc/hostname").unwrap();
     assert_eq!(file.at(generation()).unwrap_err().kind(), ErrorKind::Invalid);
 }
 

@@ -146,7 +146,7 @@ async fn a_seek_does_not_believe_an_empty_head() {
         });
         let origin = origin.await;
         let location = locate(&origin, flavour);
-        let mut channel = ReadChannel::open(location, ReadOptions::default());
+        let mut channel = crate::call::read(location, ReadOptions::default());
         let end = within(channel.seek(std::io::SeekFrom::End(0))).await.unwrap();
         assert_eq!(end, LEN as u64, "{flavour:?}");
         within(channel.seek(std::io::SeekFrom::Start(0))).await.unwrap();

@@ -80,7 +80,7 @@ async fn a_channel_does_not_end_before_what_it_has_delivered() {
             });
             let origin = origin.await;
             let options = ReadOptions { drain_bytes_max: 0, ..ReadOptions::default() };
-            let mut channel = ReadChannel::open(locate(&origin, Flavour::Http), options);
+            let mut channel = crate::call::read(locate(&origin, Flavour::Http), options);
             let mut read = 0;
             while read < 100_000 {
                 read += within(channel.next()).await.unwrap().unwrap().len();
@@ -110,7 +110,7 @@ async fn a_restored_channel_does_not_end_before_what_was_delivered() {
             });
             let origin = origin.await;
             let location = locate(&origin, Flavour::Http);
-            let mut channel = ReadChannel::open(location.clone(), ReadOptions::default());
+            let mut channel = crate::call::read(location.clone(), ReadOptions::default());
             let mut read = 0;
             while read < 100_000 {
                 read += within(channel.next()).await.unwrap().unwrap().len();
@@ -120,7 +120,9 @@ async fn a_restored_channel_does_not_end_before_what_was_delivered() {
             }
             let state = channel.capture().unwrap();
             drop(channel);
-            let mut channel = ReadChannel::restore(location, &state, state.options()).unwrap();
+            let mut channel =
+                crate::call::restore_as_it_was(&location, &state, &tidegate::Budget::default())
+                    .unwrap();
             let error = loop {
                 match within(channel.next()).await {
                     Ok(Some(_)) => {}

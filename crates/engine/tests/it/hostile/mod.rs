@@ -26,14 +26,13 @@ mod versions;
 
 use bytes::Bytes;
 use tidegate::core::range::ByteRange;
-use tidegate::download::{DownloadOptions, Report, Target, download};
-use tidegate::read::{ReadChannel, ReadOptions};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
-use tidegate::{ErrorKind, Result};
+use tidegate::remote::RemoteOptions;
+use tidegate::{ErrorKind, Location, Report, Result, Target};
 use tidegate_testkit::{Flavour, pseudo_random};
 
 use self::origin::{Asked, Framing, Origin, Reply};
 use crate::bed::{Bed, Collect};
+use crate::call::{DownloadOptions, ReadOptions, client_of, download};
 use crate::trial::within;
 
 const LEN: usize = 300_000;
@@ -58,7 +57,7 @@ fn locate(origin: &Origin, flavour: Flavour) -> Location {
     };
     let options =
         RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
-    Remotes::new(options).locate(&url).unwrap()
+    client_of(options).locate(&url).unwrap()
 }
 
 /// How the blob is read.
@@ -128,7 +127,7 @@ impl Reader {
             Self::Channel => {
                 let retry = options(1, None).retry;
                 let options = ReadOptions { range, retry, ..ReadOptions::default() };
-                let mut channel = ReadChannel::open(location.clone(), options);
+                let mut channel = crate::call::read(location.clone(), options);
                 let mut bytes = Vec::new();
                 while let Some(frame) = within(channel.next()).await? {
                     bytes.extend_from_slice(&frame);

@@ -147,7 +147,7 @@ async fn headers_go_to_a_final_url_as_they_went_the_first_time() {
         let mut options = RemoteOptions::default();
         options.headers.add("X-Token", "T0ken").unwrap();
         let url = format!("{}/bucket/blob", first.endpoint()).replace("http://", "http://me:pw@");
-        let location = Remotes::new(options).locate(&url).unwrap();
+        let location = client_of(options).locate(&url).unwrap();
         let outcome = Reader::Memory(4).read(&location).await.unwrap();
         assert!(outcome.bytes == blob());
         let asked = if away { other.log() } else { first.log() };
@@ -166,7 +166,7 @@ async fn headers_go_to_a_final_url_as_they_went_the_first_time() {
 async fn a_captured_read_keeps_the_first_url() {
     let mirror = mirror("\"a\"", blob()).await;
     let first = redirector(&[&mirror]).await;
-    let mut channel = ReadChannel::open(locate(&first, Flavour::Http), ReadOptions::default());
+    let mut channel = crate::call::read(locate(&first, Flavour::Http), ReadOptions::default());
     within(channel.next()).await.unwrap().unwrap();
     let state = channel.capture().unwrap();
     assert_eq!(state.source(), format!("{}/bucket/blob", first.endpoint()));
@@ -175,7 +175,8 @@ async fn a_captured_read_keeps_the_first_url() {
     let position = usize::try_from(state.position().unwrap()).unwrap();
     drop(channel);
     let location = locate(&first, Flavour::Http);
-    let mut channel = ReadChannel::restore(location, &state, state.options()).unwrap();
+    let mut channel =
+        crate::call::restore_as_it_was(&location, &state, &tidegate::Budget::default()).unwrap();
     let mut rest = Vec::new();
     while let Some(frame) = within(channel.next()).await.unwrap() {
         rest.extend_from_slice(&frame);

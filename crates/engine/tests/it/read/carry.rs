@@ -2,13 +2,11 @@
 
 use std::io::SeekFrom;
 
-use tidegate::ErrorKind;
 use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{
-    BlockingReadChannel, ReadChannel, ReadOptions, ReadState, Unverified, Verification, Verify,
-};
+use tidegate::read::{ReadChannel, ReadState, Verification, Verify};
+use tidegate::{Client, ErrorKind, Unverified};
 use tidegate_testkit::{
     Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };
@@ -16,6 +14,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::options;
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 
 const LEN: usize = 300_000;
 
@@ -24,14 +23,14 @@ fn carried(channel: &mut ReadChannel, bed: &Bed) -> ReadChannel {
     let text = channel.capture().unwrap().to_string();
     let state: ReadState = text.parse().unwrap();
     assert_eq!(state.to_string(), text);
-    ReadChannel::restore(bed.location(), &state, state.options()).unwrap()
+    crate::call::restore_as_it_was(&bed.location(), &state, &tidegate::Budget::default()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_goes_on_in_another_process() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         let mut content = Vec::new();
         // Pieces that end within frames, so that bytes are held when it is captured.
         for count in [0, 1, 999, 100_000, 123_456, 1] {
@@ -60,7 +59,7 @@ async fn a_read_goes_on_in_another_process() {
 async fn damage_before_a_capture_is_found_after_it() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     bed.server.script().next(Fault::FlipBit(500));
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut vec![0; 1000]).await.unwrap();
     let mut channel = carried(&mut channel, &bed);
     let error = channel.read_to_end(&mut Vec::new()).await.unwrap_err();
@@ -78,15 +77,24 @@ async fn everything_that_was_chosen_is_carried() {
         retry: RetryPolicy { attempts_max: 3, stall_ms_max: 99, ..RetryPolicy::default() },
         ..options()
     };
-    let mut channel = ReadChannel::open(bed.location(), options.clone());
+    let mut channel = crate::call::read(bed.location(), options.clone());
     channel.read_exact(&mut [0; 10]).await.unwrap();
     channel.limit(200);
     let state = channel.capture().unwrap();
-    let again = state.options();
-    assert_eq!((again.buffer_bytes, again.drain_bytes_max, again.hedge_ms), (123, 456, Some(789)));
-    assert_eq!(again.verify, Verify::Off);
-    assert_eq!((again.retry.attempts_max, again.retry.stall_ms_max), (3, 99));
-    let mut channel = BlockingReadChannel::restore(bed.location(), &state, again).unwrap();
+    let text = state.to_string();
+    for chosen in [
+        r#""buffer_bytes":123"#,
+        r#""drain_bytes_max":456"#,
+        r#""hedge_ms":789"#,
+        r#""verify":"off""#,
+        r#""attempts_max":3"#,
+        r#""stall_ms_max":99"#,
+    ] {
+        assert!(text.contains(chosen), "{chosen}: {text}");
+    }
+    let restored = Client::default().restore(&bed.location(), &state).open_blocking();
+    let mut channel = restored.unwrap();
+    assert_eq!(channel.capture().unwrap().to_string(), text, "with the same options");
     let rest = move || {
         let mut rest = Vec::new();
         std::io::Read::read_to_end(&mut channel, &mut rest).unwrap();
@@ -100,7 +108,7 @@ async fn everything_that_was_chosen_is_carried() {
 async fn the_last_bytes_are_carried_before_and_after_the_first_answer() {
     let bed = Bed::new(ServerOptions::of(Flavour::S3), LEN).await;
     let range = ByteRange::Last(1000);
-    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     let mut channel = carried(&mut channel, &bed);
     assert_eq!(channel.position(), None);
     let mut content = vec![0; 300];
@@ -113,7 +121,7 @@ async fn the_last_bytes_are_carried_before_and_after_the_first_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_state_that_is_not_whole_is_refused() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
     let text = channel.capture().unwrap().to_string();
     let refused = |text: &str| text.parse::<ReadState>().unwrap_err();
@@ -158,12 +166,13 @@ fn forged(state: &ReadState, changes: &[(&str, serde_json::Value)]) -> ReadState
 async fn a_state_from_which_nothing_goes_on_is_refused() {
     use serde_json::{Value, json};
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
     let state = channel.capture().unwrap();
     let restored = |changes: &[(&str, Value)]| {
         let state = forged(&state, changes);
-        ReadChannel::restore(bed.location(), &state, state.options()).map(drop)
+        crate::call::restore_as_it_was(&bed.location(), &state, &tidegate::Budget::default())
+            .map(drop)
     };
     let start = |position: u64| ("position", json!({ "start": position }));
     restored(&[]).unwrap();
@@ -189,7 +198,7 @@ async fn a_state_from_which_nothing_goes_on_is_refused() {
     assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Invalid);
     channel.seek(SeekFrom::Start(LEN as u64)).await.unwrap();
     assert!(carried(&mut channel, &bed).next().await.unwrap().is_none());
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.seek(SeekFrom::Start(1)).await.unwrap();
     assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Unsupported);
 }
@@ -198,7 +207,7 @@ async fn a_state_from_which_nothing_goes_on_is_refused() {
 async fn a_blob_that_changed_is_not_gone_on_with() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         channel.read_exact(&mut [0; 100]).await.unwrap();
         let mut channel = carried(&mut channel, &bed);
         bed.server.replace(bed.path(), Blob::new(pseudo_random(LEN, 8)).with_version(2));
@@ -207,7 +216,7 @@ async fn a_blob_that_changed_is_not_gone_on_with() {
         // Another blob is refused at once.
         let state = channel.capture().unwrap();
         let other = Bed::new(ServerOptions::of(Flavour::Azure), LEN).await.location();
-        let error = ReadChannel::restore(other, &state, options()).unwrap_err();
+        let error = crate::call::restore(other, &state, options()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
         assert!(error.to_string().contains("az://bucket/blob"), "{error}");
     }
@@ -218,10 +227,9 @@ async fn a_state_holds_no_secrets() {
     let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
     let url = format!("{}?X-Signature=secret", bed.server.url(bed.path()));
     let url = url.replace("http://", "http://me:secret@");
-    let location = tidegate::remote::Remotes::new(tidegate::remote::RemoteOptions::default())
-        .locate(&url)
-        .unwrap();
-    let mut channel = ReadChannel::open(location, options());
+    let location =
+        crate::call::client_of(tidegate::remote::RemoteOptions::default()).locate(&url).unwrap();
+    let mut channel = crate::call::read(location, options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
     let text = channel.capture().unwrap().to_string();
     assert!(!text.contains("secret"), "{text}");
@@ -234,7 +242,7 @@ async fn every_sum_that_has_a_state_is_carried_and_the_other_says_so() {
         let sum = Checksummer::of(algorithm, &bed.bytes).unwrap();
         let options = || ReadOptions { verify: Verify::Against(sum.clone()), ..options() };
         for len in [1, 63, 64, 65, 1000, LEN] {
-            let mut channel = ReadChannel::open(bed.location(), options());
+            let mut channel = crate::call::read(bed.location(), options());
             channel.read_exact(&mut vec![0; len]).await.unwrap();
             let mut channel = carried(&mut channel, &bed);
             channel.read_to_end(&mut Vec::new()).await.unwrap();
@@ -263,7 +271,7 @@ async fn damage_is_found_across_a_capture_whatever_the_sum() {
         for flip in [10, 500] {
             bed.server.script().clear();
             bed.server.script().push(Rule::new(Fault::FlipBit(flip)).always());
-            let mut channel = ReadChannel::open(bed.location(), options());
+            let mut channel = crate::call::read(bed.location(), options());
             channel.read_exact(&mut [0; 100]).await.unwrap();
             let mut channel = carried(&mut channel, &bed);
             let error = channel.read_to_end(&mut Vec::new()).await.unwrap_err();
@@ -276,14 +284,14 @@ async fn damage_is_found_across_a_capture_whatever_the_sum() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_seek_nothing_is_carried_as_if_it_were_whole() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
     channel.seek(SeekFrom::Start(200)).await.unwrap();
     let mut channel = carried(&mut channel, &bed);
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert!(matches!(channel.verified(), Verification::Unverified(_)), "{:?}", channel.verified());
     // Nor what was verified before the seek.
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     channel.seek(SeekFrom::Start(200)).await.unwrap();
     let mut channel = carried(&mut channel, &bed);

@@ -1,4 +1,4 @@
-//! Remotes that contradict themselves: nothing of what they say twice is mixed.
+//! Client that contradict themselves: nothing of what they say twice is mixed.
 
 use std::collections::VecDeque;
 use std::io::SeekFrom;
@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidegate::read::ReadChannel;
-use tidegate::remote::{BlobInfo, Location, OpenRequest, Opened, Remote, Version};
-use tidegate::{ErrorKind, Result};
+use tidegate::remote::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use tidegate::{ErrorKind, Location, Result};
 
 use super::options;
 use crate::trial::within;
@@ -66,7 +65,7 @@ async fn bytes_from_further_on_are_not_taken_for_those_asked_for() {
     let blob = facts(Some(256), "1");
     let answer = |start| Answer { info: blob.clone(), start, end: 256 };
     let answers = [answer(10), answer(11), answer(12), answer(0)];
-    let mut channel = ReadChannel::open(location(answers, blob.clone()), options());
+    let mut channel = crate::call::read(location(answers, blob.clone()), options());
     let mut read = Vec::new();
     while let Some(frame) = within(channel.next()).await.unwrap() {
         read.extend_from_slice(&frame);
@@ -78,7 +77,7 @@ async fn bytes_from_further_on_are_not_taken_for_those_asked_for() {
 #[tokio::test]
 async fn the_length_of_another_version_is_not_that_of_this_one() {
     let answer = Answer { info: facts(None, "1"), start: 0, end: 100 };
-    let mut channel = ReadChannel::open(location([answer], facts(Some(90), "2")), options());
+    let mut channel = crate::call::read(location([answer], facts(Some(90), "2")), options());
     within(channel.next()).await.unwrap().unwrap();
     let error = within(channel.seek(SeekFrom::End(0))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Changed, "{error:?}");
@@ -89,10 +88,10 @@ async fn the_length_of_another_version_is_not_that_of_this_one() {
 async fn one_version_has_one_length() {
     let answer = Answer { info: facts(Some(256), "1"), start: 0, end: 256 };
     let blob = location([answer], facts(Some(200), "1"));
-    let mut channel = ReadChannel::open(blob.clone(), options());
+    let mut channel = crate::call::read(blob.clone(), options());
     while within(channel.next()).await.unwrap().is_some() {}
     let state = channel.capture().unwrap();
-    let mut channel = ReadChannel::restore(blob, &state, options()).unwrap();
+    let mut channel = crate::call::restore(blob, &state, options()).unwrap();
     let error = within(channel.info()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
 }

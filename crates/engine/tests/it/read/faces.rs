@@ -7,8 +7,7 @@ use futures_util::StreamExt as _;
 use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::range::ByteRange;
-use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate_testkit::{
     Fault, Flavour, Gate, NetworkProfile, Rule, ServerOptions, SplitMix64, pseudo_random,
 };
@@ -16,6 +15,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 
 use super::{FACES, options, read};
 use crate::bed::Bed;
+use crate::call::{ReadOptions, client_of};
 use crate::trial::within;
 
 const LEN: usize = 300_000;
@@ -23,7 +23,7 @@ const LEN: usize = 300_000;
 #[tokio::test]
 async fn nothing_is_sent_before_the_first_read() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.limit(100);
     channel.capture().unwrap();
     channel.seek(std::io::SeekFrom::Start(10)).await.unwrap();
@@ -34,7 +34,7 @@ async fn nothing_is_sent_before_the_first_read() {
     assert_eq!((channel.len_bytes(), bed.server.connections_accepted()), (None, 0));
     // What is certainly empty is never asked for.
     for range in [ByteRange::EMPTY, ByteRange::Last(0), ByteRange::Bounded(7..7)] {
-        let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+        let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
         assert!(channel.next().await.unwrap().is_none());
     }
     assert_eq!((bed.server.requests(), bed.server.connections_accepted()), (0, 0));
@@ -64,7 +64,7 @@ async fn faces_and_sizes_can_be_mixed() {
         let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
         let buffer_bytes = [0, 1, 1000, 64 << 10, 1 << 20][usize::try_from(seed % 5).unwrap()];
         let mut channel =
-            ReadChannel::open(bed.location(), ReadOptions { buffer_bytes, ..options() });
+            crate::call::read(bed.location(), ReadOptions { buffer_bytes, ..options() });
         let mut content = Vec::new();
         loop {
             let before = content.len();
@@ -108,7 +108,7 @@ async fn any_buffer_gives_the_same_bytes() {
             bed.server.script().always(drip.clone());
             let budget = Budget::new(BudgetOptions { requests: 2, bytes: budget_bytes });
             let options = ReadOptions { buffer_bytes, budget: budget.clone(), ..options() };
-            let mut channel = ReadChannel::open(bed.location(), options);
+            let mut channel = crate::call::read(bed.location(), options);
             let mut content = Vec::new();
             let mut buf = [0; 700];
             loop {
@@ -133,7 +133,7 @@ async fn the_stream_does_not_copy() {
     // A local file's frames come from one allocation each: what is handed on twice as slices of
     // one frame lies in one piece of memory.
     let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     let held = channel.fill_buf().await.unwrap();
     let (start, len) = (held.as_ptr(), held.len());
     channel.consume(1);
@@ -146,7 +146,7 @@ async fn the_stream_does_not_copy() {
 #[tokio::test]
 async fn a_blocking_read_inside_a_task_is_refused() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = BlockingReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read_blocking(bed.location(), options());
     let error = channel.read(&mut [0; 10]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("inside an asynchronous task"), "{error}");
@@ -181,7 +181,7 @@ fn blocking_channels_work_without_any_runtime() {
         let location = location.clone();
         let bytes = bed.bytes.clone();
         std::thread::spawn(move || {
-            let mut channel = BlockingReadChannel::open(location, options());
+            let mut channel = crate::call::read_blocking(location, options());
             let mut content = Vec::new();
             channel.read_to_end(&mut content).unwrap();
             assert!(content == bytes);
@@ -201,7 +201,7 @@ async fn what_is_dropped_gives_everything_back() {
     let hold = Fault::HoldAfter { bytes: 1000, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).always());
     let options = ReadOptions { budget: budget.clone(), ..options() };
-    let mut channel = ReadChannel::open(bed.location(), options.clone());
+    let mut channel = crate::call::read(bed.location(), options.clone());
     let mut buf = [0; 10];
     channel.read_exact(&mut buf).await.unwrap();
     // The only request is this channel's.
@@ -226,7 +226,7 @@ async fn a_dropped_future_loses_nothing() {
     let profile = NetworkProfile { latency_ms: 2, ..NetworkProfile::LOOPBACK };
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::S3) }, LEN).await;
     bed.server.script().push(Rule::new(Fault::CutAfter(50_000)).method("GET").times(3));
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     let mut content = Vec::new();
     loop {
         // Polled once and dropped, over and over.
@@ -254,9 +254,9 @@ async fn a_local_file_is_a_blob() {
     let path = folder.path().join("blob");
     let bytes = pseudo_random(3_000_000, 1);
     std::fs::write(&path, &bytes).unwrap();
-    let remotes = Remotes::new(RemoteOptions::default());
+    let remotes = client_of(RemoteOptions::default());
     let location = remotes.locate(path.to_str().unwrap()).unwrap();
-    let mut channel = ReadChannel::open(location, options());
+    let mut channel = crate::call::read(location, options());
     channel.seek(std::io::SeekFrom::End(-1_500_000)).await.unwrap();
     let tail: Vec<Bytes> = channel.by_ref().map(Result::unwrap).collect().await;
     assert!(tail.concat() == bytes[1_500_000..]);

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
-use tidegate::read::{ReadChannel, ReadOptions, ReadState};
+use tidegate::read::ReadState;
 use tidegate_testkit::{
     Blob, Checksums, Fault, FaultMix, Flavour, Rule, ServerOptions, pseudo_random,
 };
@@ -16,6 +16,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::{FACES, options, read};
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 use crate::faults::FLAVOURS;
 
 fn gzip(content: &[u8]) -> Vec<u8> {
@@ -137,7 +138,7 @@ async fn a_bomb_comes_in_pieces() {
     let bomb = gzip(&vec![0; 64 << 20]);
     assert!(bomb.len() < 1 << 20);
     let bed = bed(Flavour::Gcs, bomb).await;
-    let mut channel = ReadChannel::open(bed.location(), decoding());
+    let mut channel = crate::call::read(bed.location(), decoding());
     let mut total = 0;
     while let Some(piece) = channel.next().await.unwrap() {
         assert!(piece.len() <= 64 << 10 && piece.iter().all(|byte| *byte == 0));
@@ -149,7 +150,7 @@ async fn a_bomb_comes_in_pieces() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_are_those_of_the_content() {
     let bed = bed(Flavour::Gcs, gzip(&content())).await;
-    let mut channel = ReadChannel::open(bed.location(), decoding());
+    let mut channel = crate::call::read(bed.location(), decoding());
     channel.read_exact(&mut [0; 1000]).await.unwrap();
     assert_eq!(channel.seek(SeekFrom::Current(0)).await.unwrap(), 1000);
     for to in [SeekFrom::Start(0), SeekFrom::Current(1), SeekFrom::End(-1)] {
@@ -162,7 +163,7 @@ async fn positions_are_those_of_the_content() {
     assert_eq!(rest, content()[1000..2000]);
     assert!(!channel.verified().is_verified());
     for range in [ByteRange::From(1), ByteRange::Last(9)] {
-        let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..decoding() });
+        let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..decoding() });
         assert_eq!(channel.next().await.unwrap_err().kind(), ErrorKind::Unsupported);
     }
     let range = ByteRange::Bounded(0..2000);
@@ -173,13 +174,15 @@ async fn positions_are_those_of_the_content() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_decoded_read_is_carried() {
     let bed = bed(Flavour::Gcs, gzip(&content())).await;
-    let mut channel = ReadChannel::open(bed.location(), decoding());
+    let mut channel = crate::call::read(bed.location(), decoding());
     let mut read = vec![0; 123_456];
     channel.read_exact(&mut read).await.unwrap();
     for _ in 0..2 {
         let state: ReadState = channel.capture().unwrap().to_string().parse().unwrap();
         assert_eq!(state.position(), Some(123_456));
-        channel = ReadChannel::restore(bed.location(), &state, state.options()).unwrap();
+        channel =
+            crate::call::restore_as_it_was(&bed.location(), &state, &tidegate::Budget::default())
+                .unwrap();
         assert_eq!(channel.position(), Some(123_456));
     }
     channel.read_to_end(&mut read).await.unwrap();
@@ -195,7 +198,7 @@ async fn what_is_not_encoded_is_delivered_as_it_is() {
         outcome.result.unwrap();
         assert!(outcome.content == bed.bytes[bytes]);
     }
-    let mut channel = ReadChannel::open(bed.location(), decoding());
+    let mut channel = crate::call::read(bed.location(), decoding());
     channel.seek(SeekFrom::End(-5)).await.unwrap();
     let mut rest = Vec::new();
     channel.read_to_end(&mut rest).await.unwrap();

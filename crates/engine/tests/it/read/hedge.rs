@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::read::{ReadChannel, ReadOptions};
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, ServerOptions};
 use tokio::io::AsyncReadExt as _;
 
 use super::{FACES, options, read};
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 use crate::trial::within;
 
 const LEN: usize = 300_000;
@@ -39,7 +39,7 @@ async fn a_late_answer_is_overtaken() {
 async fn an_answer_in_time_is_not_raced() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let options = ReadOptions { hedge_ms: Some(30_000), ..options() };
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert_eq!((bed.server.requests(), channel.totals().hedges), (1, 0));
 }
@@ -51,7 +51,7 @@ async fn without_a_permit_to_spare_there_is_no_race() {
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
     let options = ReadOptions { hedge_ms: Some(5), budget, ..options() };
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     let mut content = Vec::new();
     within(channel.read_to_end(&mut content)).await.unwrap();
     assert!(content == bed.bytes);
@@ -65,7 +65,7 @@ async fn a_failure_leaves_the_word_to_the_other() {
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     bed.server.script().next(Fault::status(503));
     let options = ReadOptions { hedge_ms: Some(20), ..options() };
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     let mut content = Vec::new();
     within(channel.read_to_end(&mut content)).await.unwrap();
     assert!(content == bed.bytes);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
-use tidegate::read::ReadOptions;
 use tidegate_testkit::{
     ContentRangeLie as Lie, Fault, FaultMix, Flavour, RangeMatch, Rule, ServerOptions,
 };
 
 use super::{FACES, Face, options, read};
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 use crate::faults::{FLAVOURS, at_once};
 
 pub(super) const LEN: usize = 300_000;

@@ -58,12 +58,13 @@ mod traces;
 use std::io::Read as _;
 
 use futures_util::StreamExt;
+use tidegate::Location;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{BlockingReadChannel, ReadChannel, ReadOptions, Verification};
-use tidegate::remote::Location;
+use tidegate::read::Verification;
 use tokio::io::AsyncReadExt as _;
 
+use crate::call::ReadOptions;
 use crate::trial::within;
 
 /// Everything short, so that what waits in vain does not wait long.
@@ -111,12 +112,12 @@ async fn read(location: Location, options: ReadOptions, face: Face) -> Outcome {
     let work = async {
         match face {
             Face::Async => {
-                let mut channel = ReadChannel::open(location, options);
+                let mut channel = crate::call::read(location, options);
                 let result = channel.read_to_end(&mut content).await;
                 (result.map(drop).map_err(engine_error), channel.verified())
             }
             Face::Stream => {
-                let mut channel = ReadChannel::open(location, options);
+                let mut channel = crate::call::read(location, options);
                 let mut result = Ok(());
                 while let Some(frame) = StreamExt::next(&mut channel).await {
                     match frame {
@@ -132,7 +133,7 @@ async fn read(location: Location, options: ReadOptions, face: Face) -> Outcome {
             Face::Blocking => {
                 let work = move || {
                     let mut content = Vec::new();
-                    let mut channel = BlockingReadChannel::open(location, options);
+                    let mut channel = crate::call::read_blocking(location, options);
                     let result = channel.read_to_end(&mut content);
                     (content, result.map(drop).map_err(engine_error), channel.verified())
                 };

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{ReadChannel, ReadOptions};
 use tidegate_testkit::{
     Blob, EtagStyle, Fault, Flavour, Framing, Gate, NetworkProfile, Rule, ServerOptions,
     pseudo_random,
@@ -16,6 +15,7 @@ use tokio::io::AsyncReadExt as _;
 use super::matrix::{LEN, ranges};
 use super::{FACES, options, read};
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 use crate::faults::FLAVOURS;
 use crate::trial::within;
 
@@ -67,14 +67,14 @@ async fn a_range_at_the_end_is_empty_and_one_beyond_an_error() {
         let len = LEN as u64;
         let ranges = [ByteRange::From(len), ByteRange::Bounded(len..len + 9)];
         for range in ranges {
-            let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+            let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
             for _ in 0..3 {
                 assert!(within(channel.next()).await.unwrap().is_none(), "{flavour:?}");
             }
             assert_eq!(channel.len_bytes(), Some(len), "{flavour:?}");
         }
         for range in [ByteRange::From(len + 1), ByteRange::Bounded(len + 1..len + 9)] {
-            let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+            let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
             let error = within(channel.next()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::OutOfRange, "{flavour:?}: {error:?}");
         }
@@ -83,7 +83,7 @@ async fn a_range_at_the_end_is_empty_and_one_beyond_an_error() {
         let outcome = read(bed.location(), ReadOptions { range, ..options() }, FACES[0]).await;
         assert_eq!(outcome.content, bed.bytes[LEN - 5..], "{flavour:?}: {:?}", outcome.result);
         let range = ByteRange::Bounded(std::ops::Range { start: 9, end: 3 });
-        let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+        let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
         assert_eq!(channel.next().await.unwrap_err().kind(), ErrorKind::Invalid);
     }
 }
@@ -162,7 +162,7 @@ async fn without_a_version_nothing_is_bridged() {
     // Nor can a seek be: its bytes would be of another answer.
     let bed = Bed::new(nameless(Framing::ContentLength), LEN).await;
     let mut channel =
-        ReadChannel::open(bed.location(), ReadOptions { drain_bytes_max: 0, ..options() });
+        crate::call::read(bed.location(), ReadOptions { drain_bytes_max: 0, ..options() });
     let mut buf = [0; 10];
     channel.read_exact(&mut buf).await.unwrap();
     channel.next().await.unwrap();
@@ -183,7 +183,7 @@ async fn a_body_without_a_length_is_read_to_its_end() {
             assert!(outcome.content == bed.bytes);
         }
         let bed = Bed::new(nameless(framing), LEN).await;
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         channel.read_exact(&mut [0; 10]).await.unwrap();
         // Its end cannot be found but by reading, and asking for it ends nothing.
         let error = channel.seek(SeekFrom::End(0)).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn after_an_error_the_channel_goes_on() {
     let script = bed.server.script();
     script.push(Rule::new(Fault::CutAfter(10_000)));
     script.push(Rule::new(Fault::status(503)).nth(2).times(4));
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     let mut content = Vec::new();
     let error = channel.read_to_end(&mut content).await.unwrap_err();
     assert_eq!(super::engine_error(error).kind(), ErrorKind::Exhausted);
@@ -219,7 +219,7 @@ async fn a_caller_may_pause() {
     bed.server.script().next(Fault::HoldAfter { bytes: 10_000, gate: gate.clone() });
     let mut options = options();
     options.retry.stall_ms_max = 250;
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     let mut content = vec![0; 10_000];
     channel.read_exact(&mut content).await.unwrap();
     // One poll finds nothing and arms the timer; then the bytes come, and the caller does not.
@@ -237,7 +237,7 @@ async fn the_deadline_bounds_all_requests() {
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     let retry = RetryPolicy { deadline_ms: Some(200), ..options().retry };
     let options = ReadOptions { retry, drain_bytes_max: 0, ..options() };
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     // Each seek asks again; the deadline counts from the first read all the same.
     let outcome = within(async {
         loop {

@@ -2,14 +2,15 @@
 
 use std::io::SeekFrom;
 
-use tidegate::ErrorKind;
 use tidegate::core::range::ByteRange;
-use tidegate::read::{ReadChannel, ReadOptions, Unverified, Verification};
+use tidegate::read::{ReadChannel, Verification};
+use tidegate::{ErrorKind, Unverified};
 use tidegate_testkit::{Fault, FaultMix, Flavour, Rule, ServerOptions, SplitMix64};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncSeekExt};
 
 use super::{engine_error, options};
 use crate::bed::Bed;
+use crate::call::ReadOptions;
 use crate::trial::within;
 
 const LEN: usize = 600_000;
@@ -32,7 +33,7 @@ async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
         // Frames of at most this size, so that little is held.
         bed.server.script().always(Fault::SlowDrip { bytes: 20_000, interval_ms: 1 });
         let options = ReadOptions { drain_bytes_max, buffer_bytes: 0, ..options() };
-        let mut channel = ReadChannel::open(bed.location(), options);
+        let mut channel = crate::call::read(bed.location(), options);
         assert_eq!(take(&mut channel, 100).await, bed.bytes[..100]);
         let held = channel.fill_buf().await.unwrap().len();
         channel.consume(held);
@@ -52,7 +53,7 @@ async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backwards_asks_again() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     take(&mut channel, 500_000).await;
     channel.seek(SeekFrom::Start(1000)).await.unwrap();
     assert_eq!(take(&mut channel, 9).await, bed.bytes[1000..1009]);
@@ -71,7 +72,7 @@ async fn at_and_beyond_the_end_there_is_nothing() {
         // Known or not, the end is the end.
         for known in [false, true] {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-            let mut channel = ReadChannel::open(bed.location(), options());
+            let mut channel = crate::call::read(bed.location(), options());
             if known {
                 take(&mut channel, 10).await;
             }
@@ -97,10 +98,10 @@ async fn a_length_that_only_ranges_tell_is_found() {
     for len in [0, LEN] {
         let chunked = ServerOptions { framing, ..ServerOptions::of(Flavour::Http) };
         let bed = Bed::new(chunked, len).await;
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         channel.seek(SeekFrom::Start(END + 9)).await.unwrap();
         assert!(is_at_end(&mut channel).await, "{len}");
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         assert_eq!(channel.seek(SeekFrom::End(0)).await.unwrap(), len as u64);
     }
 }
@@ -108,7 +109,7 @@ async fn a_length_that_only_ranges_tell_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_before_the_start_is_an_error() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     take(&mut channel, 10).await;
     let wrong = [
         SeekFrom::Current(-11),
@@ -133,7 +134,7 @@ async fn a_position_before_the_start_is_an_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_is_found_when_it_is_asked_for() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     assert_eq!(AsyncSeekExt::seek(&mut channel, SeekFrom::End(-22)).await.unwrap(), END - 22);
     assert_eq!(take(&mut channel, 22).await, bed.bytes[LEN - 22..]);
     assert!(is_at_end(&mut channel).await);
@@ -147,7 +148,7 @@ async fn the_end_is_found_when_it_is_asked_for() {
     assert!(content == bed.bytes && channel.verified().is_verified());
     // From the end of what is read, not of the blob.
     let range = ByteRange::Bounded(100..1000);
-    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     assert_eq!(channel.position(), Some(100));
     assert_eq!(channel.seek(SeekFrom::End(-10)).await.unwrap(), 990);
     let mut content = Vec::new();
@@ -155,12 +156,12 @@ async fn the_end_is_found_when_it_is_asked_for() {
     assert_eq!(content, bed.bytes[990..1000]);
     // The last n have no position until an answer tells it.
     let range = ByteRange::Last(50);
-    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     assert_eq!(channel.position(), None);
     assert_eq!(channel.seek(SeekFrom::Current(10)).await.unwrap(), END - 40);
     assert_eq!(take(&mut channel, 40).await, bed.bytes[LEN - 40..]);
     let range = ByteRange::Last(0);
-    let mut channel = ReadChannel::open(bed.location(), ReadOptions { range, ..options() });
+    let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     assert_eq!(channel.seek(SeekFrom::Current(-3)).await.unwrap(), END - 3);
     assert_eq!(take(&mut channel, 3).await, bed.bytes[LEN - 3..]);
 }
@@ -168,7 +169,7 @@ async fn the_end_is_found_when_it_is_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_is_absolute_and_exclusive() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.limit(1000);
     assert_eq!(take(&mut channel, 900).await, bed.bytes[..900]);
     let mut rest = Vec::new();
@@ -191,7 +192,7 @@ async fn the_limit_is_absolute_and_exclusive() {
 
     // Within an answer that is under way: its rest is not waited for.
     bed.server.script().always(Fault::Stall(20_000));
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     take(&mut channel, 10).await;
     channel.limit(20_000);
     rest.clear();
@@ -224,7 +225,7 @@ async fn plan(bed: &Bed, seed: u64) {
     options.retry.attempts_max = 12;
     options.buffer_bytes = [0, 1000, 64 << 10][usize::try_from(random.below(3)).unwrap()];
     options.drain_bytes_max = [0, 50_000, 1 << 30][usize::try_from(random.below(3)).unwrap()];
-    let mut channel = ReadChannel::open(bed.location(), options);
+    let mut channel = crate::call::read(bed.location(), options);
     let (mut position, mut limit) = (0_u64, u64::MAX);
     for step in 0..25 {
         let label = format!("seed {seed} step {step}");
@@ -264,9 +265,9 @@ async fn plan(bed: &Bed, seed: u64) {
                         continue;
                     }
                 };
-                let mut options = tidegate::read::ReadState::options(&state);
-                options.budget = super::options().budget;
-                channel = ReadChannel::restore(bed.location(), &state, options).unwrap();
+                let budget = super::options().budget;
+                let restored = crate::call::restore_as_it_was(&bed.location(), &state, &budget);
+                channel = restored.unwrap();
             }
             4 => channel.suspend(),
             _ => {
@@ -295,7 +296,7 @@ async fn a_limit_inside_a_frame_can_be_raised_before_the_end() {
     const AT: u64 = 20_500;
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), 600_000).await;
-        let mut channel = ReadChannel::open(bed.location(), options());
+        let mut channel = crate::call::read(bed.location(), options());
         channel.info().await.unwrap();
         channel.limit(AT);
         let mut content = Vec::new();

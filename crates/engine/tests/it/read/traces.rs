@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use tidegate::read::ReadChannel;
 use tidegate_testkit::{Fault, Flavour, ServerOptions};
 use tokio::io::AsyncReadExt as _;
 use tracing::field::{Field, Visit};
@@ -89,7 +88,7 @@ async fn in_a_child() {
     bed.server.script().next(Fault::CutAfter(1000));
     let spans = Spans::default();
     let guard = tracing::subscriber::set_default(spans.clone());
-    let mut channel = ReadChannel::open(bed.location(), options());
+    let mut channel = crate::call::read(bed.location(), options());
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     drop((channel, guard));
     let state = spans.0.lock().unwrap();

@@ -8,14 +8,13 @@
 use std::future::{Future, poll_fn};
 use std::io::SeekFrom;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::core::range::ByteRange;
 use tidegate::core::retry::RetryPolicy;
-use tidegate::read::{ReadChannel, ReadOptions, ReadState, Verify};
+use tidegate::read::{ReadChannel, ReadState, Verify};
 use tidegate::{Error, ErrorKind, Operation};
 use tidegate_testkit::{ContentRangeLie, Fault};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
@@ -23,6 +22,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 use super::model::{At, Model, Proof, Verdict};
 use super::script::{Compare, Op, Place, passes};
 use super::stage::{Play, STEP};
+use crate::call::ReadOptions;
 
 /// What a channel asks for in one step: a few ways to begin, each with its checksums, and twice
 /// the policy's attempts where a server promises what it does not have.
@@ -87,7 +87,7 @@ impl<'a> Drive<'a> {
             _ => (At::Start(0), u64::MAX),
         };
         let model = Model::new(play.candidates(), play.flips(), at, limit);
-        let channel = ReadChannel::open(play.location.clone(), options);
+        let channel = crate::call::read(play.location.clone(), options);
         let is_plain = script.range == ByteRange::All;
         Self { play, model, channel, budget, seeking: None, is_damaged: false, is_plain }
     }
@@ -294,9 +294,8 @@ impl<'a> Drive<'a> {
         if read.position() != self.channel.position() {
             return Err(format!("{text} stands at {:?}", read.position()));
         }
-        let options = ReadOptions { budget: self.budget.clone(), ..read.options() };
-        let options = ReadOptions { stats: Arc::default(), ..options };
-        self.channel = ReadChannel::restore(self.play.location.clone(), &read, options)
+        let location = &self.play.location;
+        self.channel = crate::call::restore_as_it_was(location, &read, &self.budget)
             .map_err(|error| format!("not restored: {error:?}"))?;
         self.model.carried();
         Ok(())

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate::core::checksum::{Checksum, Crc, CrcAlgorithm};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::remote::RemoteOptions;
 use tidegate::transport::TransportOptions;
+use tidegate::{Client, Location};
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, Server};
 use tokio::runtime::{Builder, Runtime};
 
 use super::drive;
 use super::model::Candidate;
 use super::script::{self, PLACES, Place, Script};
+use crate::call::client_of;
 
 /// Far beyond what a step takes, and below the policy's own patience: what waits in vain must be
 /// seen here and not be mended there.
@@ -32,7 +34,7 @@ pub(crate) struct Stage {
 struct Bed {
     place: Place,
     server: Server,
-    remotes: Remotes,
+    remotes: Client,
 }
 
 /// What a script is played with.
@@ -103,7 +105,7 @@ impl Bed {
             transport,
             ..RemoteOptions::default()
         };
-        Self { place, server, remotes: Remotes::new(options) }
+        Self { place, server, remotes: client_of(options) }
     }
 
     /// Puts the blob and its faults.

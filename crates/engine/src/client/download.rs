@@ -1,0 +1,310 @@
+//! [`DownloadBuilder`]: one download, from its options to its report.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tidegate_core::checksum::Checksum;
+use tidegate_core::digest::Digest;
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
+use tokio_util::sync::CancellationToken;
+
+use super::Client;
+use crate::blocking::Waiting;
+use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
+use crate::download::{self, Progress, ShardedDownloadOptions, Target};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{Location, Stored};
+use crate::report::Report;
+use crate::sink::file::Durability;
+
+/// Whether a blob is moved as chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChunkPolicy {
+    /// As chunks where the store can do that and the blob's chunks are to be had, whole otherwise.
+    #[default]
+    Auto,
+    /// As chunks, or not at all.
+    Required,
+    /// Whole.
+    Never,
+}
+
+/// A download that has not begun. Awaiting it gives a [`Report`].
+///
+/// A file target gets its name only when every byte is written and every known checksum agrees;
+/// until then the old file stays. On failure the part file stays for the next call to resume, unless
+/// nothing in it is worth keeping. Nothing is in flight once the future returns.
+///
+/// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
+/// later resume too, cancel through [`Self::cancel`] and await the result.
+///
+/// # Errors
+///
+/// Everything in [`ErrorKind`]. The first failure ends the download and is the one reported.
+/// `Changed` and `Integrity` mean that nothing was delivered under the target's name. A stream may
+/// have received a correct prefix.
+#[must_use = "nothing is fetched before it is awaited"]
+pub struct DownloadBuilder {
+    blob: Location,
+    target: Target,
+    chunk_policy: ChunkPolicy,
+    window: Option<WindowOptions>,
+    sharded: ShardedDownloadOptions,
+    chunked: ChunkedDownloadOptions,
+}
+
+impl DownloadBuilder {
+    pub(super) fn new(client: &Client, blob: &Location, target: Target) -> Self {
+        let sharded = ShardedDownloadOptions {
+            state: client.0.state.clone(),
+            retry: client.0.retry.clone(),
+            budget: client.0.budget.clone(),
+            pool: client.0.pool.clone(),
+            ..ShardedDownloadOptions::default()
+        };
+        let chunked = ChunkedDownloadOptions {
+            in_flight: client.0.in_flight.clone(),
+            ..ChunkedDownloadOptions::default()
+        };
+        Self {
+            blob: blob.clone(),
+            target,
+            chunk_policy: ChunkPolicy::default(),
+            window: None,
+            sharded,
+            chunked,
+        }
+    }
+
+    /// Shards or chunks in flight, all the time. By default 32 shards, or as many chunks as
+    /// [`Self::adaptive_window`] says. With 1 a blob that comes in shards is one request.
+    pub fn window(self, window: u32) -> Self {
+        self.adaptive_window(WindowOptions::fixed(window))
+    }
+
+    /// Chunks in flight: the window begins with `start`, then widens and narrows as throughput says.
+    /// For shards, `start` holds all the time.
+    pub fn adaptive_window(mut self, window: WindowOptions) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// The smallest shard, and the size of the first one, whose response tells the blob's size;
+    /// 8 MiB by default. At 100 MiB/s it takes 80 ms, so that 20 ms of latency cost a fifth, and
+    /// shorter blobs cost one request.
+    pub fn shard_bytes_min(mut self, bytes: u64) -> Self {
+        self.sharded.shard_bytes_min = bytes;
+        self
+    }
+
+    /// The largest shard; 64 MiB by default. It bounds what a restart costs where a server ignores
+    /// ranges, and how long the last shard of a large blob takes.
+    pub fn shard_bytes_max(mut self, bytes: u64) -> Self {
+        self.sharded.shard_bytes_max = bytes;
+        self
+    }
+
+    /// Only these bytes of the blob. A part of a blob cannot be verified, nor resumed, and always
+    /// comes in shards.
+    pub fn range(mut self, range: ByteRange) -> Self {
+        self.sharded.range = Some(range).filter(|range| *range != ByteRange::All);
+        self
+    }
+
+    /// A checksum that the blob must have; may be called again for others. Such a blob always comes
+    /// in shards.
+    pub fn expect(mut self, checksum: Checksum) -> Self {
+        self.sharded.expected.push(checksum);
+        self
+    }
+
+    /// Whether the blob comes as chunks.
+    pub fn chunks(mut self, policy: ChunkPolicy) -> Self {
+        self.chunk_policy = policy;
+        self
+    }
+
+    /// A file that may share chunks with the blob, such as an older version of it; may be called
+    /// again, with the likeliest first. What is found in it is copied, not fetched.
+    pub fn seed(mut self, path: impl Into<PathBuf>) -> Self {
+        self.chunked.seeds.push(path.into());
+        self
+    }
+
+    /// Whether the file that has the target's name is a seed, too. On by default.
+    pub fn seed_target(mut self, is_seed: bool) -> Self {
+        self.chunked.seed_target = is_seed;
+        self
+    }
+
+    /// Whether an index of the chunks of each seed is kept beside it (`.NAME.tidegate-chunks`), and
+    /// used where it is there, also for the target. On by default.
+    pub fn seed_indexes(mut self, keep: bool) -> Self {
+        self.chunked.seed_indexes = keep;
+        self
+    }
+
+    /// Whether such an index is kept beside a target that is a file and came as chunks. Then the file
+    /// need not be cut when it is a seed. Off by default: callers who name one file expect one file.
+    pub fn index_target(mut self, keep: bool) -> Self {
+        self.chunked.index_target = keep;
+        self
+    }
+
+    /// What must be on the disk at the end.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.sharded.durability = durability;
+        self
+    }
+
+    /// Whether to go on with what an earlier download left in its part file. On by default.
+    pub fn resume(mut self, resume: bool) -> Self {
+        self.sharded.resume = resume;
+        self
+    }
+
+    /// How to go on after an interruption; the client's policy by default.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.sharded.retry = retry;
+        self
+    }
+
+    /// Counters that are updated while the download runs.
+    pub fn progress(mut self, progress: Arc<Progress>) -> Self {
+        self.sharded.progress = progress;
+        self
+    }
+
+    /// Ends the download; what has been written stays for a resume.
+    pub fn cancel(mut self, cancel: CancellationToken) -> Self {
+        self.sharded.cancel = cancel;
+        self
+    }
+
+    /// Downloads on this thread, and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it; `Unsupported` on a thread that runs asynchronous tasks.
+    pub fn wait(self) -> Result<Report> {
+        let blob = self.blob.clone();
+        let waiting = Waiting::begin(None, Operation::Download, blob.display())?;
+        waiting.wait(self.run())
+    }
+
+    async fn run(self) -> Result<Report> {
+        let Self { blob, target, chunk_policy, window, sharded, chunked } = self;
+        blob.check_is_blob()?;
+        if sharded.cancel.is_cancelled() {
+            // Not even a part file is made.
+            return Err(failure(&blob, ErrorKind::Cancelled, "it was cancelled"));
+        }
+        let Some((store, digest)) = store_of(&blob, chunk_policy, &sharded).await? else {
+            let usual = sharded.window;
+            let window = window.map_or(usual, |window| window.start);
+            let options = ShardedDownloadOptions { window, ..sharded };
+            let mut report = download::download(&blob, target, &options).await?;
+            if !chunked.seeds.is_empty() {
+                report.notes.push("the seeds were not used: the remote gives no chunks".to_owned());
+            }
+            return Ok(report);
+        };
+        let options = ChunkedDownloadOptions {
+            window: window.unwrap_or_default(),
+            whole_fallback: chunk_policy != ChunkPolicy::Required,
+            durability: sharded.durability,
+            resume: sharded.resume,
+            state: sharded.state,
+            retry: sharded.retry,
+            budget: sharded.budget,
+            pool: sharded.pool,
+            progress: sharded.progress,
+            cancel: sharded.cancel,
+            ..chunked
+        };
+        let downloaded = chunked::download(&store, &digest, target, &options).await;
+        downloaded.map_err(|error| named(&blob, &digest, error))
+    }
+}
+
+/// The store that gives the blob as chunks; `None` where the blob comes in shards.
+async fn store_of(
+    blob: &Location,
+    policy: ChunkPolicy,
+    options: &ShardedDownloadOptions,
+) -> Result<Option<(Arc<dyn ChunkStore>, Digest)>> {
+    let is_whole =
+        policy == ChunkPolicy::Never || options.range.is_some() || !options.expected.is_empty();
+    let stored = blob.stored().filter(|_| !is_whole);
+    if let Some(Stored { store, digest: Some(digest), is_only }) = stored
+        && (*is_only || gives_chunks(blob, store, options).await)
+    {
+        return Ok(Some((Arc::clone(store), *digest)));
+    }
+    if policy == ChunkPolicy::Required {
+        return Err(failure(blob, ErrorKind::Unsupported, "the remote gives no chunks"));
+    }
+    Ok(None)
+}
+
+/// Whether the store gives chunks. If it does not answer, the download asks again and reports it.
+async fn gives_chunks(
+    blob: &Location,
+    store: &Arc<dyn ChunkStore>,
+    options: &ShardedDownloadOptions,
+) -> bool {
+    let once = RetryPolicy { attempts_max: 1, ..options.retry.clone() };
+    let asked = chunked::profile(store, blob.display(), &once, &options.cancel);
+    asked.await.map_or(true, |profile| profile.can_split)
+}
+
+/// The error of a chunked download names the digest; this gives it the name by which the caller knows
+/// the blob.
+fn named(blob: &Location, digest: &Digest, error: Error) -> Error {
+    let digest = digest.to_string();
+    if blob.display() == digest {
+        return error;
+    }
+    if error.target() == digest {
+        return error.with_target(blob.display());
+    }
+    let is_of_target = error.kind() == ErrorKind::Storage || error.operation() == Operation::Write;
+    if is_of_target || error.chain().contains(&digest) {
+        return error;
+    }
+    let (attempts, hint) = (error.attempts(), error.hint().map(str::to_owned));
+    let whole = failure(blob, error.kind(), "a part of it failed").after_attempts(attempts);
+    let whole = whole.caused_by(error);
+    match hint {
+        Some(hint) => whole.with_hint(hint),
+        None => whole,
+    }
+}
+
+fn failure(blob: &Location, kind: ErrorKind, message: &str) -> Error {
+    Error::new(kind, Operation::Download, blob.display(), message)
+}
+
+impl IntoFuture for DownloadBuilder {
+    type Output = Result<Report>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl fmt::Debug for DownloadBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DownloadBuilder")
+            .field("blob", &self.blob)
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}

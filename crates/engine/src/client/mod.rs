@@ -1,0 +1,177 @@
+//! [`Client`]: the owner of everything that transfers share.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options` | what the caller chooses for all transfers |
+//! | `download` | one download, from its options to its report |
+//! | `read` | one read |
+//! | `upload` | one upload |
+//! | `stat` | facts about one blob |
+
+mod download;
+mod options;
+mod read;
+mod stat;
+mod upload;
+
+pub use download::{ChunkPolicy, DownloadBuilder};
+pub use options::ClientOptions;
+pub use read::ReadBuilder;
+pub use stat::StatBuilder;
+pub use upload::UploadBuilder;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::retry::RetryPolicy;
+
+use crate::budget::Budget;
+use crate::buffer::BufferPool;
+use crate::chunked::ChunksInFlight;
+use crate::download::Target;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::ReadState;
+use crate::remote::{Location, Remotes};
+use crate::sink::file::StateFolder;
+
+/// Moves blobs. Make one and use it for everything: clones are cheap and share everything.
+///
+/// A client owns the connections, the credentials, the memory and request limits ([`Budget`]), the
+/// pool of buffers and the table of chunks in flight. All its transfers share these. Two clients
+/// share nothing, unless they were given one budget or one pool: a server that must keep tenants
+/// apart makes one client for each.
+///
+/// ```no_run
+/// use tidegate::{Client, Target};
+///
+/// # async fn example() -> tidegate::Result<()> {
+/// let client = Client::default();
+/// let blob = client.locate("gs://bucket/model.safetensors")?;
+/// let report = client.download(&blob, Target::file("model.safetensors")).window(16).await?;
+/// println!("{} bytes, {:?}", report.bytes, report.verified);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Its futures need a tokio runtime with its I/O and time drivers. Code without a runtime calls
+/// `wait` on a builder instead of awaiting it.
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+struct Shared {
+    remotes: Remotes,
+    budget: Budget,
+    pool: BufferPool,
+    retry: RetryPolicy,
+    state: StateFolder,
+    in_flight: ChunksInFlight,
+}
+
+impl Client {
+    /// A client with these options. Connects to nothing yet.
+    pub fn new(options: ClientOptions) -> Self {
+        let ClientOptions { remote, budget, pool, retry, state } = options;
+        Self(Arc::new(Shared {
+            remotes: Remotes::new(remote),
+            budget: budget.unwrap_or_default(),
+            pool: pool.unwrap_or_default(),
+            retry,
+            state,
+            in_flight: ChunksInFlight::default(),
+        }))
+    }
+
+    /// Finds the blob that `text` names: `gs://bucket/key`, `s3://bucket/key`,
+    /// `az://container/key`, `http(s)://…`, `grpc(s)://host/instance/sha256/HASH/SIZE`,
+    /// `file:///path`, or a path. No request is sent.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for text that names no blob, `Unsupported` for a scheme that is unknown or whose
+    /// feature is off, `NoAccess` or `Invalid` for credentials that cannot be used.
+    pub fn locate(&self, text: &str) -> Result<Location> {
+        self.0.remotes.locate(text)
+    }
+
+    /// Finds the place that `text` names for an upload: a blob as in [`Self::locate`], or a cache
+    /// without a blob, `grpc(s)://host/instance`, in which the blob gets the name of its content.
+    /// No request is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::locate`].
+    pub fn locate_target(&self, text: &str) -> Result<Location> {
+        self.0.remotes.locate_target(text)
+    }
+
+    /// Fetches one blob into `target`. Await the result, or set options first.
+    ///
+    /// Where the blob is in a store of chunks, only those chunks are fetched that are not at hand.
+    /// Otherwise many shards of the blob are fetched at once.
+    pub fn download(&self, blob: &Location, target: Target) -> DownloadBuilder {
+        DownloadBuilder::new(self, blob, target)
+    }
+
+    /// Fetches one blob into memory. The blob must fit the budget, which counts it until this
+    /// returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::download`].
+    pub async fn fetch(&self, blob: &Location) -> Result<Bytes> {
+        let report = self.download(blob, Target::Memory).await?;
+        let lost = || {
+            let message = "the download returned no memory";
+            Error::new(ErrorKind::Storage, Operation::Download, blob.display(), message)
+        };
+        report.memory.ok_or_else(lost)
+    }
+
+    /// Reads one blob as a stream. Set options, then open it.
+    pub fn read(&self, blob: &Location) -> ReadBuilder {
+        ReadBuilder::new(self, blob)
+    }
+
+    /// Goes on with the read that `state` was captured of. Set options, then open it.
+    ///
+    /// All options are those of the captured read, until others are set. Range, version,
+    /// verification and decoding cannot be set again.
+    pub fn restore(&self, blob: &Location, state: &ReadState) -> ReadBuilder {
+        ReadBuilder::restored(self, blob, state)
+    }
+
+    /// Puts the file `source` to `target`. Await the result, or set options first.
+    pub fn upload(&self, source: impl Into<PathBuf>, target: &Location) -> UploadBuilder {
+        UploadBuilder::new(self, source.into(), target)
+    }
+
+    /// Asks for facts about one blob. Await the result, or set options first.
+    pub fn stat(&self, blob: &Location) -> StatBuilder {
+        StatBuilder::new(self, blob)
+    }
+
+    /// The limits that all transfers of this client share.
+    pub fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
+    /// The memory that is kept for the next blob.
+    pub fn pool(&self) -> &BufferPool {
+        &self.0.pool
+    }
+}
+
+impl Default for Client {
+    /// A client of its own, with [`ClientOptions::default`].
+    fn default() -> Self {
+        Self::new(ClientOptions::default())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("budget", &self.0.budget).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+//! [`ClientOptions`]: what the caller chooses for all transfers of a client.
+
+use tidegate_core::retry::RetryPolicy;
+
+use crate::budget::Budget;
+use crate::buffer::BufferPool;
+use crate::remote::RemoteOptions;
+use crate::sink::file::StateFolder;
+
+/// The options of a [`Client`](super::Client). The defaults assume one process that moves large
+/// blobs over a fast link: 64 requests in flight and 256 MiB of memory.
+///
+/// ```
+/// use tidegate::{Budget, BudgetOptions, Client, ClientOptions};
+///
+/// let budget = Budget::new(BudgetOptions { requests: 16, bytes: 64 << 20 });
+/// let client = Client::new(ClientOptions::default().budget(budget));
+/// assert_eq!(client.budget().limits().requests, 16);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    pub(super) remote: RemoteOptions,
+    pub(super) budget: Option<Budget>,
+    pub(super) pool: Option<BufferPool>,
+    pub(super) retry: RetryPolicy,
+    pub(super) state: StateFolder,
+}
+
+impl ClientOptions {
+    /// How remotes are reached: endpoints, credentials, headers, certificates.
+    #[must_use]
+    pub fn remote(mut self, remote: RemoteOptions) -> Self {
+        self.remote = remote;
+        self
+    }
+
+    /// The limits that all transfers share. Clients that are given clones of one budget share its
+    /// limits. By default each client has a budget of its own.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Where memory for [`Target::Memory`](crate::Target::Memory) comes from and goes to. By default
+    /// each client has a pool of its own.
+    #[must_use]
+    pub fn pool(mut self, pool: BufferPool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// How transfers go on after an interruption, where a transfer has no policy of its own.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The folder of the key that proves which part files are this user's.
+    #[must_use]
+    pub fn state(mut self, state: StateFolder) -> Self {
+        self.state = state;
+        self
+    }
+}

@@ -1,0 +1,178 @@
+//! [`UploadBuilder`]: one upload, from its options to its report.
+
+use std::future::IntoFuture;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
+use tokio_util::sync::CancellationToken;
+
+use super::{ChunkPolicy, Client};
+use crate::blocking::Waiting;
+use crate::chunked::{self, ChunkStore, ChunkedUploadOptions, UploadProgress, UploadReport};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{Location, Stored};
+
+/// The average chunk where neither caller nor store says how to cut: the Remote Execution API's
+/// recommendation.
+const CHUNK_BYTES_AVG: u64 = 512 << 10;
+
+/// An upload that has not begun. Awaiting it gives an [`UploadReport`].
+///
+/// Of the file's bytes only those travel that the store lacks and that no other upload of the client
+/// is sending to it. The file may be larger than memory. A pipe, a terminal, or a file whose length
+/// is not what the system says is read to its end first, into a temporary file (in `TMPDIR`, else
+/// `/var/tmp`).
+///
+/// Dropping the future ends the upload, and everything in flight.
+///
+/// # Errors
+///
+/// `Unsupported` for a target that takes no uploads, a digest function that the store does not know,
+/// and a blob that is too long for it. `Changed` where the file changes meanwhile: nothing was
+/// registered then. `Integrity` where the file is not what the target's digest says, or the store
+/// contradicts itself, or, with [`Self::confirm`], has lost what it acknowledged. `Exhausted` where
+/// the store loses chunks as fast as they come, or attempts or the deadline are used up.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct UploadBuilder {
+    source: PathBuf,
+    target: Location,
+    chunk_policy: ChunkPolicy,
+    options: ChunkedUploadOptions,
+}
+
+impl UploadBuilder {
+    pub(super) fn new(client: &Client, source: PathBuf, target: &Location) -> Self {
+        let options = ChunkedUploadOptions {
+            digest: target.stored().and_then(|stored| stored.digest),
+            retry: client.0.retry.clone(),
+            budget: client.0.budget.clone(),
+            in_flight: client.0.in_flight.clone(),
+            ..ChunkedUploadOptions::default()
+        };
+        let chunk_policy = ChunkPolicy::default();
+        Self { source, target: target.clone(), chunk_policy, options }
+    }
+
+    /// The file's digest, where the caller knows it; by default the one in the target's URL. The
+    /// store is asked for the blob at once, and where it has the blob nothing is sent. The file is
+    /// always read and compared with the digest, before the store is given that name for it.
+    pub fn digest(mut self, digest: Digest) -> Self {
+        self.options.digest = Some(digest);
+        self
+    }
+
+    /// The hash function that names blob and chunks. By default it is that of the digest, or else the
+    /// one that the store prefers.
+    pub fn digest_function(mut self, function: DigestFunction) -> Self {
+        self.options.digest_function = Some(function);
+        self
+    }
+
+    /// How the blob is cut; by default as the store prefers. Where the store names other ways, the
+    /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given
+    /// or chunks are required.
+    pub fn chunking(mut self, chunking: Chunking) -> Self {
+        self.options.chunking = Some(chunking);
+        self
+    }
+
+    /// Whether the blob is put as chunks.
+    pub fn chunks(mut self, policy: ChunkPolicy) -> Self {
+        self.chunk_policy = policy;
+        self
+    }
+
+    /// Whether the store is asked once more at the end for the blob and its chunks, since some stores
+    /// lose what they acknowledged. It costs one request, and another for each 1,024 chunks. Off by
+    /// default: then success means that the store acknowledged the blob.
+    pub fn confirm(mut self, confirm: bool) -> Self {
+        self.options.confirm = confirm;
+        self
+    }
+
+    /// Requests in flight that carry bytes, all the time.
+    pub fn window(self, window: u32) -> Self {
+        self.adaptive_window(WindowOptions::fixed(window))
+    }
+
+    /// Requests in flight that carry bytes: the window begins with `start`, then widens and narrows
+    /// as throughput says.
+    pub fn adaptive_window(mut self, window: WindowOptions) -> Self {
+        self.options.window = window;
+        self
+    }
+
+    /// How to go on after a failure; the client's policy by default. Its deadline bounds the whole
+    /// upload.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.options.retry = retry;
+        self
+    }
+
+    /// Counters that are updated while the upload runs.
+    pub fn progress(mut self, progress: Arc<UploadProgress>) -> Self {
+        self.options.progress = progress;
+        self
+    }
+
+    /// Ends the upload. What the store has got of it makes the next one shorter.
+    pub fn cancel(mut self, cancel: CancellationToken) -> Self {
+        self.options.cancel = cancel;
+        self
+    }
+
+    /// Uploads on this thread, and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting it; `Unsupported` on a thread that runs asynchronous tasks.
+    pub fn wait(self) -> Result<UploadReport> {
+        let target = self.target.clone();
+        let waiting = Waiting::begin(None, Operation::Upload, target.display())?;
+        waiting.wait(self.run())
+    }
+
+    async fn run(self) -> Result<UploadReport> {
+        let Self { source, target, chunk_policy, mut options } = self;
+        let failed = |message| {
+            Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
+        };
+        let Some(Stored { store, .. }) = target.stored() else {
+            return Err(failed("uploads are supported only to caches")
+                .with_hint("name a cache: grpc://HOST:PORT/INSTANCE"));
+        };
+        options.whole_fallback = chunk_policy != ChunkPolicy::Required;
+        options.is_whole = chunk_policy == ChunkPolicy::Never;
+        if chunk_policy == ChunkPolicy::Required {
+            let (name, cancel) = (target.display(), &options.cancel);
+            let profile = chunked::profile(store, name, &options.retry, cancel).await?;
+            if !profile.can_splice {
+                return Err(failed("the cache takes no chunks"));
+            }
+            if profile.chunkings.is_empty() && options.chunking.is_none() {
+                options.chunking = default_chunking();
+            }
+        }
+        let store: &Arc<dyn ChunkStore> = store;
+        chunked::upload(store, &source, &options).await
+    }
+}
+
+fn default_chunking() -> Option<Chunking> {
+    FastCdc2020Params::new(CHUNK_BYTES_AVG, 0).ok().map(Chunking::FastCdc2020)
+}
+
+impl IntoFuture for UploadBuilder {
+    type Output = Result<UploadReport>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

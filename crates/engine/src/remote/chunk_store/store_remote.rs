@@ -1,0 +1,103 @@
+//! [`StoreRemote`]: the blobs of any [`ChunkStore`] as those of a [`Remote`], so that they can be read
+//! as a stream.
+//!
+//! A blob's name here is its digest, which is also its version and its checksum.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidegate_core::checksum::{Coverage, StoredChecksum};
+use tidegate_core::digest::Digest;
+
+use super::ChunkStore;
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+
+/// A store of chunks as a remote.
+#[derive(Debug)]
+pub(crate) struct StoreRemote(Arc<dyn ChunkStore>);
+
+impl StoreRemote {
+    pub(crate) fn new(store: Arc<dyn ChunkStore>) -> Self {
+        Self(store)
+    }
+}
+
+fn parse(blob: &str, operation: Operation) -> Result<Digest> {
+    Digest::parse(blob).map_err(|error| {
+        Error::new(ErrorKind::Invalid, operation, blob, "a store names blobs by their digests")
+            .caused_by(error)
+    })
+}
+
+#[async_trait]
+impl Remote for StoreRemote {
+    async fn stat(&self, blob: &str) -> Result<BlobInfo> {
+        let digest = parse(blob, Operation::Stat)?;
+        if digest.len == 0 || self.0.missing(&[digest]).await?.is_empty() {
+            return Ok(BlobInfo::of_digest(&digest));
+        }
+        Err(Error::new(ErrorKind::NotFound, Operation::Stat, blob, "the store does not have it"))
+    }
+
+    fn check_version(&self, version: &Version) -> Result<()> {
+        match version {
+            Version::Digest(_) => Ok(()),
+            _ => {
+                let message = "a store names versions by digests only";
+                let version = version.to_string();
+                Err(Error::new(ErrorKind::Invalid, Operation::Locate, version, message))
+            }
+        }
+    }
+
+    /// The digest alone, whatever the store.
+    fn selection(&self, blob: &str) -> Option<Selection> {
+        Some(Selection::new("digest").with("digest", blob))
+    }
+
+    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+        self.open_within(blob, request, &Budget::default()).await
+    }
+
+    /// The store sends everything from the start of the range, and the reader stops at its end.
+    async fn open_within(
+        &self,
+        blob: &str,
+        request: &OpenRequest,
+        budget: &Budget,
+    ) -> Result<Opened> {
+        let digest = parse(blob, Operation::Read)?;
+        if let Some(version) = &request.version {
+            self.check_version(version)?;
+            if Version::Digest(digest.to_string()) != *version {
+                let message = format!("expected {version}, got {digest}");
+                return Err(Error::new(ErrorKind::Changed, Operation::Read, blob, message));
+            }
+        }
+        let range = request.range.resolve(digest.len).map_err(|error| {
+            let message = "the range does not fit";
+            Error::new(ErrorKind::OutOfRange, Operation::Read, blob, message).caused_by(error)
+        })?;
+        let body = self.0.get_within(&digest, range.start, budget).await?;
+        let mut opened = Opened::new(BlobInfo::of_digest(&digest), range.start, body);
+        opened.end = Some(digest.len);
+        Ok(opened)
+    }
+}
+
+impl BlobInfo {
+    /// What a digest says of its blob.
+    pub(crate) fn of_digest(digest: &Digest) -> Self {
+        Self {
+            len_bytes: Some(digest.len),
+            version: Some(Version::Digest(digest.to_string())),
+            checksums: vec![StoredChecksum {
+                checksum: digest.checksum(),
+                coverage: Coverage::FullObject,
+            }],
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! [`Verified`]: what is proven of the bytes of a transfer, and [`Unverified`]: why nothing is.
+
+use std::fmt;
+
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
+
+/// What is proven of the bytes of a finished transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verified {
+    /// Every one of these checksums of the whole blob was computed and compared; at least one.
+    By(Vec<Checksum>),
+    /// Nothing was compared.
+    Not(Unverified),
+}
+
+impl Verified {
+    /// The checksums that were compared.
+    pub fn checksums(&self) -> &[Checksum] {
+        match self {
+            Self::By(checksums) => checksums,
+            Self::Not(_) => &[],
+        }
+    }
+
+    /// Why nothing was compared.
+    pub fn reason(&self) -> Option<&Unverified> {
+        match self {
+            Self::By(_) => None,
+            Self::Not(reason) => Some(reason),
+        }
+    }
+}
+
+/// Why nothing is proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unverified {
+    /// The caller turned verification off.
+    Off,
+    /// Only a part of the blob was read.
+    Partial,
+    /// The blob was not read in order: there was a seek.
+    Seek,
+    /// The server provides no checksum.
+    NoChecksum,
+    /// The server provides only a checksum of the checksums of an upload's parts.
+    Composite(ChecksumAlgorithm),
+    /// The request for the blob's checksums failed, with this error.
+    LookupFailed(String),
+    /// The checksum is of an algorithm that is not implemented here.
+    NotComputable(ChecksumAlgorithm),
+    /// The read was captured, and the state of this algorithm cannot be captured.
+    NotCarried(ChecksumAlgorithm),
+}
+
+impl Unverified {
+    /// Why none of these checksums can be compared.
+    pub(crate) fn of(stored: &[StoredChecksum]) -> Self {
+        let is_composite =
+            |stored: &&StoredChecksum| matches!(stored.coverage, Coverage::Composite { .. });
+        match stored.iter().find(is_composite) {
+            Some(stored) => Self::Composite(stored.checksum.algorithm()),
+            None => Self::NoChecksum,
+        }
+    }
+}
+
+impl fmt::Display for Unverified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("verification is off"),
+            Self::Partial => f.write_str("only a part of the blob was read"),
+            Self::Seek => f.write_str("the blob was not read in order"),
+            Self::NoChecksum => f.write_str("the server provides no checksum"),
+            Self::Composite(algorithm) => {
+                write!(f, "the server provides only a composite {algorithm} of the upload's parts")
+            }
+            Self::LookupFailed(error) => {
+                write!(f, "the checksums could not be looked up: {error}")
+            }
+            Self::NotComputable(algorithm) => write!(f, "{algorithm} cannot be computed"),
+            Self::NotCarried(algorithm) => {
+                write!(f, "the state of {algorithm} cannot be carried to another process")
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Calls of a client, each with everything that it depends on as one value: a test chooses the budget,
+//! the policy and the options of every single call.
+//!
+//! Whole blobs: each call has a client of its own, of the budget that the test gives. Chunks: calls
+//! share a client where the test gives them the same one.
+
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate::buffer::BufferPool;
+use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
+use tidegate::core::checksum::Checksum;
+use tidegate::core::chunking::Chunking;
+use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate::core::range::ByteRange;
+use tidegate::core::retry::RetryPolicy;
+use tidegate::core::window::WindowOptions;
+use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
+use tidegate::remote::{BlobInfo, RemoteOptions, Version};
+use tidegate::{
+    Budget, CancellationToken, ChunkPolicy, Client, ClientOptions, Durability, Location, Progress,
+    ReadBuilder, Report, Result, StateFolder, Target,
+};
+
+/// A client that reaches remotes in this way.
+pub(crate) fn client_of(remote: RemoteOptions) -> Client {
+    Client::new(ClientOptions::default().remote(remote))
+}
+
+/// A client with this budget.
+pub(crate) fn client_with(budget: &Budget) -> Client {
+    Client::new(ClientOptions::default().budget(budget.clone()))
+}
+
+/// The blob that a URL or a path names.
+pub(crate) fn locate(text: &str, remote: RemoteOptions) -> Result<Location> {
+    client_of(remote).locate(text)
+}
+
+/// The cache that a URL names, as a new client reaches it.
+pub(crate) fn cache(url: &str, remote: RemoteOptions) -> Result<Arc<dyn ChunkStore>> {
+    store(&client_of(remote), url)
+}
+
+/// The cache that a URL names, as this client reaches it.
+pub(crate) fn store(client: &Client, url: &str) -> Result<Arc<dyn ChunkStore>> {
+    Ok(Arc::clone(client.locate_target(url)?.store().unwrap()))
+}
+
+/// A download in shards.
+#[derive(Clone, Debug)]
+pub(crate) struct DownloadOptions {
+    pub(crate) window: u32,
+    pub(crate) shard_bytes_min: u64,
+    pub(crate) shard_bytes_max: u64,
+    pub(crate) range: Option<ByteRange>,
+    pub(crate) durability: Durability,
+    pub(crate) resume: bool,
+    pub(crate) expected: Vec<Checksum>,
+    pub(crate) state: StateFolder,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) budget: Budget,
+    pub(crate) pool: BufferPool,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Default for DownloadOptions {
+    fn default() -> Self {
+        Self {
+            window: 32,
+            shard_bytes_min: 8 << 20,
+            shard_bytes_max: 64 << 20,
+            range: None,
+            durability: Durability::default(),
+            resume: true,
+            expected: Vec::new(),
+            state: StateFolder::default(),
+            retry: RetryPolicy::default(),
+            budget: Budget::default(),
+            pool: BufferPool::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+/// Downloads in shards.
+pub(crate) async fn download(
+    location: &Location,
+    target: Target,
+    options: &DownloadOptions,
+) -> Result<Report> {
+    let of_client = ClientOptions::default().budget(options.budget.clone());
+    let of_client = of_client.pool(options.pool.clone()).state(options.state.clone());
+    let download = Client::new(of_client)
+        .download(location, target)
+        .chunks(ChunkPolicy::Never)
+        .window(options.window)
+        .shard_bytes_min(options.shard_bytes_min)
+        .shard_bytes_max(options.shard_bytes_max)
+        .durability(options.durability)
+        .resume(options.resume)
+        .retry(options.retry.clone())
+        .progress(Arc::clone(&options.progress))
+        .cancel(options.cancel.clone());
+    let download = match &options.range {
+        Some(range) => download.range(range.clone()),
+        None => download,
+    };
+    options.expected.iter().cloned().fold(download, |download, sum| download.expect(sum)).await
+}
+
+/// A read.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadOptions {
+    pub(crate) range: ByteRange,
+    pub(crate) version: Option<Version>,
+    pub(crate) verify: Verify,
+    pub(crate) decode: bool,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) buffer_bytes: usize,
+    pub(crate) drain_bytes_max: u64,
+    pub(crate) hedge_ms: Option<u64>,
+    pub(crate) budget: Budget,
+    pub(crate) stats: Arc<ReadStats>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            range: ByteRange::All,
+            version: None,
+            verify: Verify::default(),
+            decode: false,
+            retry: RetryPolicy::default(),
+            buffer_bytes: 64 << 10,
+            drain_bytes_max: 2 << 20,
+            hedge_ms: None,
+            budget: Budget::default(),
+            stats: Arc::default(),
+        }
+    }
+}
+
+impl ReadOptions {
+    /// What can be chosen again when a read is restored.
+    fn again(self, read: ReadBuilder) -> ReadBuilder {
+        let read = read.retry(self.retry).stats(self.stats).buffer_bytes(self.buffer_bytes);
+        let read = read.drain_bytes_max(self.drain_bytes_max);
+        match self.hedge_ms {
+            Some(hedge_ms) => read.hedge_ms(hedge_ms),
+            None => read,
+        }
+    }
+}
+
+/// Opens a read.
+pub(crate) fn read(location: Location, options: ReadOptions) -> ReadChannel {
+    let read = client_with(&options.budget).read(&location).range(options.range.clone());
+    let read = read.verify(options.verify.clone()).decode(options.decode);
+    let read = match &options.version {
+        Some(version) => read.version(version.clone()),
+        None => read,
+    };
+    options.again(read).open().unwrap()
+}
+
+/// Opens a read for code without a runtime.
+pub(crate) fn read_blocking(location: Location, options: ReadOptions) -> BlockingReadChannel {
+    read(location, options).into()
+}
+
+/// Goes on with a read, with these options.
+pub(crate) fn restore(
+    location: Location,
+    state: &ReadState,
+    options: ReadOptions,
+) -> Result<ReadChannel> {
+    let read = client_with(&options.budget).restore(&location, state);
+    options.again(read).open()
+}
+
+/// Goes on with a read, with its own options and this budget.
+pub(crate) fn restore_as_it_was(
+    location: &Location,
+    state: &ReadState,
+    budget: &Budget,
+) -> Result<ReadChannel> {
+    client_with(budget).restore(location, state).open()
+}
+
+/// Asks for facts.
+pub(crate) async fn stat(
+    location: &Location,
+    retry: &RetryPolicy,
+    budget: &Budget,
+    stats: &Arc<ReadStats>,
+) -> Result<BlobInfo> {
+    let stat = client_with(budget).stat(location).retry(retry.clone());
+    stat.stats(Arc::clone(stats)).await
+}
+
+/// A download of a store's blob.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkedDownloadOptions {
+    pub(crate) client: Client,
+    pub(crate) window: WindowOptions,
+    pub(crate) seeds: Vec<PathBuf>,
+    pub(crate) seed_target: bool,
+    pub(crate) seed_indexes: bool,
+    pub(crate) index_target: bool,
+    pub(crate) whole_fallback: bool,
+    pub(crate) durability: Durability,
+    pub(crate) resume: bool,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Default for ChunkedDownloadOptions {
+    fn default() -> Self {
+        Self {
+            client: Client::default(),
+            window: WindowOptions::default(),
+            seeds: Vec::new(),
+            seed_target: true,
+            seed_indexes: true,
+            index_target: false,
+            whole_fallback: true,
+            durability: Durability::default(),
+            resume: true,
+            retry: RetryPolicy::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+/// Downloads a store's blob.
+pub(crate) async fn download_chunks(
+    store: &Arc<dyn ChunkStore>,
+    digest: &Digest,
+    target: Target,
+    options: &ChunkedDownloadOptions,
+) -> Result<Report> {
+    let blob = Location::in_store(Arc::clone(store), digest);
+    let policy = if options.whole_fallback { ChunkPolicy::Auto } else { ChunkPolicy::Required };
+    let download = options
+        .client
+        .download(&blob, target)
+        .chunks(policy)
+        .adaptive_window(options.window)
+        .seed_target(options.seed_target)
+        .seed_indexes(options.seed_indexes)
+        .index_target(options.index_target)
+        .durability(options.durability)
+        .resume(options.resume)
+        .retry(options.retry.clone())
+        .progress(Arc::clone(&options.progress))
+        .cancel(options.cancel.clone());
+    options.seeds.iter().fold(download, |download, seed| download.seed(seed)).await
+}
+
+/// An upload to a store.
+#[derive(Clone, Debug)]
+pub(crate) struct UploadOptions {
+    pub(crate) client: Client,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) digest_function: Option<DigestFunction>,
+    pub(crate) chunking: Option<Chunking>,
+    pub(crate) whole_fallback: bool,
+    pub(crate) confirm: bool,
+    pub(crate) window: WindowOptions,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) progress: Arc<UploadProgress>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Default for UploadOptions {
+    fn default() -> Self {
+        Self {
+            client: Client::default(),
+            digest: None,
+            digest_function: None,
+            chunking: None,
+            whole_fallback: true,
+            confirm: false,
+            window: WindowOptions::default(),
+            retry: RetryPolicy::default(),
+            progress: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+/// Uploads to a store.
+pub(crate) async fn upload(
+    store: &Arc<dyn ChunkStore>,
+    path: impl AsRef<Path>,
+    options: &UploadOptions,
+) -> Result<UploadReport> {
+    let target = Location::any_in_store(Arc::clone(store));
+    let policy = if options.whole_fallback { ChunkPolicy::Auto } else { ChunkPolicy::Required };
+    let mut upload = options
+        .client
+        .upload(path.as_ref(), &target)
+        .chunks(policy)
+        .confirm(options.confirm)
+        .adaptive_window(options.window)
+        .retry(options.retry.clone())
+        .progress(Arc::clone(&options.progress))
+        .cancel(options.cancel.clone());
+    if let Some(digest) = options.digest {
+        upload = upload.digest(digest);
+    }
+    if let Some(function) = options.digest_function {
+        upload = upload.digest_function(function);
+    }
+    if let Some(chunking) = options.chunking {
+        upload = upload.chunking(chunking);
+    }
+    upload.await
+}
