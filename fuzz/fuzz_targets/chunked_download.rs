@@ -14,15 +14,17 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate::chunked::{BatchLimits, ChunkStore};
-use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer, Crc, CrcAlgorithm};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params};
-use tidegate::core::digest::Digest;
-use tidegate::core::window::WindowOptions;
 use tidegate::{ErrorKind, Result};
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer, Crc, CrcAlgorithm};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::digest::Digest;
+use tidegate_core::window::WindowOptions;
 use tokio::runtime::{Builder, Runtime};
 
 #[path = "../../crates/engine/tests/chunked_download/bed.rs"]
 mod bed;
+#[path = "../../crates/engine/tests/call/mod.rs"]
+mod call;
 #[path = "../../crates/engine/tests/chunked_download/fake.rs"]
 mod fake;
 
@@ -350,8 +352,8 @@ async fn plant(seed: &Seed, bed: &mut Bed) {
     let honest = FakeStore::new();
     honest.hold(&bed.blob, &bed.chunks, Some(cutting()));
     let store: Arc<dyn ChunkStore> = Arc::new(honest);
-    let nowhere = tidegate::download::Target::Discard;
-    let _ = tidegate::chunked::download(&store, &bed.blob, nowhere, &bed.options).await;
+    let nowhere = tidegate::Target::Discard;
+    let _ = call::download_chunks(&store, &bed.blob, nowhere, &bed.options).await;
     let index_path = bed.folder.path().join(".seed.tidegate-chunks");
     if let Ok(mut index) = fs::read(&index_path) {
         seed.change(&mut index, bed);
@@ -368,7 +370,8 @@ async fn run(input: &Input) {
         fs::write(bed.part(), part.bytes(&bed)).unwrap();
     }
     let _ = attempt(&bed, input.target).await;
-    assert!(bed.options.budget.held_bytes_peak() <= bed.options.budget.limits().bytes);
+    let budget = bed.options.client.budget();
+    assert!(budget.held_bytes_peak() <= budget.limits().bytes);
     bed.store.script(|_, _, _| Act::default());
     bed.options.whole_fallback = true;
     // Bytes of a part file that only seem right are found out at the end, and then thrown away.

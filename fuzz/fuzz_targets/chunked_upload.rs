@@ -13,18 +13,21 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate::ErrorKind;
-use tidegate::chunked::{BatchLimits, UploadOptions};
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryClass;
-use tidegate::core::window::WindowOptions;
+use tidegate::chunked::BatchLimits;
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryClass;
+use tidegate_core::window::WindowOptions;
 use tokio::runtime::{Builder, Runtime};
 
 #[path = "../../crates/engine/tests/chunked_upload/bed.rs"]
 mod bed;
+#[path = "../../crates/engine/tests/call/mod.rs"]
+mod call;
 #[path = "../../crates/engine/tests/chunked_upload/store.rs"]
 mod store;
 
 use bed::{budget, options, random, run, small};
+use call::{UploadOptions, client_with};
 use store::{Call, FakeStore, Reply, profile};
 
 #[derive(Arbitrary, Debug)]
@@ -155,8 +158,9 @@ impl Input {
 
     fn options(&self, digest: Digest) -> UploadOptions {
         let start = u32::from(self.window % 32);
+        let requests = u32::from(self.budget.0 % 8) + 1;
         let mut options = UploadOptions {
-            budget: budget(u32::from(self.budget.0 % 8) + 1, u64::from(self.budget.1) + 1),
+            client: client_with(&budget(requests, u64::from(self.budget.1) + 1)),
             window: WindowOptions { start, ..WindowOptions::default() },
             ..options()
         };
@@ -182,7 +186,8 @@ async fn play(input: &Input) {
     let is_honest = !input.faults.iter().any(|(_, _, hit)| lies(hit));
     let outcome = run(&store, &file.path, &options).await;
     assert_eq!(store.in_flight(), 0, "nothing is in flight after the return");
-    assert!(options.budget.held_bytes_peak() <= options.budget.limits().bytes);
+    let budget = options.client.budget();
+    assert!(budget.held_bytes_peak() <= budget.limits().bytes);
     if let Ok(report) = outcome {
         // A store that says it has a blob of the name that was given is not asked for more.
         let named = options.digest.unwrap_or(digest);

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tidegate::Error;
-use tidegate::core::checksum::{Checksum, ChecksumAlgorithm, Crc, CrcAlgorithm};
-use tidegate::read::{ReadChannel, ReadState};
-use tidegate::remote::{Location, RemoteOptions, Remotes};
+use tidegate::read::ReadState;
+use tidegate::{Client, Error, Location};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc, CrcAlgorithm};
 
 const BLOB: &[u8] = b"the tide comes in, the tide goes out; what is built of sand is gone by noon";
 
@@ -143,6 +142,7 @@ fn sealed(json: &str) -> String {
 struct Bed {
     runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
+    client: Client,
     location: Location,
     /// The version of the file, as the format has it.
     stamp: serde_json::Value,
@@ -153,8 +153,8 @@ impl Bed {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blob");
         std::fs::write(&path, BLOB).unwrap();
-        let remotes = Remotes::new(RemoteOptions::default());
-        let location = remotes.locate(path.to_str().unwrap()).unwrap();
+        let client = Client::default();
+        let location = client.locate(path.to_str().unwrap()).unwrap();
         // Its clock jumps over what is waited for.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -162,16 +162,15 @@ impl Bed {
             .build()
             .unwrap();
         let stamp = runtime.block_on(async {
-            let mut channel = ReadChannel::open(location.clone(), Default::default());
+            let mut channel = client.read(&location).open().unwrap();
             channel.next().await.unwrap();
             serde_json::to_value(channel.capture().unwrap().version().unwrap()).unwrap()
         });
-        Self { runtime, _folder: folder, location, stamp }
+        Self { runtime, _folder: folder, client, location, stamp }
     }
 
     fn go_on(&self, state: &ReadState) {
-        let Ok(mut channel) = ReadChannel::restore(self.location.clone(), state, state.options())
-        else {
+        let Ok(mut channel) = self.client.restore(&self.location, state).open() else {
             return;
         };
         let delivered: Result<usize, Error> = self.runtime.block_on(async {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
 use tidegate::Result;
-use tidegate::core::printable::escaped_lines;
+use tidegate_core::printable::escaped_lines;
 
 use crate::standard;
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tidegate::core::ByteRange;
 use tidegate::{
     CancellationToken, ChunkPolicy, Client, Error, ErrorKind, Location, Operation, Progress,
     Result, Target,
 };
+use tidegate_core::ByteRange;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

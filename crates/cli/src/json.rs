@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::core::printable::is_control;
+use tidegate_core::printable::is_control;
 
 /// The JSON of a value. What a terminal might take as a command is escaped: outside of strings JSON
 /// has no such characters, and inside an escape means the same. Our shapes always serialise, so there

@@ -20,7 +20,7 @@
 //!   standard error.
 //! - With `--json` exactly one object is written, whatever happens; where it cannot be written, the
 //!   command fails.
-//! - No text reaches a terminal with control characters in it; see [`tidegate::core::printable`].
+//! - No text reaches a terminal with control characters in it; see [`tidegate_core::printable`].
 //! - A URL is never shown with its user info or query.
 
 mod args;

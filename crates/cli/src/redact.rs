@@ -4,7 +4,7 @@
 //! The parser quotes arguments that it does not understand, and a source URL may hold a password
 //! or a signature. The engine shows URLs without them; this is for what fails before it sees them.
 
-use tidegate::core::printable::escaped;
+use tidegate_core::printable::escaped;
 
 /// `text` with every argument that looks like a URL shown as [`url`] shows it, and control characters
 /// in arguments escaped.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::core::Checksum;
-use tidegate::core::printable::escaped;
 use tidegate::{ChunkReport, Error, ErrorKind, Report};
+use tidegate_core::Checksum;
+use tidegate_core::printable::escaped;
 
 use crate::size;
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use clap::error::ErrorKind;
-use tidegate::core::printable::is_control;
+use tidegate_core::printable::is_control;
 
 use crate::console::{self, Console};
 use crate::exit::Exit;

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use tidegate::core::printable::escaped;
+use tidegate_core::printable::escaped;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

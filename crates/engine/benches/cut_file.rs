@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use tidegate::Budget;
 use tidegate::chunked::{CutOptions, cut_file};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
-use tidegate::core::{Digest, DigestFunction};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+use tidegate_core::{Digest, DigestFunction};
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 5;

@@ -18,7 +18,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`Client`] | what all transfers share, and the one way to begin one |
-//! | [`download`] | many shards of one blob into one target |
+//! | `download` | many shards of one blob into one target |
 //! | [`chunked`] | one blob as chunks, of which only those travel that the other side lacks |
 //! | [`read`] | one blob as a stream, through as many requests as it takes |
 //! | [`buffer`] | a blob in memory that many writers fill at once |
@@ -32,7 +32,7 @@ pub mod budget;
 pub mod buffer;
 pub mod chunked;
 mod client;
-pub mod download;
+mod download;
 pub mod error;
 mod names;
 pub mod read;
@@ -53,7 +53,11 @@ pub use error::{Error, ErrorKind, Operation, Result};
 pub use remote::Location;
 pub use report::{ChunkReport, Report};
 pub use sink::file::{Durability, StateFolder};
-pub use tidegate_core as core;
+pub use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
+pub use tidegate_core::digest::{Digest, DigestFunction};
+pub use tidegate_core::range::ByteRange;
+pub use tidegate_core::retry::{RetryClass, RetryPolicy};
+pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use verified::{Unverified, Verified};
 

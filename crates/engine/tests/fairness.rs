@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use tidegate::core::window::{Outcome, Window, WindowOptions};
 use tidegate::{Budget, BudgetOptions};
+use tidegate_core::window::{Outcome, Window, WindowOptions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::chunked::ChunkStore as _;
+use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::{Compression, ReapiOptions};
-use tidegate::remote::{RemoteOptions, Remotes};
+use tidegate::{Client, ClientOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
@@ -42,8 +42,10 @@ impl Bed {
         let compression = [Compression::Never, Compression::Auto, Compression::Always]
             [usize::from(input.compression % 3)];
         let reapi = ReapiOptions { compression, connections_max: 1, ..ReapiOptions::default() };
-        let remotes = Remotes::new(RemoteOptions { reapi, ..RemoteOptions::default() });
-        let (cache, _) = remotes.cache(&self.url).unwrap();
+        let remote = RemoteOptions { reapi, ..RemoteOptions::default() };
+        let client = Client::new(ClientOptions::default().remote(remote));
+        let target = client.locate_target(&self.url).unwrap();
+        let cache = target.store().unwrap();
         let able = || Answer::of(Message::Capabilities(Box::new(Capabilities::all())));
         self.answer(input.capabilities.clone().unwrap_or_else(able));
         self.runtime.block_on(async {
@@ -54,7 +56,7 @@ impl Bed {
                 }
                 for (asked, answer) in input.calls.iter().take(8) {
                     self.answer(answer.clone());
-                    call(&cache, asked).await;
+                    call(cache.as_ref(), asked).await;
                 }
             };
             tokio::time::timeout(HANG, all).await.expect("it waits for what never comes");

@@ -1,7 +1,7 @@
 //! The blobs that are asked for: none of its bytes, one, some, and more than a frame has.
 
 use bytes::Bytes;
-use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate_core::digest::{Digest, DigestFunction};
 
 pub(crate) fn blobs() -> Vec<Bytes> {
     let lens = [0_usize, 1, 300, 5_000];

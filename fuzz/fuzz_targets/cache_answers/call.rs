@@ -5,9 +5,8 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use futures_util::StreamExt as _;
 use tidegate::Error;
-use tidegate::chunked::{ChunkStore as _, Manifest, PutRequest, SendProgress};
-use tidegate::core::digest::Digest;
-use tidegate::remote::reapi::ReapiCache;
+use tidegate::chunked::{ChunkStore, Manifest, PutRequest, SendProgress};
+use tidegate_core::digest::Digest;
 
 use crate::blobs::{blobs, chosen, name};
 
@@ -27,7 +26,7 @@ pub(crate) fn assert_shown(error: &Error) {
     assert!(!chain.is_empty() && !chain.chars().any(char::is_control), "{chain:?}");
 }
 
-pub(crate) async fn call(cache: &ReapiCache, call: &Call) {
+pub(crate) async fn call(cache: &dyn ChunkStore, call: &Call) {
     let all = blobs();
     let names: Vec<Digest> = all.iter().map(|bytes| name(bytes)).collect();
     let outcome = match call {
@@ -84,7 +83,7 @@ pub(crate) async fn call(cache: &ReapiCache, call: &Call) {
     }
 }
 
-async fn get(cache: &ReapiCache, name: &Digest, offset: u64) -> tidegate::Result<()> {
+async fn get(cache: &dyn ChunkStore, name: &Digest, offset: u64) -> tidegate::Result<()> {
     let asked = name.len - offset.min(name.len);
     let mut body = cache.get(name, offset).await?;
     let mut came = 0;

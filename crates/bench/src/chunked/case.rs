@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 use tidegate_testkit::reapi::{ChunkFunction, ReapiOptions, RpcLatency};
 
 use super::bounds::Latency;

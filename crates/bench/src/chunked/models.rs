@@ -15,9 +15,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate::core::Checksummer;
-use tidegate::core::chunking::{Chunking, Cutter};
-use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate_core::Checksummer;
+use tidegate_core::chunking::{Chunking, Cutter};
+use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::plain::Plain;
 

@@ -11,9 +11,9 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tidegate::chunked::Manifest;
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::window::WindowOptions;
 use tidegate::{Client, Durability, Location, Target};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::window::WindowOptions;
 
 use super::case::{Case, Direction, Way};
 use super::models;

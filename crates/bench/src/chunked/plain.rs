@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_reapi::bytestream::byte_stream_client::ByteStreamClient;
 use tidegate_reapi::bytestream::{ReadRequest, WriteRequest};
 use tidegate_reapi::v2;
@@ -88,7 +88,7 @@ impl Plain {
     pub(crate) async fn read(&self, chunk: Digest) -> Result<Vec<Bytes>> {
         let request = ReadRequest { resource_name: blob_name(&chunk), ..ReadRequest::default() };
         let mut answers = self.streams.clone().read(request).await?.into_inner();
-        let mut hash = tidegate::core::Checksummer::new(chunk.function.algorithm())?;
+        let mut hash = tidegate_core::Checksummer::new(chunk.function.algorithm())?;
         let mut pieces = Vec::new();
         while let Some(answer) = answers.message().await? {
             hash.update(&answer.data);

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use tidegate::core::range::ByteRange;
 use tidegate::read::Verify;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Budget, BudgetOptions, Client, ClientOptions, Location, Target};
+use tidegate_core::range::ByteRange;
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 

@@ -7,10 +7,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use tidegate::core::range::ByteRange;
 use tidegate::read::{ReadChannel, ReadTotals, Verify};
 use tidegate::remote::RemoteOptions;
 use tidegate::{Client, ClientOptions, Location, ReadBuilder};
+use tidegate_core::range::ByteRange;
 use tokio::io::AsyncReadExt as _;
 
 /// How the channel is read.

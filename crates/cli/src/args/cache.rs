@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use tidegate::ChunkPolicy;
-use tidegate::core::digest::DigestFunction;
+use tidegate_core::digest::DigestFunction;
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cache")]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use tidegate::core::DigestFunction;
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+use tidegate_core::DigestFunction;
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 
 use crate::size;
 

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use tidegate::core::ByteRange;
-use tidegate::core::printable::{escaped, is_control};
+use tidegate_core::ByteRange;
+use tidegate_core::printable::{escaped, is_control};
 
 use crate::size;
 
@@ -204,7 +204,7 @@ impl CpArgs {
 }
 
 fn range(text: &str) -> Result<ByteRange, String> {
-    text.parse().map_err(|error: tidegate::core::RangeError| error.to_string())
+    text.parse().map_err(|error: tidegate_core::RangeError| error.to_string())
 }
 
 /// From one page to what a loopback server delivers in a time that a demonstration may take.

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use tidegate::core::RetryPolicy;
 use tidegate::remote::reapi::{Compression, ReapiOptions};
 use tidegate::remote::{CustomerKey, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{Budget, Client, ClientOptions, Error, ErrorKind, Operation, Result};
+use tidegate_core::RetryPolicy;
 
 use super::header::{self, HeaderArg};
 use crate::size;

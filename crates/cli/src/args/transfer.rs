@@ -1,8 +1,8 @@
 //! How a blob is cut, fetched, verified and put down.
 
 use clap::{Args, ValueEnum};
-use tidegate::core::{Checksum, ChecksumAlgorithm};
 use tidegate::{Budget, BudgetOptions, DownloadBuilder, Durability, UploadBuilder};
+use tidegate_core::{Checksum, ChecksumAlgorithm};
 
 use crate::size;
 

@@ -2,7 +2,7 @@
 //! order.
 
 use tidegate::Result;
-use tidegate::core::ByteRange;
+use tidegate_core::ByteRange;
 
 use super::cp::invalid;
 use crate::args::CatArgs;

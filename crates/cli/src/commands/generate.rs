@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use serde::Serialize;
-use tidegate::core::printable::escaped;
 use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate_core::printable::escaped;
 
 use crate::args::Cli;
 use crate::exit::Exit;

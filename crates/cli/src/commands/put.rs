@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tidegate::chunked::{UploadOutcome, UploadProgress, UploadReport};
-use tidegate::core::printable::escaped;
 use tidegate::remote::reapi::CacheUrl;
 use tidegate::{Client, Error, ErrorKind, Location, Result};
+use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
 use crate::args::{ChunkingArg, CpArgs};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::core::printable::escaped;
-use tidegate::core::{ChecksumAlgorithm, Coverage, StoredChecksum};
 use tidegate::remote::BlobInfo;
 use tidegate::{Budget, Location};
+use tidegate_core::printable::escaped;
+use tidegate_core::{ChecksumAlgorithm, Coverage, StoredChecksum};
 
 use crate::args::StatArgs;
 use crate::exit::Exit;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams, cuts};
-use tidegate::core::{Digest, DigestFunction};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams, cuts};
+use tidegate_core::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 
 use crate::bed::run_in;

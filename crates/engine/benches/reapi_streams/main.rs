@@ -16,10 +16,10 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
-use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::{Client, ClientOptions, Result};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 

@@ -29,6 +29,8 @@ pub use crate::remote::{
     BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
     SendProgress, StoreProfile,
 };
+pub use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+
 pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub(crate) use download::{ChunkedDownloadOptions, download};
 pub(crate) use inflight::ChunksInFlight;

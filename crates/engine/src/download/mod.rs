@@ -1,4 +1,4 @@
-//! Many shards of one blob into one sink: [`download`].
+//! Many shards of one blob into one sink.
 //!
 //! The first request is already the first shard; its answer gives size, version and checksums.
 //! The rest is planned from the size, and up to a window of shards is in flight, each a

@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use tidegate::buffer::BufferPool;
 use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
-use tidegate::core::checksum::Checksum;
-use tidegate::core::chunking::Chunking;
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
-use tidegate::core::window::WindowOptions;
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
 use tidegate::remote::{BlobInfo, RemoteOptions, Version};
 use tidegate::{
     Budget, CancellationToken, ChunkPolicy, Client, ClientOptions, Durability, Location, Progress,
     ReadBuilder, Report, Result, StateFolder, Target,
 };
+use tidegate_core::checksum::Checksum;
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
 
 /// A client that reaches remotes in this way.
 pub(crate) fn client_of(remote: RemoteOptions) -> Client {

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::chunked::{ChunkStore, UploadReport};
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryPolicy;
-use tidegate::core::window::WindowOptions;
 use tidegate::remote::{ExtraHeaders, reapi};
 use tidegate::transport::TransportOptions;
 use tidegate::{Client, Report, Target};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{BlobName, ChunkFunction, ReapiOptions, ReapiServer};
 

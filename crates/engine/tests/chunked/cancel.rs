@@ -2,7 +2,7 @@
 //! fetches the rest. `Bed` checks after every transfer that nothing is in flight or held.
 
 use tidegate::ErrorKind;
-use tidegate::core::window::WindowOptions;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{Code, GrpcStatus, HashFunction, ReapiFault, ReapiRule, Rpc};
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::retry::RetryPolicy;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::reapi::{
     BatchLie, ChunkFunction, Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions,

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
-use tidegate::core::range::ByteRange;
 use tidegate::{
     Budget, BudgetOptions, ChunkPolicy, Client, ClientOptions, ErrorKind, Location, Progress,
     Target,
 };
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{BlobName, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc};
 use tokio::io::AsyncReadExt as _;

@@ -1,7 +1,7 @@
 //! A slow chunk holds nothing up but itself, and a target that takes bytes in order holds no more
 //! than the budget grants.
 
-use tidegate::core::window::WindowOptions;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::UploadOutcome;
-use tidegate::core::retry::RetryPolicy;
-use tidegate::core::window::WindowOptions;
+use tidegate_core::retry::RetryPolicy;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{
     Code, Congestion, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, Rpc, RpcLatency,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::ChunkStore;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{
     Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tidegate::chunked::UploadOutcome;
-use tidegate::core::window::WindowOptions;
 use tidegate::{Budget, BudgetOptions, ErrorKind, Target};
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, Rpc,
 };

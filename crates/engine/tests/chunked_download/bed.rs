@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
 use tidegate::chunked::ChunkStore;
-use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::{
     Budget, BudgetOptions, Client, ClientOptions, Durability, Report, Result, StateFolder, Target,
 };
+use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 
 use crate::call::{ChunkedDownloadOptions, download_chunks};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate::chunked::Manifest;
-use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::{ErrorKind, Target};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
-use tidegate::core::window::WindowOptions;
 use tidegate::{Budget, ErrorKind, Report, Result, Target};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, cuts};
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::pseudo_random;
 use tokio_util::sync::CancellationToken;
 

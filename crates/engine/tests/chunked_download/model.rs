@@ -6,8 +6,8 @@ use std::fs;
 use std::time::Duration;
 
 use tidegate::chunked::BatchLimits;
-use tidegate::core::window::WindowOptions;
 use tidegate::{ErrorKind, Report, Result, Target};
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::SplitMix64;
 
 use crate::bed::{Bed, chunks};

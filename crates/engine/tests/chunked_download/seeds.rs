@@ -7,9 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tidegate::Target;
-use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, cuts};
-use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, cuts};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 
 use crate::bed::Bed;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::buffer::{ShardBuffer, ShardBufferOptions};
-use tidegate::core::window::WindowOptions;
 use tidegate::{BudgetOptions, ErrorKind, Target};
+use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
@@ -150,7 +150,7 @@ async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
         Bed::new(chunks(seeds.iter().map(|seed| (len(*seed), *seed)))).with_budget(4 << 20, 1);
     slow(&bed);
     let reversed = chunks(seeds.iter().rev().map(|seed| (len(*seed), *seed)));
-    let digest = tidegate::core::digest::Digest::of(bed.blob.function, &reversed.concat());
+    let digest = tidegate_core::digest::Digest::of(bed.blob.function, &reversed.concat());
     bed.store.hold(&digest, &reversed, None);
     let store = bed.dyn_store();
     let mut options = bed.options.clone();

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::core::chunking::{Chunking, FastCdc2020Params};
-use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::{ErrorKind, Target};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};

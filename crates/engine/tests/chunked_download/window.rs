@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::Target;
-use tidegate::core::digest::Digest;
-use tidegate::core::window::WindowOptions;
+use tidegate_core::digest::Digest;
+use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, Collect, chunks};

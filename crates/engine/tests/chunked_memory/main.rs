@@ -13,10 +13,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tidegate::chunked::{ChunkStore, UploadOutcome};
-use tidegate::core::digest::Digest;
-use tidegate::core::window::WindowOptions;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Budget, Target};
+use tidegate_core::digest::Digest;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ChunkFunction, HashFunction, ReapiOptions, ReapiServer, RpcLatency};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate::chunked::{ChunkStore, UploadReport};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryPolicy;
 use tidegate::{Budget, BudgetOptions, Result};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryPolicy;
 
 use crate::call::{UploadOptions, upload};
 use crate::store::FakeStore;

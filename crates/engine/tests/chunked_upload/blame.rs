@@ -3,9 +3,9 @@
 use std::os::unix::fs::FileExt;
 
 use tidegate::ErrorKind;
-use tidegate::core::chunking::{Chunking, cuts};
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryClass;
+use tidegate_core::chunking::{Chunking, cuts};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryClass;
 
 use crate::bed::{File, large, options, run, small};
 use crate::store::{Call, FakeStore, Reply, profile};

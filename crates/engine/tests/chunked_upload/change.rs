@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ErrorKind;
-use tidegate::core::chunking::Chunking;
+use tidegate_core::chunking::Chunking;
 
 use crate::bed::{File, large, options, run, small, until};
 use crate::store::{Call, FakeStore, Reply, profile};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::{StoreProfile, UploadOutcome};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params};
-use tidegate::core::digest::{Digest, DigestFunction};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::digest::{Digest, DigestFunction};
 
 use crate::bed::{File, SMALL_MAX, budget, large, options, random, run, small};
 use crate::call::{UploadOptions, client_with};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::{ChunkStore, UploadOutcome};
-use tidegate::core::retry::{RetryClass, RetryPolicy};
+use tidegate_core::retry::{RetryClass, RetryPolicy};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 

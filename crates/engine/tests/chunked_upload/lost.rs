@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidegate::ErrorKind;
-use tidegate::core::digest::Digest;
+use tidegate_core::digest::Digest;
 
 use crate::bed::{File, options, run, small};
 use crate::store::{Blobs, Call, FakeStore, Reply, profile};

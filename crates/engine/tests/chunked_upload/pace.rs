@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::core::window::WindowOptions;
+use tidegate_core::window::WindowOptions;
 use tokio::sync::Semaphore;
 
 use crate::bed::{File, budget, large, options, run, small, until};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::ChunkStore;
-use tidegate::core::retry::RetryPolicy;
+use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
 use crate::bed::{File, large, options};

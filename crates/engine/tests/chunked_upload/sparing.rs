@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate::ErrorKind;
 use tidegate::chunked::UploadOutcome;
-use tidegate::core::digest::Digest;
+use tidegate_core::digest::Digest;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 

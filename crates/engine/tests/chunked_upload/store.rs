@@ -12,11 +12,11 @@ use bytes::{Bytes, BytesMut};
 use tidegate::chunked::{
     BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
 };
-use tidegate::core::chunking::Chunking;
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryClass;
 use tidegate::remote::Body;
 use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate_core::chunking::Chunking;
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryClass;
 use tokio::sync::Semaphore;
 
 /// What the store was asked.

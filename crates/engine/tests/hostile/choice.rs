@@ -1,9 +1,9 @@
 //! What a seed decides of the client: the way, and what it is told to bring.
 
-use tidegate::core::checksum::{Checksum, ChecksumAlgorithm};
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::Version;
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::hostile::{Name, Scenario, Sum, Wanted};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use tidegate::core::window::WindowOptions;
 use tidegate::{Durability, Error, ErrorKind, Target as Place};
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::reapi::{HostileCall, Rpc};
 
 use crate::call::{

@@ -4,7 +4,7 @@
 
 use tidegate::Error;
 use tidegate::chunked::{UploadOutcome, UploadReport};
-use tidegate::core::window::WindowOptions;
+use tidegate_core::window::WindowOptions;
 use tidegate_testkit::reapi::{Acknowledged, BlobName, Spliced};
 
 use crate::call::{UploadOptions, client_with, upload};
@@ -47,7 +47,7 @@ pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, S
 }
 
 /// The digest of other bytes of the same length.
-fn other(bed: &Bed<'_>, is_there: bool) -> tidegate::core::digest::Digest {
+fn other(bed: &Bed<'_>, is_there: bool) -> tidegate_core::digest::Digest {
     let bytes = other_bytes(bed);
     let name = bed.scenario.function.name(&bytes);
     if is_there {

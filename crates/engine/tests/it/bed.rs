@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Location, Report, StateFolder, Target};
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
 
 use crate::call::{DownloadOptions, client_of, download};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::retry::RetryPolicy;
 use tidegate::{Progress, Target};
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{
     Blob, EtagStyle, Fault, FaultMix, Flavour, Gate, NetworkProfile, RangeMatch, Rule,
     ServerOptions,

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tidegate::budget::Budget;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::read::ReadStats;
 use tidegate::remote::RemoteOptions;
 use tidegate::{ErrorKind, Location};
+use tidegate_core::retry::RetryPolicy;
 use tokio::net::TcpListener;
 
 use crate::call::{ReadOptions, client_of, stat};

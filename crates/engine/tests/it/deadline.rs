@@ -1,7 +1,7 @@
 //! The deadline bounds a download as a whole.
 
 use tidegate::ErrorKind;
-use tidegate::core::retry::RetryPolicy;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, Rule, ServerOptions};
 
 use crate::bed::Bed;

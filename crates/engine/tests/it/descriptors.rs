@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tidegate::core::{ChecksumAlgorithm, Checksummer};
 use tidegate::remote::RemoteOptions;
 use tidegate::{Progress, Target};
+use tidegate_core::{ChecksumAlgorithm, Checksummer};
 use tidegate_testkit::ServerOptions;
 use tokio::task::JoinSet;
 

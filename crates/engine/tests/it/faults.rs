@@ -3,7 +3,7 @@
 //! requests; one that stays ends in an error of the right kind after a bounded number of them.
 
 use tidegate::ErrorKind;
-use tidegate::core::retry::RetryPolicy;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{
     Blob, ContentRangeLie, Fault, FaultMix, Flavour, NetworkProfile, RangeMatch, Rule,
     ServerOptions,

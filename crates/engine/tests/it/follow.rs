@@ -101,7 +101,7 @@ async fn a_range_begins_at_the_start_of_the_buffer() {
     let bed = Bed::with(ServerOptions::default(), bytes.clone(), Blob::new(bytes)).await;
     let buffer = buffer();
     let options = DownloadOptions {
-        range: Some(tidegate::core::ByteRange::Bounded(100_000..250_000)),
+        range: Some(tidegate_core::ByteRange::Bounded(100_000..250_000)),
         ..Bed::options()
     };
     let target = Target::Buffer(Arc::clone(&buffer));

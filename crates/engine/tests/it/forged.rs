@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate::core::{Checksum, ChecksumAlgorithm, Checksummer};
 use tidegate::remote::RemoteOptions;
 use tidegate::{ErrorKind, Location, Report, StateFolder, Target};
+use tidegate_core::{Checksum, ChecksumAlgorithm, Checksummer};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Framing, Gate, RangeMatch, Rule, ServerOptions, pseudo_random,
 };

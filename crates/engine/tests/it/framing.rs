@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::RemoteOptions;
 use tidegate::{ErrorKind, Location, Target};
+use tidegate_core::retry::RetryPolicy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::RemoteOptions;
 use tidegate::transport::{Dial, DialedStream, TransportOptions};
 use tidegate::{Budget, BudgetOptions, ErrorKind, Location, Target};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::pseudo_random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};

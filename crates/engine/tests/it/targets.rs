@@ -1,7 +1,7 @@
 //! Every remote into every target, whole and verified.
 
-use tidegate::core::ByteRange;
 use tidegate::{ErrorKind, Target};
+use tidegate_core::ByteRange;
 use tidegate_testkit::{EtagStyle, Flavour, Framing, ServerOptions};
 
 use crate::bed::{Bed, Collect};

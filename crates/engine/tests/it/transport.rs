@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Client, ErrorKind};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{Blob, Server, ServerOptions, Tls, pseudo_random};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

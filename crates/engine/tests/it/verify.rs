@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tidegate::ErrorKind;
-use tidegate::core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
-use tidegate::core::range::ByteRange;
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
     Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };

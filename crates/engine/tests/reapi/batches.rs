@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore as _, SendProgress};
-use tidegate::core::digest::Digest;
-use tidegate::core::retry::RetryClass;
+use tidegate::chunked::SendProgress;
+use tidegate_core::digest::Digest;
+use tidegate_core::retry::RetryClass;
 use tidegate_testkit::reapi::{
     BatchLie, Code, GrpcStatus, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };

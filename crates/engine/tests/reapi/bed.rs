@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tidegate::Result;
 use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
-use tidegate::core::digest::{Digest, DigestFunction};
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::remote::{Body, RemoteOptions};
+use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{BlobName, ReapiOptions, ReapiServer};
 

@@ -1,9 +1,9 @@
 //! Whole blobs, as from any remote: facts, ranges, downloads.
 
-use tidegate::core::checksum::Checksum;
-use tidegate::core::digest::DigestFunction;
 use tidegate::remote::{RemoteOptions, Version};
 use tidegate::{ErrorKind, Location, Target};
+use tidegate_core::checksum::Checksum;
+use tidegate_core::digest::DigestFunction;
 use tidegate_testkit::reapi::{
     Code, Cut, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
 };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
-use tidegate::chunked::ChunkStore as _;
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::transport::TransportOptions;
@@ -69,7 +68,7 @@ async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
     server.script().next(Rpc::FindMissing, ReapiFault::Close);
     let error = cache.missing(&[name]).await.unwrap_err();
     assert_eq!(error.kind(), tidegate::ErrorKind::Transport, "{error:?}");
-    assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Now);
+    assert_eq!(error.retry(), &tidegate_core::retry::RetryClass::Now);
     assert!(cache.missing(&[name]).await.unwrap().is_empty());
     assert_eq!(server.connections(), 2);
 }
@@ -90,7 +89,7 @@ async fn what_is_no_grpc_server_is_told_at_once() {
     let cache = crate::call::cache(&url, RemoteOptions::default()).unwrap();
     let error = cache.profile().await.unwrap_err();
     assert_eq!(error.kind(), tidegate::ErrorKind::Unsupported, "{}", error.chain());
-    assert_eq!(error.retry(), &tidegate::core::retry::RetryClass::Never);
+    assert_eq!(error.retry(), &tidegate_core::retry::RetryClass::Never);
     assert_eq!(answers.load(Ordering::SeqCst), 1);
     page.abort();
 }

@@ -1,7 +1,7 @@
 //! Responses that contradict themselves: the failure in them counts.
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore as _, SendProgress};
+use tidegate::chunked::SendProgress;
 use tidegate_testkit::reapi::{
     EndLie, EntriesLie, HeadLie, HostileCall, Lie, MessageLie, ReapiOptions, Rpc, Turns,
 };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tidegate::chunked::ChunkStore;
-use tidegate::core::retry::RetryClass;
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::{Error, ErrorKind};
+use tidegate_core::retry::RetryClass;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,8 +1,8 @@
 //! Blobs as chunks: what a server says of them is checked, and what is registered is found.
 
 use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore as _, Manifest, Registered};
-use tidegate::core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
+use tidegate::chunked::{Manifest, Registered};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, Rpc, SplicedAgain,
     SplitLie,
@@ -128,7 +128,7 @@ async fn a_manifest_too_long_for_the_servers_messages_is_no_passing_trouble() {
     // It takes 4 MiB.
     let (_server, cache) = start(ReapiOptions::default()).await;
     let chunk = crate::bed::sha256(b"x");
-    let blob = tidegate::core::digest::Digest { len: 70_000, ..crate::bed::sha256(b"blob") };
+    let blob = tidegate_core::digest::Digest { len: 70_000, ..crate::bed::sha256(b"blob") };
     let manifest = Manifest::new(blob, vec![chunk; 70_000], None).unwrap();
     let error = cache.register(&manifest).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");

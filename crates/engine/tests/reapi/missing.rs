@@ -1,8 +1,7 @@
 //! Asking what a cache lacks.
 
 use tidegate::ErrorKind;
-use tidegate::chunked::ChunkStore as _;
-use tidegate::core::digest::Digest;
+use tidegate_core::digest::Digest;
 use tidegate_testkit::reapi::{FindMissingLie, ReapiFault, ReapiOptions, Rpc};
 
 use crate::bed::{sha256, start};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidegate::chunked::{ChunkStore as _, PutRequest, PutSource};
-use tidegate::core::digest::{Digest, DigestFunction};
-use tidegate::core::retry::RetryClass;
+use tidegate::chunked::{PutRequest, PutSource};
 use tidegate::remote::reapi::{Compression, ReapiOptions as CacheOptions};
 use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate_core::digest::{Digest, DigestFunction};
+use tidegate_core::retry::RetryClass;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{
     Code, Cut, GrpcStatus, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use tidegate::ErrorKind;
-use tidegate::chunked::ChunkStore as _;
-use tidegate::core::digest::DigestFunction;
-use tidegate::core::retry::RetryClass;
 use tidegate::remote::RemoteOptions;
+use tidegate_core::digest::DigestFunction;
+use tidegate_core::retry::RetryClass;
 use tidegate_testkit::reapi::{
     Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };

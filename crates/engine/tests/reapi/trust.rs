@@ -1,6 +1,5 @@
 //! TLS both ways, tokens, and what goes with every request.
 
-use tidegate::chunked::ChunkStore as _;
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{ErrorKind, Result};

@@ -14,17 +14,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Serialize, Serializer};
+use sharing::Sharing;
+use text::Listing;
 use tidegate::chunked::{CutChunk, CutOptions, cut_file};
-use tidegate::core::chunking::Chunking;
 use tidegate::{Budget, Error, ErrorKind, Operation, Result};
+use tidegate_core::chunking::Chunking;
 
 use crate::args::ChunkArgs;
 use crate::exit::Exit;
 use crate::report;
 use crate::session::Session;
 use crate::size;
-use sharing::Sharing;
-use text::Listing;
 
 /// A file that was cut.
 #[derive(Debug, Serialize)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::core::Digest;
-use tidegate::core::printable::escaped;
+use tidegate_core::Digest;
+use tidegate_core::printable::escaped;
 
 use super::Cut;
 use crate::report;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate::chunked::CutChunk;
-use tidegate::core::printable::escaped;
+use tidegate_core::printable::escaped;
 
 /// So much is gathered before it is written.
 const TEXT_BYTES: usize = 64 << 10;

@@ -14,7 +14,7 @@ impl ReadChannel {
     /// [limit](Self::limit), whichever comes first.
     ///
     /// A seek costs nothing until the next read: that one reads on if the position lies ahead by
-    /// no more than [`drain_bytes_max`](super::super::ReadOptions::drain_bytes_max), and asks
+    /// no more than [`drain_bytes_max`](crate::ReadBuilder::drain_bytes_max), and asks
     /// again otherwise. Positions at and beyond the end are fine; reading there gives nothing.
     /// Only a seek from the end of a blob whose length is not known asks at once: for the bytes
     /// that are sought, or for the blob's facts.
@@ -34,7 +34,7 @@ impl ReadChannel {
     /// Ends reading before offset `end` of the blob; `u64::MAX` ends it with the blob. An end
     /// before the current position makes reads give nothing, one beyond the blob changes nothing.
     /// A request that was sent is ended where reading ends; one that is sent later asks for no
-    /// more. With [`decode`](super::super::ReadOptions::decode) the offset is one of decoded bytes.
+    /// more. With [`decode`](crate::ReadBuilder::decode) the offset is one of decoded bytes.
     pub fn limit(&mut self, end: u64) {
         self.limit = end;
         self.bound();

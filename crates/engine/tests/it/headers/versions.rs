@@ -2,9 +2,9 @@
 //! connection breaks, or there is an error.
 
 use bytes::Bytes;
-use tidegate::core::ByteRange;
 use tidegate::remote::{OpenRequest, RemoteOptions, Version};
 use tidegate::{ErrorKind, Location, Target};
+use tidegate_core::ByteRange;
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
 use super::{ALL, LEN, all_sent, bed_of, options};

@@ -1,6 +1,6 @@
 //! Checksums and lengths that contradict each other, as clouds name them.
 
-use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 
 use super::*;
 

@@ -25,9 +25,9 @@ mod redirects;
 mod versions;
 
 use bytes::Bytes;
-use tidegate::core::range::ByteRange;
 use tidegate::remote::RemoteOptions;
 use tidegate::{ErrorKind, Location, Report, Result, Target};
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{Flavour, pseudo_random};
 
 use self::origin::{Asked, Framing, Origin, Reply};

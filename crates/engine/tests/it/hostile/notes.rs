@@ -40,7 +40,7 @@ async fn a_note_says_where_the_length_was_unknown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_length_that_a_checksum_proves_needs_no_note() {
-    use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
+    use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
     let sum = Checksummer::of(ChecksumAlgorithm::Sha256, &blob()).unwrap();
     let origin = Origin::new(move |_| {
         Reply::new(200).with("etag", "\"a\"").body(&blob()).framed(Framing::Chunked)

@@ -2,11 +2,11 @@
 
 use std::io::SeekFrom;
 
-use tidegate::core::checksum::{ChecksumAlgorithm, Checksummer};
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::read::{ReadChannel, ReadState, Verification, Verify};
 use tidegate::{Client, ErrorKind, Unverified};
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{
     Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };

@@ -2,10 +2,10 @@
 
 use std::io::SeekFrom;
 
-use tidegate::core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
-use tidegate::core::range::ByteRange;
 use tidegate::read::{ReadChannel, Verification, Verify};
 use tidegate::{ErrorKind, Unverified};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
     Blob, Checksums, Fault, Flavour, HttpDigests, Rule, ServerOptions, pseudo_random,
 };

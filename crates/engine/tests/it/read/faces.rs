@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tidegate::ErrorKind;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::range::ByteRange;
 use tidegate::remote::RemoteOptions;
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
     Fault, Flavour, Gate, NetworkProfile, Rule, ServerOptions, SplitMix64, pseudo_random,
 };

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tidegate::ErrorKind;
-use tidegate::core::range::ByteRange;
 use tidegate::read::ReadState;
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
     Blob, Checksums, Fault, FaultMix, Flavour, Rule, ServerOptions, pseudo_random,
 };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::core::range::ByteRange;
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
     ContentRangeLie as Lie, Fault, FaultMix, Flavour, RangeMatch, Rule, ServerOptions,
 };

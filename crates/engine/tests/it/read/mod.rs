@@ -60,8 +60,8 @@ use std::io::Read as _;
 use futures_util::StreamExt;
 use tidegate::Location;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::retry::RetryPolicy;
 use tidegate::read::Verification;
+use tidegate_core::retry::RetryPolicy;
 use tokio::io::AsyncReadExt as _;
 
 use crate::call::ReadOptions;

@@ -4,8 +4,8 @@ use std::io::SeekFrom;
 use std::sync::Arc;
 
 use tidegate::ErrorKind;
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{
     Blob, EtagStyle, Fault, Flavour, Framing, Gate, NetworkProfile, Rule, ServerOptions,
     pseudo_random,

@@ -2,9 +2,9 @@
 
 use std::io::SeekFrom;
 
-use tidegate::core::range::ByteRange;
 use tidegate::read::{ReadChannel, Verification};
 use tidegate::{ErrorKind, Unverified};
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{Fault, FaultMix, Flavour, Rule, ServerOptions, SplitMix64};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncSeekExt};
 

@@ -12,10 +12,10 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::core::range::ByteRange;
-use tidegate::core::retry::RetryPolicy;
 use tidegate::read::{ReadChannel, ReadState, Verify};
 use tidegate::{Error, ErrorKind, Operation};
+use tidegate_core::range::ByteRange;
+use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::{ContentRangeLie, Fault};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 

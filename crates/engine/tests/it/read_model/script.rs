@@ -6,7 +6,7 @@
 
 use std::io::SeekFrom;
 
-use tidegate::core::range::ByteRange;
+use tidegate_core::range::ByteRange;
 use tidegate_testkit::{Blob, ContentRangeLie as Lie, EtagStyle, Fault, Flavour};
 use tidegate_testkit::{Framing, HttpDigests, ServerOptions, pseudo_random};
 

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate::core::checksum::{Checksum, Crc, CrcAlgorithm};
 use tidegate::remote::RemoteOptions;
 use tidegate::transport::TransportOptions;
 use tidegate::{Client, Location};
+use tidegate_core::checksum::{Checksum, Crc, CrcAlgorithm};
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, Server};
 use tokio::runtime::{Builder, Runtime};
 
