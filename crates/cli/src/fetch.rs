@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tidegate::{
-    CancellationToken, ChunkPolicy, Client, Error, ErrorKind, Location, Operation, Progress,
-    Result, Target,
+    CancellationToken, ChunkPolicy, Client, DownloadBuilder, Error, ErrorKind, Location, Operation,
+    Progress, Result, Target,
 };
 use tidegate_core::ByteRange;
 use tokio::sync::Semaphore;
@@ -159,7 +159,7 @@ impl Plan {
         }
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
-        let download = seeds.iter().fold(download, |download, seed| download.seed(seed));
+        let download = seeds.iter().fold(download, DownloadBuilder::seed);
         let outcome = download.await.map_err(|error| self.hinted(fetch, error));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arbitrary::Arbitrary;
 use futures_util::StreamExt as _;
-use tidegate::Error;
 use tidegate::chunked::{ChunkStore, Manifest, PutRequest, SendProgress};
 use tidegate_core::digest::Digest;
+use tidegate::{Budget, Error};
 
 use crate::blobs::{blobs, chosen, name};
 
@@ -65,7 +65,7 @@ pub(crate) async fn call(cache: &dyn ChunkStore, call: &Call) {
         }
         Call::Manifest { blob } => {
             let name = name(&chosen(*blob));
-            cache.manifest(&name, None).await.map(|manifest| {
+            cache.manifest(&name, None, &Budget::default()).await.map(|manifest| {
                 let Some(manifest) = manifest else { return };
                 assert_eq!(manifest.blob(), &name);
                 let sum: u64 = manifest.chunks().iter().map(|chunk| chunk.len).sum();
@@ -85,7 +85,7 @@ pub(crate) async fn call(cache: &dyn ChunkStore, call: &Call) {
 
 async fn get(cache: &dyn ChunkStore, name: &Digest, offset: u64) -> tidegate::Result<()> {
     let asked = name.len - offset.min(name.len);
-    let mut body = cache.get(name, offset).await?;
+    let mut body = cache.get(name, offset, &Budget::default()).await?;
     let mut came = 0;
     while let Some(piece) = body.next().await {
         let piece = piece?;

@@ -18,7 +18,7 @@ use futures_util::future::try_join_all;
 use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
-use tidegate::{Client, ClientOptions, Result};
+use tidegate::{Budget, Client, ClientOptions, Result};
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
@@ -116,7 +116,7 @@ async fn read_all(cache: &Arc<dyn ChunkStore>, digests: &[Digest]) -> Result<Dur
     let reads = digests.iter().map(|digest| {
         let (cache, digest) = (Arc::clone(cache), *digest);
         let read = async move {
-            let body = cache.get(&digest, 0).await?;
+            let body = cache.get(&digest, 0, &Budget::default()).await?;
             body.try_fold(0_u64, |sum, piece| async move { Ok(sum + piece.len() as u64) }).await
         };
         tokio::spawn(read).into_inner()

@@ -64,13 +64,12 @@ impl DownloadBuilder {
         let sharded = ShardedDownloadOptions {
             state: client.0.state.clone(),
             retry: client.0.retry.clone(),
-            budget: client.0.budget.clone(),
             pool: client.0.pool.clone(),
-            ..ShardedDownloadOptions::default()
+            ..ShardedDownloadOptions::within(client.0.budget.clone())
         };
         let chunked = ChunkedDownloadOptions {
             in_flight: client.0.in_flight.clone(),
-            ..ChunkedDownloadOptions::default()
+            ..ChunkedDownloadOptions::within(client.0.budget.clone())
         };
         Self {
             blob: blob.clone(),

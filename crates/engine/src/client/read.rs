@@ -24,14 +24,13 @@ impl ReadBuilder {
     pub(super) fn new(client: &Client, blob: &Location) -> Self {
         let options = ReadOptions {
             retry: client.0.retry.clone(),
-            budget: client.0.budget.clone(),
-            ..ReadOptions::default()
+            ..ReadOptions::within(client.0.budget.clone())
         };
         Self { blob: blob.clone(), options, state: None }
     }
 
     pub(super) fn restored(client: &Client, blob: &Location, state: &ReadState) -> Self {
-        let options = ReadOptions { budget: client.0.budget.clone(), ..state.options() };
+        let options = state.options(client.0.budget.clone());
         Self { blob: blob.clone(), options, state: Some(state.clone()) }
     }
 

@@ -51,9 +51,8 @@ impl UploadBuilder {
         let options = ChunkedUploadOptions {
             digest: target.stored().and_then(|stored| stored.digest),
             retry: client.0.retry.clone(),
-            budget: client.0.budget.clone(),
             in_flight: client.0.in_flight.clone(),
-            ..ChunkedUploadOptions::default()
+            ..ChunkedUploadOptions::within(client.0.budget.clone())
         };
         let chunk_policy = ChunkPolicy::default();
         Self { source, target: target.clone(), chunk_policy, options }

@@ -95,8 +95,9 @@ pub(crate) struct ShardedDownloadOptions {
     pub cancel: CancellationToken,
 }
 
-impl Default for ShardedDownloadOptions {
-    fn default() -> Self {
+impl ShardedDownloadOptions {
+    /// The defaults, within these limits.
+    pub(crate) fn within(budget: Budget) -> Self {
         Self {
             window: 32,
             shard_bytes_min: 8 << 20,
@@ -107,7 +108,7 @@ impl Default for ShardedDownloadOptions {
             expected: Vec::new(),
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
-            budget: Budget::default(),
+            budget,
             pool: BufferPool::default(),
             progress: Arc::default(),
             cancel: CancellationToken::new(),

@@ -9,6 +9,7 @@ use tidegate_core::checksum::{Crc, CrcAlgorithm};
 use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
 
 use super::*;
+use crate::budget::Budget;
 use crate::remote::{RemoteOptions, Remotes, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::Identity;
@@ -53,8 +54,10 @@ fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8
 }
 
 async fn fetch(location: &Location, path: &Path) -> Result<Report> {
-    let options =
-        ShardedDownloadOptions { state: state(path), ..ShardedDownloadOptions::default() };
+    let options = ShardedDownloadOptions {
+        state: state(path),
+        ..ShardedDownloadOptions::within(Budget::default())
+    };
     download(location, Target::File(path.to_path_buf()), &options).await
 }
 

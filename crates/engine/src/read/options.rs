@@ -65,8 +65,9 @@ pub(crate) struct ReadOptions {
     pub stats: Arc<ReadStats>,
 }
 
-impl Default for ReadOptions {
-    fn default() -> Self {
+impl ReadOptions {
+    /// The defaults, within these limits.
+    pub(crate) fn within(budget: Budget) -> Self {
         Self {
             range: ByteRange::All,
             version: None,
@@ -76,7 +77,7 @@ impl Default for ReadOptions {
             buffer_bytes: BUFFER_BYTES,
             drain_bytes_max: DRAIN_BYTES_MAX,
             hedge_ms: None,
-            budget: Budget::default(),
+            budget,
             stats: Arc::default(),
         }
     }

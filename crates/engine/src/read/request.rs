@@ -100,7 +100,7 @@ async fn raced(ask: &Ask, permit: RequestPermit, hedge: Duration) -> Answer {
 
 async fn open(ask: &Ask, permit: RequestPermit) -> Answer {
     ask.stats.request();
-    let asked = ask.location.remote.open_within(&ask.location.blob, &ask.request, &ask.budget);
+    let asked = ask.location.remote.open(&ask.location.blob, &ask.request, &ask.budget);
     let opened = timeout(ask.limit, asked).await.unwrap_or_else(|_elapsed| {
         let message = format!("no answer came within {} s", ask.limit.as_secs_f64());
         Err(Error::new(ErrorKind::Timeout, Operation::Read, ask.location.display(), message)

@@ -13,6 +13,7 @@ use tidegate_core::retry::RetryPolicy;
 
 use super::verify::Carried;
 use super::{ReadOptions, Verify};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
 
@@ -113,7 +114,7 @@ pub(super) struct Sum {
 impl ReadState {
     /// The options that the read was opened with, as far as they can be carried: range and version
     /// are in the state itself, budget and counters are new ones.
-    pub(crate) fn options(&self) -> ReadOptions {
+    pub(crate) fn options(&self, budget: Budget) -> ReadOptions {
         let options = &self.content.options;
         ReadOptions {
             verify: self.verify(),
@@ -122,7 +123,7 @@ impl ReadState {
             buffer_bytes: usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX),
             drain_bytes_max: options.drain_bytes_max,
             hedge_ms: options.hedge_ms,
-            ..ReadOptions::default()
+            ..ReadOptions::within(budget)
         }
     }
 

@@ -24,6 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::local::{LocalFile, LocalStream, failed, name};
 use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Selection, Version};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// One read: large enough that the hand-over to a blocking thread does not show.
@@ -76,7 +77,7 @@ impl Remote for FileRemote {
         Some(Selection::new("file").with("path", path.as_os_str().as_bytes()))
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, _budget: &Budget) -> Result<Opened> {
         if let Some(version) = &request.version {
             self.check_version(version)?;
         }

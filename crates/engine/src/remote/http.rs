@@ -26,6 +26,7 @@ use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Remote, RemoteOptions, Selection, Version};
+use crate::budget::Budget;
 use crate::error::{Operation, Result};
 
 /// Versions of one blob whose final URL is kept: one for each mirror that reads of it at the same
@@ -135,7 +136,7 @@ impl Remote for HttpRemote {
         Some(self.selection.clone().with_url(&url))
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened> {
         if let Some(version) = &request.version {
             self.check_version(version)?;
         }
@@ -158,7 +159,7 @@ impl Remote for HttpRemote {
         }
         if response::proves_nothing(head, request) {
             let whole = OpenRequest { range: ByteRange::All, version: request.version.clone() };
-            return self.open(blob, &whole).await.map(Opened::after_one_more);
+            return self.open(blob, &whole, budget).await.map(Opened::after_one_more);
         }
         if !head.status.is_success() {
             let pinned = request.version.is_some();

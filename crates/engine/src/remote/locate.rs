@@ -70,6 +70,10 @@ impl Remotes {
     }
 
     /// See [`Client::locate`](crate::Client::locate).
+    #[cfg_attr(
+        not(feature = "_transport"),
+        expect(clippy::unused_self, reason = "local files need no network")
+    )]
     pub(crate) fn locate(&self, text: &str) -> Result<Location> {
         let Some(scheme) = scheme(text) else {
             return Ok(Location::of_file(text));

@@ -223,20 +223,10 @@ pub trait Remote: fmt::Debug + Send + Sync {
     /// Fails with `Changed` if `request.version` is given and the blob is of another, with
     /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's
     /// [`crate::Error::retry`] says whether the same call can succeed later.
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened>;
-
-    /// As [`Self::open`]; what the remote needs to decode the bytes is taken from `budget`, without
-    /// waiting, since the caller holds a request of it. A remote that does not implement it takes
-    /// nothing from the budget.
-    async fn open_within(
-        &self,
-        blob: &str,
-        request: &OpenRequest,
-        budget: &Budget,
-    ) -> Result<Opened> {
-        let _ = budget;
-        self.open(blob, request).await
-    }
+    ///
+    /// What the remote needs to decode the bytes is taken from `budget`, without waiting, since the
+    /// caller holds a request of it.
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened>;
 
     /// Whether the answer to a ranged [`Self::open`] names all the checksums that
     /// [`Self::stat`] does; where it does not, a reader that wants them asks both side by side.

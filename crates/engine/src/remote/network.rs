@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::printable::escaped;
 
+#[cfg(feature = "_http1")]
+use super::Remote;
 #[cfg(feature = "reapi")]
 use super::Stored;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -14,7 +16,7 @@ use super::locate::invalid;
 use super::locate::unsupported;
 #[cfg(feature = "reapi")]
 use super::reapi::{CacheUrl, ReapiCache};
-use super::{Location, Remote, RemoteOptions};
+use super::{Location, RemoteOptions};
 use crate::error::Result;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 use crate::error::{Error, ErrorKind, Operation};

@@ -27,6 +27,7 @@ use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
 use super::{key, refusal};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
 
@@ -327,10 +328,10 @@ impl Remote for ObjectRemote {
         Some(self.selection.clone().with("key", blob))
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened> {
         #[cfg(feature = "azure")]
         if let (Dialect::Azure, ByteRange::Last(count)) = (self.dialect, &request.range) {
-            return self.open_last(blob, *count, request).await;
+            return self.open_last(blob, *count, request, budget).await;
         }
         if let Some(version) = &request.version {
             self.check_version(version)?;
@@ -359,7 +360,7 @@ impl Remote for ObjectRemote {
                     if response::proves_nothing(head, request) {
                         let (range, version) = (ByteRange::All, request.version.clone());
                         let whole = OpenRequest { range, version };
-                        return self.open(blob, &whole).await.map(Opened::after_one_more);
+                        return self.open(blob, &whole, budget).await.map(Opened::after_one_more);
                     }
                 }
                 Err(self.failure(blob, Operation::Read, head.as_ref(), pinned, error))
@@ -393,14 +394,21 @@ impl ObjectRemote {
     /// the version that had it. Facts without a length, or with none left, prove nothing: then the
     /// whole blob is asked for.
     #[cfg(feature = "azure")]
-    async fn open_last(&self, blob: &str, count: u64, request: &OpenRequest) -> Result<Opened> {
+    async fn open_last(
+        &self,
+        blob: &str,
+        count: u64,
+        request: &OpenRequest,
+        budget: &Budget,
+    ) -> Result<Opened> {
         let info = self.facts(blob, request.version.as_ref()).await?;
         let range = match info.len_bytes {
             None | Some(0) => ByteRange::All,
             Some(len) => ByteRange::Bounded(len.saturating_sub(count)..len),
         };
         let version = request.version.clone().or(info.version);
-        self.open(blob, &OpenRequest { range, version }).await.map(Opened::after_one_more)
+        let request = OpenRequest { range, version };
+        self.open(blob, &request, budget).await.map(Opened::after_one_more)
     }
 
     /// Google's storage is asked for what it stores, in the coding that it has; see `gcs`.

@@ -65,22 +65,13 @@ impl Remote for Pinned {
         self.stat(blob).await
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
-        self.open_within(blob, request, &Budget::default()).await
-    }
-
-    async fn open_within(
-        &self,
-        blob: &str,
-        request: &OpenRequest,
-        budget: &Budget,
-    ) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened> {
         if let Some(asked) = &request.version {
             self.agree(asked, Operation::Read)?;
         }
         let version = Some(self.version.clone());
         let request = OpenRequest { range: request.range.clone(), version };
-        let opened = self.remote.open_within(blob, &request, budget).await;
+        let opened = self.remote.open(blob, &request, budget).await;
         let mut opened = opened.map_err(|error| self.explain(error))?;
         opened.info = self.as_written(opened.info, Operation::Read)?;
         Ok(opened)

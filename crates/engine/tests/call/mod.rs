@@ -6,6 +6,7 @@
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
 use tidegate::remote::{BlobInfo, RemoteOptions, Version};
 use tidegate::{
-    Budget, CancellationToken, ChunkPolicy, Client, ClientOptions, Durability, Location, Progress,
-    ReadBuilder, Report, Result, StateFolder, Target,
+    Budget, CancellationToken, ChunkPolicy, Client, ClientOptions, DownloadBuilder, Durability,
+    Location, Progress, ReadBuilder, Report, Result, StateFolder, Target,
 };
 use tidegate_core::checksum::Checksum;
 use tidegate_core::chunking::Chunking;
@@ -110,7 +111,7 @@ pub(crate) async fn download(
         Some(range) => download.range(range.clone()),
         None => download,
     };
-    options.expected.iter().cloned().fold(download, |download, sum| download.expect(sum)).await
+    options.expected.iter().cloned().fold(download, DownloadBuilder::expect).await
 }
 
 /// A read.
@@ -158,8 +159,8 @@ impl ReadOptions {
 }
 
 /// Opens a read.
-pub(crate) fn read(location: Location, options: ReadOptions) -> ReadChannel {
-    let read = client_with(&options.budget).read(&location).range(options.range.clone());
+pub(crate) fn read(location: impl Borrow<Location>, options: ReadOptions) -> ReadChannel {
+    let read = client_with(&options.budget).read(location.borrow()).range(options.range.clone());
     let read = read.verify(options.verify.clone()).decode(options.decode);
     let read = match &options.version {
         Some(version) => read.version(version.clone()),
@@ -169,17 +170,20 @@ pub(crate) fn read(location: Location, options: ReadOptions) -> ReadChannel {
 }
 
 /// Opens a read for code without a runtime.
-pub(crate) fn read_blocking(location: Location, options: ReadOptions) -> BlockingReadChannel {
+pub(crate) fn read_blocking(
+    location: impl Borrow<Location>,
+    options: ReadOptions,
+) -> BlockingReadChannel {
     read(location, options).into()
 }
 
 /// Goes on with a read, with these options.
 pub(crate) fn restore(
-    location: Location,
+    location: impl Borrow<Location>,
     state: &ReadState,
     options: ReadOptions,
 ) -> Result<ReadChannel> {
-    let read = client_with(&options.budget).restore(&location, state);
+    let read = client_with(&options.budget).restore(location.borrow(), state);
     options.again(read).open()
 }
 
@@ -205,6 +209,10 @@ pub(crate) async fn stat(
 
 /// A download of a store's blob.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "choices that have nothing to do with each other"
+)]
 pub(crate) struct ChunkedDownloadOptions {
     pub(crate) client: Client,
     pub(crate) window: WindowOptions,
@@ -261,7 +269,7 @@ pub(crate) async fn download_chunks(
         .retry(options.retry.clone())
         .progress(Arc::clone(&options.progress))
         .cancel(options.cancel.clone());
-    options.seeds.iter().fold(download, |download, seed| download.seed(seed)).await
+    options.seeds.iter().fold(download, DownloadBuilder::seed).await
 }
 
 /// An upload to a store.

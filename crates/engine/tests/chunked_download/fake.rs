@@ -13,7 +13,7 @@ use tidegate::chunked::{
     BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
 };
 use tidegate::remote::Body;
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryClass;
@@ -317,7 +317,7 @@ impl ChunkStore for FakeStore {
         Err(error(ErrorKind::Unsupported, RetryClass::Never))
     }
 
-    async fn get(&self, digest: &Digest, offset: u64) -> Result<Body> {
+    async fn get(&self, digest: &Digest, offset: u64, _: &Budget) -> Result<Body> {
         let call = Call::Get { digest: *digest, offset };
         let (in_flight, how) = self.begin(&call);
         act(&how).await?;
@@ -400,7 +400,12 @@ impl ChunkStore for FakeStore {
         Err(error(ErrorKind::Unsupported, RetryClass::Never))
     }
 
-    async fn manifest(&self, digest: &Digest, _: Option<&Chunking>) -> Result<Option<Manifest>> {
+    async fn manifest(
+        &self,
+        digest: &Digest,
+        _: Option<&Chunking>,
+        _: &Budget,
+    ) -> Result<Option<Manifest>> {
         let (_in_flight, how) = self.begin(&Call::Manifest);
         act(&how).await?;
         match self.manifests.lock().unwrap().get(digest) {

@@ -13,7 +13,7 @@ use tidegate::chunked::{
     BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
 };
 use tidegate::remote::Body;
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryClass;
@@ -240,7 +240,7 @@ impl ChunkStore for FakeStore {
         Ok(digests.iter().filter(|digest| !blobs.contains_key(digest)).copied().collect())
     }
 
-    async fn get(&self, _digest: &Digest, _offset: u64) -> Result<Body> {
+    async fn get(&self, _digest: &Digest, _offset: u64, _budget: &Budget) -> Result<Body> {
         unreachable!("an upload gets nothing")
     }
 
@@ -309,6 +309,7 @@ impl ChunkStore for FakeStore {
         &self,
         _digest: &Digest,
         _chunking: Option<&Chunking>,
+        _budget: &Budget,
     ) -> Result<Option<Manifest>> {
         unreachable!("an upload asks for no manifest")
     }

@@ -129,7 +129,7 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
         let Ok(captured) = channel.capture() else { return Ok(Outcome::Failed(last)) };
         stage.server.next_run();
         let Ok(location) = stage.locate() else { return Ok(Outcome::Failed(last)) };
-        channel = match restored(location, &captured, &stage.choice) {
+        channel = match restored(&location, &captured, &stage.choice) {
             Ok(channel) => channel,
             Err(wrong) => return Err(wrong),
         };
@@ -138,9 +138,13 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
 }
 
 /// As another process would: from text.
-fn restored(location: Location, state: &ReadState, choice: &Choice) -> Result<ReadChannel, String> {
+fn restored(
+    location: &Location,
+    state: &ReadState,
+    choice: &Choice,
+) -> Result<ReadChannel, String> {
     let read: ReadState =
         state.to_string().parse().map_err(|error| format!("{state}: {error:?}"))?;
-    let restored = crate::call::client_with(&Stage::budget()).restore(&location, &read);
+    let restored = crate::call::client_with(&Stage::budget()).restore(location, &read);
     restored.retry(choice.retry()).open().map_err(|error| error.chain())
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate::ErrorKind;
 use tidegate::chunked::{ChunkStore, SendProgress};
 use tidegate::remote::reapi::{Compression, ReapiOptions as CacheOptions};
+use tidegate::{Budget, ErrorKind};
 use tidegate_testkit::reapi::{
     ContentLie, HostileCall, Lie, PackedLie, ReapiFault, ReapiOptions, ReapiServer, Rpc, Turns,
 };
@@ -26,9 +26,9 @@ async fn bytes_are_packed_both_ways_where_the_cache_offers_it() {
     let (digest, bytes) = text(3_000_000);
     cache.put(&request(digest, &bytes)).await.unwrap();
     assert!(server.counts().bytes_in < 100_000, "{}", server.counts().bytes_in);
-    let body = cache.get(&digest, 0).await.unwrap();
+    let body = cache.get(&digest, 0, &Budget::default()).await.unwrap();
     assert!(whole(body).await.unwrap() == bytes);
-    let body = cache.get(&digest, 2_999_000).await.unwrap();
+    let body = cache.get(&digest, 2_999_000, &Budget::default()).await.unwrap();
     assert!(whole(body).await.unwrap() == bytes[2_999_000..]);
     assert!(server.counts().bytes_out < 100_000, "{}", server.counts().bytes_out);
 }
@@ -67,7 +67,7 @@ async fn a_cache_that_does_not_offer_it_gets_and_gives_plain_bytes() {
     let (server, cache) = start(options, Compression::Always).await;
     let (digest, bytes) = text(1_000_000);
     cache.put(&request(digest, &bytes)).await.unwrap();
-    let body = cache.get(&digest, 0).await.unwrap();
+    let body = cache.get(&digest, 0, &Budget::default()).await.unwrap();
     assert!(whole(body).await.unwrap() == bytes);
     let counts = server.counts();
     assert_eq!((counts.bytes_in, counts.bytes_out), (1_000_000, 1_000_000));
@@ -87,7 +87,7 @@ async fn packed_bytes_that_unpack_to_too_many_are_refused() {
     let (digest, bytes) = text(1000);
     server.put(bytes);
     server.script().next(Rpc::Read, ReapiFault::Longer(100_000_000));
-    let body = cache.get(&digest, 0).await;
+    let body = cache.get(&digest, 0, &Budget::default()).await;
     let error = match body {
         Ok(body) => whole(body).await.unwrap_err(),
         Err(error) => error,
@@ -103,13 +103,13 @@ async fn a_window_that_is_too_large_is_asked_for_as_plain_bytes() {
     server.put(bytes.clone());
     let lies = vec![Lie::Content(0, ContentLie::Packed(PackedLie::Window(25)))];
     server.tell(&HostileCall { rpc: Rpc::Read, turns: Turns::First, lies });
-    let error = match cache.get(&digest, 0).await {
+    let error = match cache.get(&digest, 0, &Budget::default()).await {
         Ok(body) => whole(body).await.unwrap_err(),
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
     let before = server.counts().bytes_out;
-    let body = cache.get(&digest, 0).await.unwrap();
+    let body = cache.get(&digest, 0, &Budget::default()).await.unwrap();
     assert!(whole(body).await.unwrap() == bytes);
     assert_eq!(server.counts().bytes_out - before, 1000, "it came plain");
 }

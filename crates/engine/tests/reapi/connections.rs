@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use tidegate::Budget;
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::transport::TransportOptions;
@@ -32,7 +33,7 @@ async fn many_calls_at_once_are_spread_over_no_more_than_are_allowed() {
     server.script().always(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
     let asking: Vec<_> = (0..24_u8)
         .map(|n| {
-            let cache = cache.clone();
+            let cache = Arc::clone(&cache);
             tokio::spawn(async move { cache.missing(&[sha256(&[n])]).await })
         })
         .collect();
@@ -53,7 +54,8 @@ async fn a_server_that_closes_politely_is_called_again() {
         // What is in flight when the server says that it will take no more ends well, and what
         // comes after finds another connection, without an error in between.
         server.script().next(Rpc::Read, ReapiFault::GoAway);
-        let (one, other) = tokio::join!(cache.get(&name, 0), cache.get(&name, 0));
+        let budget = Budget::default();
+        let (one, other) = tokio::join!(cache.get(&name, 0, &budget), cache.get(&name, 0, &budget));
         assert!(whole(one.unwrap()).await.unwrap() == bytes);
         assert!(whole(other.unwrap()).await.unwrap() == bytes);
         cache.missing(&[name]).await.unwrap();
@@ -126,7 +128,7 @@ async fn more_calls_than_the_server_takes_at_once_wait_their_turn() {
     let server = ReapiServer::start(options).await.unwrap();
     let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
     let asking = (0..300_u16).map(|n| {
-        let cache = cache.clone();
+        let cache = Arc::clone(&cache);
         async move { cache.missing(&[sha256(&n.to_le_bytes())]).await }
     });
     for asked in join_all(asking).await {
@@ -144,9 +146,9 @@ async fn bodies_that_nobody_reads_do_not_hold_up_others() {
     server.put(bytes.clone());
     let mut waiting = Vec::new();
     for _ in 0..12 {
-        waiting.push(cache.get(&name, 0).await.unwrap());
+        waiting.push(cache.get(&name, 0, &Budget::default()).await.unwrap());
     }
-    let body = cache.get(&name, 0).await.unwrap();
+    let body = cache.get(&name, 0, &Budget::default()).await.unwrap();
     assert!(whole(body).await.unwrap() == bytes);
     drop(waiting);
     server.idle().await;
@@ -159,13 +161,14 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
     let (name, bytes) = noise(1_000_000, 3);
     server.put(bytes.clone());
     for _ in 0..10 {
-        let reading = (0..60).map(|_| cache.get(&name, 0));
+        let budget = Budget::default();
+        let reading = (0..60).map(|_| cache.get(&name, 0, &budget));
         for body in join_all(reading).await {
             // With most of the blob still on its way.
             drop(body.unwrap());
         }
     }
-    assert!(whole(cache.get(&name, 0).await.unwrap()).await.unwrap() == bytes);
+    assert!(whole(cache.get(&name, 0, &Budget::default()).await.unwrap()).await.unwrap() == bytes);
     assert_eq!(server.connections(), 1);
     server.idle().await;
 }
@@ -191,7 +194,7 @@ async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
     });
     let cache = crate::call::store(&remotes, &url).unwrap();
     let asking = (0..40_u8).map(|n| {
-        let cache = cache.clone();
+        let cache = Arc::clone(&cache);
         async move { cache.missing(&[sha256(&[n])]).await }
     });
     for asked in join_all(asking).await {

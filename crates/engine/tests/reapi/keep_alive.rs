@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tidegate::chunked::ChunkStore;
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
-use tidegate::{Error, ErrorKind};
+use tidegate::{Budget, Error, ErrorKind};
 use tidegate_core::retry::RetryClass;
 use tidegate_testkit::Gate;
 use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
@@ -78,7 +78,7 @@ async fn a_body_whose_connection_goes_silent_ends_with_an_error() {
     let held = ReapiFault::HoldAfter { bytes: 500_000, gate: gate.clone() };
     server.script().next(Rpc::Read, held);
     let reading = async {
-        let body = cache.get(&name, 0).await.unwrap();
+        let body = cache.get(&name, 0, &Budget::default()).await.unwrap();
         let error = whole(body).await.unwrap_err();
         tokio::time::resume();
         error
@@ -98,7 +98,7 @@ async fn a_body_whose_connection_goes_silent_ends_with_an_error() {
     };
     let (error, since) = tokio::join!(reading, silenced);
     assert_given_up(&error, since);
-    assert!(whole(cache.get(&name, 0).await.unwrap()).await.unwrap() == bytes);
+    assert!(whole(cache.get(&name, 0, &Budget::default()).await.unwrap()).await.unwrap() == bytes);
 }
 
 /// A listener that takes connections and never says a word.

@@ -1,7 +1,7 @@
 //! Blobs as chunks: what a server says of them is checked, and what is registered is found.
 
-use tidegate::ErrorKind;
 use tidegate::chunked::{Manifest, Registered};
+use tidegate::{Budget, ErrorKind};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, Rpc, SplicedAgain,
@@ -26,7 +26,11 @@ async fn the_chunks_of_a_blob_are_those_that_the_server_has() {
         [(ChunkFunction::FAST_CDC_2020, fast()), (ChunkFunction::REP_MAX_CDC, rep_max())]
     {
         let (blob, chunks) = server.put_chunked(HashFunction::Blake3, chunk, bytes.clone());
-        let manifest = cache.manifest(&digest(&blob), Some(&chunking)).await.unwrap().unwrap();
+        let manifest = cache
+            .manifest(&digest(&blob), Some(&chunking), &Budget::default())
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(manifest.chunks(), chunks.iter().map(digest).collect::<Vec<_>>());
         assert_eq!(manifest.chunking(), Some(&chunking));
     }
@@ -36,14 +40,14 @@ async fn the_chunks_of_a_blob_are_those_that_the_server_has() {
 async fn a_blob_that_is_gone_or_cannot_be_split_has_no_manifest() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (blob, bytes) = noise(3_000_000, 2);
-    assert_eq!(cache.manifest(&blob, None).await.unwrap(), None);
+    assert_eq!(cache.manifest(&blob, None, &Budget::default()).await.unwrap(), None);
     server.put(bytes);
     let status = GrpcStatus::new(Code::Unimplemented, "not for this one");
     server.script().next(Rpc::Split, ReapiFault::Fail(status));
-    assert_eq!(cache.manifest(&blob, None).await.unwrap(), None);
-    assert!(cache.manifest(&blob, None).await.unwrap().is_some());
+    assert_eq!(cache.manifest(&blob, None, &Budget::default()).await.unwrap(), None);
+    assert!(cache.manifest(&blob, None, &Budget::default()).await.unwrap().is_some());
     let (server, cache) = start(ReapiOptions { split: false, ..ReapiOptions::default() }).await;
-    assert_eq!(cache.manifest(&blob, None).await.unwrap(), None);
+    assert_eq!(cache.manifest(&blob, None, &Budget::default()).await.unwrap(), None);
     assert_eq!(server.counts().calls(Rpc::Split), 0);
 }
 
@@ -67,7 +71,7 @@ async fn no_lie_about_chunks_is_believed() {
         SplitLie::PathHash,
     ] {
         server.script().next(Rpc::Split, ReapiFault::Split(lie.clone()));
-        let error = cache.manifest(&blob, Some(&fast())).await.unwrap_err();
+        let error = cache.manifest(&blob, Some(&fast()), &Budget::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Integrity, "{lie:?}: {error:?}");
         assert!(error.to_string().len() < 400, "{lie:?}: {error}");
     }
@@ -80,11 +84,11 @@ async fn the_server_may_cut_otherwise_and_is_measured_by_how_it_did() {
     let (blob, bytes) = noise(5_000_000, 4);
     server.put(bytes);
     server.script().next(Rpc::Split, ReapiFault::Split(SplitLie::OtherFunction));
-    let manifest = cache.manifest(&blob, Some(&fast())).await.unwrap().unwrap();
+    let manifest = cache.manifest(&blob, Some(&fast()), &Budget::default()).await.unwrap().unwrap();
     assert_eq!(manifest.chunking(), Some(&rep_max()));
     // A function of a later version bounds nothing but the blob.
     server.script().next(Rpc::Split, ReapiFault::Split(SplitLie::NamesFunction(77)));
-    let manifest = cache.manifest(&blob, Some(&fast())).await.unwrap().unwrap();
+    let manifest = cache.manifest(&blob, Some(&fast()), &Budget::default()).await.unwrap().unwrap();
     assert_eq!(manifest.chunking(), None);
 }
 

@@ -1,9 +1,10 @@
 //! What servers say when they refuse, and servers that are none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::ErrorKind;
 use tidegate::remote::RemoteOptions;
+use tidegate::{Budget, ErrorKind};
 use tidegate_core::digest::DigestFunction;
 use tidegate_core::retry::RetryClass;
 use tidegate_testkit::reapi::{
@@ -22,10 +23,10 @@ async fn the_servers_words_and_its_wish_to_wait_are_kept() {
     for rpc in [Rpc::Read, Rpc::FindMissing, Rpc::BatchRead, Rpc::Split] {
         server.script().next(rpc, ReapiFault::Fail(status.clone()));
         let error = match rpc {
-            Rpc::Read => cache.get(&digest, 0).await.map(drop),
+            Rpc::Read => cache.get(&digest, 0, &Budget::default()).await.map(drop),
             Rpc::FindMissing => cache.missing(&[digest]).await.map(drop),
             Rpc::BatchRead => cache.get_batch(&[digest]).await.map(drop),
-            _ => cache.manifest(&digest, None).await.map(drop),
+            _ => cache.manifest(&digest, None, &Budget::default()).await.map(drop),
         }
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Remote, "{rpc:?}");
@@ -47,7 +48,7 @@ async fn a_stream_that_is_reset_is_told_from_one_that_is_refused() {
         (11, ErrorKind::Throttled), // ENHANCE_YOUR_CALM
     ] {
         server.script().next(Rpc::Read, ReapiFault::Reset(code));
-        let error = cache.get(&digest, 0).await.map(drop).unwrap_err();
+        let error = cache.get(&digest, 0, &Budget::default()).await.map(drop).unwrap_err();
         assert_eq!((error.kind(), error.retry()), (kind, &RetryClass::Now), "{code}");
         server.script().next(Rpc::FindMissing, ReapiFault::Reset(code));
         let error = cache.missing(&[digest]).await.unwrap_err();
@@ -62,7 +63,7 @@ async fn an_answer_that_is_lost_is_given_up_with_the_call() {
         server.script().next(Rpc::FindMissing, fault);
         server.clear_counts();
         let asking = {
-            let cache = cache.clone();
+            let cache = Arc::clone(&cache);
             tokio::spawn(async move { cache.missing(&[sha256(b"x")]).await })
         };
         server.counted(|counts| counts.calls(Rpc::FindMissing) == 1).await;

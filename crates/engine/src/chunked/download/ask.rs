@@ -27,7 +27,7 @@ pub(super) async fn manifest(
     let budget = &calls.budget;
     if !whole_fallback {
         let limit = calls.patience(0);
-        let asked = calls.attempt(limit, |_| store.manifest_within(blob, chunking, budget)).await;
+        let asked = calls.attempt(limit, |_| store.manifest(blob, chunking, budget)).await;
         return asked.map(|manifest| (manifest, None));
     }
     let limit = calls.patience(0) / SILENCES_MAX;
@@ -35,7 +35,7 @@ pub(super) async fn manifest(
     let mut silences = 0;
     loop {
         let permit = attempts.permit().await?;
-        let asked = store.manifest_within(blob, chunking, budget);
+        let asked = store.manifest(blob, chunking, budget);
         let asked = attempts.within(limit, asked).await;
         drop(permit);
         let error = match asked {

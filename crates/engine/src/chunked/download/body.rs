@@ -112,7 +112,7 @@ impl<'a> ResumingBody<'a> {
             let sent = self.fetcher.gate.send();
             let limit = self.fetcher.calls.patience(0);
             let (store, budget) = (&self.fetcher.store, &self.fetcher.calls.budget);
-            let asked = store.get_within(&self.digest, self.position, budget);
+            let asked = store.get(&self.digest, self.position, budget);
             match self.attempts.within(limit, asked).await {
                 Ok(body) => {
                     let share = Share::new(&self.fetcher.flow);

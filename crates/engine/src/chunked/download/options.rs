@@ -59,8 +59,9 @@ pub(crate) struct ChunkedDownloadOptions {
     pub cancel: CancellationToken,
 }
 
-impl Default for ChunkedDownloadOptions {
-    fn default() -> Self {
+impl ChunkedDownloadOptions {
+    /// The defaults, within these limits.
+    pub(crate) fn within(budget: Budget) -> Self {
         Self {
             window: WindowOptions::default(),
             seeds: Vec::new(),
@@ -72,7 +73,7 @@ impl Default for ChunkedDownloadOptions {
             resume: true,
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
-            budget: Budget::default(),
+            budget,
             in_flight: ChunksInFlight::default(),
             pool: BufferPool::default(),
             progress: Arc::default(),

@@ -51,8 +51,9 @@ pub(crate) struct ChunkedUploadOptions {
     pub cancel: CancellationToken,
 }
 
-impl Default for ChunkedUploadOptions {
-    fn default() -> Self {
+impl ChunkedUploadOptions {
+    /// The defaults, within these limits.
+    pub(crate) fn within(budget: Budget) -> Self {
         Self {
             digest: None,
             digest_function: None,
@@ -62,7 +63,7 @@ impl Default for ChunkedUploadOptions {
             confirm: false,
             window: WindowOptions::default(),
             retry: RetryPolicy::default(),
-            budget: Budget::default(),
+            budget,
             in_flight: ChunksInFlight::default(),
             progress: Arc::default(),
             cancel: CancellationToken::default(),

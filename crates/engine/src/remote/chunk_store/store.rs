@@ -129,15 +129,10 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// The bytes of one blob, chunk or not, from `offset` on. Not verified.
     ///
     /// Fails with `NotFound` where it is not there.
-    async fn get(&self, digest: &Digest, offset: u64) -> Result<Body>;
-
-    /// As [`Self::get`]; what the store needs to decode the bytes is taken from `budget`, without
-    /// waiting, since the caller holds a request of it. A store that does not implement it takes
-    /// nothing from the budget.
-    async fn get_within(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
-        let _ = budget;
-        self.get(digest, offset).await
-    }
+    ///
+    /// What the store needs to decode the bytes is taken from `budget`, without waiting, since the
+    /// caller holds a request of it.
+    async fn get(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body>;
 
     /// The bytes of small chunks, in the order of `digests`, each alone: one may fail, and `None`
     /// is not there. Must fit [`StoreProfile::batch`]. Not verified.
@@ -170,26 +165,15 @@ pub trait ChunkStore: fmt::Debug + Send + Sync {
     /// `chunking` is how the caller would have it cut; the store may know better.
     ///
     /// Fails with `Integrity` for an answer that cannot be a manifest of this blob.
+    ///
+    /// What is gathered until the manifest is whole is taken from `budget`, without waiting, since the
+    /// caller holds a request of it. Fails with `Unsupported` where the budget has not so much.
     async fn manifest(
         &self,
         digest: &Digest,
         chunking: Option<&Chunking>,
-    ) -> Result<Option<Manifest>>;
-
-    /// As [`Self::manifest`]; what is gathered until the manifest is whole is taken from `budget`,
-    /// without waiting, since the caller holds a request of it.
-    ///
-    /// Fails with `Unsupported` where the budget has not so much. A store that does not implement it
-    /// takes nothing from the budget.
-    async fn manifest_within(
-        &self,
-        digest: &Digest,
-        chunking: Option<&Chunking>,
         budget: &Budget,
-    ) -> Result<Option<Manifest>> {
-        let _ = budget;
-        self.manifest(digest, chunking).await
-    }
+    ) -> Result<Option<Manifest>>;
 
     /// Makes a blob of chunks that are there. That the blob is there already is success.
     ///

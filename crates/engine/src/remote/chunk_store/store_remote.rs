@@ -42,14 +42,12 @@ impl Remote for StoreRemote {
     }
 
     fn check_version(&self, version: &Version) -> Result<()> {
-        match version {
-            Version::Digest(_) => Ok(()),
-            _ => {
-                let message = "a store names versions by digests only";
-                let version = version.to_string();
-                Err(Error::new(ErrorKind::Invalid, Operation::Locate, version, message))
-            }
+        if matches!(version, Version::Digest(_)) {
+            return Ok(());
         }
+        let message = "a store names versions by digests only";
+        let version = version.to_string();
+        Err(Error::new(ErrorKind::Invalid, Operation::Locate, version, message))
     }
 
     /// The digest alone, whatever the store.
@@ -57,17 +55,8 @@ impl Remote for StoreRemote {
         Some(Selection::new("digest").with("digest", blob))
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
-        self.open_within(blob, request, &Budget::default()).await
-    }
-
     /// The store sends everything from the start of the range, and the reader stops at its end.
-    async fn open_within(
-        &self,
-        blob: &str,
-        request: &OpenRequest,
-        budget: &Budget,
-    ) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened> {
         let digest = parse(blob, Operation::Read)?;
         if let Some(version) = &request.version {
             self.check_version(version)?;
@@ -80,7 +69,7 @@ impl Remote for StoreRemote {
             let message = "the range does not fit";
             Error::new(ErrorKind::OutOfRange, Operation::Read, blob, message).caused_by(error)
         })?;
-        let body = self.0.get_within(&digest, range.start, budget).await?;
+        let body = self.0.get(&digest, range.start, budget).await?;
         let mut opened = Opened::new(BlobInfo::of_digest(&digest), range.start, body);
         opened.end = Some(digest.len);
         Ok(opened)

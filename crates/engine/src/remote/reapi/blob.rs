@@ -46,16 +46,7 @@ impl Remote for ReapiCache {
         Some(Selection::new("digest").with("digest", blob))
     }
 
-    async fn open(&self, blob: &str, request: &OpenRequest) -> Result<Opened> {
-        self.open_within(blob, request, &Budget::default()).await
-    }
-
-    async fn open_within(
-        &self,
-        blob: &str,
-        request: &OpenRequest,
-        budget: &Budget,
-    ) -> Result<Opened> {
+    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened> {
         let digest = self.named(blob)?;
         if let Some(version) = &request.version {
             self.check_version(version)?;

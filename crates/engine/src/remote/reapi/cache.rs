@@ -222,11 +222,7 @@ impl ChunkStore for ReapiCache {
         self.find_missing(digests, Operation::Stat).await
     }
 
-    async fn get(&self, digest: &Digest, offset: u64) -> Result<Body> {
-        self.get_within(digest, offset, &Budget::default()).await
-    }
-
-    async fn get_within(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
+    async fn get(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
         let start = offset.min(digest.len);
         Ok(self.read(digest, start..digest.len, budget).await?.body)
     }
@@ -248,14 +244,6 @@ impl ChunkStore for ReapiCache {
     }
 
     async fn manifest(
-        &self,
-        digest: &Digest,
-        chunking: Option<&Chunking>,
-    ) -> Result<Option<Manifest>> {
-        self.split(digest, chunking, &Budget::default()).await
-    }
-
-    async fn manifest_within(
         &self,
         digest: &Digest,
         chunking: Option<&Chunking>,

@@ -40,7 +40,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const CHUNK_BYTES_MIN: u64 = 1 << 10;
 
 impl ReapiCache {
-    /// The chunks of a blob; as `ChunkStore::manifest_within`.
+    /// The chunks of a blob; as `ChunkStore::manifest`.
     pub(super) async fn split(
         &self,
         digest: &Digest,
@@ -78,7 +78,7 @@ impl ReapiCache {
             let error = Error::new(ErrorKind::Transport, Operation::Stat, target, message);
             return Err(error.retryable(RetryClass::Now));
         }
-        // What was paid goes back: see `ChunkStore::manifest_within`.
+        // What was paid goes back: see `ChunkStore::manifest`.
         let (chunks, cut_by, _paid) = response.into_parts();
         let cut_by = Function::try_from(cut_by).unwrap_or(Function::Unknown);
         self.validated(digest, chunks, capabilities.chunking(cut_by)).map(Some)

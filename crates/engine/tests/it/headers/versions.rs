@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use tidegate::remote::{OpenRequest, RemoteOptions, Version};
-use tidegate::{ErrorKind, Location, Target};
+use tidegate::{Budget, ErrorKind, Location, Target};
 use tidegate_core::ByteRange;
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
@@ -113,7 +113,7 @@ async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked()
             let facts = location.remote.stat_version(&location.blob, &version).await;
             assert_eq!(facts.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
             let request = OpenRequest { range: ByteRange::All, version: Some(version.clone()) };
-            let opened = location.remote.open(&location.blob, &request).await;
+            let opened = location.remote.open(&location.blob, &request, &Budget::default()).await;
             assert_eq!(opened.unwrap_err().kind(), ErrorKind::Invalid, "{flavour:?} {version:?}");
         }
         assert_eq!(bed.server.requests(), 0, "{flavour:?}");

@@ -151,6 +151,7 @@ async fn a_remote_that_does_not_compare_is_compared() {
             &self,
             blob: &str,
             request: &tidegate::remote::OpenRequest,
+            _budget: &tidegate::Budget,
         ) -> Result<tidegate::remote::Opened> {
             let mut info = self.stat(blob).await?;
             let range = request.range.resolve(LEN as u64).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tidegate::remote::{BlobInfo, OpenRequest, Opened, Remote, Version};
-use tidegate::{ErrorKind, Location, Result};
+use tidegate::{Budget, ErrorKind, Location, Result};
 
 use super::options;
 use crate::trial::within;
@@ -45,7 +45,7 @@ impl Remote for Liar {
         Ok(self.stat.clone())
     }
 
-    async fn open(&self, _blob: &str, _request: &OpenRequest) -> Result<Opened> {
+    async fn open(&self, _blob: &str, _request: &OpenRequest, _budget: &Budget) -> Result<Opened> {
         let answer = self.answers.lock().unwrap().pop_front().unwrap();
         let body = content().slice(answer.start..answer.end);
         let body = Box::pin(futures_util::stream::iter([Ok(body)]));
