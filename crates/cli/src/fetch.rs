@@ -109,7 +109,7 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
 async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
     let fetches = &plan.fetches;
     let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
-    let followed = progress.iter().map(|progress| Arc::clone(progress) as _).collect();
+    let followed = progress.clone();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
     let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();

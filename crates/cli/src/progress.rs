@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::Progress;
-use tidegate::chunked::UploadProgress;
 use tokio::task::JoinHandle;
 
 use crate::console::Console;
@@ -23,46 +22,14 @@ const LINE: Duration = Duration::from_secs(5);
 /// The rate shown is that of this long: shorter jumps, longer lags.
 const RATE_WINDOW: Duration = Duration::from_secs(4);
 
-/// The counters of one blob's transfer.
-pub(crate) trait Followed: Send + Sync {
-    /// As they are now.
-    fn now(&self) -> Total;
-}
-
-impl Followed for Progress {
-    fn now(&self) -> Total {
-        let blob = self.snapshot();
-        Total {
-            len_bytes: blob.len_bytes,
-            done_bytes: blob.done_bytes,
-            resumed_bytes: blob.resumed_bytes,
-            in_flight: u64::from(blob.in_flight),
-            restarts: blob.restarts,
-        }
-    }
-}
-
-impl Followed for UploadProgress {
-    fn now(&self) -> Total {
-        let file = self.snapshot();
-        Total {
-            len_bytes: Some(file.len_bytes),
-            done_bytes: file.sent_bytes + file.going_bytes + file.spared_bytes,
-            // The rate is that of what travels.
-            resumed_bytes: file.spared_bytes,
-            in_flight: file.in_flight,
-            restarts: 0,
-        }
-    }
-}
-
 /// Counters of one blob, or of all of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Total {
     /// Known only once every blob's is.
     len_bytes: Option<u64>,
     done_bytes: u64,
-    resumed_bytes: u64,
+    /// What did not travel.
+    reused_bytes: u64,
     in_flight: u64,
     restarts: u64,
 }
@@ -76,7 +43,7 @@ pub(crate) struct Display {
 
 impl Display {
     /// Follows `blobs`; `None` where nothing is to be shown.
-    pub(crate) fn start(console: &Console, blobs: Vec<Arc<dyn Followed>>) -> Self {
+    pub(crate) fn start(console: &Console, blobs: Vec<Arc<Progress>>) -> Self {
         let follower = Follower { blobs, meter: Meter::default(), start: Instant::now() };
         let task = if Console::is_terminal() {
             tokio::spawn(follower.draw(console.clone()))
@@ -95,7 +62,7 @@ impl Display {
 }
 
 struct Follower {
-    blobs: Vec<Arc<dyn Followed>>,
+    blobs: Vec<Arc<Progress>>,
     meter: Meter,
     start: Instant,
 }
@@ -144,19 +111,19 @@ impl Follower {
 
     fn sample(&mut self) -> (Total, Option<f64>) {
         let total = total(&self.blobs);
-        let fetched = total.done_bytes.saturating_sub(total.resumed_bytes);
+        let fetched = total.done_bytes.saturating_sub(total.reused_bytes);
         (total, self.meter.sample(self.start.elapsed(), fetched))
     }
 }
 
-fn total(blobs: &[Arc<dyn Followed>]) -> Total {
+fn total(blobs: &[Arc<Progress>]) -> Total {
     let mut total = Total { len_bytes: Some(0), ..Total::default() };
     for blob in blobs {
-        let blob = blob.now();
+        let blob = blob.snapshot();
         total.len_bytes = total.len_bytes.zip(blob.len_bytes).map(|(a, b)| a.saturating_add(b));
-        total.done_bytes += blob.done_bytes;
-        total.resumed_bytes += blob.resumed_bytes;
-        total.in_flight += blob.in_flight;
+        total.done_bytes += blob.done_bytes + blob.going_bytes;
+        total.reused_bytes += blob.reused_bytes;
+        total.in_flight += u64::from(blob.in_flight);
         total.restarts += blob.restarts;
     }
     total

@@ -35,6 +35,7 @@ mod client;
 mod download;
 pub mod error;
 mod names;
+mod progress;
 pub mod read;
 pub mod remote;
 mod report;
@@ -48,8 +49,9 @@ pub use budget::{Budget, BudgetOptions};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
 };
-pub use download::{Progress, Snapshot, Target};
+pub use download::Target;
 pub use error::{Error, ErrorKind, Operation, Result};
+pub use progress::{Progress, Snapshot};
 pub use remote::Location;
 pub use report::{ChunkReport, Report};
 pub use sink::file::{Durability, StateFolder};

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use tidegate::chunked::{UploadOutcome, UploadProgress, UploadReport};
+use tidegate::chunked::{UploadOutcome, UploadReport};
 use tidegate::remote::reapi::CacheUrl;
-use tidegate::{Client, Error, ErrorKind, Location, Result};
+use tidegate::{Client, Error, ErrorKind, Location, Progress, Result};
 use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
 use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
 use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, is_input};
-use crate::progress::{Display, Followed};
+use crate::progress::Display;
 use crate::report::{self, Failure, count};
 use crate::session::Session;
 use crate::size;
@@ -35,8 +35,8 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
-    let progress: Vec<_> = files.iter().map(|_| Arc::<UploadProgress>::default()).collect();
-    let followed = progress.iter().map(|one| Arc::clone(one) as Arc<dyn Followed>).collect();
+    let progress: Vec<_> = files.iter().map(|_| Arc::<Progress>::default()).collect();
+    let followed = progress.clone();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
     let begun = Instant::now();
     let mut outcomes = Vec::new();

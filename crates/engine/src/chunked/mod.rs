@@ -35,7 +35,5 @@ pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub(crate) use download::{ChunkedDownloadOptions, download};
 pub(crate) use inflight::ChunksInFlight;
 pub(crate) use profile::profile;
-pub use upload::{
-    ChunkTotals, UploadOutcome, UploadProgress, UploadReport, UploadRequests, UploadSnapshot,
-};
+pub use upload::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
 pub(crate) use upload::{ChunkedUploadOptions, upload};

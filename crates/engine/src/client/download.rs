@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::Client;
 use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
-use crate::download::{self, Progress, ShardedDownloadOptions, Target};
+use crate::download::{self, ShardedDownloadOptions, Target};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::progress::Progress;
 use crate::remote::{Location, Stored};
 use crate::report::Report;
 use crate::sink::file::Durability;
@@ -199,6 +200,7 @@ impl DownloadBuilder {
 
     async fn run(self) -> Result<Report> {
         let Self { blob, target, chunk_policy, window, sharded, chunked } = self;
+        let _running = sharded.progress.begin_transfer();
         blob.check_is_blob()?;
         if sharded.cancel.is_cancelled() {
             // Not even a part file is made.

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ChunkPolicy, Client};
 use crate::blocking::Waiting;
-use crate::chunked::{self, ChunkStore, ChunkedUploadOptions, UploadProgress, UploadReport};
+use crate::chunked::{self, ChunkStore, ChunkedUploadOptions, UploadReport};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::progress::Progress;
 use crate::remote::{Location, Stored};
 
 /// The average chunk where neither caller nor store says how to cut: the Remote Execution API's
@@ -115,7 +116,7 @@ impl UploadBuilder {
     }
 
     /// Counters that are updated while the upload runs.
-    pub fn progress(mut self, progress: Arc<UploadProgress>) -> Self {
+    pub fn progress(mut self, progress: Arc<Progress>) -> Self {
         self.options.progress = progress;
         self
     }
@@ -139,6 +140,7 @@ impl UploadBuilder {
 
     async fn run(self) -> Result<UploadReport> {
         let Self { source, target, chunk_policy, mut options } = self;
+        let _running = options.progress.begin_transfer();
         let failed = |message| {
             Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
         };

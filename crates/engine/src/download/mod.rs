@@ -16,7 +16,7 @@
 //! | `destination` | the sink, from its making to the finished file |
 //! | `piece` | who owns which byte when shards are split and raced |
 //! | `shard` | one reader's way from the network to the sink |
-//! | `progress`, `report` | what is shown while it runs, and at the end |
+//! | `report` | what is reported at the end |
 //!
 //! [`ReadChannel`]: crate::read::ReadChannel
 
@@ -25,7 +25,6 @@ mod destination;
 mod opening;
 mod options;
 mod piece;
-mod progress;
 mod report;
 mod resume;
 mod shard;
@@ -39,7 +38,6 @@ mod tests;
 
 pub(crate) use options::ShardedDownloadOptions;
 pub use options::Target;
-pub use progress::{Progress, Snapshot};
 pub(crate) use target::{Prepared, blocking};
 
 use std::time::{Duration, Instant};

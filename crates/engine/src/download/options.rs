@@ -10,9 +10,9 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
 
-use super::Progress;
 use crate::budget::Budget;
 use crate::buffer::{BufferPool, ShardBuffer};
+use crate::progress::Progress;
 use crate::sink::file::{Durability, StateFolder};
 
 /// Where a download goes.

@@ -9,10 +9,10 @@ use tidegate_core::parts::CrcParts;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::Progress;
 use super::piece::Piece;
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::progress::Progress;
 use crate::read::RangeStream;
 use crate::sink::{Batch, Mark, Sink};
 

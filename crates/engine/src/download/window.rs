@@ -95,7 +95,7 @@ pub(super) async fn transfer(
     notes.append(&mut destination.notes);
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
     options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
-    options.progress.resumed(resumed_bytes);
+    options.progress.reused(resumed_bytes);
 
     let mut parts = CrcParts::new(checks.crc);
     let mut done = Extents::new();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate::buffer::BufferPool;
-use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
+use tidegate::chunked::{ChunkStore, UploadReport};
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
 use tidegate::remote::{BlobInfo, RemoteOptions, Version};
 use tidegate::{
@@ -283,7 +283,7 @@ pub(crate) struct UploadOptions {
     pub(crate) confirm: bool,
     pub(crate) window: WindowOptions,
     pub(crate) retry: RetryPolicy,
-    pub(crate) progress: Arc<UploadProgress>,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) cancel: CancellationToken,
 }
 

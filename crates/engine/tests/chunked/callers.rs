@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::chunked::{ChunkStore, UploadProgress, UploadReport};
+use tidegate::chunked::{ChunkStore, UploadReport};
 use tidegate::remote::reapi::{CacheUrl, ReapiCache, ReapiOptions as CacheOptions};
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
-use tidegate::{Client, ErrorKind, Report, Target};
+use tidegate::{Client, ErrorKind, Progress, Report, Target};
 use tidegate_testkit::reapi::{
     BlobName, HashFunction, ReapiFault, ReapiOptions, ReapiRule, ReapiServer, Rpc,
 };
@@ -52,7 +52,7 @@ async fn put(
     server: &ReapiServer,
     token: &str,
     file: &Path,
-    progress: &Arc<UploadProgress>,
+    progress: &Arc<Progress>,
 ) -> tidegate::Result<UploadReport> {
     let store = store(server, token);
     let progress = Arc::clone(progress);
@@ -129,7 +129,7 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
         put(&client, &server, TENANT, &file, &progress[1]).await
     };
     let first = put(&client, &server, OWNER, &file, &progress[0]);
-    let open = open(&gate, || progress[1].snapshot().cut_bytes == len as u64);
+    let open = open(&gate, || progress[1].snapshot().read_bytes == len as u64);
     let (first, second, ()) = tokio::join!(first, second, open);
     first.unwrap();
     let second = second.unwrap();

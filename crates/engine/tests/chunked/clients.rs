@@ -2,8 +2,10 @@
 //! URLs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use tidegate::{
     Budget, BudgetOptions, ChunkPolicy, Client, ClientOptions, ErrorKind, Location, Progress,
     Target,
@@ -210,4 +212,45 @@ fn every_call_can_be_waited_for_without_a_runtime() {
             assert!(error.to_string().contains("inside an asynchronous task"), "{error}");
         }
     });
+}
+
+#[tokio::test]
+async fn progress_is_followed_until_the_transfer_ends_well_or_not() {
+    let (server, name, data, url) = cache(Way::Streams.options()).await;
+    let client = Client::default();
+    let location = client.locate(&url).unwrap();
+    let follow = |progress: &Arc<Progress>| {
+        let events = progress.events(Duration::from_millis(1));
+        tokio::spawn(events.collect::<Vec<_>>())
+    };
+
+    let progress = Arc::<Progress>::default();
+    let events = follow(&progress);
+    let download = client.download(&location, Target::Memory).progress(Arc::clone(&progress));
+    let report = download.await.unwrap();
+    let events = in_time(events).await.unwrap();
+    let last = *events.last().unwrap();
+    assert_eq!(last, progress.snapshot());
+    assert_eq!((last.done_bytes, last.in_flight), (report.bytes, 0));
+    assert!(events.is_sorted_by_key(|snapshot| snapshot.done_bytes), "{events:?}");
+
+    let progress = Arc::<Progress>::default();
+    let events = follow(&progress);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), blob(8)).unwrap();
+    let target = client.locate_target(&server.url()).unwrap();
+    let upload = client.upload(file.path(), &target).progress(Arc::clone(&progress));
+    let sent = upload.await.unwrap();
+    let last = *in_time(events).await.unwrap().last().unwrap();
+    assert_eq!((last.len_bytes, last.read_bytes), (Some(sent.digest.len), sent.digest.len));
+    assert_eq!(last.done_bytes - last.reused_bytes, sent.sent.bytes);
+    assert!(last.requests > 2, "{last:?}");
+
+    let progress = Arc::<Progress>::default();
+    let events = follow(&progress);
+    chunks(&data).iter().for_each(|chunk| server.evict(&chunk.hash));
+    server.evict(&name.hash);
+    let download = client.download(&location, Target::Memory).progress(Arc::clone(&progress));
+    download.await.unwrap_err();
+    assert_eq!(in_time(events).await.unwrap().last(), Some(&progress.snapshot()));
 }

@@ -242,7 +242,7 @@ async fn what_waits_for_memory_is_cancelled_too() {
             UploadOptions { client: client_with(&budget), cancel: cancel.clone(), ..options() };
         let file = File::random(100_000, 59);
         let stop = async {
-            until(|| chosen.progress.snapshot().len_bytes > 0).await;
+            until(|| chosen.progress.snapshot().len_bytes.is_some()).await;
             cancel.cancel();
         };
         let (outcome, ()) = tokio::join!(run(&store, &file.path, &chosen), stop);

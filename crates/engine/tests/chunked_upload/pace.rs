@@ -72,7 +72,7 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
         let full = async {
             until(|| store.putting_peak() == window.start as usize).await;
             // The last of what cuts is gone: a room has 256 KiB and more.
-            let cut = || chosen.progress.snapshot().cut_bytes == file.bytes.len() as u64;
+            let cut = || chosen.progress.snapshot().read_bytes == file.bytes.len() as u64;
             until(|| cut() && chosen.client.budget().held_bytes() < 450_000).await;
             // All of it is paid for.
             let copies = if packs { 2 } else { 1 };
@@ -113,9 +113,9 @@ async fn progress_adds_up() {
     let options = options();
     let report = run(&store, &file.path, &options).await.unwrap();
     let shown = options.progress.snapshot();
-    assert_eq!((shown.len_bytes, shown.cut_bytes, shown.in_flight), (400_000, 400_000, 0));
-    assert_eq!(shown.sent_bytes, report.sent.bytes);
-    assert_eq!(shown.sent_bytes + shown.spared_bytes, 400_000);
+    assert_eq!((shown.len_bytes, shown.read_bytes, shown.in_flight), (Some(400_000), 400_000, 0));
+    assert_eq!(shown.done_bytes - shown.reused_bytes, report.sent.bytes);
+    assert_eq!(shown.done_bytes, 400_000);
 }
 
 /// What a failed request had sent counts for nothing any more.
@@ -134,7 +134,7 @@ async fn what_must_go_again_is_not_shown_as_gone() {
         let never_more = async {
             loop {
                 let shown = options.progress.snapshot();
-                assert!(shown.going_bytes + shown.sent_bytes + shown.spared_bytes <= len);
+                assert!(shown.going_bytes + shown.done_bytes <= len);
                 tokio::task::yield_now().await;
             }
         };
@@ -144,6 +144,6 @@ async fn what_must_go_again_is_not_shown_as_gone() {
         };
         assert!(report.requests.retries > 0, "{report:?}");
         let shown = options.progress.snapshot();
-        assert_eq!((shown.sent_bytes, shown.going_bytes), (len, 0));
+        assert_eq!((shown.done_bytes, shown.reused_bytes, shown.going_bytes), (len, 0, 0));
     }
 }

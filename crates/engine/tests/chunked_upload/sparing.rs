@@ -121,7 +121,7 @@ async fn who_follows_an_upload_that_is_cancelled_leads_then() {
         until(|| !store.puts().is_empty()).await;
         let meanwhile = async {
             // The second has cut all of it, and waits for the first or at the gate.
-            until(|| second.progress.snapshot().cut_bytes == 1 << 20).await;
+            until(|| second.progress.snapshot().read_bytes == 1 << 20).await;
             cancel.cancel();
             gate.add_permits(10_000);
         };

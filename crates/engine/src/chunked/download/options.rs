@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::chunked::inflight::ChunksInFlight;
-use crate::download::Progress;
+use crate::progress::Progress;
 use crate::sink::file::{Durability, StateFolder};
 
 /// How a chunked download is done. The defaults assume a cache some 25 ms away and chunks of some

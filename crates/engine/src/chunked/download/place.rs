@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::plan::Want;
 use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::{CRC, Chunk};
-use crate::download::Progress;
 use crate::error::Result;
+use crate::progress::Progress;
 use crate::sink::{Batch, Mark, Sink};
 
 /// A run is written once it is so long: more gains nothing, and waits.

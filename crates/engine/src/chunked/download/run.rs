@@ -411,7 +411,7 @@ impl Job<'_> {
 
     fn told_resumed(&mut self, bytes: u64) {
         self.outcome.resumed_bytes = bytes;
-        self.options.progress.resumed(bytes);
+        self.options.progress.reused(bytes);
     }
 
     fn report(self, elapsed: std::time::Duration) -> Report {

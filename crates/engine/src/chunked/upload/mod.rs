@@ -16,7 +16,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options`, `report`, `progress` | what the caller chooses and is told |
+//! | `options`, `report` | what the caller chooses and is told |
 //! | `choice` | how blobs are named and cut, by what store and caller say |
 //! | `source` | the file, and whether it changes |
 //! | `spool` | a stream, made a file |
@@ -43,7 +43,6 @@ mod options;
 mod outbox;
 mod piece_source;
 mod pipeline;
-mod progress;
 mod register;
 mod report;
 mod send;
@@ -53,7 +52,6 @@ mod spool;
 mod transfer;
 
 pub(crate) use options::ChunkedUploadOptions;
-pub use progress::{UploadProgress, UploadSnapshot};
 pub use report::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
 
 use std::path::Path;
@@ -133,7 +131,7 @@ async fn run(
     let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
     let function = choice::digest_function(&profile, options, &transfer)?;
     let chunking = choice::chunking(&profile, options, &transfer)?;
-    options.progress.expect(file.len());
+    options.progress.expect(Some(file.len()));
 
     if file.len() == 0 {
         let digest = Digest::of(function, &[]);
@@ -213,7 +211,7 @@ async fn whole_instead<'a>(
         return Err(error);
     }
     tracing::debug!(%blob, error = error.chain(), "put whole, as it cannot be made of its chunks");
-    transfer.progress.expect(blob.len);
+    transfer.progress.expect(Some(blob.len));
     let cutting = Cutting::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
     let mut pipeline = Pipeline::new(transfer, profile, cutting, None);
     pipeline.run().await?;

@@ -8,9 +8,9 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
-use super::UploadProgress;
 use crate::budget::Budget;
 use crate::chunked::inflight::ChunksInFlight;
+use crate::progress::Progress;
 
 /// How an upload is done. The defaults assume a cache some 20 ms away, and leave to it how blobs
 /// are named and cut.
@@ -46,7 +46,7 @@ pub(crate) struct ChunkedUploadOptions {
     /// Chunks that other transfers of the client are moving.
     pub(crate) in_flight: ChunksInFlight,
     /// Filled while the upload runs.
-    pub progress: Arc<UploadProgress>,
+    pub progress: Arc<Progress>,
     /// Ends the upload. What the store has got of it makes the next one shorter.
     pub cancel: CancellationToken,
 }

@@ -226,10 +226,10 @@ impl<'a> Pipeline<'a> {
         match cut {
             Cut::Chunks(chunks) => {
                 for chunk in chunks {
-                    self.transfer.progress.cut(chunk.len);
+                    self.transfer.progress.read(chunk.len);
                     match self.ledger.append(chunk) {
                         Some(id) => self.lead_or_follow(id),
-                        None => self.transfer.progress.spared(chunk.len),
+                        None => self.transfer.progress.reused(chunk.len),
                     }
                 }
             }
@@ -401,8 +401,8 @@ impl<'a> Pipeline<'a> {
         let is_first = self.ledger.settle(piece.id, fate);
         match fate {
             _ if !is_first => {}
-            Fate::Sent => self.transfer.progress.sent(piece.digest.len),
-            _ => self.transfer.progress.spared(piece.digest.len),
+            Fate::Sent => self.transfer.progress.done(piece.digest.len),
+            _ => self.transfer.progress.reused(piece.digest.len),
         }
         if let Some(lead) = self.leads.remove(&piece.id) {
             lead.succeed(());

@@ -44,7 +44,7 @@ pub(super) fn held_bytes(load: &Load, packs: bool) -> u64 {
 
 /// Puts a load. Fails with what no further attempt can mend.
 pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<Load> {
-    let _under_way = transfer.progress.begin();
+    let _under_way = transfer.progress.begin_unit();
     match &load {
         Load::Batch(pieces) => match send_batch(transfer, pieces, held.clone()).await {
             // One that says nothing of batches may not know them, or take less than it says.

@@ -8,17 +8,17 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::{Outcome, Ticket, Window};
 use tokio::time::Instant;
 
+use super::ChunkedUploadOptions;
 use super::floor::UploadFloor;
 use super::report::UploadRequests;
 use super::source::SourceFile;
 use super::spare::Spares;
-use super::{ChunkedUploadOptions, UploadProgress};
 use crate::budget::Budget;
 use crate::chunked::ChunkStore;
 use crate::chunked::attempt::Calls;
 use crate::chunked::inflight::ChunksInFlight;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::read::ReadStats;
+use crate::progress::Progress;
 
 /// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
 /// of chunks or finishes one that was put.
@@ -36,7 +36,7 @@ pub(super) struct Transfer {
     pub(super) calls: KindsOfCalls,
     pub(super) budget: Budget,
     pub(super) spares: Spares,
-    pub(super) progress: Arc<UploadProgress>,
+    pub(super) progress: Arc<Progress>,
     /// False once the store has refused a batch.
     pub(super) batches: AtomicBool,
     pub(super) floor: UploadFloor,
@@ -148,7 +148,7 @@ impl KindsOfCalls {
             cancel: options.cancel.clone(),
             operation: Operation::Upload,
             target: Arc::clone(file.name()),
-            stats: Arc::new(ReadStats::default()),
+            stats: options.progress.more_stats(),
         };
         Self {
             profile: counted(),

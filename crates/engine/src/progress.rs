@@ -1,0 +1,274 @@
+//! [`Progress`]: the live counters of a transfer, to be polled or followed as a stream.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_util::stream;
+use tokio::sync::watch;
+
+use crate::read::ReadStats;
+use crate::remote::SendProgress;
+
+/// Stands for a length that is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The live counters of one transfer, or of several that share them.
+///
+/// Poll [`Self::snapshot`], or follow [`Self::events`]:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use futures_util::StreamExt;
+/// use tidegate::{Client, Progress, Target};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> tidegate::Result<()> {
+/// let client = Client::default();
+/// let blob = client.locate("Cargo.toml")?;
+/// let progress = Arc::<Progress>::default();
+/// let mut events = Box::pin(progress.events(Duration::from_millis(100)));
+/// let shown = tokio::spawn(async move {
+///     let mut last = None;
+///     while let Some(snapshot) = events.next().await {
+///         last = Some(snapshot.done_bytes);
+///     }
+///     last
+/// });
+/// let report = client.download(&blob, Target::Memory).progress(progress).await?;
+/// assert_eq!(shown.await.unwrap(), Some(report.bytes));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Progress {
+    len_bytes: AtomicU64,
+    read_bytes: AtomicU64,
+    done_bytes: AtomicU64,
+    reused_bytes: AtomicU64,
+    going_bytes: Arc<AtomicU64>,
+    in_flight: AtomicU32,
+    stats: Arc<ReadStats>,
+    // Those of an upload's calls, one for each kind.
+    more_stats: Mutex<Vec<Arc<ReadStats>>>,
+    transfers: watch::Sender<Transfers>,
+}
+
+/// Transfers that count here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transfers {
+    begun: u64,
+    running: u64,
+}
+
+/// The counters of a [`Progress`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Bytes to be moved in the end, as far as known; `None` before, and where the length is unknown.
+    pub len_bytes: Option<u64>,
+    /// Of an upload: bytes of the source that have been read, cut and hashed.
+    pub read_bytes: u64,
+    /// Bytes that are in place: written to the target or handed to it, or acknowledged by the store.
+    pub done_bytes: u64,
+    /// Of these, bytes that did not travel: an earlier run had left them, or the store had them, or
+    /// they recur, or another upload sends them.
+    pub reused_bytes: u64,
+    /// Of an upload: bytes handed to a connection in requests that have not ended. They may have to
+    /// be sent again.
+    pub going_bytes: u64,
+    /// Shards, chunks or batches of chunks in flight.
+    pub in_flight: u32,
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests sent again after a failure.
+    pub restarts: u64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            len_bytes: AtomicU64::default(),
+            read_bytes: AtomicU64::default(),
+            done_bytes: AtomicU64::default(),
+            reused_bytes: AtomicU64::default(),
+            going_bytes: Arc::default(),
+            in_flight: AtomicU32::default(),
+            stats: Arc::default(),
+            more_stats: Mutex::default(),
+            transfers: watch::Sender::new(Transfers::default()),
+        }
+    }
+}
+
+impl Progress {
+    /// The counters now.
+    pub fn snapshot(&self) -> Snapshot {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut totals = self.stats.totals();
+        for stats in self.more_stats.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let more = stats.totals();
+            totals.requests += more.requests;
+            totals.restarts += more.restarts;
+        }
+        let len = now(&self.len_bytes);
+        Snapshot {
+            len_bytes: (len != 0 && len != UNKNOWN).then_some(len),
+            read_bytes: now(&self.read_bytes),
+            done_bytes: now(&self.done_bytes),
+            reused_bytes: now(&self.reused_bytes),
+            going_bytes: now(&self.going_bytes),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            requests: totals.requests,
+            restarts: totals.restarts,
+        }
+    }
+
+    /// The counters whenever they have changed, at most once in each `every`. The stream waits for
+    /// the first transfer that counts here. It ends after the last one with a final snapshot, also
+    /// where the transfer fails.
+    ///
+    /// Needs a tokio runtime with a time driver.
+    pub fn events(
+        self: &Arc<Self>,
+        every: Duration,
+    ) -> impl Stream<Item = Snapshot> + Send + 'static {
+        let follower = Follower {
+            transfers: self.transfers.subscribe(),
+            progress: Arc::clone(self),
+            every,
+            last: None,
+            has_ended: false,
+        };
+        stream::unfold(follower, |mut follower| async move {
+            follower.next().await.map(|snapshot| (snapshot, follower))
+        })
+    }
+
+    /// A transfer counts here until what is returned is dropped.
+    pub(crate) fn begin_transfer(self: &Arc<Self>) -> TransferGuard {
+        self.transfers.send_modify(|transfers| {
+            transfers.begun += 1;
+            transfers.running += 1;
+        });
+        TransferGuard(Arc::clone(self))
+    }
+
+    pub(crate) fn stats(&self) -> &Arc<ReadStats> {
+        &self.stats
+    }
+
+    /// Counters of requests that are made for a transfer that counts here.
+    pub(crate) fn more_stats(&self) -> Arc<ReadStats> {
+        let stats = Arc::<ReadStats>::default();
+        let mut more = self.more_stats.lock().unwrap_or_else(PoisonError::into_inner);
+        more.push(Arc::clone(&stats));
+        stats
+    }
+
+    pub(crate) fn expect(&self, len: Option<u64>) {
+        match len {
+            Some(len) => self.len_bytes.fetch_add(len, Ordering::Relaxed),
+            None => self.len_bytes.swap(UNKNOWN, Ordering::Relaxed),
+        };
+    }
+
+    /// Bytes of the source have been read, cut and hashed.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes are in place without having travelled.
+    pub(crate) fn reused(&self, bytes: u64) {
+        self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.done(bytes);
+    }
+
+    pub(crate) fn done(&self, bytes: u64) {
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that were done have to be brought again.
+    pub(crate) fn undone(&self, bytes: u64) {
+        self.done_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A whole blob of `bytes` has to be brought again, the `reused_bytes` of it too.
+    pub(crate) fn begin_anew(&self, bytes: u64, reused_bytes: u64) {
+        self.undone(bytes);
+        self.reused_bytes.fetch_sub(reused_bytes, Ordering::Relaxed);
+        // It is expected again. Fails only where no length is known, which then stays so.
+        let _ = self.len_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |len| {
+            if len == UNKNOWN { None } else { len.checked_sub(bytes) }
+        });
+    }
+
+    /// Counts what is sent of one request of `len` bytes.
+    pub(crate) fn sending(&self, len: u64) -> SendProgress {
+        SendProgress::new(&self.going_bytes, len)
+    }
+
+    pub(crate) fn started(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A unit is in flight until what is returned is dropped.
+    pub(crate) fn begin_unit(&self) -> UnitGuard<'_> {
+        self.started();
+        UnitGuard(self)
+    }
+}
+
+/// A transfer under way.
+pub(crate) struct TransferGuard(Arc<Progress>);
+
+impl Drop for TransferGuard {
+    fn drop(&mut self) {
+        self.0.transfers.send_modify(|transfers| transfers.running -= 1);
+    }
+}
+
+/// A unit in flight.
+pub(crate) struct UnitGuard<'a>(&'a Progress);
+
+impl Drop for UnitGuard<'_> {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+/// What [`Progress::events`] keeps between two snapshots.
+struct Follower {
+    progress: Arc<Progress>,
+    transfers: watch::Receiver<Transfers>,
+    every: Duration,
+    last: Option<Snapshot>,
+    has_ended: bool,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Snapshot> {
+        if self.has_ended {
+            return None;
+        }
+        // The sender lives as long as the progress, which this holds: no wait here fails.
+        let _ = self.transfers.wait_for(|transfers| transfers.begun > 0).await;
+        loop {
+            let ended = self.transfers.wait_for(|transfers| transfers.running == 0);
+            let has_ended = tokio::time::timeout(self.every, ended).await.is_ok();
+            let now = self.progress.snapshot();
+            if has_ended || self.last != Some(now) {
+                self.has_ended = has_ended;
+                self.last = Some(now);
+                return Some(now);
+            }
+        }
+    }
+}
