@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::{ChunkReport, Error, ErrorKind, Report};
+use tidegate::{Error, ErrorKind, Form, Report};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
@@ -49,15 +49,16 @@ pub(crate) struct ChunkCounts {
 }
 
 impl ChunkCounts {
-    fn new(chunks: &ChunkReport) -> Self {
-        Self {
-            count: chunks.count,
-            fetched: chunks.fetched_chunks + chunks.shared_chunks,
-            fetched_bytes: chunks.fetched_bytes + chunks.shared_bytes,
-            copied: chunks.copied_chunks,
-            copied_bytes: chunks.copied_bytes,
-            whole: chunks.whole,
-        }
+    fn new(report: &Report) -> Option<Self> {
+        let chunks = report.chunks?;
+        Some(Self {
+            count: chunks.all.chunks,
+            fetched: chunks.moved.chunks + chunks.shared.chunks,
+            fetched_bytes: chunks.moved.bytes + chunks.shared.bytes,
+            copied: chunks.reused.chunks,
+            copied_bytes: chunks.reused.bytes,
+            whole: report.form == Form::Whole,
+        })
     }
 }
 
@@ -77,7 +78,7 @@ impl Done {
             verified: names(report.verified.checksums()),
             unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
-            chunks: report.chunks.as_ref().map(ChunkCounts::new),
+            chunks: ChunkCounts::new(report),
         }
     }
 

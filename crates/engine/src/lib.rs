@@ -53,7 +53,7 @@ pub use download::Target;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use progress::{Progress, Snapshot};
 pub use remote::Location;
-pub use report::{ChunkReport, Report};
+pub use report::{ChunkReport, ChunkTotals, Form, Report, StoreRequests};
 pub use sink::file::{Durability, StateFolder};
 pub use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
 pub use tidegate_core::digest::{Digest, DigestFunction};

@@ -111,14 +111,14 @@ async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOn
             Ok(ChunkedOnce {
                 held_bytes_peak: Some(report.held_bytes_peak),
                 window: Some(chunks.window),
-                ..stopwatch.stop(chunks.count)
+                ..stopwatch.stop(chunks.all.chunks)
             })
         }
         Direction::Up => {
             // The maker of the file knows its digest, as in the models.
             let report = client.upload(path, &blob).adaptive_window(window).await?;
             let held_bytes_peak = Some(report.held_bytes_peak);
-            Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(report.cut.chunks) })
+            Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(report.chunks.unwrap().all.chunks) })
         }
     }
 }

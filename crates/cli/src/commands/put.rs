@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use tidegate::chunked::{UploadOutcome, UploadReport};
 use tidegate::remote::reapi::CacheUrl;
-use tidegate::{Client, Error, ErrorKind, Location, Progress, Result};
+use tidegate::{Client, Error, ErrorKind, Form, Location, Progress, Report, Result};
 use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
@@ -128,26 +127,27 @@ struct Put {
 }
 
 impl Put {
-    fn new(file: &Path, url: &CacheUrl, report: &UploadReport, start: Instant) -> Self {
-        let requests = &report.requests;
+    fn new(file: &Path, url: &CacheUrl, report: &Report, start: Instant) -> Self {
+        let chunks = report.chunks.unwrap_or_default();
+        let digest = report.digest.map(|digest| digest.to_string()).unwrap_or_default();
         Self {
             source: name(file),
-            target: url.with_digest(Some(report.digest)).to_string(),
-            digest: report.digest.to_string(),
-            bytes: report.digest.len,
+            target: url.with_digest(report.digest).to_string(),
+            digest,
+            bytes: report.bytes,
             seconds: start.elapsed().as_secs_f64(),
-            requests: requests.missing + requests.put + requests.put_batch + requests.register,
-            retries: requests.retries,
-            outcome: match report.outcome {
+            requests: report.totals.requests,
+            retries: report.totals.restarts,
+            outcome: match report.form {
                 // Chunks that were sent made it whole again, before it was asked for.
-                UploadOutcome::Present if report.sent.chunks > 0 => "chunked",
-                UploadOutcome::Present => "present",
-                UploadOutcome::Whole => "whole",
+                Form::Present if chunks.moved.chunks > 0 => "chunked",
+                Form::Present => "present",
+                Form::Whole => "whole",
                 _ => "chunked",
             },
-            chunks: report.distinct.chunks,
-            sent_chunks: report.sent.chunks,
-            sent_bytes: report.sent.bytes,
+            chunks: chunks.distinct.chunks,
+            sent_chunks: chunks.moved.chunks,
+            sent_bytes: chunks.moved.bytes,
             held_bytes_peak: report.held_bytes_peak,
             notes: report.notes.clone(),
         }

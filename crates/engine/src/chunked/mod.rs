@@ -35,5 +35,4 @@ pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub(crate) use download::{ChunkedDownloadOptions, download};
 pub(crate) use inflight::ChunksInFlight;
 pub(crate) use profile::profile;
-pub use upload::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
 pub(crate) use upload::{ChunkedUploadOptions, upload};

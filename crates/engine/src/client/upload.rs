@@ -13,16 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ChunkPolicy, Client};
 use crate::blocking::Waiting;
-use crate::chunked::{self, ChunkStore, ChunkedUploadOptions, UploadReport};
+use crate::chunked::{self, ChunkStore, ChunkedUploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::remote::{Location, Stored};
+use crate::report::Report;
 
 /// The average chunk where neither caller nor store says how to cut: the Remote Execution API's
 /// recommendation.
 const CHUNK_BYTES_AVG: u64 = 512 << 10;
 
-/// An upload that has not begun. Awaiting it gives an [`UploadReport`].
+/// An upload that has not begun. Awaiting it gives an [`Report`].
 ///
 /// Of the file's bytes only those travel that the store lacks and that no other upload of the client
 /// is sending to it. The file may be larger than memory. A pipe, a terminal, or a file whose length
@@ -132,13 +133,13 @@ impl UploadBuilder {
     /// # Errors
     ///
     /// As awaiting it; `Unsupported` on a thread that runs asynchronous tasks.
-    pub fn wait(self) -> Result<UploadReport> {
+    pub fn wait(self) -> Result<Report> {
         let target = self.target.clone();
         let waiting = Waiting::begin(None, Operation::Upload, target.display())?;
         waiting.wait(self.run())
     }
 
-    async fn run(self) -> Result<UploadReport> {
+    async fn run(self) -> Result<Report> {
         let Self { source, target, chunk_policy, mut options } = self;
         let _running = options.progress.begin_transfer();
         let failed = |message| {
@@ -170,7 +171,7 @@ fn default_chunking() -> Option<Chunking> {
 }
 
 impl IntoFuture for UploadBuilder {
-    type Output = Result<UploadReport>;
+    type Output = Result<Report>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {

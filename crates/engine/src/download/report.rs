@@ -8,7 +8,7 @@ use super::ShardedDownloadOptions;
 use super::checks::Proof;
 use super::window::Transfer;
 use crate::remote::BlobInfo;
-use crate::report::Report;
+use crate::report::{Form, Report};
 use crate::verified::Verified;
 
 pub(super) fn report(
@@ -25,6 +25,8 @@ pub(super) fn report(
         info: transfer.info,
         checksums: transfer.proof.computed,
         verified: transfer.proof.verified,
+        digest: None,
+        form: Form::Shards,
         chunks: None,
         notes: transfer.notes,
         memory: transfer.memory,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate::buffer::BufferPool;
-use tidegate::chunked::{ChunkStore, UploadReport};
+use tidegate::chunked::ChunkStore;
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
 use tidegate::remote::{BlobInfo, RemoteOptions, Version};
 use tidegate::{
@@ -309,7 +309,7 @@ pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
     path: impl AsRef<Path>,
     options: &UploadOptions,
-) -> Result<UploadReport> {
+) -> Result<Report> {
     let target = Location::any_in_store(Arc::clone(store));
     let policy = if options.whole_fallback { ChunkPolicy::Auto } else { ChunkPolicy::Required };
     let mut upload = options

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tidegate::budget::{Budget, BudgetOptions};
-use tidegate::chunked::{ChunkStore, UploadReport};
+use tidegate::chunked::ChunkStore;
 use tidegate::remote::{ExtraHeaders, reapi};
 use tidegate::transport::TransportOptions;
 use tidegate::{Client, Report, Target};
@@ -165,12 +165,12 @@ impl Bed {
         &self,
         data: &Bytes,
         options: &UploadOptions,
-    ) -> tidegate::Result<UploadReport> {
+    ) -> tidegate::Result<Report> {
         let path = self.file("source", data);
         let outcome = in_time(crate::call::upload(&self.store, &path, options)).await;
         self.settled().await;
         if let Ok(report) = &outcome {
-            let function = match report.digest.function {
+            let function = match report.digest.unwrap().function {
                 DigestFunction::Blake3 => tidegate_testkit::reapi::HashFunction::Blake3,
                 _ => tidegate_testkit::reapi::HashFunction::Sha256,
             };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::chunked::{ChunkStore, UploadReport};
+use tidegate::chunked::ChunkStore;
 use tidegate::remote::reapi::{CacheUrl, ReapiCache, ReapiOptions as CacheOptions};
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
@@ -53,7 +53,7 @@ async fn put(
     token: &str,
     file: &Path,
     progress: &Arc<Progress>,
-) -> tidegate::Result<UploadReport> {
+) -> tidegate::Result<Report> {
     let store = store(server, token);
     let progress = Arc::clone(progress);
     let options = UploadOptions {
@@ -133,7 +133,11 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
     let (first, second, ()) = tokio::join!(first, second, open);
     first.unwrap();
     let second = second.unwrap();
-    let seen = (second.sent.bytes, second.shared.bytes, second.rounds);
+    let seen = (
+        second.chunks.unwrap().moved.bytes,
+        second.chunks.unwrap().shared.bytes,
+        second.chunks.unwrap().rounds,
+    );
     assert_eq!(seen, (len as u64, 0, 0), "{way:?} {len}");
     let name = HashFunction::Sha256.name(&data);
     let report = get(&client, &server, TENANT, &name).await.unwrap();

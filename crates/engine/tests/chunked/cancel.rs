@@ -154,7 +154,7 @@ async fn what_arrived_before_the_end_is_not_fetched_again() {
         let after = bed.server.counts().bytes_out;
         assert!(report.resumed_bytes > 0, "{way:?} {report:?}");
         assert_eq!(
-            after + report.resumed_bytes + report.chunks.unwrap().copied_bytes,
+            after + report.resumed_bytes + report.chunks.unwrap().reused.bytes,
             data.len() as u64
         );
         // What was on its way when it ended may come twice: one request's worth.

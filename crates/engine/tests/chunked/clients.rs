@@ -95,7 +95,7 @@ async fn a_blob_of_a_cache_comes_as_chunks_where_the_cache_gives_them() {
         let download = || client.download(&location, Target::Memory);
 
         let report = download().await.unwrap();
-        assert_eq!(report.chunks.map(|chunks| chunks.count > 1), split.then_some(true));
+        assert_eq!(report.chunks.map(|chunks| chunks.all.chunks > 1), split.then_some(true));
         assert!(report.is_verified() && report.memory == Some(data.clone()));
 
         let required = download().chunks(ChunkPolicy::Required).await;
@@ -148,12 +148,16 @@ async fn a_file_is_uploaded_under_its_content_or_the_name_in_the_url() {
     let path = bed.file("source", &data);
     let target = client.locate_target(&bed.server.url()).unwrap();
     let sent = client.upload(&path, &target).await.unwrap();
-    assert_eq!(sent.digest.len, data.len() as u64);
-    assert!(sent.sent.chunks > 100, "{sent:?}");
+    assert_eq!(sent.digest.unwrap().len, data.len() as u64);
+    assert!(sent.chunks.unwrap().moved.chunks > 100, "{sent:?}");
 
-    let url = format!("{}/{}", bed.server.url(), sent.digest);
+    let url = format!("{}/{}", bed.server.url(), sent.digest.unwrap());
     let named = client.locate(&url).unwrap();
-    assert_eq!(client.upload(&path, &named).await.unwrap().sent.chunks, 0, "it is there");
+    assert_eq!(
+        client.upload(&path, &named).await.unwrap().chunks.unwrap().moved.chunks,
+        0,
+        "it is there"
+    );
     assert!(client.fetch(&named).await.unwrap() == data);
     let other = bed.file("other", b"something else");
     let error = client.upload(&other, &named).await.unwrap_err();
@@ -162,7 +166,10 @@ async fn a_file_is_uploaded_under_its_content_or_the_name_in_the_url() {
     let whole = blob(4);
     let path = bed.file("whole", &whole);
     let sent = client.upload(&path, &target).chunks(ChunkPolicy::Never).await.unwrap();
-    assert_eq!((sent.cut.chunks, sent.digest.len), (1, whole.len() as u64));
+    assert_eq!(
+        (sent.chunks.unwrap().all.chunks, sent.digest.unwrap().len),
+        (1, whole.len() as u64)
+    );
 }
 
 #[tokio::test]
@@ -200,7 +207,7 @@ fn every_call_can_be_waited_for_without_a_runtime() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), b"a file").unwrap();
     let target = client.locate_target(&server.url()).unwrap();
-    assert_eq!(client.upload(file.path(), &target).wait().unwrap().digest.len, 6);
+    assert_eq!(client.upload(file.path(), &target).wait().unwrap().bytes, 6);
     runtime.block_on(async {
         let errors = [
             client.stat(&location).wait().unwrap_err(),
@@ -242,8 +249,11 @@ async fn progress_is_followed_until_the_transfer_ends_well_or_not() {
     let upload = client.upload(file.path(), &target).progress(Arc::clone(&progress));
     let sent = upload.await.unwrap();
     let last = *in_time(events).await.unwrap().last().unwrap();
-    assert_eq!((last.len_bytes, last.read_bytes), (Some(sent.digest.len), sent.digest.len));
-    assert_eq!(last.done_bytes - last.reused_bytes, sent.sent.bytes);
+    assert_eq!(
+        (last.len_bytes, last.read_bytes),
+        (Some(sent.digest.unwrap().len), sent.digest.unwrap().len)
+    );
+    assert_eq!(last.done_bytes - last.reused_bytes, sent.chunks.unwrap().moved.bytes);
     assert!(last.requests > 2, "{last:?}");
 
     let progress = Arc::<Progress>::default();

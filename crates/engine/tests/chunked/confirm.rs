@@ -2,8 +2,7 @@
 //! for it, the cache still has at the end what it acknowledged.
 
 use bytes::Bytes;
-use tidegate::chunked::UploadOutcome;
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, Form};
 use tidegate_testkit::reapi::{HashFunction, ReapiFault, Rpc};
 
 use crate::bed::{Bed, Way, blob, chunks, digest};
@@ -16,7 +15,7 @@ async fn confirmed(way: Way, data: &Bytes, rpc: Rpc, fault: &ReapiFault) -> Erro
     bed.server.script().always(rpc, fault.clone());
     let path = bed.file("source", data);
     let report = upload(&bed.store, &path, &bed.up()).await.unwrap();
-    assert_ne!(report.outcome, UploadOutcome::Present);
+    assert_ne!(report.form, Form::Present);
     let options = UploadOptions { confirm: true, ..bed.up() };
     let error = upload(&bed.store, &path, &options).await.unwrap_err();
     bed.settled().await;
@@ -55,11 +54,11 @@ async fn a_cache_that_keeps_what_it_acknowledged_is_asked_once_more() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let options = UploadOptions { confirm: true, ..bed.up() };
-        let asked = bed.upload(&blob(3), &options).await.unwrap().requests.missing;
+        let asked = bed.upload(&blob(3), &options).await.unwrap().chunks.unwrap().requests.missing;
         // There already: once whether it is there, and once whether it still is.
         let report = bed.upload(&blob(3), &options).await.unwrap();
-        assert_eq!((report.outcome, report.sent.chunks), (UploadOutcome::Present, 0));
-        assert!(asked >= 2 && report.requests.missing >= 2, "{asked} {report:?}");
+        assert_eq!((report.form, report.chunks.unwrap().moved.chunks), (Form::Present, 0));
+        assert!(asked >= 2 && report.chunks.unwrap().requests.missing >= 2, "{asked} {report:?}");
     }
 }
 
@@ -76,7 +75,7 @@ async fn a_digest_that_the_cache_has_is_compared_with_the_file() {
             assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
             assert!(error.chain().contains("its bytes are not those of"), "{error:?}");
             let report = bed.upload(&other, &options).await.unwrap();
-            assert_eq!((report.outcome, report.digest), (UploadOutcome::Present, given));
+            assert_eq!((report.form, report.digest.unwrap()), (Form::Present, given));
         }
     }
 }

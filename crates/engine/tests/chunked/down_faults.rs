@@ -2,7 +2,7 @@
 //! the right kind that leaves nothing under the target's name.
 
 use futures_util::future::join_all;
-use tidegate::ErrorKind;
+use tidegate::{ErrorKind, Form};
 use tidegate_testkit::reapi::{
     BatchLie, BlobName, Code, Cut, GrpcStatus, ReapiFault, ReapiRule, Rpc,
 };
@@ -37,8 +37,8 @@ async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     let report = outcome.unwrap_or_else(|error| panic!("{way:?} {rpc:?} {fault:?}: {error:?}"));
     assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{way:?} {rpc:?} {fault:?}");
     assert_eq!(bed.server.script().applied(), 1, "{way:?} {rpc:?} {fault:?}");
-    assert!(!report.chunks.unwrap().whole, "{way:?} {rpc:?} {fault:?}");
-    assert_eq!(report.chunks.unwrap().fetched_bytes, data.len() as u64, "each byte counts once");
+    assert!(report.form != Form::Whole, "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(report.chunks.unwrap().moved.bytes, data.len() as u64, "each byte counts once");
     bed.server.counts().calls(rpc)
 }
 
@@ -61,7 +61,7 @@ async fn what_cannot_be_got_in_batches_is_got_alone() {
         let data = blob(1);
         let name = bed.server.put(data.clone());
         let report = bed.download(&name, &bed.down()).await.unwrap();
-        assert!(!report.chunks.unwrap().whole);
+        assert!(report.form != Form::Whole);
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
         assert_eq!(bed.server.counts().calls(Rpc::Read), chunks(&data).len());
         let batches = bed.server.counts().calls(Rpc::BatchRead);
@@ -245,7 +245,7 @@ async fn every_chunk_is_fetched_once() {
         assert_eq!(counts.served_all().len(), cut.len(), "chunks and nothing else");
         assert!(cut.iter().all(|chunk| counts.served(&chunk.hash) == 1));
         assert_eq!(
-            (report.chunks.unwrap().count, report.chunks.unwrap().fetched_chunks),
+            (report.chunks.unwrap().all.chunks, report.chunks.unwrap().moved.chunks),
             (cut.len() as u64, cut.len() as u64)
         );
         assert_eq!(counts.bytes_out, data.len() as u64);

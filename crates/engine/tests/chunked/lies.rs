@@ -1,7 +1,7 @@
 //! Answers of Split that cannot be right: nothing is fetched by them. The blob comes whole, or not
 //! at all where that was asked.
 
-use tidegate::ErrorKind;
+use tidegate::{ErrorKind, Form};
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, ReapiFault, ReapiOptions, Rpc, SplitLie,
 };
@@ -52,7 +52,7 @@ async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
             bed.server.script().always(Rpc::Split, ReapiFault::Split(lie.clone()));
             let report = bed.download(&name, &bed.down()).await.unwrap();
             assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{lie:?}");
-            assert!(report.chunks.unwrap().whole && !report.notes.is_empty(), "{lie:?} {report:?}");
+            assert!(report.form == Form::Whole && !report.notes.is_empty(), "{lie:?} {report:?}");
             assert_eq!(bed.server.counts().bytes_out, data.len() as u64, "{lie:?}");
             assert_eq!(bed.server.counts().served_all().len(), 1, "{lie:?}");
         }
@@ -81,7 +81,7 @@ async fn the_blob_comes_whole_where_its_list_never_comes() {
             panic!("{fault:?}: {error:?}");
         });
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{fault:?}");
-        assert!(report.chunks.unwrap().whole && !report.notes.is_empty(), "{fault:?} {report:?}");
+        assert!(report.form == Form::Whole && !report.notes.is_empty(), "{fault:?} {report:?}");
     }
 }
 
@@ -113,7 +113,7 @@ async fn another_function_than_asked_is_taken_as_it_is() {
         let report = bed.download(&name, &bed.down()).await.unwrap();
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
         assert_eq!(
-            (report.chunks.unwrap().whole, report.chunks.unwrap().count),
+            (report.form == Form::Whole, report.chunks.unwrap().all.chunks),
             (false, chunks.len() as u64)
         );
     }

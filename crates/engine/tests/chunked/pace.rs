@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidegate::ErrorKind;
-use tidegate::chunked::UploadOutcome;
+use tidegate::{ErrorKind, Form};
 use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 use tidegate_testkit::Gate;
@@ -82,7 +81,7 @@ async fn a_write_begins_again_where_nothing_is_known_of_it() {
         bed.server.script().next(Rpc::Write, ReapiFault::Fail(busy));
         bed.server.script().always(Rpc::QueryWriteStatus, fault.clone());
         match bed.upload(&blob(1), &bed.up()).await {
-            Ok(report) => assert_eq!(report.outcome, UploadOutcome::Chunked),
+            Ok(report) => assert_eq!(report.form, Form::Chunks),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Integrity, "{fault:?}: {error:?}"),
         }
     }
@@ -196,7 +195,7 @@ async fn what_goes_out_is_shown_before_it_is_acknowledged() {
             }
         };
         let (report, ()) = tokio::join!(bed.upload(&data, &options), shown);
-        let sent = report.unwrap().sent.bytes;
+        let sent = report.unwrap().chunks.unwrap().moved.bytes;
         let shown = options.progress.snapshot();
         assert_eq!(
             (shown.done_bytes - shown.reused_bytes, shown.going_bytes),

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::chunked::UploadOutcome;
-use tidegate::{Budget, BudgetOptions, ErrorKind, Target};
+use tidegate::{Budget, BudgetOptions, ErrorKind, Form, Target};
 use tidegate_core::window::WindowOptions;
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiRule, Rpc,
@@ -62,7 +61,7 @@ async fn bazel_30742_a_late_missing_chunk_begins_the_blob_from_its_beginning() {
         bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
         let report = bed.download(&name, &bed.down()).await.unwrap();
         assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{way:?}");
-        assert!(report.chunks.unwrap().whole, "{report:?}");
+        assert!(report.form == Form::Whole, "{report:?}");
         let whole: Vec<_> = bed.server.calls();
         let whole = whole.iter().filter(|call| call.hashes.contains(&name.hash));
         let reads: Vec<_> = whole.filter(|call| call.rpc == Rpc::Read).collect();
@@ -133,7 +132,7 @@ async fn bazel_30742_a_late_missing_chunk_leaves_memory_right() {
         bed.server.script().next(Rpc::Split, ReapiFault::EvictAfter(last));
         let options = ChunkedDownloadOptions { client: client_with(&budget), ..bed.down() };
         let report = bed.download_to(&name, Target::Memory, &options).await.unwrap();
-        assert!(report.chunks.unwrap().whole);
+        assert!(report.form == Form::Whole);
         assert_eq!(report.memory, Some(data));
     }
 }
@@ -162,8 +161,8 @@ async fn a_recurring_chunk_is_fetched_once_however_far_apart() {
         let counts = bed.server.counts();
         assert_eq!(counts.served(&zero.hash), 1);
         assert!(counts.served_all().values().all(|times| *times == 1));
-        assert_eq!(report.chunks.unwrap().count, cut.len() as u64);
-        assert_eq!(counts.bytes_out, report.chunks.unwrap().fetched_bytes);
+        assert_eq!(report.chunks.unwrap().all.chunks, cut.len() as u64);
+        assert_eq!(counts.bytes_out, report.chunks.unwrap().moved.bytes);
     }
 }
 
@@ -174,7 +173,7 @@ async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     let data = vec![0; 16 << 20];
     let name = bed.server.put(data.clone());
     let report = bed.download(&name, &bed.down()).await.unwrap();
-    assert_eq!(report.chunks.unwrap().count, 4096);
+    assert_eq!(report.chunks.unwrap().all.chunks, 4096);
     assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
     assert_eq!(bed.server.counts().calls(Rpc::Read), 1);
     bed.server.evict(&name.hash);
@@ -182,7 +181,7 @@ async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     let zero = HashFunction::Sha256.name(&[0; 4096]);
     bed.server.evict(&zero.hash);
     let sent = bed.upload(&data.into(), &bed.up()).await.unwrap();
-    assert_eq!((sent.sent.chunks, bed.server.counts().stored(&zero.hash)), (1, 1));
+    assert_eq!((sent.chunks.unwrap().moved.chunks, bed.server.counts().stored(&zero.hash)), (1, 1));
 }
 
 /// Two downloads of blobs that share chunks, at the same time: each chunk travels once.
@@ -217,12 +216,12 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     };
     let (first, second, ()) = tokio::join!(first, second, opened);
     let (first, second) = (first.unwrap(), second.unwrap());
-    let shared = first.chunks.unwrap().shared_chunks + second.chunks.unwrap().shared_chunks;
+    let shared = first.chunks.unwrap().shared.chunks + second.chunks.unwrap().shared.chunks;
     assert!(shared >= u64::from(CHUNKS), "{first:?} {second:?}");
     let counts = bed.server.counts();
     assert_eq!(
         counts.bytes_out,
-        first.chunks.unwrap().fetched_bytes + second.chunks.unwrap().fetched_bytes
+        first.chunks.unwrap().moved.bytes + second.chunks.unwrap().moved.bytes
     );
     for name in ["a", "b"] {
         assert_eq!(std::fs::read(bed.folder.path().join(name)).unwrap(), data);
@@ -240,7 +239,7 @@ async fn buildbuddy_12168_a_chunk_that_is_said_to_be_there_is_sent_when_splice_m
         bed.server.haunt(&cut[7].hash);
         bed.server.haunt(&cut[70].hash);
         let report = bed.upload(&data, &bed.up()).await.unwrap();
-        assert_eq!((report.outcome, report.rounds), (UploadOutcome::Chunked, 1));
+        assert_eq!((report.form, report.chunks.unwrap().rounds), (Form::Chunks, 1));
         let counts = bed.server.counts();
         assert_eq!((counts.calls(Rpc::Splice), counts.stored(&cut[7].hash)), (2, 1));
         // Only what was not sent before is sent on suspicion.
@@ -273,7 +272,7 @@ async fn a_chunk_evicted_before_splice_is_sent_again() {
         bed.server.script().next(Rpc::Splice, ReapiFault::EvictBefore(evicted));
         let report = bed.upload(&data, &bed.up()).await.unwrap();
         let counts = bed.server.counts();
-        assert_eq!((report.rounds, counts.calls(Rpc::Splice)), (1, 2));
+        assert_eq!((report.chunks.unwrap().rounds, counts.calls(Rpc::Splice)), (1, 2));
         for (index, chunk) in cut.iter().enumerate() {
             assert_eq!(counts.stored(&chunk.hash), 1 + u64::from(index == 3), "{index}");
         }
@@ -308,7 +307,7 @@ async fn remote_apis_376_a_splice_that_times_out_is_asked_for_again() {
     bed.server.script().next(Rpc::Splice, ReapiFault::AnswerLost);
     let options = UploadOptions { retry: Bed::impatient(), ..bed.up() };
     let report = bed.upload(&data, &options).await.unwrap();
-    assert_eq!(report.outcome, UploadOutcome::Chunked);
+    assert_eq!(report.form, Form::Chunks);
     let counts = bed.server.counts();
     assert_eq!((counts.calls(Rpc::Splice), counts.bytes_in), (2, data.len() as u64));
 }
@@ -367,7 +366,7 @@ async fn what_cannot_be_spliced_goes_whole() {
         let bed = Bed::new(options).await;
         let data = pseudo_random(len, 1);
         let report = bed.upload(&data, &bed.up()).await.unwrap();
-        assert_eq!(report.outcome, UploadOutcome::Whole);
+        assert_eq!(report.form, Form::Whole);
         let counts = bed.server.counts();
         assert_eq!((counts.calls(Rpc::Splice), counts.bytes_in), (0, data.len() as u64));
         let name = HashFunction::Sha256.name(&data);

@@ -2,8 +2,7 @@
 //! the right kind that registers nothing.
 
 use futures_util::future::join_all;
-use tidegate::ErrorKind;
-use tidegate::chunked::UploadOutcome;
+use tidegate::{ErrorKind, Form};
 use tidegate_testkit::reapi::{
     BatchLie, Code, Cut, FindMissingLie, GrpcStatus, HashFunction, ReapiFault, ReapiRule, Rpc,
 };
@@ -38,7 +37,7 @@ async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     let options = UploadOptions { retry: Bed::impatient(), ..bed.up() };
     let outcome = bed.upload(&blob(1), &options).await;
     let report = outcome.unwrap_or_else(|error| panic!("{way:?} {rpc:?} {fault:?}: {error:?}"));
-    assert_eq!(report.outcome, UploadOutcome::Chunked, "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(report.form, Form::Chunks, "{way:?} {rpc:?} {fault:?}");
     assert_eq!(bed.server.script().applied(), 1, "{way:?} {rpc:?} {fault:?}");
     bed.server.counts().calls(rpc)
 }
@@ -122,7 +121,7 @@ async fn a_write_that_gets_a_little_further_each_time_arrives() {
     let longest = chunks(&data).iter().map(|chunk| chunk.len_bytes).max().unwrap();
     assert!(longest / 300 > Bed::retry().attempts_max.into(), "{longest}");
     assert_eq!(bed.server.counts().bytes_in, data.len() as u64, "no byte went twice");
-    assert!(report.requests.retries > 0);
+    assert!(report.totals.restarts > 0);
 }
 
 /// All bytes came, and only that they are all did not.
@@ -192,7 +191,7 @@ async fn what_cannot_be_put_in_batches_is_put_alone() {
         bed.server.script().always(Rpc::BatchUpdate, fault);
         let data = blob(1);
         let report = bed.upload(&data, &bed.up()).await.unwrap();
-        assert_eq!(report.outcome, UploadOutcome::Chunked);
+        assert_eq!(report.form, Form::Chunks);
         assert_eq!(bed.server.counts().calls(Rpc::Write), chunks(&data).len());
         let batches = bed.server.counts().calls(Rpc::BatchUpdate);
         assert!(batches <= 16, "{batches}: no more than were in flight");
@@ -206,7 +205,7 @@ async fn a_blob_that_cannot_be_spliced_is_put_whole() {
         let bed = Bed::by(way).await;
         bed.server.script().always(Rpc::Splice, fail(Code::Unimplemented));
         let report = bed.upload(&blob(1), &bed.up()).await.unwrap();
-        assert_eq!(report.outcome, UploadOutcome::Whole);
+        assert_eq!(report.form, Form::Whole);
     }
 }
 
@@ -245,7 +244,7 @@ async fn a_store_that_lacks_what_it_says_it_has_gets_it() {
             bed.server.haunt(&chunk.hash);
         }
         let report = bed.upload(&data, &bed.up()).await.unwrap();
-        assert_eq!(report.sent.bytes, data.len() as u64);
+        assert_eq!(report.chunks.unwrap().moved.bytes, data.len() as u64);
     }
 }
 
@@ -332,12 +331,15 @@ async fn only_what_is_missing_travels() {
         for (index, chunk) in cut.iter().enumerate() {
             assert_eq!(counts.stored(&chunk.hash), u64::from(index % 2 == 1), "{index}");
         }
-        assert_eq!(report.sent.bytes, counts.bytes_in);
-        assert_eq!(report.present.chunks + report.sent.chunks, cut.len() as u64);
+        assert_eq!(report.chunks.unwrap().moved.bytes, counts.bytes_in);
+        assert_eq!(
+            report.chunks.unwrap().reused.chunks + report.chunks.unwrap().moved.chunks,
+            cut.len() as u64
+        );
         // Again: one question, and nothing else.
         bed.server.clear_counts();
         let again = bed.upload(&data, &bed.up()).await.unwrap();
-        assert_eq!(again.outcome, UploadOutcome::Present);
+        assert_eq!(again.form, Form::Present);
         assert_eq!(bed.server.counts().bytes_in, 0);
         assert_eq!(bed.server.counts().calls(Rpc::Splice), 0);
     }

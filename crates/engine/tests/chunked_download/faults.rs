@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::chunked::Manifest;
-use tidegate::{ErrorKind, Target};
+use tidegate::{ErrorKind, Form, Target};
 use tidegate_core::digest::{Digest, DigestFunction};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +33,7 @@ async fn a_stream_that_breaks_goes_on_where_it_broke() {
         }
     }
     assert_eq!(report.totals.restarts, 6);
-    assert_eq!(report.chunks.unwrap().fetched_bytes, 900_000);
+    assert_eq!(report.chunks.unwrap().moved.bytes, 900_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,14 +199,14 @@ async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
         let bed = Bed::new(chunks((0..40).map(|seed| (len, seed))));
         bed.store.evict(&bed.digest(30));
         let report = bed.to_file().await.unwrap();
-        assert!(report.chunks.unwrap().whole && report.notes.len() == 1, "{report:?}");
+        assert!(report.form == Form::Whole && report.notes.len() == 1, "{report:?}");
         let whole = |offset| Call::Get { digest: bed.blob, offset };
         assert!(bed.store.fetches().contains(&whole(0)), "a file begins anew");
         let done_bytes = bed.options.progress.snapshot().done_bytes;
         assert_eq!(done_bytes, bed.blob.len, "what was begun anew counts once");
 
         let (report, given) = bed.to_writer().await;
-        assert!(report.unwrap().chunks.unwrap().whole && given == bed.content());
+        assert!(report.unwrap().form == Form::Whole && given == bed.content());
         let (report, _buffer) = bed.to_buffer().await;
         assert!(report.unwrap().memory.unwrap() == bed.content());
         assert!(bed.run(Target::Memory).await.unwrap().memory.unwrap() == bed.content());
@@ -225,7 +225,7 @@ async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
     });
     let (report, _buffer) = bed.to_buffer().await;
     let report = report.unwrap();
-    assert!(report.chunks.unwrap().whole && report.memory.unwrap() == bed.content());
+    assert!(report.form == Form::Whole && report.memory.unwrap() == bed.content());
     assert_eq!(bed.options.progress.snapshot().done_bytes, bed.blob.len);
 }
 
@@ -249,7 +249,7 @@ async fn a_stream_that_has_a_prefix_is_given_the_rest_of_the_whole() {
         opened.cancel();
     };
     let ((report, given), ()) = tokio::join!(bed.to_writer(), open);
-    assert!(report.unwrap().chunks.unwrap().whole && given == bed.content());
+    assert!(report.unwrap().form == Form::Whole && given == bed.content());
     let offset = 39 * 300_000;
     assert!(bed.store.fetches().contains(&Call::Get { digest: bed.blob, offset }));
 }
@@ -269,7 +269,7 @@ async fn a_manifest_that_cannot_be_right_makes_the_blob_come_whole_or_fails() {
     let mut bed = large(4);
     bed.store.answer_manifest(&bed.blob, Err(ErrorKind::Integrity));
     let report = bed.to_file().await.unwrap();
-    assert!(report.chunks.unwrap().whole && report.notes.len() == 1);
+    assert!(report.form == Form::Whole && report.notes.len() == 1);
     assert_eq!(bed.store.fetches().len(), 1, "no chunk was asked for");
     bed.options.whole_fallback = false;
     assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::Integrity);
@@ -371,5 +371,5 @@ async fn a_batch_that_is_not_found_is_a_missing_chunk() {
         Call::Batch { .. } => Act::fault(Fault::Missing),
         _ => Act::default(),
     });
-    assert!(bed.to_file().await.unwrap().chunks.unwrap().whole);
+    assert!(bed.to_file().await.unwrap().form == Form::Whole);
 }

@@ -121,17 +121,17 @@ async fn each_is_fetched_once_by_downloads_at_once() {
         let (first, second, ()) = tokio::join!(first, second, opened);
         let (first, second) = (first.unwrap(), second.unwrap());
         assert_eq!(
-            (first.chunks.unwrap().fetched_chunks, first.chunks.unwrap().shared_chunks),
+            (first.chunks.unwrap().moved.chunks, first.chunks.unwrap().shared.chunks),
             (3, 0),
             "{kinds:?}"
         );
         assert_eq!(
-            (second.chunks.unwrap().fetched_chunks, second.chunks.unwrap().shared_chunks),
+            (second.chunks.unwrap().moved.chunks, second.chunks.unwrap().shared.chunks),
             (0, 3),
             "{kinds:?}"
         );
         assert_eq!(
-            (second.chunks.unwrap().fetched_bytes, second.chunks.unwrap().shared_bytes),
+            (second.chunks.unwrap().moved.bytes, second.chunks.unwrap().shared.bytes),
             (0, bed.blob.len)
         );
         assert_eq!(bed.store.fetches().len(), 3, "{kinds:?}");
@@ -162,8 +162,8 @@ async fn a_stream_copies_from_a_file() {
         gate.cancel();
     };
     let (first, second, ()) = tokio::join!(first, second, opened);
-    assert_eq!(first.unwrap().chunks.unwrap().shared_bytes, 0);
-    assert!(second.unwrap().chunks.unwrap().shared_bytes >= 2_200_000);
+    assert_eq!(first.unwrap().chunks.unwrap().shared.bytes, 0);
+    assert!(second.unwrap().chunks.unwrap().shared.bytes >= 2_200_000);
     assert!(file.bytes() == bed.content() && *collect.0.lock().unwrap() == bed.content());
     assert_eq!(bed.store.asked_for()[&bed.digest(0)], 1);
 }
@@ -197,8 +197,8 @@ async fn nobody_waits_for_what_goes_into_a_stream() {
     let (first, second) = tokio::join!(first, second);
     assert_eq!(
         (
-            first.unwrap().chunks.unwrap().shared_chunks,
-            second.unwrap().chunks.unwrap().shared_chunks
+            first.unwrap().chunks.unwrap().shared.chunks,
+            second.unwrap().chunks.unwrap().shared.chunks
         ),
         (0, 0)
     );
@@ -229,7 +229,7 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
         };
         let (leader, follower, ()) = tokio::join!(leader, follower, cancel);
         assert_eq!(leader.unwrap_err().kind(), ErrorKind::Cancelled);
-        assert_eq!(follower.unwrap().chunks.unwrap().fetched_chunks, 3);
+        assert_eq!(follower.unwrap().chunks.unwrap().moved.chunks, 3);
         assert!(following.bytes() == bed.content());
         all_paid_for(bed.options.client.budget());
     }
@@ -262,8 +262,8 @@ async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
     let (leader, followers, ()) = tokio::join!(leader, followers, cancel);
     assert_eq!(leader.unwrap_err().kind(), ErrorKind::Cancelled);
     let reports = [followers.0.unwrap(), followers.1.unwrap()];
-    let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().fetched_chunks).sum();
-    let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared_chunks).sum();
+    let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().moved.chunks).sum();
+    let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared.chunks).sum();
     assert_eq!((fetched, shared, bed.store.fetches().len()), (3, 3, 6));
     assert!(one.bytes() == bed.content() && two.bytes() == bed.content());
 }
@@ -344,10 +344,10 @@ async fn everywhere(bed: &Bed) -> Vec<Report> {
 async fn what_a_seed_has_is_copied() {
     let bed = seeded();
     for report in everywhere(&bed).await {
-        assert!(report.chunks.unwrap().fetched_chunks <= 4, "{report:?}");
-        assert!(report.chunks.unwrap().copied_bytes > 4_000_000, "{report:?}");
+        assert!(report.chunks.unwrap().moved.chunks <= 4, "{report:?}");
+        assert!(report.chunks.unwrap().reused.bytes > 4_000_000, "{report:?}");
         assert_eq!(
-            report.chunks.unwrap().copied_bytes + report.chunks.unwrap().fetched_bytes,
+            report.chunks.unwrap().reused.bytes + report.chunks.unwrap().moved.bytes,
             bed.blob.len
         );
     }
@@ -365,13 +365,10 @@ async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     fs::write(seed, &bytes).unwrap();
     fs::File::options().write(true).open(seed).unwrap().set_modified(modified).unwrap();
     for (report, before) in everywhere(&bed).await.into_iter().zip(before) {
+        assert_eq!(report.chunks.unwrap().moved.chunks, before.chunks.unwrap().moved.chunks + 1);
+        assert_eq!(report.chunks.unwrap().reused.chunks, before.chunks.unwrap().reused.chunks - 1);
         assert_eq!(
-            report.chunks.unwrap().fetched_chunks,
-            before.chunks.unwrap().fetched_chunks + 1
-        );
-        assert_eq!(report.chunks.unwrap().copied_chunks, before.chunks.unwrap().copied_chunks - 1);
-        assert_eq!(
-            report.chunks.unwrap().copied_bytes + report.chunks.unwrap().fetched_bytes,
+            report.chunks.unwrap().reused.bytes + report.chunks.unwrap().moved.bytes,
             bed.blob.len
         );
     }
@@ -402,11 +399,11 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     std::os::unix::fs::FileExt::write_all_at(&part, b"lost", 7_500_000).unwrap();
     let report = bed.to_file().await.unwrap();
     assert_eq!(
-        (report.chunks.unwrap().copied_chunks, report.chunks.unwrap().copied_bytes),
+        (report.chunks.unwrap().reused.chunks, report.chunks.unwrap().reused.bytes),
         (1, 3_200_000)
     );
     assert_eq!(
-        (report.chunks.unwrap().fetched_chunks, report.chunks.unwrap().fetched_bytes),
+        (report.chunks.unwrap().moved.chunks, report.chunks.unwrap().moved.bytes),
         (1, 2_100_000)
     );
 }

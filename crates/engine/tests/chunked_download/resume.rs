@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{ErrorKind, Result, Target};
+use tidegate::{ErrorKind, Form, Result, Target};
 use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, chunks};
@@ -54,7 +54,7 @@ async fn only_the_rest_is_fetched() {
     let bed = broken_off().await;
     let report = bed.to_file().await.unwrap();
     assert_eq!(report.resumed_bytes, 3_000_000);
-    assert_eq!(report.chunks.unwrap().fetched_chunks, 10);
+    assert_eq!(report.chunks.unwrap().moved.chunks, 10);
     for index in 0..10 {
         assert!(!bed.store.asked_for().contains_key(&bed.digest(index)), "{index}");
     }
@@ -66,7 +66,7 @@ async fn bytes_that_changed_since_are_fetched_again() {
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.write_all_at(b"damaged", 2 * 300_000 + 5).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!(report.chunks.unwrap().fetched_chunks, 11);
+    assert_eq!(report.chunks.unwrap().moved.chunks, 11);
     assert_eq!(bed.store.asked_for()[&bed.digest(2)], 1);
 }
 
@@ -76,14 +76,14 @@ async fn a_part_file_without_its_journal_is_looked_at_chunk_by_chunk() {
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.set_len(bed.blob.len).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.resumed_bytes, report.chunks.unwrap().fetched_chunks), (3_000_000, 10));
+    assert_eq!((report.resumed_bytes, report.chunks.unwrap().moved.chunks), (3_000_000, 10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_resume_all_is_fetched() {
     let mut bed = broken_off().await;
     bed.options.resume = false;
-    assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().fetched_chunks, 20);
+    assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().moved.chunks, 20);
 }
 
 /// The part file of another blob with the same beginning: its chunks are in their places.
@@ -110,7 +110,7 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     part.write_all_at(&vec![0; 600_000], 20 * 300_000).unwrap();
     let report = bed.to_file().await.unwrap();
     assert_eq!(
-        (report.chunks.unwrap().copied_chunks, report.chunks.unwrap().fetched_chunks),
+        (report.chunks.unwrap().reused.chunks, report.chunks.unwrap().moved.chunks),
         (2, 10)
     );
 }
@@ -172,7 +172,7 @@ async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
     }
     bed.options.cancel = CancellationToken::new();
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.chunks.unwrap().whole, report.resumed_bytes), (true, 3_000_000));
+    assert_eq!((report.form == Form::Whole, report.resumed_bytes), (true, 3_000_000));
 }
 
 /// What was cancelled, by the token or by dropping the future, leaves nothing in flight, and its

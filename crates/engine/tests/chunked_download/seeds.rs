@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use tidegate::Target;
+use tidegate::{Form, Target};
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params, cuts};
 use tidegate_core::digest::{Digest, DigestFunction};
@@ -58,16 +58,16 @@ fn index_of(seed: &Path) -> PathBuf {
 async fn only_what_the_seed_lacks_is_fetched() {
     let (bed, seed) = seeded();
     let report = bed.to_file().await.unwrap();
-    assert!(report.chunks.unwrap().fetched_chunks <= 8, "{report:?}");
-    assert!(report.chunks.unwrap().copied_bytes > 1_900_000, "{report:?}");
+    assert!(report.chunks.unwrap().moved.chunks <= 8, "{report:?}");
+    assert!(report.chunks.unwrap().reused.bytes > 1_900_000, "{report:?}");
     assert_eq!(
-        report.chunks.unwrap().copied_bytes + report.chunks.unwrap().fetched_bytes,
+        report.chunks.unwrap().reused.bytes + report.chunks.unwrap().moved.bytes,
         bed.blob.len
     );
     assert!(index_of(&seed).exists());
     for target in [Target::Memory, Target::Discard] {
         let again = bed.run(target).await.unwrap();
-        assert_eq!(again.chunks.unwrap().copied_bytes, report.chunks.unwrap().copied_bytes);
+        assert_eq!(again.chunks.unwrap().reused.bytes, report.chunks.unwrap().reused.bytes);
     }
     let (again, given) = bed.to_writer().await;
     assert!(again.is_ok() && given == bed.content());
@@ -79,13 +79,13 @@ async fn the_file_that_has_the_name_already_is_a_seed() {
     let mut bed = bed(&new);
     fs::write(bed.path(), &old).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert!(report.chunks.unwrap().copied_bytes > 1_900_000, "{report:?}");
+    assert!(report.chunks.unwrap().reused.bytes > 1_900_000, "{report:?}");
     let files = || fs::read_dir(bed.folder.path()).unwrap().count();
     assert_eq!(files(), 1, "no index is kept of what is replaced");
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.chunks.unwrap().fetched_chunks, files()), (0, 1), "it is the blob itself");
+    assert_eq!((report.chunks.unwrap().moved.chunks, files()), (0, 1), "it is the blob itself");
     bed.options.seed_target = false;
-    assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().copied_chunks, 0);
+    assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().reused.chunks, 0);
 }
 
 /// Gives the seed an index that says it is what it was when `before` was its index.
@@ -122,8 +122,8 @@ async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     change(&bed, &seed, || fs::write(&seed, &bytes).unwrap()).await;
     let report = bed.to_file().await.unwrap();
     // That one chunk is fetched by itself shows that the index was used, and not believed.
-    assert_eq!(report.chunks.unwrap().fetched_chunks, first.chunks.unwrap().fetched_chunks + 1);
-    assert_eq!(report.chunks.unwrap().copied_chunks, first.chunks.unwrap().copied_chunks - 1);
+    assert_eq!(report.chunks.unwrap().moved.chunks, first.chunks.unwrap().moved.chunks + 1);
+    assert_eq!(report.chunks.unwrap().reused.chunks, first.chunks.unwrap().reused.chunks - 1);
     let (report, given) = bed.to_writer().await;
     assert!(report.is_ok() && given == bed.content());
 }
@@ -140,8 +140,8 @@ async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
     change(&bed, &seed, cut_short).await;
     let report = bed.to_file().await.unwrap();
     assert!(
-        report.chunks.unwrap().copied_bytes < 1_000_000
-            && report.chunks.unwrap().copied_bytes > 900_000,
+        report.chunks.unwrap().reused.bytes < 1_000_000
+            && report.chunks.unwrap().reused.bytes > 900_000,
         "{report:?}"
     );
 }
@@ -162,7 +162,7 @@ async fn a_change_that_hides_makes_the_index_stale() {
     assert_eq!(fs::metadata(&seed).unwrap().len(), before.len());
     let report = bed.to_file().await.unwrap();
     assert!(
-        report.chunks.unwrap().fetched_chunks <= 2 && first.chunks.unwrap().fetched_chunks > 2,
+        report.chunks.unwrap().moved.chunks <= 2 && first.chunks.unwrap().moved.chunks > 2,
         "{report:?}"
     );
 }
@@ -179,7 +179,7 @@ async fn an_index_of_what_the_seed_was_is_not_used() {
     fs::File::options().write(true).open(&seed).unwrap().set_modified(then).unwrap();
     let report = bed.to_file().await.unwrap();
     assert!(
-        report.chunks.unwrap().fetched_chunks <= 2 && first.chunks.unwrap().fetched_chunks > 2,
+        report.chunks.unwrap().moved.chunks <= 2 && first.chunks.unwrap().moved.chunks > 2,
         "{report:?}"
     );
     assert!(fs::read(index_of(&seed)).unwrap() != index);
@@ -196,7 +196,7 @@ async fn an_index_that_is_damaged_is_replaced() {
     wrong[last] ^= 1;
     fs::write(&index, wrong).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert_eq!(report.chunks.unwrap().copied_chunks, first.chunks.unwrap().copied_chunks);
+    assert_eq!(report.chunks.unwrap().reused.chunks, first.chunks.unwrap().reused.chunks);
     assert!(fs::read(&index).unwrap() == right);
 }
 
@@ -208,7 +208,7 @@ async fn a_seed_of_no_use_is_a_note() {
     bed.options.seeds = vec![folder.join("none"), folder.to_path_buf()];
     let report = bed.to_file().await.unwrap();
     assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
-    assert_eq!(report.chunks.unwrap().copied_chunks, 0);
+    assert_eq!(report.chunks.unwrap().reused.chunks, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,7 +221,7 @@ async fn a_chunk_of_the_seed_goes_to_all_its_places() {
     bed.options.seeds = vec![seed];
     let report = bed.to_file().await.unwrap();
     assert!(
-        report.chunks.unwrap().copied_bytes > 80_000 && report.chunks.unwrap().fetched_chunks < 8,
+        report.chunks.unwrap().reused.bytes > 80_000 && report.chunks.unwrap().moved.chunks < 8,
         "{report:?}"
     );
 }
@@ -234,7 +234,7 @@ async fn blobs_named_by_blake3_have_seeds_too() {
     bed.store.hold(&bed.blob, &bed.chunks, Some(chunking()));
     fs::write(bed.path(), old).unwrap();
     let report = bed.to_file().await.unwrap();
-    assert!(report.chunks.unwrap().copied_bytes > 1_900_000, "{report:?}");
+    assert!(report.chunks.unwrap().reused.bytes > 1_900_000, "{report:?}");
 }
 
 /// What is not there any more is fetched together, as if no seed had had it.
@@ -251,11 +251,11 @@ async fn a_seed_that_lost_everything_costs_few_requests() {
         let report = if is_file { bed.to_file().await } else { bed.to_writer().await.0 };
         let report = report.unwrap();
         assert_eq!(
-            (report.chunks.unwrap().copied_chunks, report.chunks.unwrap().fetched_bytes),
+            (report.chunks.unwrap().reused.chunks, report.chunks.unwrap().moved.bytes),
             (0, bed.blob.len)
         );
         assert!(
-            report.chunks.unwrap().fetched_chunks > 300 && bed.store.fetches().len() < 30,
+            report.chunks.unwrap().moved.chunks > 300 && bed.store.fetches().len() < 30,
             "{report:?}"
         );
     }
@@ -276,7 +276,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     new.options.seeds = vec![old.path()];
     let cut = new.run(Target::Memory).await.unwrap();
     assert!(fs::read(&index).unwrap() == kept);
-    assert!(cut.chunks.unwrap().copied_bytes > 1_900_000, "{cut:?}");
+    assert!(cut.chunks.unwrap().reused.bytes > 1_900_000, "{cut:?}");
 
     // Nothing is where it was: with the index each chunk is looked for there, and is not found.
     let mut moved = old.content();
@@ -286,12 +286,12 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     new.folder = old.folder;
     new.options.index_target = true;
     let report = new.to_file().await.unwrap();
-    assert_eq!(report.chunks.unwrap().copied_chunks, 0, "the target's own index was used");
+    assert_eq!(report.chunks.unwrap().reused.chunks, 0, "the target's own index was used");
     let fresh = fs::read(&index).unwrap();
     assert!(fresh != kept);
     // And the index of what it is now.
     let report = new.to_file().await.unwrap();
-    assert_eq!((report.chunks.unwrap().fetched_chunks, report.notes.len()), (0, 0));
+    assert_eq!((report.chunks.unwrap().moved.chunks, report.notes.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,7 +310,7 @@ async fn a_blob_that_came_whole_has_no_index() {
     let mut bed = bed(&versions().0);
     bed.options.index_target = true;
     bed.store.evict(&bed.digest(7));
-    assert!(bed.to_file().await.unwrap().chunks.unwrap().whole);
+    assert!(bed.to_file().await.unwrap().form == Form::Whole);
     assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1);
 }
 
@@ -324,5 +324,5 @@ async fn a_pipe_is_no_seed() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     bed.options.seeds = vec![pipe];
     let report = bed.to_file().await.unwrap();
-    assert_eq!((report.notes.len(), report.chunks.unwrap().copied_chunks), (1, 0));
+    assert_eq!((report.notes.len(), report.chunks.unwrap().reused.chunks), (1, 0));
 }

@@ -49,8 +49,8 @@ async fn downloads_of_one_blob_at_once_fetch_each_chunk_once() {
         for (digest, count) in bed.store.asked_for() {
             assert_eq!(count, 1, "{digest}");
         }
-        let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().fetched_chunks).sum();
-        let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared_chunks).sum();
+        let fetched: u64 = reports.iter().map(|report| report.chunks.unwrap().moved.chunks).sum();
+        let shared: u64 = reports.iter().map(|report| report.chunks.unwrap().shared.chunks).sum();
         assert_eq!((fetched, shared), (60, 300));
     }
 }
@@ -63,10 +63,7 @@ async fn downloads_into_all_kinds_of_targets_share_what_is_in_flight() {
         (0..9).map(|index| download_chunks(&store, &bed.blob, target(&bed, index), &bed.options));
     for report in futures_util::future::join_all(runs).await {
         let report = report.unwrap();
-        assert_eq!(
-            report.chunks.unwrap().fetched_chunks + report.chunks.unwrap().shared_chunks,
-            60
-        );
+        assert_eq!(report.chunks.unwrap().moved.chunks + report.chunks.unwrap().shared.chunks, 60);
     }
     assert!(std::fs::read(bed.folder.path().join("target-2")).unwrap() == bed.content());
 }
@@ -92,10 +89,7 @@ async fn stores_do_not_share() {
     slow(&other);
     let (first, second) = tokio::join!(one.run(Target::Memory), other.run(Target::Memory));
     assert_eq!(
-        (
-            first.unwrap().chunks.unwrap().fetched_chunks,
-            second.unwrap().chunks.unwrap().fetched_chunks
-        ),
+        (first.unwrap().chunks.unwrap().moved.chunks, second.unwrap().chunks.unwrap().moved.chunks),
         (60, 60)
     );
 }

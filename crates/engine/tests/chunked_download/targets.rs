@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::{ErrorKind, Target};
+use tidegate::{ErrorKind, Form, Target};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::{Digest, DigestFunction};
 use tokio_util::sync::CancellationToken;
@@ -33,8 +33,8 @@ async fn a_file_gets_its_bytes_with_each_distinct_chunk_fetched_once() {
     let bed = mixed();
     let report = bed.to_file().await.unwrap();
     each_asked_for_once(&bed);
-    assert_eq!((report.chunks.unwrap().count, report.chunks.unwrap().fetched_chunks), (12, 7));
-    assert!(!report.chunks.unwrap().whole && report.chunks.unwrap().shared_chunks == 0);
+    assert_eq!((report.chunks.unwrap().all.chunks, report.chunks.unwrap().moved.chunks), (12, 7));
+    assert!(report.form != Form::Whole && report.chunks.unwrap().shared.chunks == 0);
     // The profile, the manifest, two batches of the five small ones, and two that are large.
     assert_eq!(bed.store.log().len(), 6);
     assert_eq!(report.totals.requests, 6);
@@ -96,7 +96,7 @@ async fn what_is_no_longer_than_one_chunk_is_not_asked_for_as_chunks() {
     let bed = Bed::on(store, chunks([(2048, 1), (2048, 2)]));
     let report = bed.to_file().await.unwrap();
     assert_eq!(bed.store.log(), [Call::Profile, Call::Get { digest: bed.blob, offset: 0 }]);
-    assert!(report.chunks.unwrap().whole);
+    assert!(report.form == Form::Whole);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +106,7 @@ async fn a_store_that_gives_no_manifests_gives_whole_blobs() {
     bed.to_file().await.unwrap();
     assert!(bed.to_buffer().await.0.unwrap().memory.unwrap() == bed.content());
     let (report, given) = bed.to_writer().await;
-    assert!(report.unwrap().chunks.unwrap().whole && given == bed.content());
+    assert!(report.unwrap().form == Form::Whole && given == bed.content());
     assert_eq!(bed.run(Target::Memory).await.unwrap().memory.unwrap(), bed.content());
     assert!(!bed.store.log().contains(&Call::Manifest));
 }

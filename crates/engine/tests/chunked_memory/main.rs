@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use tidegate::chunked::{ChunkStore, UploadOutcome};
+use tidegate::chunked::ChunkStore;
 use tidegate::remote::RemoteOptions;
-use tidegate::{Budget, Target};
+use tidegate::{Budget, Form, Target};
 use tidegate_core::digest::Digest;
 use tidegate_core::window::WindowOptions;
 use tidegate_testkit::pseudo_random;
@@ -133,8 +133,8 @@ async fn up() {
     };
     let before = resident("VmRSS:");
     let report = upload(&store, file, &options).await.unwrap();
-    assert_eq!(report.outcome, UploadOutcome::Chunked);
-    say(report.cut.chunks, &budget, before);
+    assert_eq!(report.form, Form::Chunks);
+    say(report.chunks.unwrap().all.chunks, &budget, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn down() {
     let before = resident("VmRSS:");
     let report =
         download_chunks(&store, &digest, Target::File(file.into()), &options).await.unwrap();
-    say(report.chunks.unwrap().count, &budget, before);
+    say(report.chunks.unwrap().all.chunks, &budget, before);
 }
 
 /// What this process is to do, if it is one.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate::chunked::{ChunkStore, UploadReport};
-use tidegate::{Budget, BudgetOptions, Result};
+use tidegate::chunked::ChunkStore;
+use tidegate::{Budget, BudgetOptions, Report, Result};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryPolicy;
@@ -94,7 +94,7 @@ pub(crate) async fn run(
     store: &Arc<FakeStore>,
     path: &Path,
     options: &UploadOptions,
-) -> Result<UploadReport> {
+) -> Result<Report> {
     let store: Arc<dyn ChunkStore> = Arc::clone(store) as _;
     tokio::time::timeout(HANG, upload(&store, path, options)).await.unwrap()
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::ErrorKind;
-use tidegate::chunked::{StoreProfile, UploadOutcome};
+use tidegate::chunked::StoreProfile;
+use tidegate::{ErrorKind, Form};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::{Digest, DigestFunction};
 
@@ -11,12 +11,12 @@ use crate::bed::{File, SMALL_MAX, budget, large, options, random, run, small};
 use crate::call::{UploadOptions, client_with};
 use crate::store::{Call, FakeStore, profile};
 
-async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> UploadOutcome {
+async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> Form {
     let report = run(store, &file.path, options).await.unwrap();
-    let function = report.digest.function;
-    assert_eq!(report.digest, Digest::of(function, &file.bytes));
-    assert!(store.blobs().get(&report.digest).unwrap() == &file.bytes);
-    report.outcome
+    let function = report.digest.unwrap().function;
+    assert_eq!(report.digest.unwrap(), Digest::of(function, &file.bytes));
+    assert!(store.blobs().get(&report.digest.unwrap()).unwrap() == &file.bytes);
+    report.form
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn it_is_the_file_however_it_is_cut_and_named() {
                     digest_function: Some(function),
                     ..options()
                 };
-                assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Chunked);
+                assert_eq!(holds(&store, &file, &chosen).await, Form::Chunks);
                 let log = store.log();
                 let Some(Call::Register { chunking: said, .. }) = log.last() else { panic!() };
                 assert_eq!(*said, Some(chunking));
@@ -44,15 +44,12 @@ async fn it_is_the_file_however_it_is_cut_and_named() {
 #[tokio::test]
 async fn a_blob_is_cut_only_if_it_is_longer_than_any_chunk() {
     let max = usize::try_from(SMALL_MAX).unwrap();
-    for (len, outcome) in [
-        (1, UploadOutcome::Whole),
-        (max - 1, UploadOutcome::Whole),
-        (max, UploadOutcome::Whole),
-        (max + 1, UploadOutcome::Chunked),
-    ] {
+    for (len, outcome) in
+        [(1, Form::Whole), (max - 1, Form::Whole), (max, Form::Whole), (max + 1, Form::Chunks)]
+    {
         let store = FakeStore::new(profile(&[small()]));
         assert_eq!(holds(&store, &File::random(len, 2), &options()).await, outcome, "{len}");
-        assert_eq!(store.registers(), usize::from(outcome == UploadOutcome::Chunked));
+        assert_eq!(store.registers(), usize::from(outcome == Form::Chunks));
     }
 }
 
@@ -60,8 +57,8 @@ async fn a_blob_is_cut_only_if_it_is_longer_than_any_chunk() {
 async fn the_empty_file_is_there_already() {
     let store = FakeStore::new(profile(&[small()]));
     let report = run(&store, &File::new(Vec::new()).path, &options()).await.unwrap();
-    assert_eq!(report.digest, Digest::of(DigestFunction::Sha256, b""));
-    assert_eq!((report.outcome, store.log().len()), (UploadOutcome::Present, 0));
+    assert_eq!(report.digest.unwrap(), Digest::of(DigestFunction::Sha256, b""));
+    assert_eq!((report.form, store.log().len()), (Form::Present, 0));
 }
 
 #[tokio::test]
@@ -74,7 +71,7 @@ async fn a_store_that_cannot_make_blobs_of_chunks_gets_them_whole() {
     for profile in [no_splice, profile(&[other]), whole_only] {
         let store = FakeStore::new(profile);
         let chosen = UploadOptions { chunking: Some(small()), ..options() };
-        assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Whole);
+        assert_eq!(holds(&store, &file, &chosen).await, Form::Whole);
         assert_eq!((store.puts(), store.registers()), (vec![file.digest()], 0));
     }
 }
@@ -85,9 +82,9 @@ async fn a_store_that_names_no_way_of_cutting_is_given_chunks_only_if_told() {
     let file = File::random(1 << 20, 3);
     let store = FakeStore::new(profile(&[]));
     let chosen = UploadOptions { chunking: Some(small()), ..options() };
-    assert_eq!(holds(&store, &file, &options()).await, UploadOutcome::Whole);
+    assert_eq!(holds(&store, &file, &options()).await, Form::Whole);
     let store = FakeStore::new(profile(&[]));
-    assert_eq!(holds(&store, &file, &chosen).await, UploadOutcome::Chunked);
+    assert_eq!(holds(&store, &file, &chosen).await, Form::Chunks);
     assert_eq!(store.registers(), 1);
 }
 
@@ -96,7 +93,7 @@ async fn a_whole_blob_travels_by_itself_or_as_a_batch_of_one() {
     for (len, is_batch) in [(60_000, true), (70_000, false)] {
         let store = FakeStore::new(profile(&[]));
         let file = File::random(len, 4);
-        assert_eq!(holds(&store, &file, &options()).await, UploadOutcome::Whole);
+        assert_eq!(holds(&store, &file, &options()).await, Form::Whole);
         assert_eq!(store.count(|call| matches!(call, Call::PutBatch(_))), usize::from(is_batch));
         assert_eq!(store.count(|call| matches!(call, Call::Put { .. })), usize::from(!is_batch));
     }
@@ -181,15 +178,15 @@ async fn a_blob_of_more_chunks_than_memory_is_put_whole() {
     // Some 80,000 chunks of 1 KiB on average, all of zeros.
     std::fs::File::create(&path).unwrap().set_len(80 << 20).unwrap();
     for (budget_bytes, whole_fallback, expected) in [
-        (256 << 20, true, Ok(UploadOutcome::Chunked)),
-        (1 << 20, true, Ok(UploadOutcome::Whole)),
+        (256 << 20, true, Ok(Form::Chunks)),
+        (1 << 20, true, Ok(Form::Whole)),
         (1 << 20, false, Err(ErrorKind::Unsupported)),
     ] {
         let store = FakeStore::new(profile(&[small()]));
         let budget = budget(64, budget_bytes);
         let chosen = UploadOptions { client: client_with(&budget), whole_fallback, ..options() };
         let outcome = run(&store, &path, &chosen).await;
-        let outcome = outcome.map(|report| report.outcome).map_err(|error| error.kind());
+        let outcome = outcome.map(|report| report.form).map_err(|error| error.kind());
         assert_eq!(outcome, expected);
     }
 }
@@ -225,6 +222,6 @@ async fn a_pipe_is_read_to_its_end_and_a_wait_for_its_writer_can_be_cancelled() 
     let writing = std::thread::spawn(move || std::fs::write(theirs, bytes));
     let report = run(&store, &pipe, &self::options()).await.unwrap();
     writing.join().unwrap().unwrap();
-    assert_eq!((report.digest, report.notes.len()), (file.digest(), 1));
+    assert_eq!((report.digest.unwrap(), report.notes.len()), (file.digest(), 1));
     assert!(store.blobs().get(&file.digest()).unwrap() == &file.bytes);
 }

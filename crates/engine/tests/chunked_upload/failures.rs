@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::ErrorKind;
-use tidegate::chunked::{ChunkStore, UploadOutcome};
+use tidegate::chunked::ChunkStore;
+use tidegate::{ErrorKind, Form};
 use tidegate_core::retry::{RetryClass, RetryPolicy};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ async fn whatever_passes_is_tried_again() {
         let file = File::random(700_000, seed);
         let report = run(&store, &file.path, &options()).await;
         let report = report.unwrap_or_else(|error| panic!("seed {seed}: {}", error.chain()));
-        assert_eq!(report.digest, file.digest(), "seed {seed}");
+        assert_eq!(report.digest.unwrap(), file.digest(), "seed {seed}");
         assert!(store.blobs()[&file.digest()] == file.bytes, "seed {seed}");
         assert_eq!(store.in_flight(), 0, "seed {seed}");
     }
@@ -53,7 +53,10 @@ async fn of_a_batch_only_what_failed_is_sent_again() {
         .collect();
     assert_eq!(batches.len(), 2);
     assert_eq!(batches[1], batches[0][..2]);
-    assert_eq!((report.requests.retries, report.sent), (1, report.distinct));
+    assert_eq!(
+        (report.totals.restarts, report.chunks.unwrap().moved),
+        (1, report.chunks.unwrap().distinct)
+    );
 }
 
 #[tokio::test]
@@ -157,7 +160,7 @@ async fn nothing_else_is_in_flight_while_the_blob_is_made() {
         made.add_permits(1);
     };
     let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), observe);
-    assert_eq!(report.unwrap().digest, blob);
+    assert_eq!(report.unwrap().digest, Some(blob));
 }
 
 /// A manifest may be longer than a message can be.
@@ -171,9 +174,9 @@ async fn what_cannot_be_made_of_chunks_is_put_whole() {
         let file = File::random(1 << 20, 63);
         let chosen = UploadOptions { digest: named.then(|| file.digest()), ..options() };
         let report = run(&store, &file.path, &chosen).await.unwrap();
-        assert_eq!((report.outcome, report.digest), (UploadOutcome::Whole, file.digest()));
+        assert_eq!((report.form, report.digest.unwrap()), (Form::Whole, file.digest()));
         assert!(store.blobs()[&file.digest()] == file.bytes);
-        assert_eq!((store.registers(), report.requests.put), (1, 1));
+        assert_eq!((store.registers(), report.chunks.unwrap().requests.put), (1, 1));
     }
     // Not where that is not wanted.
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
@@ -339,7 +342,7 @@ async fn a_store_that_hangs_is_asked_again() {
         let start = tokio::time::Instant::now();
         let dynamic: Arc<dyn ChunkStore> = Arc::clone(&store) as _;
         let report = upload(&dynamic, &file.path, &patient).await.unwrap();
-        assert_eq!((report.digest, report.requests.retries), (file.digest(), 1));
+        assert_eq!((report.digest.unwrap(), report.totals.restarts), (file.digest(), 1));
         // By the test's own clock, which stands still while anything is done.
         let elapsed = start.elapsed();
         assert!(elapsed > Duration::from_secs(1), "{elapsed:?}");

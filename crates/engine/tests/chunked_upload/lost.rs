@@ -24,11 +24,14 @@ async fn chunks_that_are_evicted_before_they_are_registered_are_sent_again() {
         let report = run(&store, &file.path, &options).await.unwrap();
         let shown = options.progress.snapshot();
         assert_eq!(shown.done_bytes, 100_000);
-        assert_eq!((report.rounds, report.requests.register), (losses, u64::from(losses) + 1));
+        assert_eq!(
+            (report.chunks.unwrap().rounds, report.chunks.unwrap().requests.register),
+            (losses, u64::from(losses) + 1)
+        );
         assert!(store.blobs()[&file.digest()] == file.bytes);
-        let again = store.puts().len() as u64 - report.distinct.chunks;
+        let again = store.puts().len() as u64 - report.chunks.unwrap().distinct.chunks;
         assert_eq!(again, u64::from(losses) * 5);
-        assert_eq!(report.sent, report.distinct);
+        assert_eq!(report.chunks.unwrap().moved, report.chunks.unwrap().distinct);
     }
 }
 
@@ -76,8 +79,8 @@ async fn a_chunk_that_is_only_said_to_be_there_is_sent_all_the_same() {
     assert!(store.blobs()[&file.digest()] == file.bytes);
     let ghost = ghost.lock().unwrap().unwrap();
     assert_eq!(store.puts().iter().filter(|put| **put == ghost).count(), 1);
-    assert_eq!(store.puts().len() as u64, report.distinct.chunks);
-    assert_eq!((report.rounds, report.requests.register), (1, 2));
+    assert_eq!(store.puts().len() as u64, report.chunks.unwrap().distinct.chunks);
+    assert_eq!((report.chunks.unwrap().rounds, report.chunks.unwrap().requests.register), (1, 2));
 }
 
 #[tokio::test]

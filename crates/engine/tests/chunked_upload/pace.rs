@@ -13,12 +13,12 @@ use crate::store::{Call, FakeStore, Reply, profile};
 async fn a_thousand_small_chunks_take_few_requests() {
     let store = FakeStore::new(profile(&[small()]));
     let report = run(&store, &File::random(1 << 20, 20).path, &options()).await.unwrap();
-    assert!(report.sent.chunks > 500, "{report:?}");
-    let requests = report.requests;
+    assert!(report.chunks.unwrap().moved.chunks > 500, "{report:?}");
+    let requests = report.chunks.unwrap().requests;
     // 17 full batches of 64 KiB; asked for in 16, 32, 64 and so on. Where the machine is slow to
     // cut, some go that are not full.
     assert!(requests.put_batch < 60 && requests.missing < 60, "{requests:?}");
-    assert_eq!((requests.put, requests.register, requests.retries), (0, 1, 0));
+    assert_eq!((requests.put, requests.register, report.totals.restarts), (0, 1, 0));
     let counted = |test: fn(&Call) -> bool| store.count(test) as u64;
     assert_eq!(requests.put_batch, counted(|call| matches!(call, Call::PutBatch(_))));
     assert_eq!(requests.missing, counted(|call| matches!(call, Call::Missing(_))));
@@ -29,7 +29,7 @@ async fn a_thousand_small_chunks_take_few_requests() {
 async fn a_few_small_chunks_take_one_of_each() {
     let store = FakeStore::new(profile(&[small()]));
     let report = run(&store, &File::random(12 << 10, 21).path, &options()).await.unwrap();
-    let requests = report.requests;
+    let requests = report.chunks.unwrap().requests;
     assert_eq!((requests.missing, requests.put_batch, requests.register), (1, 1, 1), "{report:?}");
 }
 
@@ -50,7 +50,7 @@ async fn sending_begins_while_asking_goes_on() {
     });
     // It would hang.
     let report = run(&store, &File::random(1 << 20, 22).path, &options()).await.unwrap();
-    assert!(report.requests.missing > 2, "{report:?}");
+    assert!(report.chunks.unwrap().requests.missing > 2, "{report:?}");
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
             gate.add_permits(10_000);
         };
         let (report, ()) = tokio::join!(run(&store, &file.path, &chosen), full);
-        assert_eq!(report.unwrap().digest, file.digest());
+        assert_eq!(report.unwrap().digest, Some(file.digest()));
         assert_eq!(store.putting_peak(), window.start as usize);
     }
 }
@@ -94,7 +94,7 @@ async fn what_is_held_is_the_budgets() {
         let chosen = UploadOptions { client: client_with(&budget), ..options() };
         let file = File::random(24 << 20, 24);
         let report = run(&store, &file.path, &chosen).await.unwrap();
-        assert_eq!(report.digest, file.digest());
+        assert_eq!(report.digest.unwrap(), file.digest());
         // What is sent holds three sixteenths of the budget and one request more; what cuts less than 1 MiB
         // a core.
         let load = 3 * (128 << 10);
@@ -114,7 +114,7 @@ async fn progress_adds_up() {
     let report = run(&store, &file.path, &options).await.unwrap();
     let shown = options.progress.snapshot();
     assert_eq!((shown.len_bytes, shown.read_bytes, shown.in_flight), (Some(400_000), 400_000, 0));
-    assert_eq!(shown.done_bytes - shown.reused_bytes, report.sent.bytes);
+    assert_eq!(shown.done_bytes - shown.reused_bytes, report.chunks.unwrap().moved.bytes);
     assert_eq!(shown.done_bytes, 400_000);
 }
 
@@ -142,7 +142,7 @@ async fn what_must_go_again_is_not_shown_as_gone() {
             report = run(&store, &file.path, &options) => report.unwrap(),
             () = never_more => unreachable!("it has no end"),
         };
-        assert!(report.requests.retries > 0, "{report:?}");
+        assert!(report.totals.restarts > 0, "{report:?}");
         let shown = options.progress.snapshot();
         assert_eq!((shown.done_bytes, shown.reused_bytes, shown.going_bytes), (len, 0, 0));
     }

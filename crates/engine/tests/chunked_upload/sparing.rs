@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidegate::ErrorKind;
-use tidegate::chunked::UploadOutcome;
+use tidegate::{ErrorKind, Form};
 use tidegate_core::digest::Digest;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -25,10 +24,16 @@ async fn identical_chunks_travel_once() {
     let store = FakeStore::new(profile(&[small()]));
     let report = run(&store, &file.path, &options()).await.unwrap();
     assert_once(&store.puts());
-    assert_eq!(report.sent.chunks, store.puts().len() as u64);
-    assert_eq!((report.sent, report.cut.bytes), (report.distinct, 800_000));
-    assert!(report.sent.bytes < 220_000, "{report:?}");
-    assert!(report.cut.chunks > report.distinct.chunks + 200, "{report:?}");
+    assert_eq!(report.chunks.unwrap().moved.chunks, store.puts().len() as u64);
+    assert_eq!(
+        (report.chunks.unwrap().moved, report.chunks.unwrap().all.bytes),
+        (report.chunks.unwrap().distinct, 800_000)
+    );
+    assert!(report.chunks.unwrap().moved.bytes < 220_000, "{report:?}");
+    assert!(
+        report.chunks.unwrap().all.chunks > report.chunks.unwrap().distinct.chunks + 200,
+        "{report:?}"
+    );
 }
 
 #[tokio::test]
@@ -40,10 +45,19 @@ async fn an_edited_file_costs_what_was_edited() {
     file.bytes.splice(500_000..500_010, *b"something else");
     std::fs::write(&file.path, &file.bytes).unwrap();
     let report = run(&store, &file.path, &options()).await.unwrap();
-    assert_eq!(report.outcome, UploadOutcome::Chunked);
-    assert!(report.sent.chunks <= 3 && report.sent.bytes < 12_000, "{report:?}");
-    assert_eq!(report.present.chunks + report.sent.chunks, report.distinct.chunks);
-    assert_eq!(store.puts().len() - before, usize::try_from(report.sent.chunks).unwrap());
+    assert_eq!(report.form, Form::Chunks);
+    assert!(
+        report.chunks.unwrap().moved.chunks <= 3 && report.chunks.unwrap().moved.bytes < 12_000,
+        "{report:?}"
+    );
+    assert_eq!(
+        report.chunks.unwrap().reused.chunks + report.chunks.unwrap().moved.chunks,
+        report.chunks.unwrap().distinct.chunks
+    );
+    assert_eq!(
+        store.puts().len() - before,
+        usize::try_from(report.chunks.unwrap().moved.chunks).unwrap()
+    );
     assert!(store.blobs()[&file.digest()] == file.bytes);
 }
 
@@ -57,7 +71,7 @@ async fn a_blob_that_is_there_is_not_made_again() {
         for digest in [None, Some(file.digest())] {
             let chosen = UploadOptions { digest, ..options() };
             let report = run(&store, &file.path, &chosen).await.unwrap();
-            assert_eq!((report.outcome, report.digest), (UploadOutcome::Present, file.digest()));
+            assert_eq!((report.form, report.digest.unwrap()), (Form::Present, file.digest()));
         }
         assert_eq!((store.puts().len(), store.registers()), (puts, registers));
     }
@@ -73,7 +87,7 @@ async fn a_blob_that_is_there_without_its_chunks_ends_their_sending() {
     let file = File::random(3 << 20, 13);
     store.blobs().insert(file.digest(), file.bytes.clone().into());
     let report = run(&store, &file.path, &options()).await.unwrap();
-    assert_eq!((report.outcome, report.sent.chunks), (UploadOutcome::Present, 0));
+    assert_eq!((report.form, report.chunks.unwrap().moved.chunks), (Form::Present, 0));
     assert_eq!((store.registers(), store.in_flight()), (0, 0));
 }
 
@@ -83,7 +97,7 @@ async fn a_digest_that_is_known_is_asked_for_first() {
     let file = File::random(1 << 20, 14);
     let chosen = UploadOptions { digest: Some(file.digest()), ..options() };
     let report = run(&store, &file.path, &chosen).await.unwrap();
-    assert_eq!(report.outcome, UploadOutcome::Chunked);
+    assert_eq!(report.form, Form::Chunks);
     assert_eq!(store.log()[0], Call::Missing(vec![file.digest()]));
     assert!(store.blobs()[&file.digest()] == file.bytes);
 }
@@ -99,7 +113,7 @@ async fn uploads_at_once_of_one_file_send_each_chunk_once() {
         let reports = [a.unwrap(), b.unwrap(), c.unwrap()];
         assert_once(&store.puts());
         assert!(store.blobs()[&file.digest()] == file.bytes);
-        let sent: u64 = reports.iter().map(|report| report.sent.chunks).sum();
+        let sent: u64 = reports.iter().map(|report| report.chunks.unwrap().moved.chunks).sum();
         assert_eq!(sent, store.puts().len() as u64);
     }
 }
@@ -130,7 +144,8 @@ async fn who_follows_an_upload_that_is_cancelled_leads_then() {
     let (lead, follow) = tokio::join!(lead, follow);
     assert_eq!(lead.unwrap_err().kind(), ErrorKind::Cancelled);
     let follow = follow.unwrap();
-    assert_eq!((follow.digest, follow.rounds), (file.digest(), 0));
+    assert_eq!(follow.digest, Some(file.digest()));
+    assert_eq!(follow.chunks.unwrap().rounds, 0);
     assert!(store.blobs()[&file.digest()] == file.bytes);
     assert_eq!(store.in_flight(), 0);
 }

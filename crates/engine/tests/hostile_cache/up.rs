@@ -2,8 +2,7 @@
 //!
 //! That the store has the bytes is not enough: a client that did not see it acknowledged cannot know.
 
-use tidegate::Error;
-use tidegate::chunked::{UploadOutcome, UploadReport};
+use tidegate::{Error, Form, Report};
 use tidegate_core::window::WindowOptions;
 use tidegate_testkit::reapi::{Acknowledged, BlobName, Spliced};
 
@@ -72,15 +71,19 @@ fn must_succeed(bed: &Bed<'_>, named: Named) -> bool {
 }
 
 /// Whether every byte has been acknowledged.
-fn justified(bed: &Bed<'_>, report: &UploadReport) -> Result<(), String> {
-    if report.digest != bed.digest() {
-        return Err(format!("expected {}, the report names {}", bed.digest(), report.digest));
+fn justified(bed: &Bed<'_>, report: &Report) -> Result<(), String> {
+    if report.digest.unwrap() != bed.digest() {
+        return Err(format!(
+            "expected {}, the report names {}",
+            bed.digest(),
+            report.digest.unwrap()
+        ));
     }
     let acknowledged = bed.server.acknowledged();
     if !holds(&acknowledged, &bed.name) {
-        return Err(format!("{:?}, and the blob was not acknowledged", report.outcome));
+        return Err(format!("{:?}, and the blob was not acknowledged", report.form));
     }
-    if report.outcome != UploadOutcome::Chunked {
+    if report.form != Form::Chunks {
         return Ok(());
     }
     let mine = acknowledged.spliced().iter().filter(|spliced| spliced.blob == bed.name);

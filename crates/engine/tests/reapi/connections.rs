@@ -173,7 +173,8 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
     server.idle().await;
 }
 
-#[tokio::test]
+/// On a paused clock: a slow machine may take longer than the limit to read the system's certificates.
+#[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
     // It takes connections and says nothing, so that TLS never begins.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -32,7 +32,7 @@ use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
 use crate::remote::BlobInfo;
-use crate::report::{ChunkReport, Report};
+use crate::report::{ChunkReport, ChunkTotals, Form, Report};
 use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
 use crate::verified::Verified;
@@ -416,18 +416,22 @@ impl Job<'_> {
 
     fn report(self, elapsed: std::time::Duration) -> Report {
         let Self { fetcher, blob, options, outcome } = self;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let chunks = ChunkReport {
-            count: outcome.chunks,
-            fetched_chunks: count(&fetcher.counts.fetched_chunks),
-            fetched_bytes: count(&fetcher.counts.fetched_bytes),
-            shared_chunks: count(&fetcher.counts.shared_chunks),
-            shared_bytes: count(&fetcher.counts.shared_bytes),
-            copied_chunks: outcome.copied_chunks,
-            copied_bytes: outcome.copied_bytes,
-            whole: outcome.whole,
-            window: u32::try_from(fetcher.gate.limit()).unwrap_or(u32::MAX),
+        let totals = |chunks: &AtomicU64, bytes: &AtomicU64| ChunkTotals {
+            chunks: chunks.load(Ordering::Relaxed),
+            bytes: bytes.load(Ordering::Relaxed),
         };
+        let counts = &fetcher.counts;
+        let moved = totals(&counts.fetched_chunks, &counts.fetched_bytes);
+        let shared = totals(&counts.shared_chunks, &counts.shared_bytes);
+        let reused = ChunkTotals { chunks: outcome.copied_chunks, bytes: outcome.copied_bytes };
+        let (mut all, mut distinct) = (ChunkTotals::default(), ChunkTotals::default());
+        if outcome.chunks > 0 {
+            all = ChunkTotals { chunks: outcome.chunks, bytes: blob.len };
+            distinct = moved + shared + reused;
+        }
+        let window = u32::try_from(fetcher.gate.limit()).unwrap_or(u32::MAX);
+        let chunks =
+            ChunkReport { all, distinct, moved, shared, reused, window, ..ChunkReport::default() };
         Report {
             bytes: blob.len,
             resumed_bytes: outcome.resumed_bytes,
@@ -437,6 +441,8 @@ impl Job<'_> {
             info: BlobInfo::of_digest(&blob),
             checksums: vec![blob.checksum()],
             verified: Verified::By(vec![blob.checksum()]),
+            digest: Some(blob),
+            form: if outcome.whole { Form::Whole } else { Form::Chunks },
             chunks: Some(chunks),
             notes: outcome.notes,
             memory: outcome.memory,

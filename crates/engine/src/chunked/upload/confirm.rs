@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use tidegate_core::digest::Digest;
 
-use super::UploadOutcome;
 use super::ledger::{Fate, Ledger};
 use super::transfer::Transfer;
 use crate::error::{ErrorKind, Result};
+use crate::report::Form;
 
 /// Digests in one question, as in those before (see `inquiry`).
 const BATCH_MAX: usize = 1024;
@@ -24,12 +24,13 @@ pub(super) async fn confirm(
     transfer: &Transfer,
     ledger: &Ledger,
     blob: Digest,
-    outcome: UploadOutcome,
+    outcome: Form,
 ) -> Result<()> {
     let is_asked = |fate| match outcome {
-        UploadOutcome::Chunked => true,
-        UploadOutcome::Present => fate == Fate::Sent,
-        UploadOutcome::Whole => false,
+        Form::Chunks => true,
+        Form::Present => fate == Fate::Sent,
+        // An upload to a store is of chunks, or of one blob.
+        Form::Whole | Form::Shards => false,
     };
     let chunks = ledger.ids(is_asked).into_iter().filter_map(|id| ledger.piece(id));
     let chunks = chunks.map(|piece| piece.digest).filter(|digest| *digest != blob);

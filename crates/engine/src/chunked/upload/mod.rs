@@ -16,7 +16,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options`, `report` | what the caller chooses and is told |
+//! | `options` | what the caller chooses |
 //! | `choice` | how blobs are named and cut, by what store and caller say |
 //! | `source` | the file, and whether it changes |
 //! | `spool` | a stream, made a file |
@@ -44,7 +44,6 @@ mod outbox;
 mod piece_source;
 mod pipeline;
 mod register;
-mod report;
 mod send;
 mod source;
 mod spare;
@@ -52,7 +51,6 @@ mod spool;
 mod transfer;
 
 pub(crate) use options::ChunkedUploadOptions;
-pub use report::{ChunkTotals, UploadOutcome, UploadReport, UploadRequests};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +66,9 @@ use self::source::SourceFile;
 use self::transfer::Transfer;
 use super::{ChunkStore, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::BlobInfo;
+use crate::report::{ChunkReport, ChunkTotals, Form, Report};
+use crate::verified::Verified;
 
 /// Puts a file into `store`. A pipe, a terminal, or a file whose length is not what the system says
 /// is read to its end first, into a temporary file (in `TMPDIR`, else `/var/tmp`).
@@ -89,7 +90,7 @@ pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
     path: impl AsRef<Path>,
     options: &ChunkedUploadOptions,
-) -> Result<UploadReport> {
+) -> Result<Report> {
     let path = path.as_ref();
     let failed = |kind, message: String| {
         Error::new(kind, Operation::Upload, path.display().to_string(), message)
@@ -122,7 +123,7 @@ async fn run(
     store: &Arc<dyn ChunkStore>,
     path: &Path,
     options: &ChunkedUploadOptions,
-) -> Result<UploadReport> {
+) -> Result<Report> {
     let start = Instant::now();
     let file = SourceFile::open(store, path, options).await?;
     let budget = options.budget.share();
@@ -136,7 +137,7 @@ async fn run(
     if file.len() == 0 {
         let digest = Digest::of(function, &[]);
         file.check_named(&digest)?;
-        return Ok(report(&transfer, None, (digest, UploadOutcome::Present, 0), start));
+        return Ok(report(&transfer, None, (digest, Form::Present, 0), start));
     }
     if let (None, Some(bytes_max)) = (chunking, profile.blob_bytes_max)
         && file.len() > bytes_max
@@ -158,25 +159,25 @@ async fn run(
         return Err(transfer.error(ErrorKind::Cancelled, "cutting it ended early"));
     };
     let outcome = match chunking {
-        _ if pipeline.is_present() => (UploadOutcome::Present, 0),
+        _ if pipeline.is_present() => (Form::Present, 0),
         Some(chunking) => {
             // One that the store does not name it would refuse.
             let named = profile.chunkings.contains(&chunking).then_some(chunking);
             match register::register(&transfer, &mut pipeline, blob, named).await {
-                Ok(rounds) => (UploadOutcome::Chunked, rounds),
+                Ok(rounds) => (Form::Chunks, rounds),
                 Err(error) if error.kind() == ErrorKind::Unsupported && options.whole_fallback => {
                     drop(pipeline);
                     let whole = whole_instead(&transfer, &profile, blob, error);
                     pipeline = Box::pin(whole).await?;
-                    (UploadOutcome::Whole, 0)
+                    (Form::Whole, 0)
                 }
                 Err(error) => return Err(error),
             }
         }
-        None if pipeline.brought() == 0 => (UploadOutcome::Present, 0),
-        None => (UploadOutcome::Whole, 0),
+        None if pipeline.brought() == 0 => (Form::Present, 0),
+        None => (Form::Whole, 0),
     };
-    if outcome.0 == UploadOutcome::Present && options.digest.is_none() {
+    if outcome.0 == Form::Present && options.digest.is_none() {
         file.blocking(SourceFile::check_unchanged).await?;
     }
     compare(&transfer, function).await?;
@@ -221,25 +222,37 @@ async fn whole_instead<'a>(
 fn report(
     transfer: &Transfer,
     pipeline: Option<&Pipeline<'_>>,
-    (digest, outcome, rounds): (Digest, UploadOutcome, u32),
+    (digest, form, rounds): (Digest, Form, u32),
     start: Instant,
-) -> UploadReport {
+) -> Report {
     let ledger = pipeline.map(Pipeline::ledger);
     let totals = |(chunks, bytes)| ChunkTotals { chunks, bytes };
     let of = |fate| ledger.map_or((0, 0), |ledger| ledger.count(|known| known == fate));
-    UploadReport {
-        digest,
-        outcome,
-        cut: totals(ledger.map_or((0, 0), ledger::Ledger::cut)),
+    let (requests, totals_of_calls) = transfer.calls.totals();
+    let chunks = ChunkReport {
+        all: totals(ledger.map_or((0, 0), ledger::Ledger::cut)),
         distinct: totals(ledger.map_or((0, 0), |ledger| ledger.count(|_| true))),
-        sent: totals(of(Fate::Sent)),
-        present: totals(of(Fate::Present)),
+        moved: totals(of(Fate::Sent)),
         shared: totals(of(Fate::Shared)),
-        rounds,
+        reused: totals(of(Fate::Present)),
         window: transfer.window_now(),
-        requests: transfer.calls.totals(),
+        rounds,
+        requests,
+    };
+    Report {
+        bytes: digest.len,
+        resumed_bytes: 0,
         elapsed: start.elapsed(),
+        totals: totals_of_calls,
         held_bytes_peak: transfer.budget.held_bytes_peak(),
+        info: BlobInfo::of_digest(&digest),
+        digest: Some(digest),
+        checksums: vec![digest.checksum()],
+        // The file was hashed; the store has the blob under that name.
+        verified: Verified::By(vec![digest.checksum()]),
+        form,
+        chunks: Some(chunks),
         notes: transfer.file.note().map(str::to_owned).into_iter().collect(),
+        memory: None,
     }
 }

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::ChunkedUploadOptions;
 use super::floor::UploadFloor;
-use super::report::UploadRequests;
 use super::source::SourceFile;
 use super::spare::Spares;
 use crate::budget::Budget;
@@ -19,6 +18,8 @@ use crate::chunked::attempt::Calls;
 use crate::chunked::inflight::ChunksInFlight;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::progress::Progress;
+use crate::read::ReadTotals;
+use crate::report::StoreRequests;
 
 /// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
 /// of chunks or finishes one that was put.
@@ -159,11 +160,15 @@ impl KindsOfCalls {
         }
     }
 
-    /// What they came to.
-    pub(super) fn totals(&self) -> UploadRequests {
+    /// The attempts made: by kind, and in all.
+    pub(super) fn totals(&self) -> (StoreRequests, ReadTotals) {
         let kinds = [&self.missing, &self.put, &self.put_batch, &self.register];
-        let [missing, put, put_batch, register] = kinds.map(|calls| calls.stats.totals().requests);
-        let retries = kinds.map(|calls| calls.stats.totals().restarts).iter().sum();
-        UploadRequests { missing, put, put_batch, register, retries }
+        let kinds = kinds.map(|calls| calls.stats.totals());
+        let [missing, put, put_batch, register] = kinds.map(|totals| totals.requests);
+        let profile = self.profile.stats.totals();
+        let mut all = ReadTotals::default();
+        all.requests = profile.requests + kinds.iter().map(|totals| totals.requests).sum::<u64>();
+        all.restarts = profile.restarts + kinds.iter().map(|totals| totals.restarts).sum::<u64>();
+        (StoreRequests { missing, put, put_batch, register }, all)
     }
 }
