@@ -118,7 +118,8 @@ async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOn
             // The maker of the file knows its digest, as in the models.
             let report = client.upload(path, &blob).adaptive_window(window).await?;
             let held_bytes_peak = Some(report.held_bytes_peak);
-            Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(report.chunks.unwrap().all.chunks) })
+            let chunks = report.chunks.unwrap_or_default();
+            Ok(ChunkedOnce { held_bytes_peak, ..stopwatch.stop(chunks.all.chunks) })
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A remote makes exactly one attempt for each call and says, in the error, whether another can
 //! help; trying again is the business of [`crate::read`]. It knows nothing of transfers.
 //!
-//! Every network remote sends its requests through one [`crate::transport::Transport`].
+//! Every network remote sends its requests through one `transport::Transport`.
 //!
 //! What a caller adds to requests belongs in one of two places. What holds for everything that is
 //! asked of a remote (extra headers, who pays, a customer's key) is in [`RemoteOptions`]. What is

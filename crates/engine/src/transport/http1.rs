@@ -58,7 +58,7 @@ pub(crate) enum SendError {
 
 /// A pooled HTTP/1.1 client; clones share the pool.
 #[derive(Clone, Debug)]
-pub struct Transport {
+pub(crate) struct Transport {
     connector: Connector,
     http: Builder,
     pool: Pool,
@@ -67,7 +67,7 @@ pub struct Transport {
 impl Transport {
     /// A client with these options. Reads the certificates that they name; the system's are read
     /// when the first TLS connection is made.
-    pub fn new(options: &TransportOptions) -> Result<Self> {
+    pub(crate) fn new(options: &TransportOptions) -> Result<Self> {
         let connector = Connector::new(options)?;
         let mut http = Builder::new();
         http.max_buf_size(options.read_bytes_max.max(8 << 10));

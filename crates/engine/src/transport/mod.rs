@@ -54,7 +54,7 @@ pub(crate) use caller::CallerHash;
 pub use dial::{Dial, DialedStream};
 pub(crate) use failure::classify;
 #[cfg(feature = "_http1")]
-pub use http1::Transport;
+pub(crate) use http1::Transport;
 #[cfg(feature = "reapi")]
 pub(crate) use http2::Http2Connector;
 #[cfg(feature = "_http1")]

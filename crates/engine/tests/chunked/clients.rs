@@ -258,7 +258,9 @@ async fn progress_is_followed_until_the_transfer_ends_well_or_not() {
 
     let progress = Arc::<Progress>::default();
     let events = follow(&progress);
-    chunks(&data).iter().for_each(|chunk| server.evict(&chunk.hash));
+    for chunk in chunks(&data) {
+        server.evict(&chunk.hash);
+    }
     server.evict(&name.hash);
     let download = client.download(&location, Target::Memory).progress(Arc::clone(&progress));
     download.await.unwrap_err();

@@ -142,17 +142,19 @@ impl Transfer {
 
 impl KindsOfCalls {
     fn new(file: &SourceFile, budget: &Budget, options: &ChunkedUploadOptions) -> Self {
-        let counted = || Calls {
+        let calls = |stats| Calls {
             // The deadline is the whole upload's; whoever calls it keeps it.
             policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
             budget: budget.clone(),
             cancel: options.cancel.clone(),
             operation: Operation::Upload,
             target: Arc::clone(file.name()),
-            stats: options.progress.more_stats(),
+            stats,
         };
+        let counted = || calls(options.progress.more_stats());
         Self {
-            profile: counted(),
+            // What a store can do is asked once for all its blobs: it counts for none.
+            profile: calls(Arc::default()),
             missing: counted(),
             put: counted(),
             put_batch: counted(),
@@ -165,10 +167,11 @@ impl KindsOfCalls {
         let kinds = [&self.missing, &self.put, &self.put_batch, &self.register];
         let kinds = kinds.map(|calls| calls.stats.totals());
         let [missing, put, put_batch, register] = kinds.map(|totals| totals.requests);
-        let profile = self.profile.stats.totals();
-        let mut all = ReadTotals::default();
-        all.requests = profile.requests + kinds.iter().map(|totals| totals.requests).sum::<u64>();
-        all.restarts = profile.restarts + kinds.iter().map(|totals| totals.restarts).sum::<u64>();
+        let all = ReadTotals {
+            requests: kinds.iter().map(|totals| totals.requests).sum(),
+            restarts: kinds.iter().map(|totals| totals.restarts).sum(),
+            ..ReadTotals::default()
+        };
         (StoreRequests { missing, put, put_batch, register }, all)
     }
 }
