@@ -6,7 +6,6 @@
 //! | file | idea |
 //! |---|---|
 //! | `cut` | a file's chunks with their digests, on all cores |
-//! | `attempt` | one call of a store, made as often as it takes |
 //! | `profile` | what a store can do |
 //! | `chunk` | a chunk's bytes, verified |
 //! | `prove` | chunks verified side by side |
@@ -15,7 +14,6 @@
 //! | `seed` | files at hand that share chunks with a blob |
 //! | `download` | a blob from a store, chunk by chunk |
 
-mod attempt;
 mod chunk;
 mod cut;
 mod download;

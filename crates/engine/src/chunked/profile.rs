@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
 
-use super::attempt::Calls;
 use super::{ChunkStore, StoreProfile};
 use crate::budget::{Budget, BudgetOptions};
 use crate::error::{Operation, Result};
+use crate::transfer::attempt::Calls;
 
 /// Asks `store`, which errors call `name`, what it can do. A store that knows already is not asked
 /// again.

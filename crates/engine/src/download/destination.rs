@@ -11,7 +11,6 @@ use super::checks::{Checks, Proof};
 use super::opening::Opening;
 use super::resume::{self, Belief};
 use super::target::{Prepared, blocking};
-use super::window::SHARD_BYTES;
 use super::{ShardedDownloadOptions, cancelled};
 use crate::budget::BytesPermit;
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
@@ -24,11 +23,7 @@ use crate::sink::file::part_file::{Begun, PartFile};
 use crate::sink::file::target::storage_error;
 use crate::sink::file::writer::Finished;
 use crate::sink::{FileSink, MemorySink, OrderedSink, Sink};
-
-/// A blob in memory that is larger than this is written past the caches: it would evict its own
-/// beginning, and all else, before anybody reads it. More than the last-level cache of common
-/// servers.
-const BYPASS_CACHES_FROM_BYTES: u64 = 128 << 20;
+use crate::transfer::limits::{BYPASS_CACHES_FROM_BYTES, UNIT_BYTES};
 
 /// A sink, and the thread that hashes beside it.
 pub(super) struct Destination {
@@ -177,7 +172,7 @@ impl Destination {
         let committed = committed_bytes(len);
         let pool = (committed <= limit).then(|| options.pool.clone());
         let blob = if pool.is_some() { committed } else { len };
-        let needed = (blob + shards * SHARD_BYTES).min(limit);
+        let needed = (blob + shards * UNIT_BYTES).min(limit);
         let more = needed.saturating_sub(permit.bytes());
         let permit = if let Some(more) = options.budget.try_bytes(more) {
             let mut permit = permit;

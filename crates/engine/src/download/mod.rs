@@ -40,7 +40,7 @@ pub(crate) use options::ShardedDownloadOptions;
 pub use options::Target;
 pub(crate) use target::{Prepared, blocking};
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use resume::Refuted;
 
@@ -48,6 +48,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
 use crate::remote::Location;
 use crate::report::Report;
+use crate::transfer::deadline;
 
 /// Fetches one blob into `target`.
 ///
@@ -67,23 +68,12 @@ pub(crate) async fn download(
     target: Target,
     options: &ShardedDownloadOptions,
 ) -> Result<Report> {
-    let Some(deadline_ms) = options.retry.deadline_ms else {
-        return Box::pin(run(location, target, options)).await;
-    };
-    let bounded =
-        ShardedDownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
-    let mut run = Box::pin(run(location, target, &bounded));
-    tokio::select! {
-        biased;
-        outcome = &mut run => return outcome,
-        () = tokio::time::sleep(Duration::from_millis(deadline_ms)) => {}
-    }
-    // Ended as by hand, so that what has arrived is kept.
-    bounded.cancel.cancel();
-    run.await.map_err(|error| match error.kind() {
-        ErrorKind::Cancelled if !options.cancel.is_cancelled() => late(location, deadline_ms),
-        _ => error,
+    let deadline_ms = options.retry.deadline_ms;
+    let of = (Operation::Download, location.display());
+    deadline::in_time(deadline_ms, &options.cancel, of, |cancel| async move {
+        run(location, target, &ShardedDownloadOptions { cancel, ..options.clone() }).await
     })
+    .await
 }
 
 async fn run(
@@ -141,15 +131,6 @@ async fn attempt(
         }
     };
     window::transfer(location, target, (opened, permit), (options, flow), refuted).await
-}
-
-fn late(location: &Location, deadline_ms: u64) -> Error {
-    Error::new(
-        ErrorKind::Exhausted,
-        Operation::Download,
-        location.display(),
-        format!("the deadline of {deadline_ms} ms has passed"),
-    )
 }
 
 fn cancelled(location: &Location) -> Error {

@@ -9,12 +9,12 @@ use tidegate_core::range::ByteRange;
 use super::ShardedDownloadOptions;
 use super::resume::{self, Belief, Resumption};
 use super::target::Prepared;
-use super::window::SHARE;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Flow, Known, Lookup, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
+use crate::transfer::limits::ORDERED_SHARE;
 use crate::verified::Unverified;
 
 /// What is known once the first answer is there.
@@ -165,7 +165,7 @@ fn first(wanted: &ByteRange, options: &ShardedDownloadOptions) -> ByteRange {
 
 /// Length of the first shard: one that an ordered target can hold within its share of the budget.
 pub(super) fn first_bytes(options: &ShardedDownloadOptions) -> u64 {
-    options.shard_bytes_min.min(options.budget.limits().bytes / SHARE).max(1)
+    options.shard_bytes_min.min(options.budget.limits().bytes / ORDERED_SHARE).max(1)
 }
 
 /// Whether the first request asks for less than what is wanted.

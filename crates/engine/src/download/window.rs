@@ -29,21 +29,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Flow, Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Sink;
-
-/// Gathered before a sink takes it: two of the transport's largest reads. Measured: smaller batches
-/// cost more calls; twice this takes some percent less CPU and, with a window of 32, twice the
-/// memory.
-const BATCH_BYTES: u64 = 512 << 10;
-
-/// What one shard holds in memory: a batch that is gathered, one that is written, and a read on its
-/// way into them.
-pub(super) const SHARD_BYTES: u64 = 2 * BATCH_BYTES + (256 << 10);
-
-/// What one request for a whole blob may hold on its way into an ordered sink.
-const STREAM_BYTES: u64 = 8 << 20;
-
-/// An ordered target takes at most this part of the budget, which leaves room for other blobs.
-pub(super) const SHARE: u64 = 4;
+use crate::transfer::limits::{BATCH_BYTES, ORDERED_SHARE, STREAM_BYTES, UNIT_BYTES};
 
 /// Bytes between marks in the journal, at least: what a killed run loses of each shard.
 const MARK_BYTES_MIN: u64 = 1 << 20;
@@ -193,8 +179,8 @@ pub(super) fn first_bytes(prepared: &Prepared, options: &ShardedDownloadOptions)
         Prepared::Writer { .. } if options.window > 1 => opening::first_bytes(options),
         Prepared::Writer { .. } => STREAM_BYTES,
         // May turn out to be ordered, where only the remote's hash can be compared.
-        Prepared::Discard => opening::first_bytes(options).max(SHARD_BYTES),
-        _ => SHARD_BYTES,
+        Prepared::Discard => opening::first_bytes(options).max(UNIT_BYTES),
+        _ => UNIT_BYTES,
     }
 }
 
@@ -274,7 +260,7 @@ impl<'a> Window<'a> {
             window: self.options.window,
             shard_bytes_min: self.options.shard_bytes_min,
             shard_bytes_max: self.options.shard_bytes_max,
-            bytes_budget: ordered.then(|| self.options.budget.limits().bytes / SHARE),
+            bytes_budget: ordered.then(|| self.options.budget.limits().bytes / ORDERED_SHARE),
         })
     }
 
@@ -321,7 +307,7 @@ impl<'a> Window<'a> {
     /// Waits for the right to hold what a shard of `range` holds.
     fn reserve(&self, range: Range<u64>) -> Reserve {
         let (shared, budget) = (Arc::clone(&self.shared), self.options.budget.clone());
-        let held_bytes_max = budget.limits().bytes / SHARE;
+        let held_bytes_max = budget.limits().bytes / ORDERED_SHARE;
         Box::pin(async move {
             match &shared.sink {
                 Sink::Ordered(sink) => {
@@ -331,7 +317,7 @@ impl<'a> Window<'a> {
                 }
                 // All that a download to memory holds was granted at once.
                 Sink::Memory(sink) if sink.covers_shards => None,
-                _ => Some(budget.bytes(SHARD_BYTES).await),
+                _ => Some(budget.bytes(UNIT_BYTES).await),
             }
         })
     }
@@ -411,7 +397,7 @@ impl<'a> Window<'a> {
         let permit = if covered {
             None
         } else {
-            let Some(permit) = self.options.budget.try_bytes(SHARD_BYTES) else { return };
+            let Some(permit) = self.options.budget.try_bytes(UNIT_BYTES) else { return };
             Some(permit)
         };
         if stuck && pace.readers < 2 && pace.races < RACES_MAX {

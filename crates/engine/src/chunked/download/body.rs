@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use super::fetch::{Fetcher, Trouble};
 use super::gate::Sent;
 use crate::budget::RequestPermit;
-use crate::chunked::attempt::Attempts;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::read::{SLOW_HINT, Share, floor_of};
 use crate::remote::Body;
+use crate::transfer::attempt::Attempts;
 
 /// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
 /// error.

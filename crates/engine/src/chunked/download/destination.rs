@@ -19,7 +19,6 @@ use tokio::task::JoinSet;
 use super::options::ChunkedDownloadOptions;
 use crate::budget::{Budget, BudgetOptions};
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
-use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::hasher;
 use crate::download::{Prepared, blocking};
 use crate::error::{Error, ErrorKind, Operation, Rest, Result};
@@ -30,26 +29,18 @@ use crate::sink::file::part_file::{self, PartFile};
 use crate::sink::file::target::storage_error;
 use crate::sink::file::writer::Finished;
 use crate::sink::{FileSink, Mark, MemorySink, OrderedSink, Sink};
-
-/// A blob in memory that is larger than this is written past the caches, as in `download`.
-const BYPASS_CACHES_FROM_BYTES: u64 = 128 << 20;
+use crate::transfer::attempt::Calls;
+use crate::transfer::limits::{BYPASS_CACHES_FROM_BYTES, ORDERED_SHARE, STREAM_BYTES};
 
 /// What chunks on their way into memory may hold, besides the blob.
 const MEMORY_SLACK_BYTES: u64 = 32 << 20;
-
-/// What one stream may hold on its way into an ordered sink, for a whole blob or a chunk that is too
-/// long to be held.
-const STREAM_BYTES: u64 = 8 << 20;
-
-/// An ordered target takes at most this part of the budget, which leaves room for other blobs.
-pub(super) const SHARE: u64 = 4;
 
 /// Hashed at once in a buffer: a millisecond at most.
 const FOLLOW_BYTES: u64 = 1 << 20;
 
 /// What one stream may hold of this budget.
 pub(super) fn stream_bytes(budget: &Budget) -> u64 {
-    STREAM_BYTES.min(budget.limits().bytes / SHARE)
+    STREAM_BYTES.min(budget.limits().bytes / ORDERED_SHARE)
 }
 
 /// How the blob arrives.
@@ -386,7 +377,7 @@ async fn set_aside(
     let committed = committed_bytes(len);
     let pool = (committed <= limits.bytes).then(|| options.pool.clone());
     let blob = if pool.is_some() { committed } else { len };
-    let slack = MEMORY_SLACK_BYTES.min(len).min(limits.bytes / SHARE);
+    let slack = MEMORY_SLACK_BYTES.min(len).min(limits.bytes / ORDERED_SHARE);
     let needed = blob.saturating_add(slack).min(limits.bytes);
     let permit = calls.unless_cancelled(calls.budget.bytes(needed)).await?;
     let buffer = ShardBuffer::new(ShardBufferOptions {

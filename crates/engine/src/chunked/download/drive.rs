@@ -26,19 +26,18 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::blame::Part;
-use super::destination::{SHARE, stream_bytes};
+use super::destination::stream_bytes;
 use super::fetch::{Fetcher, Trouble};
 use super::long::{Long, Origin};
 use super::place::Placing;
 use super::plan::Want;
-use super::pour::POUR_BYTES;
 use super::queue::{Batching, Queue, Unit, UnitKind};
 use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::chunked::chunk::Chunk;
 use crate::download::blocking;
 use crate::error::{Error, ErrorKind};
 use crate::sink::{Batch, Sink};
+use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 
 /// A chunk is held whole in memory up to this, so that it is verified before it is written and
 /// shared with whoever else wants it: the longest that the Remote Execution API's parameters allow
@@ -190,14 +189,14 @@ fn reserve(shared: &Arc<Shared>, unit: Unit) -> Reserving {
     Box::pin(async move {
         let bytes = unit.bytes();
         if let Sink::Ordered(sink) = &shared.placing.sink {
-            let held_bytes_max = shared.bytes.limits().bytes / SHARE;
+            let held_bytes_max = shared.bytes.limits().bytes / ORDERED_SHARE;
             let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
             let ahead_bytes = if is_long { stream_bytes(&shared.bytes) } else { bytes };
             sink.reserve_streamed(&shared.bytes, bytes, ahead_bytes, held_bytes_max).await;
             return (unit, None);
         }
         let held = if bytes > shared.held_bytes_max && unit.wants.len() == 1 {
-            POUR_BYTES.min(bytes)
+            UNIT_BYTES.min(bytes)
         } else {
             bytes
         };
@@ -250,7 +249,7 @@ impl Shared {
     async fn bring_long(&self, want: &Want) -> Result<(), Trouble> {
         let long = Long { fetcher: &self.fetcher, placing: &self.placing, want };
         let brought = long.bring().await;
-        let part = Part::of_chunk(want);
+        let part = self.fetcher.part(want);
         match brought.map_err(|trouble| trouble.with(&part, &self.fetcher.calls))? {
             Origin::Seed => self.copied(&want.digest),
             Origin::Shared => self.fetcher.shared(&want.digest),

@@ -8,18 +8,18 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
-use super::blame::Part;
 use super::body::{FLAWS_MAX, ResumingBody};
 use super::gate::Gate;
 use super::keep::Keep;
 use super::plan::Want;
 use crate::chunked::ChunkStore;
-use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::Chunk;
 use crate::chunked::inflight::{ChunksInFlight, Follow, Joined, Key, Lead};
 use crate::chunked::prove::{Arriving, Claim, Prover};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
+use crate::transfer::attempt::Calls;
+use crate::transfer::part::Part;
 
 /// Why a chunk cannot be had.
 #[derive(Debug)]
@@ -46,10 +46,20 @@ impl Trouble {
     /// The same trouble as that of this part of the blob.
     pub(super) fn with(self, part: &Part, calls: &Calls) -> Self {
         match self {
-            Self::Missing(error) => Self::Missing(part.blame(error, calls)),
-            Self::Failed(error) => Self::Failed(part.blame(error, calls)),
+            Self::Missing(error) => Self::Missing(in_part(error, part, calls)),
+            Self::Failed(error) => Self::Failed(in_part(error, part, calls)),
         }
     }
+}
+
+/// The error as that of a part of the blob. An error of the target, or of the caller's own doing, is
+/// about no part.
+fn in_part(error: Error, part: &Part, calls: &Calls) -> Error {
+    let has_part = error.target() == &*calls.target && error.range().is_some();
+    if has_part || matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Storage) {
+        return error;
+    }
+    part.add_to(error, calls, "failed")
 }
 
 /// What was brought, and how.
@@ -185,6 +195,11 @@ impl Fetcher {
         self.keep.as_ref()?.take(digest)
     }
 
+    /// The part of the blob that a chunk is.
+    pub(super) fn part(&self, want: &Want) -> Part {
+        Part::of_chunk(want.first(), &want.digest, &self.calls.target)
+    }
+
     /// In one request; those that fail alone are asked for again, together.
     async fn bring_batch(
         &self,
@@ -196,8 +211,9 @@ impl Fetcher {
         let mut flaws = 0;
         while !duties.is_empty() {
             let digests: Vec<Digest> = duties.iter().map(|(_, digest, _)| *digest).collect();
-            let batch: Vec<&Want> = duties.iter().filter_map(|duty| wants.get(duty.0)).collect();
-            let batch = Part::of_batch(&batch);
+            let batch = duties.iter().filter_map(|duty| wants.get(duty.0));
+            let batch: Vec<(u64, Digest)> = batch.map(|want| (want.first(), want.digest)).collect();
+            let batch = Part::of_batch(&batch, &self.calls.target);
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
             let sent = self.gate.send();
@@ -211,7 +227,7 @@ impl Fetcher {
                     self.flow.on_bytes(bytes);
                     attempts.on_bytes(bytes);
                     check_count(answers.len(), digests.len(), &self.calls)
-                        .map_err(|error| batch.blame(error, &self.calls))?;
+                        .map_err(|error| in_part(error, &batch, &self.calls))?;
                     let (rest, failure) = self.sort(wants, duties, answers, chunks).await?;
                     duties = rest;
                     failure
@@ -239,7 +255,7 @@ impl Fetcher {
                 } else {
                     attempts.interrupted(error).await
                 };
-                ended.map_err(|error| part.blame(error, &self.calls))?;
+                ended.map_err(|error| in_part(error, &part, &self.calls))?;
             }
         }
         Ok(())
@@ -256,7 +272,7 @@ impl Fetcher {
     ) -> Result<(Vec<Duty>, Option<(Error, Part)>), Trouble> {
         let mut rest = Vec::new();
         let (mut missing, mut failure): (Option<Trouble>, Option<(Error, Part)>) = (None, None);
-        let part = |duty: &Duty| wants.get(duty.0).map(Part::of_chunk);
+        let part = |duty: &Duty| wants.get(duty.0).map(|want| self.part(want));
         let part = |duty: &Duty| part(duty).unwrap_or_else(|| Part::of_bytes(0..duty.1.len));
         let (mut arrived, mut claims) = (Vec::new(), Vec::new());
         for (duty, answer) in duties.into_iter().zip(answers) {
@@ -318,7 +334,7 @@ impl Fetcher {
         chunks: &mut [Option<Chunk>],
     ) -> Result<(), Trouble> {
         let chunk = self.get(duty.1).await.map_err(|trouble| match wants.get(duty.0) {
-            Some(want) => trouble.with(&Part::of_chunk(want), &self.calls),
+            Some(want) => trouble.with(&self.part(want), &self.calls),
             None => trouble,
         })?;
         self.brought(duty, chunk, chunks);

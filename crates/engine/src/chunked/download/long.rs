@@ -19,12 +19,13 @@ use super::body::ResumingBody;
 use super::fetch::{Fetcher, Heard, Trouble};
 use super::place::{Placing, Turns};
 use super::plan::Want;
-use super::pour::{BATCH_BYTES, Gathered};
+use super::pour::Gathered;
 use crate::chunked::chunk::Proving;
 use crate::chunked::inflight::{Joined, Key};
 use crate::chunked::seed::SeedPlace;
 use crate::download::blocking;
 use crate::sink::{Mark, Sink};
+use crate::transfer::limits::BATCH_BYTES;
 
 /// One such chunk, and where it goes.
 pub(super) struct Long<'a> {

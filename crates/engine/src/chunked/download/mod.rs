@@ -16,7 +16,6 @@
 //! | `gate` | the window's controller, with its clock |
 //! | `fetch` | chunks from the store, each once |
 //! | `body` | the bytes of one blob, through as many requests as it takes |
-//! | `blame` | which part of the blob a failure is about |
 //! | `keep` | chunks that recur in a target that takes bytes in order |
 //! | `place` | verified chunks into the sink |
 //! | `long` | a chunk too long to be held, into the sink as it comes |
@@ -24,7 +23,6 @@
 //! | `destination` | the sink from its making to its end |
 
 mod ask;
-mod blame;
 mod body;
 mod destination;
 mod drive;
@@ -43,14 +41,14 @@ mod run;
 pub(crate) use options::ChunkedDownloadOptions;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_core::digest::Digest;
 
 use super::ChunkStore;
 use crate::download::Target;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::report::Report;
+use crate::transfer::deadline;
 
 /// Fetches the blob that `digest` names from `store` into `target`.
 ///
@@ -63,7 +61,7 @@ use crate::report::Report;
 ///
 /// # Errors
 ///
-/// Everything in [`ErrorKind`]; the first failure ends the others and is the one reported.
+/// Everything in [`ErrorKind`](crate::ErrorKind); the first failure ends the others and is the one reported.
 /// `Integrity` means that nothing was delivered under the target's name. An ordered target may
 /// have received a prefix, verified chunk by chunk where there are chunks.
 pub(crate) async fn download(
@@ -72,24 +70,15 @@ pub(crate) async fn download(
     target: Target,
     options: &ChunkedDownloadOptions,
 ) -> Result<Report> {
-    let Some(deadline_ms) = options.retry.deadline_ms else {
-        return Box::pin(run::run(store, digest, target, options)).await;
-    };
-    let bounded =
-        ChunkedDownloadOptions { cancel: options.cancel.child_token(), ..options.clone() };
-    let mut run = Box::pin(run::run(store, digest, target, &bounded));
-    tokio::select! {
-        biased;
-        outcome = &mut run => return outcome,
-        () = tokio::time::sleep(Duration::from_millis(deadline_ms)) => {}
-    }
-    // Ended as by hand, so that what has arrived is kept.
-    bounded.cancel.cancel();
-    run.await.map_err(|error| match error.kind() {
-        ErrorKind::Cancelled if !options.cancel.is_cancelled() => {
-            let message = format!("the deadline of {deadline_ms} ms has passed");
-            Error::new(ErrorKind::Exhausted, Operation::Download, digest.to_string(), message)
-        }
-        _ => error,
-    })
+    let (deadline_ms, name) = (options.retry.deadline_ms, digest.to_string());
+    deadline::in_time(
+        deadline_ms,
+        &options.cancel,
+        (Operation::Download, &name),
+        |cancel| async move {
+            let options = ChunkedDownloadOptions { cancel, ..options.clone() };
+            run::run(store, digest, target, &options).await
+        },
+    )
+    .await
 }

@@ -12,11 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::plan::Want;
-use crate::chunked::attempt::Calls;
 use crate::chunked::chunk::{CRC, Chunk};
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::sink::{Batch, Mark, Sink};
+use crate::transfer::attempt::Calls;
 
 /// A run is written once it is so long: more gains nothing, and waits.
 const RUN_BYTES_MAX: u64 = 1 << 20;

@@ -5,20 +5,14 @@ use bytes::Bytes;
 use tidegate_core::checksum::Crc;
 use tidegate_core::digest::Digest;
 
-use super::blame::Part;
 use super::body::ResumingBody;
 use super::fetch::{Fetcher, Trouble};
 use super::place::{Placing, Turns};
 use crate::chunked::chunk::CRC;
 use crate::error::Result;
 use crate::sink::{Mark, Sink};
-
-/// Gathered before a file's thread is called.
-pub(super) const BATCH_BYTES: u64 = 512 << 10;
-
-/// What pouring holds in memory: a batch that is gathered, one that is written, and a frame on its
-/// way into them.
-pub(super) const POUR_BYTES: u64 = 2 * BATCH_BYTES + (256 << 10);
+use crate::transfer::limits::BATCH_BYTES;
+use crate::transfer::part::Part;
 
 /// Frames below this are copied, so that what waits does not hold more than it counts.
 const COPIED_BELOW_BYTES: usize = 64 << 10;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use crate::chunked::Manifest;
-use crate::chunked::attempt::Calls;
 use crate::chunked::seed::{Seeds, part};
 use crate::download::{Prepared, blocking};
 use crate::error::{Error, Operation, Result};
 use crate::sink::Mark;
 use crate::sink::file::PartFile;
 use crate::sink::file::target::storage_error;
+use crate::transfer::attempt::Calls;
 
 /// What a part file that is there already is good for.
 #[derive(Default)]

@@ -20,11 +20,10 @@ use super::keep::Keep;
 use super::options::ChunkedDownloadOptions;
 use super::place::Placing;
 use super::plan;
-use super::pour::{POUR_BYTES, Pour};
+use super::pour::Pour;
 use super::queue::{Batching, Queue};
 use super::resume::{self, Resumed};
 use crate::budget::ListPermit;
-use crate::chunked::attempt::Calls;
 use crate::chunked::prove::Prover;
 use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
@@ -35,6 +34,8 @@ use crate::remote::BlobInfo;
 use crate::report::{ChunkReport, ChunkTotals, Form, Report};
 use crate::sink::file::target::storage_error;
 use crate::sink::{Mark, Sink};
+use crate::transfer::attempt::Calls;
+use crate::transfer::limits::UNIT_BYTES;
 use crate::verified::Verified;
 
 /// What is known of one download all along.
@@ -347,7 +348,7 @@ impl Job<'_> {
     async fn pour_into(&self, placing: &Placing, destination: &Destination) -> Result<()> {
         let calls = &self.fetcher.calls;
         // Bytes before requests; an ordered sink has been granted its own.
-        let held = if matches!(placing.sink, Sink::Ordered(_)) { 0 } else { POUR_BYTES };
+        let held = if matches!(placing.sink, Sink::Ordered(_)) { 0 } else { UNIT_BYTES };
         let _permit =
             calls.unless_cancelled(destination.bytes.bytes(held.min(self.blob.len))).await?;
         let pour = Pour { fetcher: &self.fetcher, placing };

@@ -54,7 +54,6 @@ pub(crate) use options::ChunkedUploadOptions;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_core::digest::{Digest, DigestFunction};
 use tokio::time::Instant;
@@ -68,6 +67,7 @@ use super::{ChunkStore, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::BlobInfo;
 use crate::report::{ChunkReport, ChunkTotals, Form, Report};
+use crate::transfer::deadline;
 use crate::verified::Verified;
 
 /// Puts a file into `store`. A pipe, a terminal, or a file whose length is not what the system says
@@ -92,31 +92,20 @@ pub(crate) async fn upload(
     options: &ChunkedUploadOptions,
 ) -> Result<Report> {
     let path = path.as_ref();
-    let failed = |kind, message: String| {
-        Error::new(kind, Operation::Upload, path.display().to_string(), message)
-    };
-    let run = Box::pin(run(store, path, options));
-    let deadline = async {
-        match options.retry.deadline_ms {
-            Some(deadline_ms) => {
-                tokio::time::sleep(Duration::from_millis(deadline_ms)).await;
-                deadline_ms
+    let (deadline_ms, name) = (options.retry.deadline_ms, path.display().to_string());
+    let (name, cancel) = (name.as_str(), &options.cancel);
+    deadline::in_time(deadline_ms, cancel, (Operation::Upload, name), |cancel| async move {
+        let options = ChunkedUploadOptions { cancel: cancel.clone(), ..options.clone() };
+        // CANCEL: the upload is dropped, and with it all that is in flight.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                Err(Error::new(ErrorKind::Cancelled, Operation::Upload, name, "it was cancelled"))
             }
-            None => std::future::pending().await,
+            outcome = run(store, path, &options) => outcome,
         }
-    };
-    // CANCEL: whatever is not ready is dropped, and with it all that is in flight.
-    tokio::select! {
-        biased;
-        () = options.cancel.cancelled() => {
-            Err(failed(ErrorKind::Cancelled, "it was cancelled".to_owned()))
-        }
-        deadline_ms = deadline => {
-            let message = format!("the deadline of {deadline_ms} ms has passed");
-            Err(failed(ErrorKind::Exhausted, message))
-        }
-        outcome = run => outcome,
-    }
+    })
+    .await
 }
 
 async fn run(

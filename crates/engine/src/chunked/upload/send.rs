@@ -26,6 +26,7 @@ use super::transfer::Transfer;
 use crate::chunked::{PutRequest, SendProgress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{SLOW_HINT, floor_of};
+use crate::transfer::part::Part;
 
 /// What packing one stream takes: the packer's own memory and what it has ready.
 const PACKING_BYTES: u64 = 2 << 20;
@@ -76,31 +77,31 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let put = moving(transfer, &sending, bytes, put);
         let put = attempts.within(longest(transfer, bytes), put).await;
         drop((permit, sending));
-        let (culprit, outcome) = match put {
+        let (failing, outcome) = match put {
             Ok(answers) => taken(transfer, &mut chunks, answers),
             Err(error) => (None, Err(error)),
         };
         transfer.done(ticket, bytes, &outcome);
         let Err(error) = outcome else { return Ok(()) };
-        let blamed: HashSet<Digest> = match culprit {
+        let failed: HashSet<Digest> = match failing {
             Some(digest) => HashSet::from([digest]),
             None => chunks.iter().map(|(digest, _)| *digest).collect(),
         };
-        let is_blamed = |piece: &&Piece| blamed.contains(&piece.digest);
-        let blamed: Vec<Piece> = pieces.iter().filter(is_blamed).copied().collect();
+        let is_failed = |piece: &&Piece| failed.contains(&piece.digest);
+        let failed: Vec<Piece> = pieces.iter().filter(is_failed).copied().collect();
         if *error.retry() == RetryClass::Never {
             // Perhaps because they are not what they were.
             let pieces = pieces.to_vec();
             let compare = move |file: &SourceFile| file.compare(&chunks, &pieces);
             let compared = transfer.file.blocking(compare).await;
-            return compared.and(Err(blame(transfer, &blamed, error)));
+            return compared.and(Err(in_part(transfer, &failed, error)));
         }
         if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
             // Some were taken: that is progress, however few bytes they have.
             attempts.on_bytes(calls.policy.progress_bytes_min);
         }
         let rested = attempts.interrupted(error).await;
-        rested.map_err(|error| blame(transfer, &blamed, error))?;
+        rested.map_err(|error| in_part(transfer, &failed, error))?;
     }
 }
 
@@ -172,34 +173,26 @@ fn taken(
     failure.map_or((None, Ok(())), |(digest, error)| (Some(digest), Err(error)))
 }
 
-/// The same failure as that of these chunks of the file, with where in it they are. One of the file
-/// itself, or of the user's own doing, is about no chunk.
-fn blame(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
+/// The error as that of these chunks of the file. An error of the file itself, or of the caller's own
+/// doing, is about no chunk.
+fn in_part(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
     let is_of_file = error.target() == &**transfer.file.name();
-    let is_told = error.kind() == ErrorKind::Cancelled
-        || is_of_file
-            && (error.range().is_some()
-                || matches!(error.kind(), ErrorKind::Changed | ErrorKind::Storage));
-    let (Some((first, rest)), false) = (pieces.split_first(), is_told) else { return error };
-    let end = |piece: &Piece| piece.offset.saturating_add(piece.digest.len);
-    // They may be far apart, and then the first one's place is told, as good as any.
-    let run = rest.iter().try_fold(end(first), |at, next| (next.offset == at).then(|| end(next)));
-    let range = first.offset..run.unwrap_or(end(first));
-    let name = match rest.len() {
-        0 if range == (0..transfer.file.len()) => format!("blob {}", first.digest),
-        0 => format!("chunk {}", first.digest),
-        others => format!("a batch of {} chunks, the first {}", others + 1, first.digest),
+    let has_part = is_of_file
+        && (error.range().is_some()
+            || matches!(error.kind(), ErrorKind::Changed | ErrorKind::Storage));
+    if has_part || pieces.is_empty() || error.kind() == ErrorKind::Cancelled {
+        return error;
+    }
+    let part = match pieces {
+        [blob] if blob.offset == 0 && blob.digest.len == transfer.file.len() => {
+            Part::of_blob(&blob.digest)
+        }
+        pieces => {
+            let chunks: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.digest)).collect();
+            Part::of_batch(&chunks, transfer.file.name())
+        }
     };
-    if is_of_file {
-        return error.at(range).of_part(&name);
-    }
-    let (retry, hint) = (*error.retry(), error.hint().map(str::to_owned));
-    let told = transfer.error(error.kind(), format!("{name} was not taken"));
-    let told = told.at(range).retryable(retry).caused_by(error);
-    match hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
-    }
+    part.add_to(error, &transfer.calls.register, "was not taken")
 }
 
 /// Reads chunks again, all into one run of memory. What is read after this was dropped is still
@@ -261,7 +254,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         let kept = source.kept().unwrap_or(known);
         attempts.on_bytes(kept.saturating_sub(known));
         let rested = attempts.interrupted(error).await;
-        rested.map_err(|error| blame(transfer, std::slice::from_ref(piece), error))?;
+        rested.map_err(|error| in_part(transfer, std::slice::from_ref(piece), error))?;
         (known, resume) = (kept.max(known), true);
         if is_stuck && kept == len {
             // It says that it has all of it, and does not finish.

@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::ChunkedUploadOptions;
 use super::source::blocking;
 use crate::chunked::ChunkStore;
-use crate::chunked::attempt::Calls;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::ReadStats;
 use crate::remote::local::{self, LocalStream};
+use crate::transfer::attempt::Calls;
 
 /// Read at once: twice what a pipe holds.
 const READ_BYTES: u64 = 128 << 10;

@@ -14,12 +14,12 @@ use super::source::SourceFile;
 use super::spare::Spares;
 use crate::budget::Budget;
 use crate::chunked::ChunkStore;
-use crate::chunked::attempt::Calls;
 use crate::chunked::inflight::ChunksInFlight;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::progress::Progress;
 use crate::read::ReadTotals;
 use crate::report::StoreRequests;
+use crate::transfer::attempt::Calls;
 
 /// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
 /// of chunks or finishes one that was put.

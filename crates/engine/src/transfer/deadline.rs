@@ -1,0 +1,38 @@
+//! [`in_time`]: a transfer with a deadline.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Runs a transfer, which ends when the token that it is given is cancelled. At the deadline the
+/// token is cancelled as the caller would do it, so that what has arrived is kept.
+///
+/// Fails with `Exhausted` at the deadline.
+pub(crate) async fn in_time<T, F>(
+    deadline_ms: Option<u64>,
+    cancel: &CancellationToken,
+    (operation, target): (Operation, &str),
+    run: impl FnOnce(CancellationToken) -> F,
+) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let own = cancel.child_token();
+    let mut run = Box::pin(run(own.clone()));
+    let Some(deadline_ms) = deadline_ms else { return run.await };
+    tokio::select! {
+        biased;
+        outcome = &mut run => return outcome,
+        () = tokio::time::sleep(Duration::from_millis(deadline_ms)) => {}
+    }
+    own.cancel();
+    run.await.map_err(|error| match error.kind() {
+        ErrorKind::Cancelled if !cancel.is_cancelled() => {
+            let message = format!("the deadline of {deadline_ms} ms has passed");
+            Error::new(ErrorKind::Exhausted, operation, target, message)
+        }
+        _ => error,
+    })
+}

@@ -1,0 +1,79 @@
+//! [`Part`]: the part of a blob that an error is about. Its place and its name become part of the error,
+//! so that the user learns which blob failed, which chunk of it, and where in the blob that is.
+
+use std::ops::Range;
+
+use tidegate_core::digest::Digest;
+
+use super::attempt::Calls;
+use crate::error::Error;
+
+/// Consecutive bytes of a blob, and what they are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    range: Range<u64>,
+    /// `None` where the blob's own name says it all.
+    name: Option<String>,
+}
+
+impl Part {
+    /// Bytes that come as one stream.
+    pub(crate) fn of_bytes(range: Range<u64>) -> Self {
+        Self { range, name: None }
+    }
+
+    /// A chunk, by the first of its places. A short blob is its only chunk, and then has no other
+    /// name than the blob.
+    pub(crate) fn of_chunk(start: u64, chunk: &Digest, blob: &str) -> Self {
+        let name = chunk.to_string();
+        let name = (name != blob).then(|| format!("chunk {name}"));
+        Self { range: range(start, chunk), name }
+    }
+
+    /// Chunks that travel together, with their places. Where they do not follow each other, the place
+    /// is that of the first one.
+    pub(crate) fn of_batch(chunks: &[(u64, Digest)], blob: &str) -> Self {
+        let Some(((start, first), rest)) = chunks.split_first() else {
+            return Self::of_bytes(0..0);
+        };
+        if rest.is_empty() {
+            return Self::of_chunk(*start, first, blob);
+        }
+        let range = range(*start, first);
+        let end = rest.iter().try_fold(range.end, |end, (start, chunk)| {
+            (*start == end).then(|| end.saturating_add(chunk.len))
+        });
+        let range = range.start..end.unwrap_or(range.end);
+        let name = format!("a batch of {} chunks, the first {first}", chunks.len());
+        Self { range, name: Some(name) }
+    }
+
+    /// The whole blob, which travels as one chunk.
+    pub(crate) fn of_blob(blob: &Digest) -> Self {
+        Self { range: 0..blob.len, name: Some(format!("blob {blob}")) }
+    }
+
+    /// The error with this part as its place. An error of something else than the target of `calls`
+    /// becomes the cause of one that says what `failed`.
+    pub(crate) fn add_to(&self, error: Error, calls: &Calls, failed: &str) -> Error {
+        if error.target() == &*calls.target {
+            let error = error.at(self.range.clone());
+            return match &self.name {
+                Some(name) => error.of_part(name),
+                None => error,
+            };
+        }
+        let subject = self.name.as_deref().unwrap_or("a part of it");
+        let (retry, hint) = (*error.retry(), error.hint().map(str::to_owned));
+        let whole = calls.error(error.kind(), format!("{subject} {failed}"));
+        let whole = whole.at(self.range.clone()).retryable(retry).caused_by(error);
+        match hint {
+            Some(hint) => whole.with_hint(hint),
+            None => whole,
+        }
+    }
+}
+
+fn range(start: u64, chunk: &Digest) -> Range<u64> {
+    start..start.saturating_add(chunk.len)
+}
