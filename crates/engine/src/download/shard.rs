@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidegate_core::checksum::{Crc, CrcAlgorithm};
+use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::parts::CrcParts;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::read::RangeStream;
 use crate::sink::{Batch, Mark, Sink};
+use crate::transfer::gather::FrameGatherer;
 
 /// Frames for an ordered sink may wait for as long as the slowest shard: whatever does not fill the
 /// transport's largest read is copied.
@@ -124,15 +125,13 @@ impl Shared {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).algorithm()
     }
 
-    /// A frame is a slice of the buffer that the transport read into, and keeps all of it alive,
-    /// however short the read: what is to wait must not hold more than it counts.
-    fn compacted(&self, bytes: Bytes) -> Bytes {
-        let copied_below = match self.sink {
+    /// Frames below this are copied.
+    fn copied_below_bytes(&self) -> usize {
+        match self.sink {
             Sink::Ordered(_) => ORDERED_COPIED_BELOW_BYTES,
             Sink::File(_) => BATCHED_COPIED_BELOW_BYTES,
             Sink::Memory(_) | Sink::Discard => 0,
-        };
-        if bytes.len() < copied_below { Bytes::copy_from_slice(&bytes) } else { bytes }
+        }
     }
 
     fn insert(&self, mark: Mark) -> Result<()> {
@@ -149,42 +148,31 @@ impl Shared {
     }
 }
 
-/// Consecutive bytes of one reader, gathered for the sink.
+/// The bytes of one reader on their way to the sink.
 struct Run<'a> {
     shared: &'a Shared,
-    // What has been claimed since the last mark.
-    start: u64,
-    crc: Crc,
-    // What of it has not been handed over yet.
-    frames: Vec<Bytes>,
-    pending_bytes: u64,
+    gatherer: FrameGatherer,
     // One batch may wait in a file's queue while the next is gathered.
     turns: Arc<Semaphore>,
 }
 
 impl<'a> Run<'a> {
     fn new(shared: &'a Shared) -> Self {
-        let crc = Crc::empty(shared.algorithm());
-        let turns = Arc::new(Semaphore::new(1));
-        Self { shared, start: 0, crc, frames: Vec::new(), pending_bytes: 0, turns }
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.crc.len()
+        let gatherer = FrameGatherer::new(0, shared.algorithm(), shared.copied_below_bytes());
+        Self { shared, gatherer, turns: Arc::new(Semaphore::new(1)) }
     }
 
     async fn push(&mut self, offset: u64, bytes: Bytes) -> Result<()> {
-        if offset != self.end() {
+        if offset != self.gatherer.end() {
             self.flush(true).await?;
-            self.start = offset;
+            self.gatherer.restart(offset);
         }
-        self.crc.update(&bytes);
-        self.pending_bytes += bytes.len() as u64;
-        if !matches!(self.shared.sink, Sink::Discard) {
-            self.frames.push(self.shared.compacted(bytes));
+        match self.shared.sink {
+            Sink::Discard => self.gatherer.count(&bytes),
+            _ => self.gatherer.push(bytes),
         }
-        if self.pending_bytes >= self.shared.batch_bytes {
-            let due = self.crc.len() >= self.shared.mark_bytes;
+        if self.gatherer.pending_bytes() >= self.shared.batch_bytes {
+            let due = self.gatherer.unmarked_bytes() >= self.shared.mark_bytes;
             self.flush(due).await?;
         }
         Ok(())
@@ -192,20 +180,10 @@ impl<'a> Run<'a> {
 
     /// Hands over what is gathered; with `mark`, the run since the last mark is complete.
     async fn flush(&mut self, mark: bool) -> Result<()> {
-        let offset = self.end() - self.pending_bytes;
-        let mark = (mark && !self.crc.is_empty()).then(|| {
-            let mark = Mark { start: self.start, crc: self.crc };
-            self.start = self.end();
-            self.crc = Crc::empty(self.crc.algorithm());
-            mark
-        });
-        let frames = std::mem::take(&mut self.frames);
-        self.pending_bytes = 0;
-        if mark.is_some() || !frames.is_empty() {
-            let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
-            let offset = offset - self.shared.origin;
-            self.shared.sink.write(Batch { offset, frames, mark, turn }).await?;
-        }
+        let Some(batch) = self.gatherer.take(mark) else { return Ok(()) };
+        let (offset, mark) = (batch.offset - self.shared.origin, batch.mark);
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+        self.shared.sink.write(Batch { offset, turn, ..batch }).await?;
         mark.map_or(Ok(()), |mark| self.shared.insert(mark))
     }
 }

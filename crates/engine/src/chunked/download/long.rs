@@ -19,12 +19,12 @@ use super::body::ResumingBody;
 use super::fetch::{Fetcher, Heard, Trouble};
 use super::place::{Placing, Turns};
 use super::plan::Want;
-use super::pour::Gathered;
+use super::pour;
 use crate::chunked::chunk::Proving;
 use crate::chunked::inflight::{Joined, Key};
 use crate::chunked::seed::SeedPlace;
 use crate::download::blocking;
-use crate::sink::{Mark, Sink};
+use crate::sink::{Batch, Mark, Sink};
 use crate::transfer::limits::BATCH_BYTES;
 
 /// One such chunk, and where it goes.
@@ -124,11 +124,10 @@ impl Long<'_> {
             });
             let Some((piece, proved)) = read.await? else { return Ok(false) };
             proving = proved;
-            let mut gathered = Gathered::new(at);
-            at += piece.len() as u64;
-            gathered.push(piece);
+            let len = piece.len() as u64;
             turns.all_back(&self.placing.stop).await;
-            self.write_provisionally(gathered, &mut turns).await?;
+            self.write_provisionally((at, &[piece]), &mut turns).await?;
+            at += len;
         }
         let Ok(crc) = proving.finish() else { return Ok(false) };
         self.settle(crc, &mut turns).await?;
@@ -166,17 +165,19 @@ impl Long<'_> {
         let mut body = ResumingBody::new(self.fetcher, digest, 0);
         let mut proving = Proving::new(digest)?;
         let mut turns = Turns::new();
-        let mut gathered = Gathered::new(0);
+        let mut gatherer = pour::gatherer(0);
         loop {
             let frame = body.next().await?;
             let ended = frame.is_none();
             if let Some(frame) = frame {
                 proving.update(&frame)?;
-                gathered.push(frame);
+                gatherer.push(frame);
             }
-            if ended || gathered.len() >= BATCH_BYTES {
+            if (ended || gatherer.pending_bytes() >= BATCH_BYTES)
+                && let Some(batch) = gatherer.take(false)
+            {
                 turns.all_back(&self.placing.stop).await;
-                self.write_provisionally(gathered.take(), &mut turns).await?;
+                self.write_provisionally((batch.offset, &batch.frames), &mut turns).await?;
             }
             if !ended {
                 continue;
@@ -185,7 +186,7 @@ impl Long<'_> {
                 Ok(crc) => return self.settle(crc, &mut turns).await,
                 Err(error) => {
                     body.rewind(0, error).await?;
-                    (proving, gathered) = (Proving::new(digest)?, Gathered::new(0));
+                    (proving, gatherer) = (Proving::new(digest)?, pour::gatherer(0));
                 }
             }
         }
@@ -214,21 +215,20 @@ impl Long<'_> {
     /// To all its places.
     async fn write(&self, at: u64, bytes: Bytes, turns: &mut Turns) -> Result<(), Trouble> {
         for place in self.want.places.as_slice() {
-            let frames = vec![bytes.clone()];
-            let calls = &self.fetcher.calls;
-            self.placing.write(place + at, frames, None, turns, calls).await?;
+            let (offset, frames) = (place + at, vec![bytes.clone()]);
+            let batch = Batch { offset, frames, mark: None, turn: None };
+            self.placing.write(batch, turns, &self.fetcher.calls).await?;
         }
         Ok(())
     }
 
     async fn write_provisionally(
         &self,
-        gathered: Gathered,
+        (start, frames): (u64, &[Bytes]),
         turns: &mut Turns,
     ) -> Result<(), Trouble> {
-        let (start, frames) = gathered.into_parts();
         for place in self.want.places.as_slice() {
-            let (at, frames) = (place + start, frames.clone());
+            let (at, frames) = (place + start, frames.to_vec());
             self.placing.write_provisionally(at, frames, turns, &self.fetcher.calls).await?;
         }
         Ok(())

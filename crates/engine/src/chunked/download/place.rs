@@ -6,7 +6,6 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tidegate_core::checksum::Crc;
 use tidegate_core::extents::Extents;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +16,7 @@ use crate::error::Result;
 use crate::progress::Progress;
 use crate::sink::{Batch, Mark, Sink};
 use crate::transfer::attempt::Calls;
+use crate::transfer::gather::FrameGatherer;
 
 /// A run is written once it is so long: more gains nothing, and waits.
 const RUN_BYTES_MAX: u64 = 1 << 20;
@@ -83,37 +83,38 @@ impl Placing {
             .collect();
         places.sort_unstable_by_key(|(at, _)| *at);
         let mut turns = Turns::new();
-        let mut run = Run::default();
+        let mut gatherer = FrameGatherer::new(0, CRC, 0);
         for (at, chunk) in places {
-            if at != run.end() || run.is_full() {
-                self.write_run(std::mem::take(&mut run), &mut turns, calls).await?;
+            if at != gatherer.end() || is_full(&gatherer) {
+                self.write_all(gatherer.take(true), &mut turns, calls).await?;
+                gatherer.restart(at);
             }
-            run.push(at, chunk);
+            debug_assert_eq!(CRC, chunk.crc().algorithm());
+            gatherer.push_checked(chunk.frames(), &chunk.crc());
         }
-        self.write_run(run, &mut turns, calls).await?;
+        self.write_all(gatherer.take(true), &mut turns, calls).await?;
         drop(slot);
         turns.all_back(&self.stop).await;
         Ok(())
     }
 
-    async fn write_run(&self, run: Run, turns: &mut Turns, calls: &Calls) -> Result<()> {
-        let Some(crc) = run.crc else { return Ok(()) };
-        let mark = Some(Mark { start: run.start, crc });
-        self.write(run.start, run.frames, mark, turns, calls).await
-    }
-
-    /// Writes bytes that will not be written again.
-    pub(super) async fn write(
+    /// Writes bytes that will not be written again, if there are any.
+    pub(super) async fn write_all(
         &self,
-        offset: u64,
-        frames: Vec<Bytes>,
-        mark: Option<Mark>,
+        batch: Option<Batch>,
         turns: &mut Turns,
         calls: &Calls,
     ) -> Result<()> {
-        let turn = turns.take().await;
-        let batch = Batch { offset, frames, mark, turn };
-        let range = offset..offset + batch.len();
+        match batch {
+            Some(batch) => self.write(batch, turns, calls).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes bytes that will not be written again.
+    pub(super) async fn write(&self, batch: Batch, turns: &mut Turns, calls: &Calls) -> Result<()> {
+        let range = batch.offset..batch.offset + batch.len();
+        let batch = Batch { turn: turns.take().await, ..batch };
         // CANCEL: a batch is queued or not.
         tokio::select! {
             biased;
@@ -187,43 +188,9 @@ impl Turns {
     }
 }
 
-/// Chunks that are neighbours.
-#[derive(Default)]
-struct Run {
-    start: u64,
-    frames: Vec<Bytes>,
-    crc: Option<Crc>,
-}
-
-impl Run {
-    fn len(&self) -> u64 {
-        self.crc.map_or(0, |crc| crc.len())
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.len()
-    }
-
-    fn is_full(&self) -> bool {
-        self.len() >= RUN_BYTES_MAX || self.frames.len() >= RUN_PIECES_MAX
-    }
-
-    fn push(&mut self, at: u64, chunk: &Chunk) {
-        if self.crc.is_none() {
-            self.start = at;
-        }
-        self.crc = Some(match self.crc {
-            // Both are of one algorithm; where the lengths are absurd, it is computed again.
-            Some(crc) => crc.combine(&chunk.crc()).unwrap_or_else(|_| {
-                let mut crc = crc;
-                chunk.frames().iter().for_each(|frame| crc.update(frame));
-                crc
-            }),
-            None => chunk.crc(),
-        });
-        debug_assert_eq!(CRC, chunk.crc().algorithm());
-        self.frames.extend(chunk.frames().iter().cloned());
-    }
+/// Whether so much is gathered that it should be written.
+fn is_full(gatherer: &FrameGatherer) -> bool {
+    gatherer.pending_bytes() >= RUN_BYTES_MAX || gatherer.pieces() >= RUN_PIECES_MAX
 }
 
 #[cfg(test)]
@@ -284,7 +251,8 @@ mod tests {
         let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
         let stalling = Bytes::from_owner(Slow { held, release: released });
         let calls = calls();
-        placing.write(0, vec![stalling], None, &mut Turns::new(), &calls).await.unwrap();
+        let batch = Batch { offset: 0, frames: vec![stalling], mark: None, turn: None };
+        placing.write(batch, &mut Turns::new(), &calls).await.unwrap();
         is_held.recv().unwrap();
 
         // The thread that writes stands still now.
@@ -312,10 +280,11 @@ mod tests {
     fn a_run_of_tiny_chunks_is_bounded() {
         let digest = Digest::of(DigestFunction::Blake3, b"a");
         let chunk = Chunk::verified(&digest, Bytes::from_static(b"a")).unwrap();
-        let mut run = Run::default();
-        while !run.is_full() {
-            run.push(run.end(), &chunk);
+        let mut gatherer = FrameGatherer::new(0, CRC, 0);
+        while !is_full(&gatherer) {
+            gatherer.push_checked(chunk.frames(), &chunk.crc());
         }
-        assert_eq!((run.frames.len(), run.len()), (RUN_PIECES_MAX, RUN_PIECES_MAX as u64));
+        let held = (gatherer.pieces(), gatherer.pending_bytes());
+        assert_eq!(held, (RUN_PIECES_MAX, RUN_PIECES_MAX as u64));
     }
 }

@@ -2,15 +2,14 @@
 //! whole says whether it is right.
 
 use bytes::Bytes;
-use tidegate_core::checksum::Crc;
 use tidegate_core::digest::Digest;
 
 use super::body::ResumingBody;
 use super::fetch::{Fetcher, Trouble};
 use super::place::{Placing, Turns};
 use crate::chunked::chunk::CRC;
-use crate::error::Result;
-use crate::sink::{Mark, Sink};
+use crate::sink::{Batch, Sink};
+use crate::transfer::gather::FrameGatherer;
 use crate::transfer::limits::BATCH_BYTES;
 use crate::transfer::part::Part;
 
@@ -23,42 +22,9 @@ pub(super) struct Pour<'a> {
     pub(super) placing: &'a Placing,
 }
 
-/// Consecutive bytes, gathered for the sink.
-pub(super) struct Gathered {
-    start: u64,
-    frames: Vec<Bytes>,
-    crc: Crc,
-}
-
-impl Gathered {
-    pub(super) fn new(start: u64) -> Self {
-        Self { start, frames: Vec::new(), crc: Crc::empty(CRC) }
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.crc.len()
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.len()
-    }
-
-    pub(super) fn push(&mut self, frame: Bytes) {
-        self.crc.update(&frame);
-        let short = frame.len() < COPIED_BELOW_BYTES;
-        self.frames.push(if short { Bytes::copy_from_slice(&frame) } else { frame });
-    }
-
-    /// What was gathered, to begin anew behind it.
-    pub(super) fn take(&mut self) -> Self {
-        let next = Self::new(self.end());
-        std::mem::replace(self, next)
-    }
-
-    /// Where it begins, and its bytes.
-    pub(super) fn into_parts(self) -> (u64, Vec<Bytes>) {
-        (self.start, self.frames)
-    }
+/// The gatherer of bytes that come as a stream, from `start` on.
+pub(super) fn gatherer(start: u64) -> FrameGatherer {
+    FrameGatherer::new(start, CRC, COPIED_BELOW_BYTES)
 }
 
 impl Pour<'_> {
@@ -70,7 +36,7 @@ impl Pour<'_> {
         let batch_bytes = if is_file { BATCH_BYTES } else { 0 };
         let mut body = ResumingBody::new(self.fetcher, *blob, from);
         let mut turns = Turns::new();
-        let mut gathered = Gathered::new(from);
+        let mut gatherer = gatherer(from);
         loop {
             let asked = body.next().await;
             let rest = Part::of_bytes(body.position()..blob.len);
@@ -78,19 +44,19 @@ impl Pour<'_> {
             let Some(frame) = frame else { break };
             let start = body.position() - frame.len() as u64;
             for (at, bytes) in self.lacking(start, &frame) {
-                if at != gathered.end() {
-                    self.write(gathered.take(), &mut turns).await?;
-                    gathered = Gathered::new(at);
+                if at != gatherer.end() {
+                    self.write(gatherer.take(true), &mut turns).await?;
+                    gatherer.restart(at);
                 }
-                gathered.push(bytes);
-                if gathered.len() >= batch_bytes {
-                    let write = self.write(gathered.take(), &mut turns);
+                gatherer.push(bytes);
+                if gatherer.pending_bytes() >= batch_bytes {
+                    let write = self.write(gatherer.take(true), &mut turns);
                     // A disk is waited for.
                     if is_file { write.await } else { body.idle(write).await }?;
                 }
             }
         }
-        self.write(gathered, &mut turns).await?;
+        self.write(gatherer.take(true), &mut turns).await?;
         turns.all_back(&self.placing.stop).await;
         self.fetcher.poured_bytes(blob.len - from);
         Ok(())
@@ -105,14 +71,10 @@ impl Pour<'_> {
             .collect()
     }
 
-    async fn write(&self, gathered: Gathered, turns: &mut Turns) -> Result<(), Trouble> {
-        if gathered.crc.is_empty() {
-            return Ok(());
+    async fn write(&self, batch: Option<Batch>, turns: &mut Turns) -> Result<(), Trouble> {
+        if batch.is_some() {
+            turns.all_back(&self.placing.stop).await;
         }
-        turns.all_back(&self.placing.stop).await;
-        let mark = Some(Mark { start: gathered.start, crc: gathered.crc });
-        let calls = &self.fetcher.calls;
-        self.placing.write(gathered.start, gathered.frames, mark, turns, calls).await?;
-        Ok(())
+        Ok(self.placing.write_all(batch, turns, &self.fetcher.calls).await?)
     }
 }
