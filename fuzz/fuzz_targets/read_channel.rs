@@ -11,6 +11,8 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 
+#[path = "../../crates/engine/tests/call/mod.rs"]
+mod call;
 #[path = "../../crates/engine/tests/it/read_model/drive.rs"]
 mod drive;
 #[path = "../../crates/engine/tests/it/read_model/model.rs"]
