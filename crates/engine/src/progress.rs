@@ -52,9 +52,27 @@ pub struct Progress {
     going_bytes: Arc<AtomicU64>,
     in_flight: AtomicU32,
     stats: Arc<ReadStats>,
-    // Those of an upload's calls, one for each kind.
-    more_stats: Mutex<Vec<Arc<ReadStats>>>,
+    call_stats: Mutex<CallStats>,
     transfers: watch::Sender<Transfers>,
+}
+
+/// The counters of the calls of uploads, one for each kind of call.
+#[derive(Debug, Default)]
+struct CallStats {
+    running: Vec<Arc<ReadStats>>,
+    /// Requests and restarts of uploads that have ended.
+    ended: (u64, u64),
+}
+
+impl CallStats {
+    /// Adds up the counters that no upload uses any more, so that their number stays bounded.
+    fn fold(&mut self) {
+        let ended = self.running.extract_if(.., |stats| Arc::strong_count(stats) == 1);
+        for totals in ended.map(|stats| stats.totals()) {
+            self.ended.0 += totals.requests;
+            self.ended.1 += totals.restarts;
+        }
+    }
 }
 
 /// Transfers that count here.
@@ -98,7 +116,7 @@ impl Default for Progress {
             going_bytes: Arc::default(),
             in_flight: AtomicU32::default(),
             stats: Arc::default(),
-            more_stats: Mutex::default(),
+            call_stats: Mutex::default(),
             transfers: watch::Sender::new(Transfers::default()),
         }
     }
@@ -109,10 +127,14 @@ impl Progress {
     pub fn snapshot(&self) -> Snapshot {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut totals = self.stats.totals();
-        for stats in self.more_stats.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let more = stats.totals();
-            totals.requests += more.requests;
-            totals.restarts += more.restarts;
+        {
+            let calls = self.call_stats.lock().unwrap_or_else(PoisonError::into_inner);
+            totals.requests += calls.ended.0;
+            totals.restarts += calls.ended.1;
+            for running in calls.running.iter().map(|stats| stats.totals()) {
+                totals.requests += running.requests;
+                totals.restarts += running.restarts;
+            }
         }
         let len = now(&self.len_bytes);
         Snapshot {
@@ -128,8 +150,8 @@ impl Progress {
     }
 
     /// The counters whenever they have changed, at most once in each `every`. The stream waits for
-    /// the first transfer that counts here. It ends after the last one with a final snapshot, also
-    /// where the transfer fails.
+    /// the first transfer that counts here; drop it if none will begin. It ends after the last transfer
+    /// with a final snapshot, also if the transfer fails.
     ///
     /// Needs a tokio runtime with a time driver.
     pub fn events(
@@ -161,11 +183,12 @@ impl Progress {
         &self.stats
     }
 
-    /// Counters of requests that are made for a transfer that counts here.
-    pub(crate) fn more_stats(&self) -> Arc<ReadStats> {
+    /// Counters for one kind of call of a transfer that counts here.
+    pub(crate) fn call_stats(&self) -> Arc<ReadStats> {
         let stats = Arc::<ReadStats>::default();
-        let mut more = self.more_stats.lock().unwrap_or_else(PoisonError::into_inner);
-        more.push(Arc::clone(&stats));
+        let mut calls = self.call_stats.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.fold();
+        calls.running.push(Arc::clone(&stats));
         stats
     }
 
@@ -270,5 +293,22 @@ impl Follower {
                 return Some(now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_uploads_that_ended_are_added_up_and_dropped() {
+        let progress = Progress::default();
+        for _ in 0..1_000 {
+            progress.call_stats().request();
+        }
+        let last = progress.call_stats();
+        last.request();
+        assert_eq!(progress.snapshot().requests, 1_001);
+        assert_eq!(progress.call_stats.lock().unwrap().running.len(), 1);
     }
 }

@@ -150,8 +150,9 @@ impl DownloadBuilder {
         self
     }
 
-    /// Whether such an index is kept beside a target that is a file and came as chunks. Then the file
-    /// need not be cut when it is a seed. Off by default: callers who name one file expect one file.
+    /// Whether to write such an index beside the target, if the target is a file and came as chunks. A
+    /// later download that uses the file as a seed reads the index instead of cutting the file again.
+    /// Off by default, because the index is a second file in the target's folder.
     pub fn index_target(mut self, keep: bool) -> Self {
         self.chunked.index_target = keep;
         self

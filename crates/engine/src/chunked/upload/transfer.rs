@@ -151,7 +151,7 @@ impl KindsOfCalls {
             target: Arc::clone(file.name()),
             stats,
         };
-        let counted = || calls(options.progress.more_stats());
+        let counted = || calls(options.progress.call_stats());
         Self {
             // What a store can do is asked once for all its blobs: it counts for none.
             profile: calls(Arc::default()),
