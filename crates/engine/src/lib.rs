@@ -51,7 +51,6 @@ pub use budget::{Budget, BudgetOptions};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
 };
-pub use download::Target;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use progress::{Progress, Snapshot};
 pub use remote::Location;
@@ -63,6 +62,7 @@ pub use tidegate_core::range::ByteRange;
 pub use tidegate_core::retry::{RetryClass, RetryPolicy};
 pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
+pub use transfer::target::Target;
 pub use verified::{Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.

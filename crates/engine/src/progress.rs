@@ -234,18 +234,10 @@ impl Progress {
         SendProgress::new(&self.going_bytes, len)
     }
 
-    pub(crate) fn started(&self) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn ended(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// A unit is in flight until what is returned is dropped.
-    pub(crate) fn begin_unit(&self) -> UnitGuard<'_> {
-        self.started();
-        UnitGuard(self)
+    pub(crate) fn begin_unit(self: &Arc<Self>) -> UnitGuard {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        UnitGuard(Arc::clone(self))
     }
 }
 
@@ -259,11 +251,11 @@ impl Drop for TransferGuard {
 }
 
 /// A unit in flight.
-pub(crate) struct UnitGuard<'a>(&'a Progress);
+pub(crate) struct UnitGuard(Arc<Progress>);
 
-impl Drop for UnitGuard<'_> {
+impl Drop for UnitGuard {
     fn drop(&mut self) {
-        self.0.ended();
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

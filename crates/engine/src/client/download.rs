@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 use super::Client;
 use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
-use crate::download::{self, ShardedDownloadOptions, Target};
+use crate::download::{self, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::remote::{Location, Stored};
 use crate::report::Report;
 use crate::sink::file::Durability;
+use crate::transfer::target::Target;
 
 /// Whether a blob is moved as chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

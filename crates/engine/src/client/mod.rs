@@ -30,7 +30,7 @@ use tidegate_core::retry::RetryPolicy;
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::chunked::ChunksInFlight;
-use crate::download::Target;
+use crate::transfer::target::Target;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::ReadState;
 use crate::remote::{Location, Remotes};

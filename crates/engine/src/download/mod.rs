@@ -9,46 +9,50 @@
 //! | file | idea |
 //! |---|---|
 //! | `options` | what the caller chooses |
-//! | `target`, `special` | where the bytes go, made ready before the first request; devices and pipes |
 //! | `opening`, `resume` | the first answer, and what an earlier run left |
-//! | `checks` | which checksums are computed, and what they prove |
-//! | `window` | how many shards are in flight, and which |
-//! | `destination` | the sink, from its making to the finished file |
+//! | `transfer` | one download, from the first answer to the verified target |
+//! | `units` | which shards are in flight, and the last ones |
 //! | `piece` | who owns which byte when shards are split and raced |
 //! | `shard` | one reader's way from the network to the sink |
 //! | `report` | what is reported at the end |
 //!
 //! [`ReadChannel`]: crate::read::ReadChannel
 
-mod checks;
-mod destination;
 mod opening;
 mod options;
 mod piece;
 mod report;
 mod resume;
 mod shard;
-mod special;
-mod target;
-mod window;
+mod transfer;
+mod units;
 
 #[cfg(all(test, feature = "gcs"))]
 #[expect(clippy::unwrap_used, reason = "what sets a test up may panic, too")]
 mod tests;
 
 pub(crate) use options::ShardedDownloadOptions;
-pub use options::Target;
-pub(crate) use target::{Prepared, blocking};
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use resume::Refuted;
 
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::read::Flow;
 use crate::remote::Location;
 use crate::report::Report;
+use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
+use crate::transfer::target::{Prepared, Target};
+
+/// What is known of one download from its start.
+struct Job<'a> {
+    location: &'a Location,
+    options: &'a ShardedDownloadOptions,
+    calls: Calls,
+    flow: Arc<Flow>,
+}
 
 /// Fetches one blob into `target`.
 ///
@@ -103,36 +107,41 @@ async fn run(
     Ok(report::report(transfer, options, start.elapsed()))
 }
 
-/// Once from the first request to the finished target. `refuted` is set where it fails because of
-/// what an earlier run left.
+/// Once from the first request to the finished target. `refuted` is set if it fails because of what
+/// an earlier run left.
 async fn attempt(
     location: &Location,
     target: Target,
     options: &ShardedDownloadOptions,
     refuted: &mut Option<Refuted>,
-) -> Result<window::Transfer> {
-    let mut target = Prepared::new(target, location, options).await?;
-    let flow = Flow::of_download(&options.retry);
-    let _owner = target.owner();
-    let opened = tokio::select! {
-        biased;
-        () = options.cancel.cancelled() => Err(cancelled(location)),
-        opened = async {
-            // Bytes before requests: the order in which everything is taken from the budget.
-            let permit = options.budget.bytes(window::first_bytes(&target, options)).await;
-            opening::open(location, &mut target, options, &flow).await.map(|opened| (opened, permit))
-        } => opened,
+) -> Result<transfer::Transferred> {
+    // A part of a blob must not be taken for the start of the whole.
+    let resume = options.resume && options.range.is_none();
+    let source = resume.then(|| location.display().to_owned());
+    let mut target = Prepared::new(target, source, 0, &options.state, &options.cancel).await?;
+    let calls = Calls {
+        policy: options.retry.clone(),
+        budget: options.budget.clone(),
+        cancel: options.cancel.clone(),
+        operation: Operation::Download,
+        target: location.display().into(),
+        stats: Arc::clone(options.progress.stats()),
     };
-    let (opened, permit) = match opened {
-        Ok(opened) => opened,
+    let job = Job { location, options, calls, flow: Flow::of_download(&options.retry) };
+    let _owner = target.owner();
+    let first_bytes = transfer::first_bytes(&target, options);
+    let opened = job.calls.unless_cancelled(async {
+        // Bytes before requests: the order in which everything is taken from the budget.
+        let permit = options.budget.bytes(first_bytes).await;
+        opening::open(&job, &mut target).await.map(|opening| (opening, permit))
+    });
+    match opened.await.and_then(|opened| opened) {
+        Ok((opening, permit)) => {
+            transfer::transfer(&job, target, opening, permit, refuted).await
+        }
         Err(error) => {
             let rest = target.abandon(&error).await;
-            return Err(error.with_rest(rest));
+            Err(error.with_rest(rest))
         }
-    };
-    window::transfer(location, target, (opened, permit), (options, flow), refuted).await
-}
-
-fn cancelled(location: &Location) -> Error {
-    Error::new(ErrorKind::Cancelled, Operation::Download, location.display(), "it was cancelled")
+    }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::range::ByteRange;
 
-use super::ShardedDownloadOptions;
 use super::resume::{self, Belief, Resumption};
-use super::target::Prepared;
+use super::{Job, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Flow, Known, Lookup, RangeOptions, RangeStream};
-use crate::remote::{BlobInfo, Location};
+use crate::read::{Known, Lookup, RangeOptions, RangeStream};
+use crate::remote::BlobInfo;
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
 use crate::transfer::limits::ORDERED_SHARE;
+use crate::transfer::target::Prepared;
 use crate::verified::Unverified;
 
 /// What is known once the first answer is there.
@@ -40,15 +40,10 @@ pub(super) struct Opening {
     pub(super) notes: Vec<String>,
 }
 
-pub(super) async fn open(
-    location: &Location,
-    target: &mut Prepared,
-    options: &ShardedDownloadOptions,
-    flow: &Arc<Flow>,
-) -> Result<Opening> {
+pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening> {
     let mut notes = target.take_notes();
     if let Some(found) = target.take_found() {
-        match resume::resume(location, target, *found, options, flow).await {
+        match resume::resume(job, target, *found).await {
             Ok(Resumption::Resumed(mut opening)) => {
                 opening.notes.splice(0..0, notes);
                 return Ok(*opening);
@@ -60,7 +55,7 @@ pub(super) async fn open(
             Err(error) => return Err(error),
         }
     }
-    begin(location, options, flow, notes).await
+    begin(job, notes).await
 }
 
 /// Whether a pinned request failed because there is another version now.
@@ -68,20 +63,16 @@ fn moved_on(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::OutOfRange)
 }
 
-async fn begin(
-    location: &Location,
-    options: &ShardedDownloadOptions,
-    flow: &Arc<Flow>,
-    mut notes: Vec<String>,
-) -> Result<Opening> {
+async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
+    let Job { location, options, .. } = *job;
     let wanted = options.range.clone().unwrap_or(ByteRange::All);
     if wanted.is_empty() {
-        let info = lookup(location, options).stat().await?;
+        let info = lookup(job).stat().await?;
         return Ok(Opening { channel: None, info, range: 0..0, ..Opening::nothing(notes) });
     }
     let first = first(&wanted, options);
-    let mut channel = channel(location, first, Known::default(), options, flow);
-    let (mut info, lookup) = facts(&mut channel, location, options).await?;
+    let mut channel = channel(job, first, Known::default());
+    let (mut info, lookup) = facts(&mut channel, job).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
     if channel.is_local_stream() {
@@ -93,7 +84,7 @@ async fn begin(
         // Nothing ties a second request to the first, so one must bring everything.
         // No byte of the first response is used, so its coding may differ.
         let known = Known { coding: None, ..Known::of(&info) };
-        channel = self::channel(location, wanted.clone(), known, options, flow);
+        channel = self::channel(job, wanted.clone(), known);
         // What was looked up is kept, and the second answer's own is compared, too.
         let mut second = channel.info().await?.clone();
         second.checksums.append(&mut info.checksums);
@@ -198,17 +189,12 @@ impl Opening {
 }
 
 /// A channel pinned to what is known of the blob.
-pub(super) fn channel(
-    location: &Location,
-    range: ByteRange,
-    known: Known,
-    options: &ShardedDownloadOptions,
-    flow: &Arc<Flow>,
-) -> RangeStream {
-    let (retry, flow) = (options.retry.clone(), Some(Arc::clone(flow)));
+pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStream {
+    let options = job.options;
+    let (retry, flow) = (options.retry.clone(), Some(Arc::clone(&job.flow)));
     let read = RangeOptions { range: Some(range), known, retry, hedge: None, flow };
     RangeStream::new(
-        location.clone(),
+        job.location.clone(),
         read,
         options.budget.clone(),
         Arc::clone(options.progress.stats()),
@@ -219,18 +205,18 @@ pub(super) fn channel(
 /// answers lack them.
 pub(super) async fn facts(
     channel: &mut RangeStream,
-    location: &Location,
-    options: &ShardedDownloadOptions,
+    job: &Job<'_>,
 ) -> Result<(BlobInfo, Option<Unverified>)> {
-    if location.remote.open_gives_checksums() || options.range.is_some() {
+    if job.location.remote.open_gives_checksums() || job.options.range.is_some() {
         return Ok((channel.info().await?.clone(), None));
     }
-    lookup(location, options).facts(channel).await
+    lookup(job).facts(channel).await
 }
 
-pub(super) fn lookup(location: &Location, options: &ShardedDownloadOptions) -> Lookup {
+pub(super) fn lookup(job: &Job<'_>) -> Lookup {
+    let options = job.options;
     Lookup {
-        location: Arc::new(location.clone()),
+        location: Arc::new(job.location.clone()),
         version: None,
         retry: options.retry.clone(),
         budget: options.budget.clone(),

@@ -1,8 +1,5 @@
 //! What the caller of a download chooses.
 
-use std::fmt;
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_core::checksum::Checksum;
@@ -11,53 +8,9 @@ use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
-use crate::buffer::{BufferPool, ShardBuffer};
+use crate::buffer::BufferPool;
 use crate::progress::Progress;
 use crate::sink::file::{Durability, StateFolder};
-
-/// Where a download goes.
-#[non_exhaustive]
-pub enum Target {
-    /// A file, replaced as a whole at the end.
-    File(PathBuf),
-    /// A stream that takes the bytes in order, such as standard output; written on a thread of
-    /// its own, and flushed at the end.
-    Writer {
-        /// What takes the bytes.
-        writer: Box<dyn Write + Send>,
-        /// What errors call it.
-        name: String,
-    },
-    /// Nowhere: the bytes are fetched and verified only.
-    Discard,
-    /// Memory; the blob must fit the budget, which accounts for it until the download ends. See
-    /// [`super::Report::memory`].
-    Memory,
-    /// A buffer that begins with the first byte wanted, and that nobody else writes to. Readers
-    /// may follow it meanwhile; they are given the end once the blob has been verified, or an error
-    /// if it never is. The blob is in [`super::Report::memory`], too. Its memory is the buffer's own
-    /// affair: where it has a budget, that must have room.
-    Buffer(Arc<ShardBuffer>),
-}
-
-impl Target {
-    /// The file at `path`.
-    pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::File(path.into())
-    }
-}
-
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Writer { name, .. } => f.debug_tuple("Writer").field(name).finish(),
-            Self::Discard => f.write_str("Discard"),
-            Self::Memory => f.write_str("Memory"),
-            Self::Buffer(buffer) => f.debug_tuple("Buffer").field(buffer).finish(),
-        }
-    }
-}
 
 /// How a download is done. The defaults assume a blob store some 20 ms away that holds each
 /// connection to about 100 MiB/s: 32 of them fill a 25 Gbit/s link.
@@ -86,7 +39,7 @@ pub(crate) struct ShardedDownloadOptions {
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
-    /// Where memory for [`Target::Memory`] comes from and goes to; downloads that share it reuse
+    /// Where memory for [`Target::Memory`](crate::Target::Memory) comes from and goes to; downloads that share it reuse
     /// each other's.
     pub pool: BufferPool,
     /// Filled while the download runs.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tidegate_core::range::ByteRange;
 
 use super::ShardedDownloadOptions;
-use super::checks::Proof;
-use super::window::Transfer;
+use super::transfer::Transferred;
 use crate::remote::BlobInfo;
 use crate::report::{Form, Report};
+use crate::transfer::checks::Proof;
 use crate::verified::Verified;
 
 pub(super) fn report(
-    transfer: Transfer,
+    transfer: Transferred,
     options: &ShardedDownloadOptions,
     elapsed: Duration,
 ) -> Report {

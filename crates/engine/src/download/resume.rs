@@ -13,21 +13,22 @@
 //! | sealed | anything else that selects, or it is not known | the whole has a checksum |
 //! | not known to be ours | | the whole has a hash that cannot be forged, as a CRC can |
 
-use std::sync::Arc;
-
 use tidegate_core::checksum::Checksum;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
 
-use super::ShardedDownloadOptions;
-use super::checks::is_hash;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
-use super::target::{Prepared, blocking};
+use super::Job;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Flow, Known, RangeStream};
-use crate::remote::{BlobInfo, Location};
+use crate::read::{Known, RangeStream};
+use crate::remote::BlobInfo;
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
+use crate::sink::file::part_file::verified_marks;
+use crate::sink::file::target::storage_error;
+use crate::transfer::blocking::blocking;
+use crate::transfer::checks::is_hash;
+use crate::transfer::target::Prepared;
 use crate::verified::Unverified;
 
 /// Told where the checksum of the whole refuted what was resumed.
@@ -108,15 +109,14 @@ fn refusal(belief: Belief) -> String {
 /// Goes on with what an earlier run left: asks for the first gap, pinned to the version of then.
 /// Fails with `Changed` or the like where there is another version.
 pub(super) async fn resume(
-    location: &Location,
+    job: &Job<'_>,
     target: &mut Prepared,
     found: Found,
-    options: &ShardedDownloadOptions,
-    flow: &Arc<Flow>,
 ) -> Result<Resumption> {
+    let Job { location, options, .. } = *job;
     let Found { identity, marks, journal, is_sealed } = found;
     let len = identity.len_bytes;
-    let (channel, (info, lookup)) = ask(location, &identity, &marks, options, flow).await?;
+    let (channel, (info, lookup)) = ask(job, &identity, &marks).await?;
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     let has_other_coding = identity.coding.is_some() && identity.coding != Known::of(&info).coding;
     if info.version.as_ref() != Some(&identity.version)
@@ -139,7 +139,7 @@ pub(super) async fn resume(
     if !can_prove(belief, &info, &options.expected) {
         return Ok(Resumption::Declined(refusal(belief)));
     }
-    let resumed = still_there(target, marks).await?;
+    let resumed = still_there(job, target, marks).await?;
     let notes = vec![format!(
         "resumed: {} of {len} bytes were there",
         resumed.iter().map(|mark| mark.crc.len()).sum::<u64>()
@@ -162,11 +162,9 @@ type Facts = (BlobInfo, Option<Unverified>);
 
 /// Asks for the first gap; only for the facts where there is none.
 async fn ask(
-    location: &Location,
+    job: &Job<'_>,
     identity: &Identity,
     marks: &[Mark],
-    options: &ShardedDownloadOptions,
-    flow: &Arc<Flow>,
 ) -> Result<(Option<RangeStream>, Facts)> {
     let len = identity.len_bytes;
     let mut done = Extents::new();
@@ -174,46 +172,32 @@ async fn ask(
         done.insert(mark.start..mark.start + mark.crc.len());
     }
     let Some(gap) = done.gaps(0..len).next() else {
-        return Ok((None, (lookup(location, options).stat().await?, None)));
+        return Ok((None, (lookup(job).stat().await?, None)));
     };
-    let end = if options.window > 1 {
-        gap.end.min(gap.start.saturating_add(first_bytes(options)))
+    let end = if job.options.window > 1 {
+        gap.end.min(gap.start.saturating_add(first_bytes(job.options)))
     } else {
         gap.end
     };
     let range = ByteRange::Bounded(gap.start..end);
     let version = Some(identity.version.clone());
     let known = Known { version, len_bytes: Some(len), ..Known::default() };
-    let mut channel = channel(location, range, known, options, flow);
-    let facts = facts(&mut channel, location, options).await?;
+    let mut channel = channel(job, range, known);
+    let facts = facts(&mut channel, job).await?;
     Ok((Some(channel), facts))
 }
 
-/// The marks whose bytes are in the part file, each counted once.
-async fn still_there(target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark>> {
+/// The marks whose bytes are in the part file, each byte counted once.
+async fn still_there(
+    job: &Job<'_>,
+    target: &mut Prepared,
+    marks: Vec<Mark>,
+) -> Result<Vec<Mark>> {
     let Prepared::File { part, .. } = target else { return Ok(Vec::new()) };
-    let file = part.file.try_clone().map_err(|error| {
-        Error::new(ErrorKind::Storage, Operation::Write, part.target.display(), "no file handle")
-            .caused_by(error)
-    })?;
-    blocking(move || {
-        let mut seen = Extents::new();
-        let mut kept = Vec::new();
-        for mark in marks {
-            let range = mark.start..mark.start + mark.crc.len();
-            let new = seen.gaps(range.clone()).map(|gap| gap.end - gap.start).sum::<u64>();
-            if new != mark.crc.len() {
-                continue;
-            }
-            let holds = crate::sink::file::part_file::holds(&file, mark.start, &mark.crc);
-            if holds.unwrap_or(false) {
-                seen.insert(range);
-                kept.push(mark);
-            }
-        }
-        Ok(kept)
-    })
-    .await
+    let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
+    let file = part.file.try_clone().map_err(failed)?;
+    let (calls, cancel) = (job.calls.clone(), job.options.cancel.clone());
+    blocking(move || verified_marks(&file, &marks, &cancel).ok_or_else(|| calls.cancelled())).await
 }
 
 #[cfg(test)]

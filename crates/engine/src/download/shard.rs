@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::read::RangeStream;
 use crate::sink::{Batch, Mark, Sink};
+use crate::transfer::destination::Destination;
 use crate::transfer::gather::FrameGatherer;
 
 /// Frames for an ordered sink may wait for as long as the slowest shard: whatever does not fill the
@@ -28,7 +29,7 @@ const BATCHED_COPIED_BELOW_BYTES: usize = 64 << 10;
 /// What all shards of one download share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) sink: Sink,
+    pub(super) destination: Destination,
     pub(super) parts: Mutex<CrcParts>,
     pub(super) progress: Arc<Progress>,
     /// Ends every shard: the download was cancelled, or another shard has failed.
@@ -113,7 +114,7 @@ async fn claim_frames(
 
 impl Shared {
     fn sink_name(&self) -> &'static str {
-        match self.sink {
+        match self.destination.sink {
             Sink::File(_) => "file",
             Sink::Ordered(_) => "output",
             Sink::Memory(_) => "memory",
@@ -127,7 +128,7 @@ impl Shared {
 
     /// Frames below this are copied.
     fn copied_below_bytes(&self) -> usize {
-        match self.sink {
+        match self.destination.sink {
             Sink::Ordered(_) => ORDERED_COPIED_BELOW_BYTES,
             Sink::File(_) => BATCHED_COPIED_BELOW_BYTES,
             Sink::Memory(_) | Sink::Discard => 0,
@@ -167,7 +168,7 @@ impl<'a> Run<'a> {
             self.flush(true).await?;
             self.gatherer.restart(offset);
         }
-        match self.shared.sink {
+        match self.shared.destination.sink {
             Sink::Discard => self.gatherer.count(&bytes),
             _ => self.gatherer.push(bytes),
         }
@@ -183,7 +184,7 @@ impl<'a> Run<'a> {
         let Some(batch) = self.gatherer.take(mark) else { return Ok(()) };
         let (offset, mark) = (batch.offset - self.shared.origin, batch.mark);
         let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
-        self.shared.sink.write(Batch { offset, turn, ..batch }).await?;
+        self.shared.destination.sink.write(Batch { offset, turn, ..batch }).await?;
         mark.map_or(Ok(()), |mark| self.shared.insert(mark))
     }
 }

@@ -39,11 +39,6 @@ impl MemorySink {
         &self.buffer
     }
 
-    /// The blob's `len` bytes, over the same memory.
-    pub(crate) fn bytes(&self, len: u64) -> Result<Bytes> {
-        Ok(self.buffer.slice(0..len)?)
-    }
-
     /// The blob is all there, and right: readers are given its end.
     pub(crate) fn finish(mut self, len: u64) -> Result<Bytes> {
         let bytes = self.buffer.freeze(len)?;

@@ -29,7 +29,7 @@ use bytes::Bytes;
 use tidegate_core::checksum::Crc;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Consecutive bytes of a blob on their way to a sink.
 #[derive(Debug)]
@@ -84,8 +84,9 @@ impl Sink {
         }
     }
 
-    /// Waits until the sink has failed; for ever where it does not.
-    pub(crate) async fn failed(&self) {
+    /// Waits until the sink has failed, and gives its error; waits for ever if it does not fail, or
+    /// fails a write at once.
+    pub(crate) async fn failed(&self) -> Error {
         match self {
             Self::Ordered(sink) => sink.failed().await,
             _ => std::future::pending().await,

@@ -56,13 +56,13 @@ impl OrderedSink {
     /// `reserved_end`.
     pub(crate) fn new(
         start: u64,
-        permit: BytesPermit,
+        permit: impl Into<Option<BytesPermit>>,
         reserved_end: u64,
         writer: Box<dyn Write + Send>,
         hashers: Vec<Checksummer>,
         name: impl Into<String>,
     ) -> Result<Self> {
-        let state = State { next: start, reserved_end, permit: Some(permit), ..State::default() };
+        let state = State { next: start, reserved_end, permit: permit.into(), ..State::default() };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             ready: Condvar::new(),
@@ -166,11 +166,18 @@ impl OrderedSink {
             .caused_by(std::io::Error::new(kind, text.to_owned()))
     }
 
-    pub(crate) async fn failed(&self) {
+    /// Waits until the sink has failed, and gives the error that every later write fails with.
+    pub(crate) async fn failed(&self) -> Error {
         loop {
             let notified = self.shared.failed.notified();
-            if self.shared.lock().failure.is_some() {
-                return;
+            tokio::pin!(notified);
+            // Registered before looking, so that no failure in between is missed.
+            notified.as_mut().enable();
+            {
+                let state = self.shared.lock();
+                if let Some(kind) = state.failure {
+                    return self.failure(kind, &state.failure_text);
+                }
             }
             notified.await;
         }
@@ -359,7 +366,7 @@ mod tests {
         let permit = Budget::default().bytes(6).await;
         let sink = OrderedSink::new(0, permit, 6, Box::new(Broken), vec![], "test").unwrap();
         sink.write(batch(0, "abc")).await.unwrap();
-        sink.failed().await;
+        assert_eq!(sink.failed().await.kind(), ErrorKind::Storage);
         let error = sink.write(batch(3, "d")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert!(sink.finish().await.is_err());

@@ -14,12 +14,12 @@ use tidegate_core::speed::SpeedVerdict;
 use tokio::time::Instant;
 
 use super::fetch::{Fetcher, Trouble};
-use super::gate::Sent;
 use crate::budget::RequestPermit;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::read::{SLOW_HINT, Share, floor_of};
 use crate::remote::Body;
 use crate::transfer::attempt::Attempts;
+use crate::transfer::window::Sent;
 
 /// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
 /// error.
@@ -109,7 +109,7 @@ impl<'a> ResumingBody<'a> {
     async fn step(&mut self) -> Result<Bytes, Error> {
         if self.live.is_none() {
             let permit = self.attempts.permit().await?;
-            let sent = self.fetcher.gate.send();
+            let sent = self.fetcher.window.send();
             let limit = self.fetcher.calls.patience(0);
             let (store, budget) = (&self.fetcher.store, &self.fetcher.calls.budget);
             let asked = store.get(&self.digest, self.position, budget);

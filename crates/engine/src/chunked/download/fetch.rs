@@ -9,7 +9,6 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
 use super::body::{FLAWS_MAX, ResumingBody};
-use super::gate::Gate;
 use super::keep::Keep;
 use super::plan::Want;
 use crate::chunked::ChunkStore;
@@ -20,6 +19,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
 use crate::transfer::attempt::Calls;
 use crate::transfer::part::Part;
+use crate::transfer::window::TransferWindow;
 
 /// Why a chunk cannot be had.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(super) struct Fetcher {
     /// Those of all transfers of this client.
     pub(super) in_flight: ChunksInFlight,
     pub(super) calls: Calls,
-    pub(super) gate: Arc<Gate>,
+    pub(super) window: Arc<TransferWindow>,
     /// Has the floor under the download's speed.
     pub(super) flow: Arc<Flow>,
     pub(super) counts: Arc<FetchCounts>,
@@ -216,7 +216,7 @@ impl Fetcher {
             let batch = Part::of_batch(&batch, &self.calls.target);
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
-            let sent = self.gate.send();
+            let sent = self.window.send();
             let answer = attempts.within(limit, self.store.get_batch(&digests)).await;
             drop(permit);
             let failure = match answer {

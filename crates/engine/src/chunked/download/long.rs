@@ -23,8 +23,8 @@ use super::pour;
 use crate::chunked::chunk::Proving;
 use crate::chunked::inflight::{Joined, Key};
 use crate::chunked::seed::SeedPlace;
-use crate::download::blocking;
 use crate::sink::{Batch, Mark, Sink};
+use crate::transfer::blocking::blocking;
 use crate::transfer::limits::BATCH_BYTES;
 
 /// One such chunk, and where it goes.
@@ -93,10 +93,10 @@ impl Long<'_> {
 
     /// Where it can be read once it has been brought.
     fn read_again(&self) -> Option<SeedPlace> {
-        match &self.placing.sink {
+        match &self.placing.destination.sink {
             Sink::File(_) => {
-                let file = self.placing.reader.as_ref()?;
-                Some(SeedPlace::in_file(file, self.want.first()))
+                let file = self.placing.destination.reader()?;
+                Some(SeedPlace::in_file(&file, self.want.first()))
             }
             Sink::Memory(sink) => Some(SeedPlace::in_buffer(sink.buffer(), self.want.first())),
             Sink::Ordered(_) | Sink::Discard => None,
@@ -105,7 +105,7 @@ impl Long<'_> {
 
     /// From where it is said to be; says whether all of it was there.
     async fn copy(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, Trouble> {
-        match self.placing.sink {
+        match self.placing.destination.sink {
             Sink::File(_) => self.copy_provisionally(place).await,
             _ => self.copy_proven(place, given).await,
         }
@@ -152,7 +152,7 @@ impl Long<'_> {
 
     /// From the store, what the sink has not been given.
     async fn fetch(&self, given: u64) -> Result<(), Trouble> {
-        match self.placing.sink {
+        match self.placing.destination.sink {
             Sink::File(_) => self.fetch_provisionally().await?,
             _ => self.fetch_for_good(given).await?,
         }

@@ -12,22 +12,17 @@
 //! | `plan` | what has to be brought |
 //! | `resume` | what an earlier attempt left |
 //! | `queue` | what goes next, and how much of it together |
-//! | `drive` | how many are in flight |
-//! | `gate` | the window's controller, with its clock |
+//! | `units` | which are in flight |
 //! | `fetch` | chunks from the store, each once |
 //! | `body` | the bytes of one blob, through as many requests as it takes |
 //! | `keep` | chunks that recur in a target that takes bytes in order |
 //! | `place` | verified chunks into the sink |
 //! | `long` | a chunk too long to be held, into the sink as it comes |
 //! | `pour` | a blob as a whole, into the sink as it comes |
-//! | `destination` | the sink from its making to its end |
 
 mod ask;
 mod body;
-mod destination;
-mod drive;
 mod fetch;
-mod gate;
 mod keep;
 mod long;
 mod options;
@@ -37,6 +32,7 @@ mod pour;
 mod queue;
 mod resume;
 mod run;
+mod units;
 
 pub(crate) use options::ChunkedDownloadOptions;
 
@@ -45,10 +41,10 @@ use std::sync::Arc;
 use tidegate_core::digest::Digest;
 
 use super::ChunkStore;
-use crate::download::Target;
 use crate::error::{Operation, Result};
 use crate::report::Report;
 use crate::transfer::deadline;
+use crate::transfer::target::Target;
 
 /// Fetches the blob that `digest` names from `store` into `target`.
 ///

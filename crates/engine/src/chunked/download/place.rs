@@ -2,7 +2,6 @@
 //!
 //! Chunks that are neighbours in the blob are written, and marked in a file's journal, as one run.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use crate::error::Result;
 use crate::progress::Progress;
 use crate::sink::{Batch, Mark, Sink};
 use crate::transfer::attempt::Calls;
+use crate::transfer::destination::Destination;
 use crate::transfer::gather::FrameGatherer;
 
 /// A run is written once it is so long: more gains nothing, and waits.
@@ -28,9 +28,7 @@ const RUN_PIECES_MAX: usize = 1024;
 /// What all that write into one sink share.
 #[derive(Debug)]
 pub(super) struct Placing {
-    pub(super) sink: Sink,
-    /// Reads a file that is written, where others may copy from it.
-    pub(super) reader: Option<Arc<File>>,
+    pub(super) destination: Destination,
     pub(super) progress: Arc<Progress>,
     /// Ends every wait.
     pub(super) stop: CancellationToken,
@@ -48,18 +46,17 @@ pub(super) struct Turns {
 impl Placing {
     /// Nothing but `done` is there.
     pub(super) fn new(
-        sink: Sink,
-        reader: Option<Arc<File>>,
+        destination: Destination,
         progress: Arc<Progress>,
         stop: CancellationToken,
         done: Extents,
     ) -> Self {
-        Self { sink, reader, progress, stop, done: Mutex::new(done) }
+        Self { destination, progress, stop, done: Mutex::new(done) }
     }
 
-    /// The sink, and what it has been given, once nobody writes any more.
-    pub(super) fn into_parts(self) -> (Sink, Extents) {
-        (self.sink, self.done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    /// The destination, and what it has been given, once nobody writes any more.
+    pub(super) fn into_parts(self) -> (Destination, Extents) {
+        (self.destination, self.done.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the sink has been given.
@@ -119,7 +116,7 @@ impl Placing {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(calls.cancelled()),
-            written = self.sink.write(batch) => written?,
+            written = self.destination.sink.write(batch) => written?,
         }
         self.progress.done(self.done().insert(range));
         Ok(())
@@ -133,7 +130,7 @@ impl Placing {
         turns: &mut Turns,
         calls: &Calls,
     ) -> Result<()> {
-        let Sink::File(file) = &self.sink else { return Ok(()) };
+        let Sink::File(file) = &self.destination.sink else { return Ok(()) };
         let turn = turns.take().await;
         let batch = Batch { offset, frames, mark: None, turn };
         // CANCEL: a batch is queued or not.
@@ -146,7 +143,7 @@ impl Placing {
 
     /// Bytes that were written provisionally are right, all those of `mark`.
     pub(super) async fn settle(&self, mark: Mark, turns: &mut Turns, calls: &Calls) -> Result<()> {
-        let Sink::File(file) = &self.sink else { return Ok(()) };
+        let Sink::File(file) = &self.destination.sink else { return Ok(()) };
         let turn = turns.take().await;
         let batch = Batch { offset: mark.start, frames: Vec::new(), mark: Some(mark), turn };
         tokio::select! {
@@ -205,7 +202,6 @@ mod tests {
     use crate::budget::{Budget, BudgetOptions};
     use crate::error::Operation;
     use crate::sink::FileSink;
-    use crate::sink::file::writer::Finished;
     use crate::sink::file::{Durability, FileTarget, PartFile, StateFolder};
 
     fn calls() -> Calls {
@@ -247,7 +243,8 @@ mod tests {
         let part = PartFile::open(target, &StateFolder::none()).unwrap();
         let sink = Sink::File(FileSink::new(part, None, None, Durability::None).unwrap());
         let stop = CancellationToken::new();
-        let placing = Placing::new(sink, None, Arc::default(), stop, Extents::new());
+        let destination = Destination::of_sink(sink, calls());
+        let placing = Placing::new(destination, Arc::default(), stop, Extents::new());
         let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
         let stalling = Bytes::from_owner(Slow { held, release: released });
         let calls = calls();
@@ -268,10 +265,10 @@ mod tests {
         assert!(is_over.is_pending(), "what is not written yet is held");
         assert!(is_free, "a slot is for what is on its way, not for what is written");
         placed.await.unwrap();
-        let (Sink::File(sink), _) = placing.into_parts() else { panic!("a file was given") };
-        let Finished { part, written, .. } = sink.finish().await;
-        written.unwrap();
-        assert_eq!(std::fs::read(&part.unwrap().target.part).unwrap(), b"slownext");
+        let (destination, _) = placing.into_parts();
+        let Sink::File(sink) = destination.sink else { panic!("a file was given") };
+        let part = sink.finish().await.unwrap().part;
+        assert_eq!(std::fs::read(&part.target.part).unwrap(), b"slownext");
     }
 
     /// A chunk of one byte that belongs everywhere: what is gathered for it is bounded by pieces, as

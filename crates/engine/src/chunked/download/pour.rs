@@ -32,7 +32,7 @@ impl Pour<'_> {
     /// lacks.
     pub(super) async fn whole(&self, blob: &Digest) -> Result<(), Trouble> {
         let from = self.placing.done().gaps(0..blob.len).next().map_or(blob.len, |gap| gap.start);
-        let is_file = matches!(self.placing.sink, Sink::File(_));
+        let is_file = matches!(self.placing.destination.sink, Sink::File(_));
         let batch_bytes = if is_file { BATCH_BYTES } else { 0 };
         let mut body = ResumingBody::new(self.fetcher, *blob, from);
         let mut turns = Turns::new();

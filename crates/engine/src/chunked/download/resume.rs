@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use crate::chunked::Manifest;
 use crate::chunked::seed::{Seeds, part};
-use crate::download::{Prepared, blocking};
 use crate::error::{Error, Operation, Result};
 use crate::sink::Mark;
 use crate::sink::file::PartFile;
+use crate::sink::file::part_file::verified_marks;
 use crate::sink::file::target::storage_error;
 use crate::transfer::attempt::Calls;
+use crate::transfer::blocking::blocking;
+use crate::transfer::target::Prepared;
 
 /// What a part file that is there already is good for.
 #[derive(Default)]
@@ -60,7 +62,7 @@ pub(super) async fn whole(
     let calls = calls.clone();
     blocking(move || {
         let kept =
-            if wanted { part::marks(&part.file, &found, &calls.cancel) } else { Some(vec![]) };
+            if wanted { verified_marks(&part.file, &found.marks, &calls.cancel) } else { Some(vec![]) };
         // Not all was looked at: the file stays as it is.
         let kept = kept.ok_or_else(|| calls.cancelled())?;
         Ok((Prepared::File { part, found: None, notes }, kept))

@@ -6,16 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bytes::Bytes;
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tidegate_core::extents::Extents;
 
 use super::ask;
-use super::destination::{self, Arrival, Destination};
-use super::drive::{self, Shared};
 use super::fetch::{FetchCounts, Fetcher, Trouble};
-use super::gate::Gate;
 use super::keep::Keep;
 use super::options::ChunkedDownloadOptions;
 use super::place::Placing;
@@ -23,25 +19,47 @@ use super::plan;
 use super::pour::Pour;
 use super::queue::{Batching, Queue};
 use super::resume::{self, Resumed};
-use crate::budget::ListPermit;
+use super::units::{self, ChunkUnits, Shared};
+use crate::budget::{Budget, ListPermit};
 use crate::chunked::prove::Prover;
 use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
-use crate::download::{Prepared, Target, blocking};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::Flow;
 use crate::remote::BlobInfo;
 use crate::report::{ChunkReport, ChunkTotals, Form, Report};
-use crate::sink::file::target::storage_error;
+use crate::remote::Version;
 use crate::sink::{Mark, Sink};
+use crate::sink::file::journal::{CrcName, Identity};
+use crate::sink::file::target::storage_error;
 use crate::transfer::attempt::Calls;
-use crate::transfer::limits::UNIT_BYTES;
-use crate::verified::Verified;
+use crate::transfer::blocking::blocking;
+use crate::transfer::checks::{Checks, Proof};
+use crate::transfer::destination::{
+    Committed, Destination, DestinationOptions, Granted, PartStart,
+};
+use crate::transfer::driver::{Flight, drive_to_end};
+use crate::transfer::limits::{ORDERED_SHARE, STREAM_BYTES, UNIT_BYTES};
+use crate::transfer::target::{Prepared, Target};
+use crate::transfer::window::TransferWindow;
+
+/// What chunks on their way into memory may hold, besides the blob.
+const MEMORY_UNITS_BYTES: u64 = 32 << 20;
+
+/// How the blob arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// In pieces, each with what it holds granted before it starts.
+    Chunks,
+    /// As one stream.
+    Whole,
+}
 
 /// What is known of one download all along.
 struct Job<'a> {
     fetcher: Fetcher,
     blob: Digest,
+    checks: Checks,
     options: &'a ChunkedDownloadOptions,
     outcome: Outcome,
 }
@@ -55,7 +73,6 @@ struct Outcome {
     resumed_bytes: u64,
     whole: bool,
     notes: Vec<String>,
-    memory: Option<Bytes>,
     /// Pays for the list of chunks.
     list: Option<ListPermit>,
 }
@@ -71,9 +88,9 @@ pub(super) async fn run(
         Target::File(path) => Some(path.clone()),
         _ => None,
     };
-    let source = options.resume.then(|| destination::source(digest));
+    let source = options.resume.then(|| source(digest));
     let (seeds, state) = (options.seeds.len(), &options.state);
-    let mut prepared = Prepared::of(target, source, seeds, state, &options.cancel).await?;
+    let mut prepared = Prepared::new(target, source, seeds, state, &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),
@@ -89,7 +106,7 @@ pub(super) async fn run(
         identity: store.identity().into(),
         in_flight: options.in_flight.clone(),
         calls,
-        gate: Arc::new(Gate::new(options.window)),
+        window: Arc::new(TransferWindow::new(options.window)),
         flow: Flow::of_read(&options.retry),
         counts: Arc::new(FetchCounts::default()),
         prover: Prover::default(),
@@ -97,18 +114,19 @@ pub(super) async fn run(
         keep: None,
     };
     let outcome = Outcome { notes: prepared.take_notes(), ..Outcome::default() };
-    let mut job = Job { fetcher, blob: *digest, options, outcome };
+    let checks = Checks::of_digest(digest);
+    let mut job = Job { fetcher, blob: *digest, checks, options, outcome };
     options.progress.expect(Some(digest.len));
-    match job.ask().await {
+    let committed = match job.ask().await {
         Ok((profile, Some(manifest))) => {
             job.outcome.chunks = manifest.chunks().len() as u64;
-            job.chunked(prepared, &profile, manifest, target_path).await?;
+            job.chunked(prepared, &profile, manifest, target_path).await?
         }
         Ok((_, None)) => match job.as_one_chunk() {
             Some(manifest) => {
                 job.outcome.whole = true;
                 let plain = StoreProfile::new(digest.function);
-                job.chunked(prepared, &plain, manifest, None).await?;
+                job.chunked(prepared, &plain, manifest, None).await?
             }
             None => job.whole(prepared).await?,
         },
@@ -116,14 +134,14 @@ pub(super) async fn run(
             resume::leave(prepared, &error).await;
             return Err(error);
         }
-    }
-    Ok(job.report(start.elapsed()))
+    };
+    Ok(job.report(committed, start.elapsed()))
 }
 
 impl Job<'_> {
     /// What the store can do, and the blob's manifest where there is one to be had.
     async fn ask(&mut self) -> Result<(Arc<StoreProfile>, Option<Manifest>)> {
-        let Self { fetcher, blob, options, outcome } = self;
+        let Self { fetcher, blob, options, outcome, .. } = self;
         let (store, calls) = (&fetcher.store, &fetcher.calls);
         let patience = calls.patience(0);
         let profile = calls.first(patience, |_| store.profile()).await?;
@@ -164,7 +182,7 @@ impl Job<'_> {
     /// A blob that is short enough to be held is one chunk: verified before it is written, and
     /// fetched once by all who want it.
     fn as_one_chunk(&self) -> Option<Manifest> {
-        let held_bytes_max = drive::held_bytes_max(&self.fetcher.calls.budget);
+        let held_bytes_max = units::held_bytes_max(&self.fetcher.calls.budget);
         let fits = (1..=held_bytes_max).contains(&self.blob.len);
         fits.then(|| Manifest::new(self.blob, vec![self.blob], None).ok()).flatten()
     }
@@ -176,7 +194,7 @@ impl Job<'_> {
         profile: &StoreProfile,
         manifest: Manifest,
         target_path: Option<PathBuf>,
-    ) -> Result<()> {
+    ) -> Result<Committed> {
         let manifest = Arc::new(manifest);
         let calls = &self.fetcher.calls;
         let (prepared, resumed) =
@@ -192,10 +210,10 @@ impl Job<'_> {
             done.insert(mark.start..mark.start + mark.crc.len());
         }
         self.told_resumed(done.total());
-        let (sink, destination) = self.open(prepared, kept, Arrival::Chunks).await?;
+        let destination = self.open(prepared, kept, Arrival::Chunks).await?;
         let budget = &self.fetcher.calls.budget;
-        let batching = Batching::new(profile.batch, drive::held_bytes_max(budget));
-        let queue = if matches!(sink, Sink::Ordered(_)) {
+        let batching = Batching::new(profile.batch, units::held_bytes_max(budget));
+        let queue = if matches!(destination.sink, Sink::Ordered(_)) {
             let keep = Keep::new(&manifest, destination.bytes.clone());
             self.fetcher.keep = Some(Arc::new(keep));
             Queue::ordered(plan::in_order(&manifest, &seeds), batching)
@@ -203,58 +221,48 @@ impl Job<'_> {
             Queue::free(plan::distinct(&manifest, &done, &seeds), batching)
         };
         drop(seeds);
-        let shared = self.shared(sink, &destination, done, batching);
-        let driven = drive::drive(&shared, queue, &self.options.cancel).await;
+        let shared = self.shared(destination, done, batching);
+        let (flight, cancel) = (Flight::default(), &self.options.cancel);
+        let mut units = ChunkUnits::new(&shared, queue);
+        let driven = drive_to_end(&mut units, flight, cancel, &shared.placing.stop, || {}).await;
+        drop(units);
         self.fetcher.keep = None;
-        // Every unit has been joined: nobody else holds what they shared.
+        // Every unit has ended: nothing else holds what they shared.
         let Some(shared) = Arc::into_inner(shared) else {
-            return Err(self
-                .fetcher
-                .calls
-                .error(ErrorKind::Cancelled, "a unit outlived its download"));
+            let message = "a unit outlived its download";
+            return Err(self.fetcher.calls.error(ErrorKind::Cancelled, message));
         };
         self.outcome.copied_chunks = shared.copied_chunks.load(Ordering::Relaxed);
         self.outcome.copied_bytes = shared.copied_bytes.load(Ordering::Relaxed);
-        let (sink, done) = shared.placing.into_parts();
+        let (destination, done) = shared.placing.into_parts();
         match driven {
             Ok(()) => {
                 let file = destination.reader();
-                self.commit(destination, sink).await?;
+                let committed = self.commit(destination).await?;
                 self.index(target_path.zip(file), profile, manifest).await;
-                Ok(())
+                Ok(committed)
             }
             Err(Trouble::Missing(error))
                 if self.options.whole_fallback && manifest.chunks().len() > 1 =>
             {
-                self.fall_back(destination, sink, done, &error).await
+                self.fall_back(destination, done, &error).await
             }
-            Err(trouble) => {
-                let error = trouble.into_error();
-                let rest = destination.abandon(sink, &error).await;
-                Err(error.with_rest(rest))
-            }
+            Err(trouble) => Err(abandon(destination, trouble.into_error()).await),
         }
     }
 
     /// What the units have.
-    fn shared(
-        &self,
-        sink: Sink,
-        destination: &Destination,
-        done: Extents,
-        batching: Batching,
-    ) -> Arc<Shared> {
+    fn shared(&self, destination: Destination, done: Extents, batching: Batching) -> Arc<Shared> {
         let stop = self.fetcher.calls.cancel.child_token();
         let calls = self.fetcher.calls.ended_by(stop.clone());
         let budget = &self.fetcher.calls.budget;
         let progress = Arc::clone(&self.options.progress);
         Arc::new(Shared {
             fetcher: Fetcher { calls, ..self.fetcher.clone() },
-            placing: Placing::new(sink, destination.reader(), progress, stop, done),
+            placing: Placing::new(destination, progress, stop, done),
             batching,
-            bytes: destination.bytes.clone(),
-            own: drive::own_share(budget),
-            held_bytes_max: drive::held_bytes_max(budget),
+            own: units::own_share(budget),
+            held_bytes_max: units::held_bytes_max(budget),
             copied_chunks: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
         })
@@ -300,7 +308,7 @@ impl Job<'_> {
     }
 
     /// As one stream.
-    async fn whole(&mut self, prepared: Prepared) -> Result<()> {
+    async fn whole(&mut self, prepared: Prepared) -> Result<Committed> {
         let calls = &self.fetcher.calls;
         let (prepared, kept) = resume::whole(prepared, self.options.resume, calls).await?;
         let mut done = Extents::new();
@@ -308,83 +316,96 @@ impl Job<'_> {
             done.insert(mark.start..mark.start + mark.crc.len());
         }
         self.told_resumed(done.total());
-        let (sink, destination) = self.open(prepared, kept, Arrival::Whole).await?;
-        self.pour(destination, sink, done).await
+        let destination = self.open(prepared, kept, Arrival::Whole).await?;
+        self.stream(destination, done).await
     }
 
     /// A chunk is missing: as one stream, after all.
     async fn fall_back(
         &mut self,
         destination: Destination,
-        sink: Sink,
         mut done: Extents,
         missing: &Error,
-    ) -> Result<()> {
+    ) -> Result<Committed> {
         self.outcome.notes.push(format!("fetched as a whole: {}", missing.chain()));
-        let (sink, destination, is_empty) = destination.restart(sink, self.options).await?;
+        let (identity, hashers) = (identity(&self.blob), self.checks.hashers());
+        let (destination, is_empty) = destination.restart(identity, hashers).await?;
         if is_empty {
             self.options.progress.undone(done.total());
             done = Extents::new();
             self.outcome.resumed_bytes = 0;
         }
-        self.pour(destination, sink, done).await
+        self.stream(destination, done).await
     }
 
-    async fn pour(&mut self, destination: Destination, sink: Sink, done: Extents) -> Result<()> {
+    async fn stream(&mut self, destination: Destination, done: Extents) -> Result<Committed> {
         self.outcome.whole = true;
         let stop = self.fetcher.calls.cancel.clone();
-        let placing = Placing::new(sink, None, Arc::clone(&self.options.progress), stop, done);
-        let poured = self.pour_into(&placing, &destination).await;
-        let (sink, _) = placing.into_parts();
-        match poured {
-            Ok(()) => self.commit(destination, sink).await,
-            Err(error) => {
-                let rest = destination.abandon(sink, &error).await;
-                Err(error.with_rest(rest))
-            }
+        let placing = Placing::new(destination, Arc::clone(&self.options.progress), stop, done);
+        let streamed = self.stream_into(&placing).await;
+        let (destination, _) = placing.into_parts();
+        match streamed {
+            Ok(()) => self.commit(destination).await,
+            Err(error) => Err(abandon(destination, error).await),
         }
     }
 
-    async fn pour_into(&self, placing: &Placing, destination: &Destination) -> Result<()> {
-        let calls = &self.fetcher.calls;
+    async fn stream_into(&self, placing: &Placing) -> Result<()> {
+        let (calls, destination) = (&self.fetcher.calls, &placing.destination);
         // Bytes before requests; an ordered sink has been granted its own.
-        let held = if matches!(placing.sink, Sink::Ordered(_)) { 0 } else { UNIT_BYTES };
+        let held = if matches!(destination.sink, Sink::Ordered(_)) { 0 } else { UNIT_BYTES };
         let _permit =
             calls.unless_cancelled(destination.bytes.bytes(held.min(self.blob.len))).await?;
         let pour = Pour { fetcher: &self.fetcher, placing };
         tokio::select! {
             biased;
-            () = placing.sink.failed() => {
-                let nothing = crate::sink::Batch {
-                    offset: 0,
-                    frames: Vec::new(),
-                    mark: None,
-                    turn: None,
-                };
-                placing.sink.write(nothing).await
-            }
+            error = destination.sink.failed() => Err(error),
             poured = pour.whole(&self.blob) => poured.map_err(Trouble::into_error),
         }
     }
 
+    /// `kept` is what of a part file is right.
     async fn open(
         &mut self,
         prepared: Prepared,
         kept: Vec<Mark>,
         arrival: Arrival,
-    ) -> Result<(Sink, Destination)> {
-        let calls = &self.fetcher.calls;
-        let (sink, mut destination) =
-            Destination::open(prepared, self.blob, kept, arrival, self.options, calls).await?;
-        self.outcome.notes.append(&mut destination.notes);
-        Ok((sink, destination))
+    ) -> Result<Destination> {
+        let (calls, options) = (&self.fetcher.calls, self.options);
+        let granted = if arrival == Arrival::Whole && prepared.is_ordered(true) {
+            let bytes = stream_bytes(&calls.budget);
+            let permit = calls.unless_cancelled(calls.budget.bytes(bytes)).await?;
+            Granted { permit: Some(permit), end: u64::MAX }
+        } else {
+            Granted::default()
+        };
+        let units_bytes = MEMORY_UNITS_BYTES
+            .min(self.blob.len)
+            .min(calls.budget.limits().bytes / ORDERED_SHARE);
+        let destination = DestinationOptions {
+            range: 0..self.blob.len,
+            hashers: self.checks.hashers(),
+            start: match kept.is_empty() {
+                true => PartStart::Empty(Some(identity(&self.blob))),
+                false => PartStart::Kept(identity(&self.blob), kept),
+            },
+            granted,
+            units_bytes,
+            lends: arrival == Arrival::Chunks,
+            durability: options.durability,
+            pool: options.pool.clone(),
+            progress: Arc::clone(&options.progress),
+        };
+        let opened = Destination::open(prepared, destination, calls.clone(), || {});
+        let mut destination = opened.await?;
+        self.outcome.notes.append(&mut destination.take_notes());
+        Ok(destination)
     }
 
-    async fn commit(&mut self, destination: Destination, sink: Sink) -> Result<()> {
-        let committed = destination.commit(sink, self.options, &self.fetcher.calls).await?;
-        self.outcome.memory = committed.memory;
-        self.outcome.notes.extend(committed.note);
-        Ok(())
+    async fn commit(&mut self, destination: Destination) -> Result<Committed> {
+        let mut committed = destination.commit(None, self.blob.len, &self.checks).await?;
+        self.outcome.notes.extend(committed.note.take());
+        Ok(committed)
     }
 
     /// Keeps what is known of the target's chunks beside it.
@@ -415,8 +436,8 @@ impl Job<'_> {
         self.options.progress.reused(bytes);
     }
 
-    fn report(self, elapsed: std::time::Duration) -> Report {
-        let Self { fetcher, blob, options, outcome } = self;
+    fn report(self, committed: Committed, elapsed: std::time::Duration) -> Report {
+        let Self { fetcher, blob, options, outcome, .. } = self;
         let totals = |chunks: &AtomicU64, bytes: &AtomicU64| ChunkTotals {
             chunks: chunks.load(Ordering::Relaxed),
             bytes: bytes.load(Ordering::Relaxed),
@@ -430,7 +451,8 @@ impl Job<'_> {
             all = ChunkTotals { chunks: outcome.chunks, bytes: blob.len };
             distinct = moved + shared + reused;
         }
-        let window = u32::try_from(fetcher.gate.limit()).unwrap_or(u32::MAX);
+        let Committed { proof: Proof { computed, verified }, memory, .. } = committed;
+        let window = u32::try_from(fetcher.window.limit()).unwrap_or(u32::MAX);
         let chunks =
             ChunkReport { all, distinct, moved, shared, reused, window, ..ChunkReport::default() };
         Report {
@@ -440,13 +462,44 @@ impl Job<'_> {
             totals: options.progress.stats().totals(),
             held_bytes_peak: options.budget.held_bytes_peak(),
             info: BlobInfo::of_digest(&blob),
-            checksums: vec![blob.checksum()],
-            verified: Verified::By(vec![blob.checksum()]),
+            checksums: computed,
+            verified,
             digest: Some(blob),
             form: if outcome.whole { Form::Whole } else { Form::Chunks },
             chunks: Some(chunks),
             notes: outcome.notes,
-            memory: outcome.memory,
+            memory,
         }
     }
+}
+
+/// The download failed: what the journal names has been verified chunk by chunk, or is verified by
+/// the run that resumes it.
+async fn abandon(destination: Destination, error: Error) -> Error {
+    let rest = destination.abandon(&error, error.kind() != ErrorKind::Changed).await;
+    error.with_rest(rest)
+}
+
+/// A part file names its blob by the digest, which any store may serve.
+fn identity(blob: &Digest) -> Identity {
+    Identity {
+        source: source(blob),
+        // The digest is the proof, whichever cache and whichever caller.
+        selected: None,
+        revision: None,
+        coding: None,
+        version: Version::Digest(blob.to_string()),
+        len_bytes: blob.len,
+        crc: CrcName::Crc32c,
+    }
+}
+
+/// What a part file's journal calls the blob.
+fn source(blob: &Digest) -> String {
+    format!("digest:{blob}")
+}
+
+/// What one stream may hold of this budget.
+pub(super) fn stream_bytes(budget: &Budget) -> u64 {
+    STREAM_BYTES.min(budget.limits().bytes / ORDERED_SHARE)
 }

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use super::cut::{CutOptions, cut_file};
 use super::{CutChunk, Manifest};
 use crate::budget::Budget;
-use crate::download::blocking;
+use crate::transfer::blocking::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use index::Stamp;
 use index_writer::IndexWriter;

@@ -18,7 +18,6 @@ use crate::chunked::Manifest;
 use crate::chunked::chunk::Proving;
 use crate::sink::Mark;
 use crate::sink::file::journal::Found;
-use crate::sink::file::part_file::holds;
 
 /// One read: small enough for a core's cache.
 const READ_BYTES: usize = 256 << 10;
@@ -94,25 +93,6 @@ fn check(
     proving.finish().ok()
 }
 
-/// The marks of a journal whose bytes are there, each byte once; `None` where it is cancelled
-/// before all were looked at. Blocks.
-pub(crate) fn marks(file: &File, found: &Found, cancel: &CancellationToken) -> Option<Vec<Mark>> {
-    let mut seen = Extents::new();
-    let mut kept = Vec::new();
-    for mark in &found.marks {
-        if cancel.is_cancelled() {
-            return None;
-        }
-        let range = mark.start..mark.start + mark.crc.len();
-        let is_new = seen.overlapping(range.clone()).next().is_none();
-        if is_new && holds(file, mark.start, &mark.crc).unwrap_or(false) {
-            seen.insert(range);
-            kept.push(*mark);
-        }
-    }
-    Some(kept)
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate_core::digest::DigestFunction;
@@ -133,31 +113,5 @@ mod tests {
         assert_eq!(kept, [(0, chunks_of[0]), (5, chunks_of[2])]);
         file.set_len(8).unwrap();
         assert_eq!(chunks(&file, None, &manifest, &CancellationToken::new()).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn nothing_is_said_of_what_was_not_looked_at() {
-        use crate::remote::Version;
-        use crate::sink::file::journal::{CrcName, Identity, Journal, Sealing};
-        let file = tempfile::tempfile().unwrap();
-        let identity = Identity {
-            source: "digest:x".to_owned(),
-            selected: None,
-            revision: None,
-            coding: None,
-            version: Version::ETag("x".to_owned()),
-            len_bytes: 3,
-            crc: CrcName::Crc32c,
-        };
-        let sealing = Sealing::new(None, std::ffi::OsStr::new("part"));
-        let mut journal = Journal::create(&file, &sealing, &identity).unwrap();
-        file.write_all_at(b"abc", 0).unwrap();
-        let mark = Mark { start: 0, crc: Crc::of(crate::chunked::chunk::CRC, b"abc") };
-        journal.append(&file, mark).unwrap();
-        let found = Journal::find(&file, &sealing).unwrap().journal().unwrap();
-        let cancel = CancellationToken::new();
-        assert_eq!(marks(&file, &found, &cancel), Some(vec![mark]));
-        cancel.cancel();
-        assert_eq!(marks(&file, &found, &cancel), None);
     }
 }

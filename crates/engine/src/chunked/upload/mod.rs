@@ -116,7 +116,7 @@ async fn run(
     let start = Instant::now();
     let file = SourceFile::open(store, path, options).await?;
     let budget = options.budget.share();
-    let transfer = Transfer::new(store, &file, &budget, options);
+    let transfer = Arc::new(Transfer::new(store, &file, &budget, options));
     let calls = &transfer.calls.profile;
     let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
     let function = choice::digest_function(&profile, options, &transfer)?;
@@ -191,12 +191,12 @@ async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
 }
 
 /// The store cannot make the blob of its chunks: it gets all of it.
-async fn whole_instead<'a>(
-    transfer: &'a Transfer,
+async fn whole_instead(
+    transfer: &Arc<Transfer>,
     profile: &StoreProfile,
     blob: Digest,
     error: Error,
-) -> Result<Pipeline<'a>> {
+) -> Result<Pipeline> {
     if profile.blob_bytes_max.is_some_and(|bytes_max| blob.len > bytes_max) {
         return Err(error);
     }
@@ -210,7 +210,7 @@ async fn whole_instead<'a>(
 
 fn report(
     transfer: &Transfer,
-    pipeline: Option<&Pipeline<'_>>,
+    pipeline: Option<&Pipeline>,
     (digest, form, rounds): (Digest, Form, u32),
     start: Instant,
 ) -> Report {

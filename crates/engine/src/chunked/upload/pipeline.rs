@@ -23,12 +23,9 @@
 //!   hundreds of wishes before a small one.
 
 use std::collections::{HashMap, HashSet};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tidegate_core::digest::Digest;
 
 use super::cutting::{Cut, Cutting};
@@ -42,7 +39,8 @@ use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
 use crate::chunked::inflight::{Joined, Key, Lead};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::transfer::driver::{Flight, Units, Waiting, drive};
 
 /// How far cutting runs ahead of sending: no further than what is surely still in the page cache
 /// when it is read again.
@@ -55,11 +53,21 @@ const SIXTEENTHS: u64 = 3;
 /// Chunks whose fate may be open at once: a bound on memory where chunks are tiny.
 const OPEN_MAX: usize = 1 << 16;
 
-type Flight<'a> = Pin<Box<dyn Future<Output = Result<Event>> + Send + 'a>>;
-type Reserving = Pin<Box<dyn Future<Output = BytesPermit> + Send>>;
+/// A load that may be sent.
+pub(super) struct Granted {
+    load: Load,
+    permit: BytesPermit,
+}
+
+/// What else happens.
+pub(super) enum Event {
+    Cut(Result<Cut>),
+    /// A question has waited long enough for more chunks to go with it.
+    Lingered,
+}
 
 /// Something in flight has ended well.
-enum Event {
+pub(super) enum Ended {
     Asked { ids: Vec<usize>, blob: Option<Digest>, missing: HashSet<Digest> },
     Sent { load: Load, paid_bytes: u64 },
     Followed { id: usize, is_done: bool },
@@ -86,11 +94,10 @@ impl Question {
 }
 
 /// One upload under way.
-pub(super) struct Pipeline<'a> {
-    transfer: &'a Transfer,
-    // Before the leads: they may be taken over only when nothing is in flight.
-    flight: FuturesUnordered<Flight<'a>>,
-    reserving: Option<(Load, Reserving)>,
+pub(super) struct Pipeline {
+    transfer: Arc<Transfer>,
+    /// Calls and waits that are about to be in flight.
+    begun: Vec<Waiting<Result<Ended>>>,
     leads: HashMap<usize, Lead<Key, ()>>,
     cutting: Option<Cutting>,
     ledger: Ledger,
@@ -106,21 +113,21 @@ pub(super) struct Pipeline<'a> {
     blob: Option<Digest>,
     is_present: bool,
     is_forced: bool,
+    has_lingered: bool,
 }
 
-impl<'a> Pipeline<'a> {
+impl Pipeline {
     /// Begins with nothing cut. `asked` is the blob where it is known and not its only chunk.
     pub(super) fn new(
-        transfer: &'a Transfer,
+        transfer: &Arc<Transfer>,
         profile: &StoreProfile,
         cutting: Cutting,
         asked: Option<Digest>,
     ) -> Self {
         let outbox = Outbox::new(profile.batch, held_bytes_max(&transfer.budget));
         let mut this = Self {
-            transfer,
-            flight: FuturesUnordered::new(),
-            reserving: None,
+            transfer: Arc::clone(transfer),
+            begun: Vec::new(),
             leads: HashMap::new(),
             cutting: Some(cutting),
             ledger: Ledger::default(),
@@ -134,6 +141,7 @@ impl<'a> Pipeline<'a> {
             blob: None,
             is_present: false,
             is_forced: false,
+            has_lingered: false,
         };
         if asked.is_some() {
             this.question = Question::Put;
@@ -145,37 +153,19 @@ impl<'a> Pipeline<'a> {
     /// Works until the fate of every chunk is known, or the blob turns out to be there. Nothing is
     /// in flight then.
     pub(super) async fn run(&mut self) -> Result<()> {
-        self.work().await?;
-        // What nobody waits for any more: whether the blob is there, where that is not known yet;
-        // or all the rest, where it is. It would keep requests, memory and chunks from whoever
-        // needs them, perhaps this upload's own next request.
-        self.flight.clear();
-        self.reserving = None;
+        let cancel = self.transfer.calls.register.cancel.clone();
+        let mut flight = Flight::default();
+        let driven = drive(self, &mut flight, &cancel).await;
+        // What is still in flight is of no use: whether the blob is there, if everything was sent; or
+        // everything else, if the blob is there. It would keep requests, memory and chunks from
+        // others, perhaps from this upload's own next request.
+        drop(flight);
+        driven?;
+        self.begun.clear();
         self.cutting = None;
+        // Only now: a lead may be taken over only when nothing of it is in flight.
         self.leads.clear();
         Ok(())
-    }
-
-    async fn work(&mut self) -> Result<()> {
-        let mut has_lingered = false;
-        loop {
-            self.ask(std::mem::take(&mut has_lingered));
-            self.send();
-            if self.is_over() {
-                return Ok(());
-            }
-            let has_room = self.has_room();
-            let due = self.inquiry.due().map(|due| self.transfer.at(due));
-            // CANCEL: all that is not ready stays where it is.
-            tokio::select! {
-                biased;
-                Some(event) = self.flight.next() => self.on(event?),
-                permit = reserved(&mut self.reserving) => self.granted(permit),
-                cut = next_cut(&mut self.cutting, has_room) => self.cut(cut?),
-                () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)),
-                    if due.is_some() => has_lingered = true,
-            }
-        }
     }
 
     /// The store has lost chunks: finds out which, or takes it that `these` are, whatever it says.
@@ -208,12 +198,6 @@ impl<'a> Pipeline<'a> {
     /// What has been cut, and its fate.
     pub(super) fn ledger(&self) -> &Ledger {
         &self.ledger
-    }
-
-    fn is_over(&self) -> bool {
-        // Where nothing had to be brought, the blob is likely there: its answer saves making it.
-        let is_awaited = self.brought == 0 && self.question != Question::None;
-        self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
     }
 
     fn has_room(&self) -> bool {
@@ -251,9 +235,9 @@ impl<'a> Pipeline<'a> {
         let Some(piece) = self.ledger.piece(id) else { return };
         let store = Arc::clone(&self.transfer.identity);
         match self.transfer.in_flight.sends.join(&Key { store, digest: piece.digest }) {
-            Joined::Follow(follow) => self.flight.push(Box::pin(async move {
+            Joined::Follow(follow) => self.begun.push(Box::pin(async move {
                 let is_done = follow.outcome().await.is_some();
-                Ok(Event::Followed { id, is_done })
+                Ok(Ended::Followed { id, is_done })
             })),
             Joined::Lead(lead) => {
                 self.leads.insert(id, lead);
@@ -280,56 +264,54 @@ impl<'a> Pipeline<'a> {
     }
 
     fn start_asking(&mut self, ids: Vec<usize>, blob: Option<Digest>) {
-        let transfer = self.transfer;
+        let transfer = Arc::clone(&self.transfer);
         let pieces = ids.iter().filter_map(|id| self.ledger.piece(*id));
         let digests: Vec<Digest> = pieces.map(|piece| piece.digest).chain(blob).collect();
-        self.flight.push(Box::pin(async move {
+        self.begun.push(Box::pin(async move {
             let calls = &transfer.calls.missing;
             let limit = calls.patience(0);
             let missing = calls.attempt(limit, |_| transfer.store.missing(&digests)).await?;
-            Ok(Event::Asked { ids, blob, missing: missing.into_iter().collect() })
+            Ok(Ended::Asked { ids, blob, missing: missing.into_iter().collect() })
         }));
     }
 
-    /// Sends what there is, as far as the window and the budget have room.
-    fn send(&mut self) {
+    /// What is sent next, if the window and the budget have room; waits for its memory only if that
+    /// is not to be had at once.
+    fn next_load(&mut self, flight: &mut Flight<Result<Ended>>) -> Option<Waiting<Granted>> {
         if !self.transfer.batches.load(Ordering::Relaxed) {
             self.outbox.end_batches();
         }
-        while self.reserving.is_none() {
+        loop {
             let limit = self.transfer.window_limit();
             let free = limit.saturating_sub(self.sending);
             let held_bytes_max = held_bytes_max(&self.transfer.budget);
             if free == 0 || self.held_bytes >= held_bytes_max {
-                return;
+                return None;
             }
             let nothing_comes = self.inquiry.is_over();
             let spread_over = nothing_comes.then_some(free as u64);
             let share_bytes = held_bytes_max / limit.max(1) as u64;
             // What comes next may fill it, and there is enough under way until then.
             if !nothing_comes && self.sending > limit / 2 && !self.outbox.has_full(share_bytes) {
-                return;
+                return None;
             }
-            let Some(load) = self.outbox.next(share_bytes, spread_over) else { return };
+            let load = self.outbox.next(share_bytes, spread_over)?;
             let bytes = held_bytes(&load, self.packs);
             if let Some((permit, room)) = self.memory(&load, bytes) {
-                self.start_sending(load, permit, room);
+                self.start_sending(flight, load, permit, room);
             } else {
                 let budget = self.transfer.budget.clone();
-                self.reserving = Some((load, Box::pin(async move { budget.bytes(bytes).await })));
+                return Some(Box::pin(async move {
+                    let permit = budget.bytes(bytes).await;
+                    Granted { load, permit }
+                }));
             }
-        }
-    }
-
-    fn granted(&mut self, permit: BytesPermit) {
-        if let Some((load, _)) = self.reserving.take() {
-            self.start_sending(load, permit, None);
         }
     }
 
     /// What is to be had at once for a load that takes `bytes`.
     fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<Room>)> {
-        let Transfer { budget, spares, .. } = self.transfer;
+        let Transfer { budget, spares, .. } = &*self.transfer;
         let spare = if matches!(load, Load::Batch(_)) { spares.take(bytes) } else { None };
         let spare_bytes = spare.as_ref().map_or(0, |spare| spare.permit.bytes());
         let in_use = self.held_bytes + bytes.max(spare_bytes);
@@ -343,8 +325,14 @@ impl<'a> Pipeline<'a> {
         Some((permit, Some(room)))
     }
 
-    fn start_sending(&mut self, load: Load, permit: BytesPermit, room: Option<Room>) {
-        let transfer = self.transfer;
+    fn start_sending(
+        &mut self,
+        flight: &mut Flight<Result<Ended>>,
+        load: Load,
+        permit: BytesPermit,
+        room: Option<Room>,
+    ) {
+        let transfer = Arc::clone(&self.transfer);
         let (bytes, paid_bytes) = (held_bytes(&load, false), permit.bytes());
         let held = match &load {
             Load::Batch(_) => Held::spared(permit, bytes, room, &transfer.spares),
@@ -352,15 +340,15 @@ impl<'a> Pipeline<'a> {
         };
         self.sending += 1;
         self.held_bytes += paid_bytes;
-        self.flight.push(Box::pin(async move {
-            let load = send(transfer, load, held).await?;
-            Ok(Event::Sent { load, paid_bytes })
-        }));
+        flight.push(async move {
+            let load = send(&transfer, load, held).await?;
+            Ok(Ended::Sent { load, paid_bytes })
+        });
     }
 
-    fn on(&mut self, event: Event) {
-        match event {
-            Event::Asked { ids, blob, missing } => {
+    fn on_ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Asked { ids, blob, missing } => {
                 // The blob by itself is asked for beside the batches.
                 if !ids.is_empty() {
                     self.inquiry.answered();
@@ -379,7 +367,7 @@ impl<'a> Pipeline<'a> {
                     }
                 }
             }
-            Event::Sent { load, paid_bytes } => {
+            Ended::Sent { load, paid_bytes } => {
                 self.sending -= 1;
                 self.held_bytes = self.held_bytes.saturating_sub(paid_bytes);
                 self.brought += load.pieces().len() as u64;
@@ -387,13 +375,13 @@ impl<'a> Pipeline<'a> {
                     self.settle(piece, Fate::Sent);
                 }
             }
-            Event::Followed { id, is_done: true } => {
+            Ended::Followed { id, is_done: true } => {
                 self.brought += 1;
                 if let Some(piece) = self.ledger.piece(id) {
                     self.settle(&piece, Fate::Shared);
                 }
             }
-            Event::Followed { id, is_done: false } => self.lead_or_follow(id),
+            Ended::Followed { id, is_done: false } => self.lead_or_follow(id),
         }
     }
 
@@ -410,16 +398,66 @@ impl<'a> Pipeline<'a> {
     }
 }
 
+impl Units for Pipeline {
+    type Granted = Granted;
+    type Ended = Result<Ended>;
+    type Event = Event;
+    type Error = Error;
+
+    fn advance(&mut self, flight: &mut Flight<Self::Ended>) {
+        let has_lingered = std::mem::take(&mut self.has_lingered);
+        self.ask(has_lingered);
+        self.begun.drain(..).for_each(|begun| flight.push(begun));
+    }
+
+    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<Granted>> {
+        self.next_load(flight)
+    }
+
+    fn start(&mut self, granted: Granted, flight: &mut Flight<Self::Ended>) {
+        let Granted { load, permit } = granted;
+        self.start_sending(flight, load, permit, None);
+    }
+
+    fn ended(&mut self, ended: Self::Ended) -> Result<()> {
+        self.on_ended(ended?);
+        Ok(())
+    }
+
+    async fn event(&mut self, _in_flight: usize) -> Event {
+        let has_room = self.has_room();
+        let due = self.inquiry.due().map(|due| self.transfer.at(due));
+        // CANCEL: a cut that is not ready stays in `cutting`.
+        tokio::select! {
+            biased;
+            cut = next_cut(&mut self.cutting, has_room) => Event::Cut(cut),
+            () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)),
+                if due.is_some() => Event::Lingered,
+        }
+    }
+
+    fn on_event(&mut self, event: Event, _flight: &mut Flight<Self::Ended>) -> Result<()> {
+        match event {
+            Event::Cut(cut) => self.cut(cut?),
+            Event::Lingered => self.has_lingered = true,
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, _in_flight: usize) -> bool {
+        // Where nothing had to be brought, the blob is likely there: its answer saves making it.
+        let is_awaited = self.brought == 0 && self.question != Question::None;
+        self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
+    }
+
+    fn cancelled(&self) -> Error {
+        self.transfer.calls.register.cancelled()
+    }
+}
+
 /// What loads under way may hold together before another is begun.
 fn held_bytes_max(budget: &Budget) -> u64 {
     budget.limits().bytes / 16 * SIXTEENTHS
-}
-
-async fn reserved(reserving: &mut Option<(Load, Reserving)>) -> BytesPermit {
-    match reserving {
-        Some((_, reserving)) => reserving.await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn next_cut(cutting: &mut Option<Cutting>, has_room: bool) -> Result<Cut> {

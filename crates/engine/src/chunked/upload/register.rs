@@ -22,7 +22,7 @@ const ROUNDS_MAX: u32 = 3;
 /// Makes `blob` of its chunks, all of which are there, cut by `chunking` where the store knows that. Gives how often some were not.
 pub(super) async fn register(
     transfer: &Transfer,
-    pipeline: &mut Pipeline<'_>,
+    pipeline: &mut Pipeline,
     blob: Digest,
     chunking: Option<Chunking>,
 ) -> Result<u32> {
@@ -57,7 +57,7 @@ enum Doubt {
 }
 
 /// Sends what the store lacks, or, where it says that this is nothing, what it must lack.
-async fn bring_again(pipeline: &mut Pipeline<'_>, doubt: Doubt) -> Result<Doubt> {
+async fn bring_again(pipeline: &mut Pipeline, doubt: Doubt) -> Result<Doubt> {
     if doubt == Doubt::None {
         let all = pipeline.ledger().ids(|_| true);
         let before = pipeline.brought();
@@ -76,7 +76,7 @@ async fn bring_again(pipeline: &mut Pipeline<'_>, doubt: Doubt) -> Result<Doubt>
     Ok(Doubt::All)
 }
 
-fn lost(transfer: &Transfer, pipeline: &Pipeline<'_>, doubt: Doubt) -> Error {
+fn lost(transfer: &Transfer, pipeline: &Pipeline, doubt: Doubt) -> Error {
     let (distinct, _) = pipeline.ledger().count(|_| true);
     let (kind, message) = if doubt == Doubt::None {
         let message = format!(

@@ -71,7 +71,7 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
     loop {
         let bytes = chunks.iter().map(|(digest, _)| digest.len).sum();
         let permit = attempts.permit().await?;
-        let ticket = transfer.started();
+        let sent = transfer.started();
         let sending = Sending(transfer.progress.sending(bytes));
         let put = transfer.store.put_batch(&chunks, &sending.0);
         let put = moving(transfer, &sending, bytes, put);
@@ -81,7 +81,7 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
             Ok(answers) => taken(transfer, &mut chunks, answers),
             Err(error) => (None, Err(error)),
         };
-        transfer.done(ticket, bytes, &outcome);
+        sent.ended(bytes, &outcome);
         let Err(error) = outcome else { return Ok(()) };
         let failed: HashSet<Digest> = match failing {
             Some(digest) => HashSet::from([digest]),
@@ -237,11 +237,11 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
             progress: sending.0.clone(),
         };
         source.begin(&sending.0);
-        let ticket = transfer.started();
+        let sent = transfer.started();
         let put = moving(transfer, &sending, len, transfer.store.put(&request));
         let outcome = attempts.within(longest(transfer, len), put).await;
         drop((permit, sending));
-        transfer.done(ticket, len, &outcome);
+        sent.ended(len, &outcome);
         let Err(error) = outcome else { return Ok(()) };
         if let Some(error) = source.take_failure() {
             return Err(error);

@@ -1,11 +1,10 @@
 //! [`Transfer`]: what every part of one upload needs to know.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_core::retry::RetryPolicy;
-use tidegate_core::window::{Outcome, Ticket, Window};
 use tokio::time::Instant;
 
 use super::ChunkedUploadOptions;
@@ -20,6 +19,7 @@ use crate::progress::Progress;
 use crate::read::ReadTotals;
 use crate::report::StoreRequests;
 use crate::transfer::attempt::Calls;
+use crate::transfer::window::{Sent, TransferWindow};
 
 /// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
 /// of chunks or finishes one that was put.
@@ -41,7 +41,7 @@ pub(super) struct Transfer {
     /// False once the store has refused a batch.
     pub(super) batches: AtomicBool,
     pub(super) floor: UploadFloor,
-    window: Mutex<Window>,
+    window: Arc<TransferWindow>,
     epoch: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Transfer {
             progress: Arc::clone(&options.progress),
             batches: AtomicBool::new(true),
             floor: UploadFloor::new(&options.retry),
-            window: Mutex::new(Window::new(options.window)),
+            window: Arc::new(TransferWindow::new(options.window)),
             epoch: Instant::now(),
         }
     }
@@ -91,35 +91,18 @@ impl Transfer {
     /// Requests that may carry bytes now: what the window says, and no more than the budget can
     /// have in flight, since the others would only hold bytes and wait.
     pub(super) fn window_limit(&self) -> usize {
-        let limit = self.window_now().min(self.budget.limits().requests);
-        usize::try_from(limit).unwrap_or(usize::MAX)
+        let requests = usize::try_from(self.budget.limits().requests).unwrap_or(usize::MAX);
+        self.window.limit().min(requests)
     }
 
     /// What the window says.
     pub(super) fn window_now(&self) -> u32 {
-        self.window(|window| window.limit())
+        self.window.limit_now()
     }
 
     /// A request that carries bytes is sent.
-    pub(super) fn started(&self) -> Ticket {
-        let now = self.now();
-        self.window(|window| window.on_start(now))
-    }
-
-    /// It has ended.
-    pub(super) fn done<T>(&self, ticket: Ticket, bytes: u64, outcome: &Result<T, Error>) {
-        let outcome = match outcome {
-            Ok(_) => Outcome::Ok,
-            Err(error) if error.kind() == ErrorKind::Throttled => Outcome::Throttled,
-            Err(error) if error.kind() == ErrorKind::Cancelled => Outcome::Cancelled,
-            Err(_) => Outcome::Failed,
-        };
-        let now = self.now();
-        self.window(|window| window.on_done(ticket, now, bytes, outcome));
-    }
-
-    fn window<T>(&self, act: impl FnOnce(&mut Window) -> T) -> T {
-        act(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn started(&self) -> Sent {
+        self.window.send()
     }
 
     /// How long nothing of a request may move.

@@ -148,7 +148,7 @@ pub(crate) type Hashing = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>
 /// Starts the thread that follows; it ends when `progress` is closed, and gives the checksums of
 /// all bytes up to the first gap, with their number.
 pub(crate) fn follow(
-    file: File,
+    file: Arc<File>,
     progress: Arc<Progress>,
     mut hashers: Vec<Checksummer>,
 ) -> io::Result<Hashing> {
@@ -219,7 +219,7 @@ mod tests {
     fn bytes_written_out_of_order_are_hashed_in_order() {
         let file = tempfile::tempfile().unwrap();
         let progress = Arc::new(Progress::default());
-        let thread = follow(file.try_clone().unwrap(), Arc::clone(&progress), sha256()).unwrap();
+        let thread = follow(Arc::new(file.try_clone().unwrap()), Arc::clone(&progress), sha256()).unwrap();
         for (offset, text) in [(6, b"ghi"), (3, b"def"), (0, b"abc")] {
             file.write_all_at(text, offset).unwrap();
             progress.written(offset..offset + 3);
@@ -236,7 +236,7 @@ mod tests {
         progress.written(0..4);
         progress.written(5..10);
         progress.close();
-        assert_eq!(follow(file, progress, vec![]).unwrap().join().unwrap().unwrap().0, 4);
+        assert_eq!(follow(Arc::new(file), progress, vec![]).unwrap().join().unwrap().unwrap().0, 4);
     }
 
     /// What follows the prefix is held, and not read back; what comes before its turn is.
@@ -251,7 +251,7 @@ mod tests {
         progress.written_batch(batches.of(3, &[b"d", b"ef"]));
         assert_eq!(batches.held(), 2);
         progress.close();
-        let thread = follow(file, Arc::clone(&progress), sha256()).unwrap();
+        let thread = follow(Arc::new(file), Arc::clone(&progress), sha256()).unwrap();
         assert_eq!(thread.join().unwrap().unwrap(), (9, sum(b"abcdefghi")));
         assert_eq!(batches.held(), 0);
     }
@@ -277,7 +277,7 @@ mod tests {
             assert_eq!(batches.held(), 1);
         }
         progress.close();
-        let (hashed, sums) = follow(file, progress, sha256()).unwrap().join().unwrap().unwrap();
+        let (hashed, sums) = follow(Arc::new(file), progress, sha256()).unwrap().join().unwrap().unwrap();
         // The last was read back, too, and is not in the file.
         let whole = [&LONG[..], &LONG, &vec![0; LONG.len()]].concat();
         assert_eq!((hashed, sums), (3 * len, sum(&whole)));
@@ -292,7 +292,7 @@ mod tests {
         progress.written(0..4);
         progress.written_batch(batches.of(4, &[b"efgh"]));
         assert_eq!(batches.held(), 1);
-        let thread = follow(file, Arc::clone(&progress), sha256()).unwrap();
+        let thread = follow(Arc::new(file), Arc::clone(&progress), sha256()).unwrap();
         assert!(thread.join().unwrap().is_err());
         assert_eq!(batches.held(), 0);
         progress.written_batch(batches.of(8, &[b"ijkl"]));

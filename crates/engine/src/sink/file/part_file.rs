@@ -4,15 +4,15 @@
 //! Invariants: until it is given its name it is its owner's alone, and that is us; what is given the
 //! name, or removed, is the file that this run has written, whatever has been put in its place.
 
+mod recheck;
 mod refusal;
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
-use tidegate_core::checksum::Crc;
 
 use super::super::Mark;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
@@ -25,6 +25,7 @@ use super::who;
 use super::{FileTarget, StateFolder};
 use crate::error::{Operation, Result};
 use crate::remote::Selection;
+pub(crate) use recheck::verified_marks;
 use refusal::{busy, foreign, linked, misses_mode, replaced};
 
 /// What must be on the disk, and not only on its way there, when a download ends.
@@ -42,9 +43,6 @@ pub enum Durability {
 
 /// Told where a blob goes on without a journal.
 pub(super) const NO_JOURNAL: &str = "there is no room for the journal of its part file: an interrupted run starts from the beginning";
-
-/// One read when an earlier run's bytes are checked.
-const CHECK_BYTES: usize = 1 << 20;
 
 /// A locked part file.
 #[derive(Debug)]
@@ -286,23 +284,6 @@ impl Drop for PartFile {
 pub(super) fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-}
-
-/// Reads the bytes of one extent back and says whether they are what the journal remembers.
-pub(crate) fn holds(file: &File, start: u64, expected: &Crc) -> io::Result<bool> {
-    let mut crc = Crc::empty(expected.algorithm());
-    let mut buffer =
-        vec![0; CHECK_BYTES.min(usize::try_from(expected.len()).unwrap_or(CHECK_BYTES))];
-    while crc.len() < expected.len() {
-        let left = usize::try_from(expected.len() - crc.len()).unwrap_or(usize::MAX);
-        let count = left.min(buffer.len());
-        match file.read_exact_at(&mut buffer[..count], start + crc.len()) {
-            Ok(()) => crc.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(crc == *expected)
 }
 
 /// Opens the part file, made if there is none; `None` where it has to be tried again.

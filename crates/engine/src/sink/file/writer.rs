@@ -42,14 +42,20 @@ pub(crate) struct FileSink {
     thread: std::thread::JoinHandle<Option<PartFile>>,
 }
 
-/// What is left when all that was queued is written, or could not be.
+/// A part file in which everything that was queued is written.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    /// `None` only where the thread is gone.
-    pub(crate) part: Option<PartFile>,
-    pub(crate) written: Result<()>,
+pub(crate) struct Written {
+    pub(crate) part: PartFile,
     /// What the user may want to know.
     pub(crate) note: Option<String>,
+}
+
+/// Something that was queued could not be written.
+#[derive(Debug)]
+pub(crate) struct WriteFailed {
+    /// `None` if the thread panicked.
+    pub(crate) part: Option<PartFile>,
+    pub(crate) error: Error,
 }
 
 /// What waits to be written.
@@ -127,21 +133,20 @@ impl FileSink {
         self.queue.send(queued).await.map_err(|_closed| self.shared.failure())
     }
 
-    /// Waits until everything queued is written; gives the part file back, together with the
-    /// failure if there was one.
-    pub(crate) async fn finish(self) -> Finished {
+    /// Waits until everything queued is written; gives the part file back.
+    pub(crate) async fn finish(self) -> Result<Written, Box<WriteFailed>> {
         let Self { queue, thread, shared } = self;
         drop(queue);
         // The thread ends once its queue is empty.
         let part = tokio::task::spawn_blocking(move || thread.join().ok().flatten());
         let part = part.await.ok().flatten();
-        let written = if part.is_none() || shared.failure.get().is_some() {
-            Err(shared.failure())
-        } else {
-            Ok(())
-        };
-        let note = shared.forgets.load(Ordering::Relaxed).then(|| FORGETS.to_owned());
-        Finished { part, written, note }
+        match part {
+            Some(part) if shared.failure.get().is_none() => {
+                let note = shared.forgets.load(Ordering::Relaxed).then(|| FORGETS.to_owned());
+                Ok(Written { part, note })
+            }
+            part => Err(Box::new(WriteFailed { part, error: shared.failure() })),
+        }
     }
 }
 

@@ -1,5 +1,4 @@
-//! The window: which units are in flight, and when the next may start. One task drives it; each
-//! unit is a task that it owns.
+//! [`ChunkUnits`]: which chunks of a blob are in flight, and when the next may start.
 //!
 //! It does not stall behind a slow head. What arrives is written where it belongs, in whatever
 //! order; only a target that takes bytes in order has chunks wait, as far as the budget grants it.
@@ -16,27 +15,24 @@
 //! a disk: who pours into an ordered sink, which may wait for its reader, leads nobody.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tidegate_core::digest::Digest;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use super::destination::stream_bytes;
 use super::fetch::{Fetcher, Trouble};
 use super::long::{Long, Origin};
 use super::place::Placing;
 use super::plan::Want;
 use super::queue::{Batching, Queue, Unit, UnitKind};
+use super::run::stream_bytes;
 use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::chunked::chunk::Chunk;
-use crate::download::blocking;
 use crate::error::{Error, ErrorKind};
-use crate::sink::{Batch, Sink};
+use crate::sink::Sink;
+use crate::transfer::blocking::blocking;
+use crate::transfer::driver::{Flight, Units, Waiting};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 
 /// A chunk is held whole in memory up to this, so that it is verified before it is written and
@@ -72,9 +68,7 @@ pub(super) struct Shared {
     pub(super) fetcher: Fetcher,
     pub(super) placing: Placing,
     pub(super) batching: Batching,
-    /// What pays for chunks on their way.
-    pub(super) bytes: Budget,
-    /// What this blob alone may hold of that; see [`own_share`].
+    /// What this blob alone may hold of the budget; see [`own_share`].
     pub(super) own: Budget,
     /// The longest chunk that is held whole; see [`held_bytes_max`].
     pub(super) held_bytes_max: u64,
@@ -121,107 +115,117 @@ impl Drop for Slot {
 /// What a unit holds: of the blob's own share, and of the budget.
 type Held = (BytesPermit, BytesPermit);
 
-type Reserving = Pin<Box<dyn Future<Output = (Unit, Option<Held>)> + Send>>;
-
-/// Brings everything in `queue`. Returns once every unit has ended; the first failure ends the
-/// others.
-pub(super) async fn drive(
-    shared: &Arc<Shared>,
+/// The chunks of one download that have not been brought.
+pub(super) struct ChunkUnits {
+    shared: Arc<Shared>,
     queue: Queue,
-    cancel: &CancellationToken,
-) -> Result<(), Trouble> {
-    let slots = Arc::new(Slots::default());
-    let mut tasks = JoinSet::new();
-    let outcome = begin_all(shared, queue, cancel, &slots, &mut tasks).await;
-    // One has failed, or all have ended; either way none is left to run.
-    shared.placing.stop.cancel();
-    while tasks.join_next().await.is_some() {}
-    outcome
+    slots: Arc<Slots>,
+    copies_max: usize,
 }
 
-async fn begin_all(
-    shared: &Arc<Shared>,
-    mut queue: Queue,
-    cancel: &CancellationToken,
-    slots: &Arc<Slots>,
-    tasks: &mut JoinSet<Result<(), Trouble>>,
-) -> Result<(), Trouble> {
-    let copies_max = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut reserving: Option<Reserving> = None;
-    loop {
-        if reserving.is_none() {
-            let window = shared.fetcher.gate.limit();
-            let may_fetch = slots.used(UnitKind::Fetch) < window;
-            let may_copy = slots.used(UnitKind::Copy) < copies_max;
-            reserving = queue.next(window, may_fetch, may_copy).map(|unit| reserve(shared, unit));
-        }
-        if reserving.is_none() && queue.is_empty() && tasks.is_empty() {
-            return Ok(());
-        }
-        let granted = async {
-            match reserving.as_mut() {
-                Some(reserving) => reserving.await,
-                None => std::future::pending().await,
-            }
-        };
-        // CANCEL: a reservation that is not ready stays in `reserving`; the rest is cancel-safe.
+/// A unit that may start.
+pub(super) struct Granted {
+    unit: Unit,
+    /// `None` if an ordered sink has the permit.
+    held: Option<Held>,
+}
+
+/// What else happens.
+pub(super) enum Event {
+    SinkFailed(Error),
+    /// A unit has given up its place in the window.
+    SlotFreed,
+}
+
+impl ChunkUnits {
+    pub(super) fn new(shared: &Arc<Shared>, queue: Queue) -> Self {
+        let copies_max = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { shared: Arc::clone(shared), queue, slots: Arc::default(), copies_max }
+    }
+}
+
+impl Units for ChunkUnits {
+    type Granted = Granted;
+    type Ended = Result<(), Trouble>;
+    type Event = Event;
+    type Error = Trouble;
+
+    fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<Waiting<Granted>> {
+        let window = self.shared.fetcher.window.limit();
+        let may_fetch = self.slots.used(UnitKind::Fetch) < window;
+        let may_copy = self.slots.used(UnitKind::Copy) < self.copies_max;
+        let unit = self.queue.next(window, may_fetch, may_copy)?;
+        Some(Box::pin(reserve(Arc::clone(&self.shared), unit)))
+    }
+
+    fn start(&mut self, granted: Granted, flight: &mut Flight<Self::Ended>) {
+        let Granted { unit, held } = granted;
+        let (shared, calls) = (Arc::clone(&self.shared), self.shared.fetcher.calls.clone());
+        let slot = self.slots.take(unit.kind);
+        let bringing = async move { shared.bring(unit, held, slot).await };
+        flight.spawn(bringing, move |error| {
+            let lost = calls.error(ErrorKind::Cancelled, "a unit's task ended early");
+            Err(lost.caused_by(error).into())
+        });
+    }
+
+    fn ended(&mut self, ended: Self::Ended) -> Result<(), Trouble> {
+        ended
+    }
+
+    async fn event(&mut self, _in_flight: usize) -> Event {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(shared.fetcher.calls.cancelled().into()),
-            Some(ended) = tasks.join_next() => ended.unwrap_or_else(|error| {
-                let ended = "a unit's task ended early";
-                Err(shared.fetcher.calls.error(ErrorKind::Cancelled, ended).caused_by(error).into())
-            })?,
-            () = shared.placing.sink.failed() => return Err(sink_failure(shared).await.into()),
-            () = slots.freed.notified() => {}
-            (unit, permit) = granted => {
-                reserving = None;
-                let (shared, slot) = (Arc::clone(shared), slots.take(unit.kind));
-                tasks.spawn(async move { shared.bring(unit, permit, slot).await });
-            }
+            error = self.shared.placing.destination.sink.failed() => Event::SinkFailed(error),
+            () = self.slots.freed.notified() => Event::SlotFreed,
         }
+    }
+
+    fn on_event(
+        &mut self,
+        event: Event,
+        _flight: &mut Flight<Self::Ended>,
+    ) -> Result<(), Trouble> {
+        match event {
+            Event::SinkFailed(error) => Err(error.into()),
+            Event::SlotFreed => Ok(()),
+        }
+    }
+
+    fn is_over(&self, in_flight: usize) -> bool {
+        self.queue.is_empty() && in_flight == 0
+    }
+
+    fn cancelled(&self) -> Trouble {
+        self.shared.fetcher.calls.cancelled().into()
     }
 }
 
 /// Waits for the right to hold what a unit holds.
-fn reserve(shared: &Arc<Shared>, unit: Unit) -> Reserving {
-    let shared = Arc::clone(shared);
-    Box::pin(async move {
-        let bytes = unit.bytes();
-        if let Sink::Ordered(sink) = &shared.placing.sink {
-            let held_bytes_max = shared.bytes.limits().bytes / ORDERED_SHARE;
-            let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
-            let ahead_bytes = if is_long { stream_bytes(&shared.bytes) } else { bytes };
-            sink.reserve_streamed(&shared.bytes, bytes, ahead_bytes, held_bytes_max).await;
-            return (unit, None);
-        }
-        let held = if bytes > shared.held_bytes_max && unit.wants.len() == 1 {
-            UNIT_BYTES.min(bytes)
-        } else {
-            bytes
-        };
-        let own = shared.own.bytes(held).await;
-        let permit = shared.bytes.bytes(held).await;
-        (unit, Some((own, permit)))
-    })
-}
-
-async fn sink_failure(shared: &Shared) -> Error {
-    let nothing = Batch { offset: 0, frames: Vec::new(), mark: None, turn: None };
-    match shared.placing.sink.write(nothing).await {
-        Err(error) => error,
-        Ok(()) => shared.fetcher.calls.cancelled(),
+async fn reserve(shared: Arc<Shared>, unit: Unit) -> Granted {
+    let bytes = unit.bytes();
+    let destination = &shared.placing.destination;
+    let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
+    if let Sink::Ordered(sink) = &destination.sink {
+        let held_bytes_max = destination.bytes.limits().bytes / ORDERED_SHARE;
+        let ahead_bytes = if is_long { stream_bytes(&destination.bytes) } else { bytes };
+        sink.reserve_streamed(&destination.bytes, bytes, ahead_bytes, held_bytes_max).await;
+        return Granted { unit, held: None };
     }
+    let held_bytes = if is_long { UNIT_BYTES.min(bytes) } else { bytes };
+    let own = shared.own.bytes(held_bytes).await;
+    let permit = destination.bytes.bytes(held_bytes).await;
+    Granted { unit, held: Some((own, permit)) }
 }
 
 impl Shared {
     /// One unit's way from where it is to the sink.
-    async fn bring(&self, unit: Unit, permit: Option<Held>, slot: Slot) -> Result<(), Trouble> {
-        self.placing.progress.started();
+    async fn bring(&self, unit: Unit, held: Option<Held>, slot: Slot) -> Result<(), Trouble> {
+        let in_flight = self.placing.progress.begin_unit();
         let outcome = self.bring_unit(&unit, slot).await;
-        self.placing.progress.ended();
+        drop(in_flight);
         // What it paid for is held until here.
-        drop(permit);
+        drop(held);
         outcome
     }
 

@@ -1,44 +1,48 @@
-//! [`Gate`]: the window of one blob, shared by its requests. The controller is
+//! [`TransferWindow`]: the window of one blob, shared by its requests. The controller is
 //! [`tidegate_core::window`]'s; here it gets its clock.
 //!
-//! What the controller is told begins when a request is really sent, not while it waits for the
-//! budget.
+//! A request counts from the moment when it is sent, not while it waits for the budget.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::window::{Outcome, Ticket, Window, WindowOptions};
 use tokio::time::Instant;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Says how many requests may be in flight.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct TransferWindow {
     window: Mutex<Window>,
     epoch: Instant,
 }
 
 /// A request under way; dropped, it was given up.
 #[derive(Debug)]
-pub(super) struct Sent {
-    gate: Arc<Gate>,
+pub(crate) struct Sent {
+    window: Arc<TransferWindow>,
     ticket: Option<Ticket>,
 }
 
-impl Gate {
-    pub(super) fn new(options: WindowOptions) -> Self {
+impl TransferWindow {
+    pub(crate) fn new(options: WindowOptions) -> Self {
         Self { window: Mutex::new(Window::new(options)), epoch: Instant::now() }
     }
 
     /// Requests that may be in flight now; at least one.
-    pub(super) fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.lock().limit().max(1) as usize
     }
 
     /// A request is sent.
-    pub(super) fn send(self: &Arc<Self>) -> Sent {
+    pub(crate) fn send(self: &Arc<Self>) -> Sent {
         let ticket = self.lock().on_start(self.epoch.elapsed());
-        Sent { gate: Arc::clone(self), ticket: Some(ticket) }
+        Sent { window: Arc::clone(self), ticket: Some(ticket) }
+    }
+
+    /// What the controller says now.
+    pub(crate) fn limit_now(&self) -> u32 {
+        self.lock().limit()
     }
 
     fn lock(&self) -> MutexGuard<'_, Window> {
@@ -47,13 +51,13 @@ impl Gate {
 }
 
 impl Sent {
-    /// It brought so many bytes, all that it was to bring.
-    pub(super) fn brought(mut self, bytes: u64) {
+    /// It moved `bytes`, all that it was to move.
+    pub(crate) fn brought(mut self, bytes: u64) {
         self.end(bytes, Outcome::Ok);
     }
 
     /// It failed.
-    pub(super) fn failed(mut self, error: &Error) {
+    pub(crate) fn failed(mut self, error: &Error) {
         self.end(
             0,
             match error.kind() {
@@ -64,10 +68,18 @@ impl Sent {
         );
     }
 
+    /// It ended with this outcome; `bytes` is what it was to move.
+    pub(crate) fn ended<T>(self, bytes: u64, outcome: &Result<T>) {
+        match outcome {
+            Ok(_) => self.brought(bytes),
+            Err(error) => self.failed(error),
+        }
+    }
+
     fn end(&mut self, bytes: u64, outcome: Outcome) {
         if let Some(ticket) = self.ticket.take() {
-            let now = self.gate.epoch.elapsed();
-            self.gate.lock().on_done(ticket, now, bytes, outcome);
+            let now = self.window.epoch.elapsed();
+            self.window.lock().on_done(ticket, now, bytes, outcome);
         }
     }
 }
@@ -91,12 +103,12 @@ mod tests {
             (ErrorKind::Transport, false),
             (ErrorKind::Cancelled, false),
         ] {
-            let gate = Arc::new(Gate::new(WindowOptions::default()));
-            let before = gate.limit();
-            let mut sent: Vec<Sent> = (0..before).map(|_| gate.send()).collect();
+            let window = Arc::new(TransferWindow::new(WindowOptions::default()));
+            let before = window.limit();
+            let mut sent: Vec<Sent> = (0..before).map(|_| window.send()).collect();
             let error = Error::new(kind, Operation::Read, "store", "it did not work");
             sent.pop().unwrap().failed(&error);
-            assert_eq!(gate.limit() < before, is_narrower, "{kind:?}: {}", gate.limit());
+            assert_eq!(window.limit() < before, is_narrower, "{kind:?}: {}", window.limit());
         }
     }
 }

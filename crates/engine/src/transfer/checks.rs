@@ -7,17 +7,18 @@
 //! says so.
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, CrcAlgorithm};
+use tidegate_core::digest::Digest;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::BlobInfo;
 use crate::verified::{Unverified, Verified};
 
 #[derive(Clone, Debug)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     /// The CRC that shards compute.
-    pub(super) crc: CrcAlgorithm,
+    pub(crate) crc: CrcAlgorithm,
     /// What is computed in order besides.
-    pub(super) hashes: Vec<ChecksumAlgorithm>,
+    pub(crate) hashes: Vec<ChecksumAlgorithm>,
     // Those given by hand first, then the remote's.
     expected: Vec<Checksum>,
     by_hand: usize,
@@ -27,13 +28,13 @@ pub(super) struct Checks {
 
 /// What was proven of a blob.
 #[derive(Clone, Debug)]
-pub(super) struct Proof {
-    pub(super) computed: Vec<Checksum>,
-    pub(super) verified: Verified,
+pub(crate) struct Proof {
+    pub(crate) computed: Vec<Checksum>,
+    pub(crate) verified: Verified,
 }
 
 /// Whether a checksum is one that no other bytes can be made to have, as they can a CRC.
-pub(super) fn is_hash(checksum: &Checksum) -> bool {
+pub(crate) fn is_hash(checksum: &Checksum) -> bool {
     let algorithm = checksum.algorithm();
     algorithm.crc().is_none() && algorithm.is_computable()
 }
@@ -41,7 +42,7 @@ pub(super) fn is_hash(checksum: &Checksum) -> bool {
 impl Checks {
     /// Chooses for a blob of which the remote says `info`. `journal` is the CRC that an earlier
     /// run's journal holds; `lookup` says why the remote's checksums could not be had.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         info: &BlobInfo,
         by_hand: &[Checksum],
         journal: Option<CrcAlgorithm>,
@@ -77,8 +78,20 @@ impl Checks {
         Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), unverified })
     }
 
+    /// For a blob that is named by its digest.
+    pub(crate) fn of_digest(digest: &Digest) -> Self {
+        let checksum = digest.checksum();
+        Self {
+            crc: CrcAlgorithm::Crc32c,
+            hashes: vec![checksum.algorithm()],
+            expected: vec![checksum],
+            by_hand: 0,
+            unverified: Unverified::Partial,
+        }
+    }
+
     /// For a part of a blob, of which nothing can be proven.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             crc: CrcAlgorithm::Crc32c,
             hashes: Vec::new(),
@@ -88,12 +101,12 @@ impl Checks {
         }
     }
 
-    pub(super) fn hashers(&self) -> Vec<Checksummer> {
+    pub(crate) fn hashers(&self) -> Vec<Checksummer> {
         self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok()).collect()
     }
 
     /// Compares what was computed with what is expected of `target`.
-    pub(super) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
+    pub(crate) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
         let mut verified = Vec::new();
         for (index, expected) in self.expected.iter().enumerate() {
             let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());

@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use super::target::blocking;
+use super::blocking::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 /// Between two looks whether somebody reads a pipe: too short to be noticed, too long to cost much.

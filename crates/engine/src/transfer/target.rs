@@ -1,14 +1,17 @@
 //! A target made ready before the first request: so that what the user can get wrong about it
 //! costs no transfer.
 
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{ShardedDownloadOptions, Target, special};
+use super::blocking::blocking;
+use super::special;
+use crate::buffer::ShardBuffer;
 use crate::error::{Error, ErrorKind, Operation, Rest, Result};
-use crate::remote::Location;
 use crate::sink::MemorySink;
 use crate::sink::file::journal::{Ending, Found};
 use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder, descriptors};
@@ -17,7 +20,51 @@ use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder, descriptors
 const FOREIGN: &str =
     "a part file was there whose journal was not written with this user's key: started again";
 
-/// Where the bytes will go.
+/// Where a download goes.
+#[non_exhaustive]
+pub enum Target {
+    /// A file, replaced as a whole at the end.
+    File(PathBuf),
+    /// A stream that takes the bytes in order, such as standard output; written on a thread of
+    /// its own, and flushed at the end.
+    Writer {
+        /// What takes the bytes.
+        writer: Box<dyn Write + Send>,
+        /// What errors call it.
+        name: String,
+    },
+    /// Nowhere: the bytes are fetched and verified only.
+    Discard,
+    /// Memory; the blob must fit the budget, which accounts for it until the download ends. See
+    /// [`crate::Report::memory`].
+    Memory,
+    /// A buffer that begins with the first byte wanted, and that nobody else writes to. Readers
+    /// may follow it meanwhile; they are given the end once the blob has been verified, or an error
+    /// if it never is. The blob is in [`crate::Report::memory`], too. Its memory is the buffer's own
+    /// affair: where it has a budget, that must have room.
+    Buffer(Arc<ShardBuffer>),
+}
+
+impl Target {
+    /// The file at `path`.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File(path.into())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Writer { name, .. } => f.debug_tuple("Writer").field(name).finish(),
+            Self::Discard => f.write_str("Discard"),
+            Self::Memory => f.write_str("Memory"),
+            Self::Buffer(buffer) => f.debug_tuple("Buffer").field(buffer).finish(),
+        }
+    }
+}
+
+/// A target that is open.
 pub(crate) enum Prepared {
     File {
         part: Box<PartFile>,
@@ -35,20 +82,9 @@ pub(crate) enum Prepared {
 }
 
 impl Prepared {
-    pub(super) async fn new(
-        target: Target,
-        location: &Location,
-        options: &ShardedDownloadOptions,
-    ) -> Result<Self> {
-        // A part of a blob must not be taken for the start of the whole.
-        let resume = options.resume && options.range.is_none();
-        let source = resume.then(|| location.display().to_owned());
-        Self::of(target, source, 0, &options.state, &options.cancel).await
-    }
-
-    /// As [`Self::new`]; what an earlier run left is looked for if it is of the blob `source`. So many
-    /// `seeds` will be opened besides.
-    pub(crate) async fn of(
+    /// Opens the target. `source` is the blob whose earlier part file may be resumed, if any; `seeds`
+    /// is the number of files that will be open besides.
+    pub(crate) async fn new(
         target: Target,
         source: Option<String>,
         seeds: usize,
@@ -111,6 +147,15 @@ impl Prepared {
         .await
     }
 
+    /// Whether the bytes must come in order; `is_hashed` if a hash of the whole is computed.
+    pub(crate) fn is_ordered(&self, is_hashed: bool) -> bool {
+        match self {
+            Self::Writer { .. } => true,
+            Self::Discard => is_hashed,
+            Self::File { .. } | Self::Memory | Self::Buffer(_) => false,
+        }
+    }
+
     /// Whoever wants the outcome, where that is a file; to be held until there is one.
     pub(crate) fn owner(&self) -> Option<RunOwner> {
         match self {
@@ -128,7 +173,7 @@ impl Prepared {
     }
 
     /// What an earlier run left, taken out.
-    pub(super) fn take_found(&mut self) -> Option<Box<Found>> {
+    pub(crate) fn take_found(&mut self) -> Option<Box<Found>> {
         match self {
             Self::File { found, .. } => found.take(),
             _ => None,
@@ -157,19 +202,4 @@ impl Prepared {
             _ => Rest::Nothing,
         }
     }
-}
-
-/// Runs `work` where it may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Error::new(
-            ErrorKind::Cancelled,
-            Operation::Write,
-            "target",
-            "the runtime is shutting down",
-        )
-        .caused_by(error))
-    })
 }

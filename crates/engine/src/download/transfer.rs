@@ -1,0 +1,231 @@
+//! One download in shards, from the first response to the verified target.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tidegate_core::checksum::Crc;
+use tidegate_core::extents::Extents;
+use tidegate_core::parts::CrcParts;
+
+use super::opening::{self, Opening};
+use super::resume::{self, Belief, Refuted};
+use super::shard::Shared;
+use super::units::ShardUnits;
+use super::{Job, ShardedDownloadOptions, report};
+use crate::budget::BytesPermit;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::Known;
+use crate::remote::{BlobInfo, Location};
+use crate::sink::Sink;
+use crate::sink::file::journal::Identity;
+use crate::transfer::checks::{self, Checks, Proof};
+use crate::transfer::destination::{
+    Committed, Destination, DestinationOptions, Granted, PartStart,
+};
+use crate::transfer::limits::{BATCH_BYTES, STREAM_BYTES, UNIT_BYTES};
+use crate::transfer::target::Prepared;
+
+/// Bytes between marks in the journal, at least: what a killed run loses of each shard.
+const MARK_BYTES_MIN: u64 = 1 << 20;
+
+/// Marks of a blob, at most; beyond 64 GiB they grow further apart, so that the journal does not.
+const MARKS_MAX: u64 = 65_536;
+
+/// What a download in shards brought; becomes a [`Report`](crate::Report).
+pub(super) struct Transferred {
+    pub(super) bytes: u64,
+    pub(super) resumed_bytes: u64,
+    pub(super) info: BlobInfo,
+    pub(super) proof: Proof,
+    pub(super) notes: Vec<String>,
+    pub(super) memory: Option<Bytes>,
+}
+
+/// Brings everything that `opening` found, through `prepared`. `granted` is what the budget granted
+/// before the first request. `refuted` is set if the download fails because of what an earlier run
+/// left.
+pub(super) async fn transfer(
+    job: &Job<'_>,
+    prepared: Prepared,
+    mut opening: Opening,
+    granted: BytesPermit,
+    refuted: &mut Option<Refuted>,
+) -> Result<Transferred> {
+    let Job { location, options, .. } = *job;
+    let checks = match checks(&opening, options) {
+        Ok(checks) => checks,
+        Err(error) => {
+            let rest = prepared.abandon(&error).await;
+            return Err(error.with_rest(rest));
+        }
+    };
+    let mut destination = open(job, prepared, &mut opening, &checks, granted).await?;
+    let Opening { channel, info, range, single, resumed, belief, mut notes, .. } = opening;
+    notes.append(&mut destination.take_notes());
+    let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
+    options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
+    options.progress.reused(resumed_bytes);
+
+    let mut parts = CrcParts::new(checks.crc);
+    let mut done = Extents::new();
+    for mark in &resumed {
+        done.insert(mark.start..mark.start + mark.crc.len());
+        // Checked not to overlap when they were read back.
+        let _ = parts.insert(mark.start, mark.crc);
+    }
+    let granted = destination.take_granted();
+    let shared = Arc::new(Shared {
+        parts: Mutex::new(parts),
+        progress: Arc::clone(&options.progress),
+        stop: options.cancel.child_token(),
+        // Files and memory begin with what is wanted, which may be a part of the blob.
+        origin: if matches!(destination.sink, Sink::Ordered(_)) { 0 } else { range.start },
+        // Memory takes bytes at once: gathering them would only hold them longer.
+        batch_bytes: if matches!(destination.sink, Sink::Memory(_)) { 0 } else { BATCH_BYTES },
+        destination,
+        mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
+    });
+    let first = channel.map(|channel| (channel, granted));
+    let mut units = ShardUnits::new(job, &shared, Known::of(&info), range.clone(), single, done);
+    let run = units.run(first).await;
+    drop(units);
+    // Every shard has ended: nothing else holds what they shared.
+    let Some(Shared { destination, parts, .. }) = Arc::into_inner(shared) else {
+        return Err(job.calls.error(ErrorKind::Cancelled, "a shard outlived its download"));
+    };
+    let crc = match run.and_then(|()| whole(&parts, &range, location)) {
+        Ok(crc) => crc,
+        Err(error) => {
+            let keeps = !matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Changed);
+            let rest = destination.abandon(&error, keeps).await;
+            return Err(error.with_rest(rest));
+        }
+    };
+    let bytes = crc.len();
+    let committed = destination.commit(Some(crc.to_checksum()), bytes, &checks).await;
+    let Committed { proof, memory, note } = committed.inspect_err(|error| {
+        if error.kind() == ErrorKind::Integrity && belief != Belief::Known && resumed_bytes > 0 {
+            *refuted = Some(Refuted { bytes, resumed_bytes });
+        }
+    })?;
+    notes.extend(note);
+    notes.extend(report::unproved_end(&info, &proof, bytes, options));
+    Ok(Transferred { bytes, resumed_bytes, info, proof, notes, memory })
+}
+
+async fn open(
+    job: &Job<'_>,
+    prepared: Prepared,
+    opening: &mut Opening,
+    checks: &Checks,
+    granted: BytesPermit,
+) -> Result<Destination> {
+    let options = job.options;
+    let start = match opening.journal.take() {
+        Some(journal) => PartStart::Resumed(journal, opening.resumed.clone()),
+        None => PartStart::Empty(identity(job, &prepared, opening, checks)),
+    };
+    // The first shard's bytes were granted before its request; an ordered sink keeps them.
+    let end = match &opening.channel {
+        Some(channel) => channel.end().unwrap_or(u64::MAX),
+        None => opening.range.start,
+    };
+    let len = opening.range.end - opening.range.start;
+    let shards = len.div_ceil(options.shard_bytes_min.max(1)).min(options.window.into());
+    let destination = DestinationOptions {
+        range: opening.range.clone(),
+        hashers: checks.hashers(),
+        start,
+        granted: Granted { permit: Some(granted), end },
+        units_bytes: shards * UNIT_BYTES,
+        lends: false,
+        durability: options.durability,
+        pool: options.pool.clone(),
+        progress: Arc::clone(&options.progress),
+    };
+    let channel = &mut opening.channel;
+    let release = || {
+        if let Some(channel) = channel {
+            channel.suspend();
+        }
+    };
+    Destination::open(prepared, destination, job.calls.clone(), release).await
+}
+
+/// What a part file's journal calls the blob; `None` if no later run could resume it.
+fn identity(
+    job: &Job<'_>,
+    prepared: &Prepared,
+    opening: &Opening,
+    checks: &Checks,
+) -> Option<Identity> {
+    let Prepared::File { part, .. } = prepared else { return None };
+    let is_known = !opening.partial && opening.range.end != u64::MAX;
+    let (Some(version), Some(len_bytes), true) =
+        (&opening.info.version, opening.info.len_bytes, is_known)
+    else {
+        return None;
+    };
+    // A journal that no later run would believe is not written.
+    let is_provable = || resume::can_prove(Belief::ByHash, &opening.info, &job.options.expected);
+    (part.has_key() || is_provable()).then(|| Identity {
+        source: job.location.display().to_owned(),
+        selected: part.selected(job.location.selection().as_ref()),
+        version: version.clone(),
+        revision: opening.info.revision.clone(),
+        coding: Known::of(&opening.info).coding,
+        len_bytes,
+        crc: checks.crc.into(),
+    })
+}
+
+fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks> {
+    if options.range.is_some() {
+        return Ok(Checks::none());
+    }
+    let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
+    match opening.belief {
+        // A CRC proves nothing against bytes that were made to have it.
+        Belief::ByHash => {
+            let mut info = opening.info.clone();
+            info.checksums.retain(|stored| checks::is_hash(&stored.checksum));
+            Checks::choose(&info, &options.expected, journal, lookup)
+        }
+        _ => Checks::choose(&opening.info, &options.expected, journal, lookup),
+    }
+}
+
+/// The CRC of everything, if everything is there.
+fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Result<Crc> {
+    let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut runs = parts.iter();
+    let crc = match (runs.next(), runs.next()) {
+        (None, _) => Some((range.start, Crc::empty(parts.algorithm()))),
+        (only, None) => only,
+        _ => None,
+    };
+    let crc = crc.filter(|(start, crc)| {
+        let end = start.saturating_add(crc.len());
+        *start == range.start && (end == range.end || range.end == u64::MAX)
+    });
+    crc.map(|(_, crc)| crc).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Integrity,
+            Operation::Verify,
+            location.display(),
+            "some of its bytes were never brought",
+        )
+    })
+}
+
+/// What is taken from the budget before the first request, for what its answer may bring.
+pub(super) fn first_bytes(prepared: &Prepared, options: &ShardedDownloadOptions) -> u64 {
+    match prepared {
+        Prepared::Writer { .. } if options.window > 1 => opening::first_bytes(options),
+        Prepared::Writer { .. } => STREAM_BYTES,
+        // May turn out to be ordered, where only the remote's hash can be compared.
+        Prepared::Discard => opening::first_bytes(options).max(UNIT_BYTES),
+        _ => UNIT_BYTES,
+    }
+}

@@ -1,0 +1,289 @@
+//! [`ShardUnits`]: which shards of a blob are in flight, when the next may start, and what is done
+//! about the last ones.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::extents::Extents;
+use tidegate_core::plan::{PlanOptions, ShardPlan, Shards};
+use tidegate_core::range::ByteRange;
+use tidegate_core::window::WindowOptions;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::piece::Piece;
+use super::shard::{self, Shared};
+use super::{Job, opening};
+use crate::budget::BytesPermit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{Known, RangeStream};
+use crate::sink::Sink;
+use crate::transfer::driver::{Flight, Units, Waiting, drive_to_end};
+use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
+use crate::transfer::window::TransferWindow;
+
+/// How often the last shards are looked at.
+const TAIL_TICK_MS: u64 = 50;
+
+/// A shard is raced this often at most: where that does not help, its own restarts must.
+const RACES_MAX: u32 = 3;
+
+/// Readers until the first byte of the blob has come. It comes with the head of the first response,
+/// as a rule, and the whole window starts then. A server that sends heads only is asked by few.
+const READERS_BEFORE_BYTES: usize = 3;
+
+/// A straggler is split only into halves that are worth a request.
+const SPLIT_BYTES_MIN: u64 = 1 << 20;
+
+/// The shards of one download.
+pub(super) struct ShardUnits<'a> {
+    job: &'a Job<'a>,
+    shared: Arc<Shared>,
+    /// By the first response.
+    known: Known,
+    window: TransferWindow,
+    /// What has not been started.
+    rest: Shards,
+    next: Option<Range<u64>>,
+    /// A shard waits for its grant.
+    is_waiting: bool,
+    /// In flight, by number.
+    pieces: HashMap<u64, Arc<Piece>>,
+    count: u64,
+    /// From the first request to its first byte.
+    waited: Duration,
+    tail: Interval,
+}
+
+/// A shard that may start.
+pub(super) struct Granted {
+    range: Range<u64>,
+    permit: Option<BytesPermit>,
+}
+
+/// A reader that has ended.
+pub(super) struct Ended {
+    number: u64,
+    outcome: Result<()>,
+}
+
+/// What else happens.
+pub(super) enum Event {
+    SinkFailed(Error),
+    /// The first byte has arrived: the whole window may start.
+    FirstByte,
+    /// Nothing is left to start: it is time to look at the last shards.
+    Tail,
+}
+
+impl<'a> ShardUnits<'a> {
+    /// The shards of `range` that are not `done`; with `single`, one request must bring everything.
+    pub(super) fn new(
+        job: &'a Job<'a>,
+        shared: &Arc<Shared>,
+        known: Known,
+        range: Range<u64>,
+        single: bool,
+        mut done: Extents,
+    ) -> Self {
+        let is_ordered = matches!(shared.destination.sink, Sink::Ordered(_));
+        let options = job.options;
+        let plan = ShardPlan::new(&PlanOptions {
+            window: options.window,
+            shard_bytes_min: options.shard_bytes_min,
+            shard_bytes_max: options.shard_bytes_max,
+            bytes_budget: is_ordered.then(|| options.budget.limits().bytes / ORDERED_SHARE),
+        });
+        let window = if single { 1 } else { plan.window().max(1) };
+        done.insert(0..range.start);
+        if single {
+            done.insert(0..u64::MAX);
+        }
+        Self {
+            job,
+            shared: Arc::clone(shared),
+            known,
+            window: TransferWindow::new(WindowOptions::fixed(window)),
+            rest: plan.shards(range.end, &done),
+            next: None,
+            is_waiting: false,
+            pieces: HashMap::new(),
+            count: 0,
+            waited: Duration::ZERO,
+            tail: tail_ticks(),
+        }
+    }
+
+    /// Brings everything. `first` is the stream of the first shard, which is open already. Returns
+    /// once every reader has ended.
+    pub(super) async fn run(
+        &mut self,
+        first: Option<(RangeStream, Option<BytesPermit>)>,
+    ) -> Result<()> {
+        let (shared, cancel) = (Arc::clone(&self.shared), &self.job.options.cancel);
+        let mut flight = Flight::default();
+        if let Some((channel, permit)) = first {
+            self.waited = channel.waited();
+            let range = channel.position()..channel.end().unwrap_or(u64::MAX);
+            if !range.is_empty() {
+                self.spawn(&mut flight, Arc::new(Piece::new(range)), channel, permit);
+            }
+        }
+        self.next = self.rest.next();
+        drive_to_end(self, flight, cancel, &shared.stop, || shared.destination.sink.abort()).await
+    }
+
+    fn channel(&self, range: &Range<u64>) -> RangeStream {
+        opening::channel(self.job, ByteRange::Bounded(range.clone()), self.known.clone())
+    }
+
+    fn spawn(
+        &mut self,
+        flight: &mut Flight<Ended>,
+        piece: Arc<Piece>,
+        channel: RangeStream,
+        permit: Option<BytesPermit>,
+    ) {
+        let (number, calls) = (self.count, self.job.calls.clone());
+        self.count += 1;
+        self.pieces.insert(number, Arc::clone(&piece));
+        let shared = Arc::clone(&self.shared);
+        let in_flight = self.shared.progress.begin_unit();
+        let reader = async move {
+            let _in_flight = in_flight;
+            let outcome = shard::read(&piece, channel, &shared, permit).await;
+            Ended { number, outcome }
+        };
+        flight.spawn(reader, move |error| {
+            let lost = calls.error(ErrorKind::Cancelled, "the task of a shard ended early");
+            Ended { number, outcome: Err(lost.caused_by(error)) }
+        });
+    }
+
+    /// Nothing is left to start: splits the shard that would end last, or races it where nothing
+    /// comes from it.
+    fn help_straggler(&mut self, flight: &mut Flight<Ended>) {
+        let patience = Duration::from_millis(250).max(self.waited * 4);
+        let worst = self
+            .pieces
+            .values()
+            .map(|piece| (piece, piece.pace()))
+            .filter(|(piece, pace)| !piece.is_finished() && pace.remaining.end != u64::MAX)
+            .max_by_key(|(_, pace)| pace.remaining.end - pace.remaining.start);
+        let Some((piece, pace)) = worst else { return };
+        let piece = Arc::clone(piece);
+        let left = pace.remaining.end - pace.remaining.start;
+        let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
+        let stuck = pace.idle > patience.max(Duration::from_secs(1));
+        let slow = u128::from(eta) > patience.as_millis();
+        // In an ordered sink the bytes were reserved with the shard that is split or raced, in
+        // memory with the blob.
+        let covered = match &self.shared.destination.sink {
+            Sink::Ordered(_) => true,
+            Sink::Memory(sink) => sink.covers_shards,
+            Sink::File(_) | Sink::Discard => false,
+        };
+        let permit = if covered {
+            None
+        } else {
+            let Some(permit) = self.job.options.budget.try_bytes(UNIT_BYTES) else { return };
+            Some(permit)
+        };
+        if stuck && pace.readers < 2 && pace.races < RACES_MAX {
+            let range = piece.join();
+            let channel = self.channel(&range);
+            self.spawn(flight, piece, channel, permit);
+        } else if slow
+            && !stuck
+            // The halves of what brings nothing bring nothing.
+            && self.job.flow.has_begun()
+            && let Some(far) = piece.split(SPLIT_BYTES_MIN)
+        {
+            self.start(Granted { range: far, permit }, flight);
+        }
+    }
+}
+
+impl Units for ShardUnits<'_> {
+    type Granted = Granted;
+    type Ended = Ended;
+    type Event = Event;
+    type Error = Error;
+
+    fn next(&mut self, flight: &mut Flight<Ended>) -> Option<Waiting<Granted>> {
+        let has_begun = self.job.flow.has_begun();
+        let limit = self.window.limit();
+        let limit = if has_begun { limit } else { limit.min(READERS_BEFORE_BYTES) };
+        if flight.len() >= limit {
+            return None;
+        }
+        let range = self.next.take()?;
+        self.next = self.rest.next();
+        self.is_waiting = true;
+        let shared = Arc::clone(&self.shared);
+        Some(Box::pin(async move {
+            let budget = &shared.destination.bytes;
+            let permit = match &shared.destination.sink {
+                Sink::Ordered(sink) => {
+                    let held_bytes_max = budget.limits().bytes / ORDERED_SHARE;
+                    let len = range.end.saturating_sub(range.start);
+                    sink.reserve(budget, len, held_bytes_max).await;
+                    None
+                }
+                // All that a download to memory holds was granted at once.
+                Sink::Memory(sink) if sink.covers_shards => None,
+                _ => Some(budget.bytes(UNIT_BYTES).await),
+            };
+            Granted { range, permit }
+        }))
+    }
+
+    fn start(&mut self, granted: Granted, flight: &mut Flight<Ended>) {
+        let Granted { range, permit } = granted;
+        self.is_waiting = false;
+        let channel = self.channel(&range);
+        self.spawn(flight, Arc::new(Piece::new(range)), channel, permit);
+    }
+
+    fn ended(&mut self, ended: Ended) -> Result<()> {
+        self.pieces.remove(&ended.number);
+        ended.outcome
+    }
+
+    async fn event(&mut self, in_flight: usize) -> Event {
+        let (sink, flow) = (&self.shared.destination.sink, &self.job.flow);
+        let has_begun = flow.has_begun();
+        let is_tail = self.next.is_none() && !self.is_waiting && in_flight < self.window.limit();
+        // CANCEL: a tick that is not ready stays in `tail`.
+        tokio::select! {
+            biased;
+            error = sink.failed() => Event::SinkFailed(error),
+            () = flow.begun(), if !has_begun => Event::FirstByte,
+            _ = self.tail.tick(), if is_tail => Event::Tail,
+        }
+    }
+
+    fn on_event(&mut self, event: Event, flight: &mut Flight<Ended>) -> Result<()> {
+        match event {
+            Event::SinkFailed(error) => return Err(error),
+            Event::FirstByte => {}
+            Event::Tail => self.help_straggler(flight),
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, in_flight: usize) -> bool {
+        self.next.is_none() && in_flight == 0
+    }
+
+    fn cancelled(&self) -> Error {
+        self.job.calls.cancelled()
+    }
+}
+
+fn tail_ticks() -> Interval {
+    let mut ticks = interval(Duration::from_millis(TAIL_TICK_MS));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}

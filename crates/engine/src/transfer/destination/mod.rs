@@ -1,0 +1,315 @@
+//! [`Destination`]: the sink of one download, from its opening to the finished file, or to what is
+//! kept of it.
+//!
+//! The bytes are hashed in order while more arrive, not afterwards, if a hash is needed that cannot
+//! be combined from parts:
+//!
+//! | target | hashed by |
+//! |---|---|
+//! | file | a thread that follows what is written, from memory or the page cache |
+//! | buffer | a task that follows what is written, in place |
+//! | ordered | the thread that delivers |
+//! | discard | nothing: without a hash the bytes need no order, with one it is an ordered target |
+//!
+//! Invariant: a file gets its name only in [`Destination::commit`], after every expected checksum
+//! agreed.
+
+mod file;
+mod hashing;
+mod memory;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::checksum::{Checksum, Checksummer};
+
+use self::file::leave;
+use self::hashing::Hashing;
+use super::attempt::Calls;
+use super::blocking::blocking;
+use super::checks::{Checks, Proof};
+use super::target::Prepared;
+use crate::budget::{Budget, BytesPermit};
+use crate::buffer::BufferPool;
+use crate::error::{Error, ErrorKind, Rest, Result};
+use crate::progress::Progress;
+use crate::sink::file::journal::{Identity, Journal};
+use crate::sink::file::writer::Written;
+use crate::sink::file::{Durability, PartFile};
+use crate::sink::{Mark, MemorySink, OrderedSink, Sink};
+
+/// A sink, and what goes with it.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    pub(crate) sink: Sink,
+    hashing: Hashing,
+    reader: Option<Arc<File>>,
+    /// Pays for units on their way.
+    pub(crate) bytes: Budget,
+    granted: Option<BytesPermit>,
+    durability: Durability,
+    progress: Arc<Progress>,
+    calls: Calls,
+    notes: Vec<String>,
+}
+
+/// How a [`Destination`] is opened.
+pub(crate) struct DestinationOptions {
+    /// The bytes that are wanted; ends at `u64::MAX` if the length is unknown.
+    pub(crate) range: Range<u64>,
+    /// What hashes the bytes in order.
+    pub(crate) hashers: Vec<Checksummer>,
+    /// What a part file starts with.
+    pub(crate) start: PartStart,
+    /// What the budget granted before the first request.
+    pub(crate) granted: Granted,
+    /// Bytes that units hold on their way into memory.
+    pub(crate) units_bytes: u64,
+    /// Whether batches that were written may be lent to the thread that hashes. A stream must not
+    /// lend: it reads on only when its previous batch is released.
+    pub(crate) lends: bool,
+    pub(crate) durability: Durability,
+    pub(crate) pool: BufferPool,
+    pub(crate) progress: Arc<Progress>,
+}
+
+/// What a part file starts with.
+pub(crate) enum PartStart {
+    /// No bytes; with a journal if there is an identity.
+    Empty(Option<Identity>),
+    /// The bytes of these marks, under a new journal.
+    Kept(Identity, Vec<Mark>),
+    /// The bytes of these marks; the journal that names them goes on.
+    Resumed(Journal, Vec<Mark>),
+}
+
+/// Bytes that the budget granted, which cover the blob up to `end`.
+#[derive(Debug, Default)]
+pub(crate) struct Granted {
+    pub(crate) permit: Option<BytesPermit>,
+    pub(crate) end: u64,
+}
+
+/// What is known of a blob that has arrived.
+pub(crate) struct Committed {
+    pub(crate) proof: Proof,
+    pub(crate) memory: Option<Bytes>,
+    /// What the user may want to know.
+    pub(crate) note: Option<String>,
+}
+
+impl Destination {
+    /// Opens the sink of a target. `release` gives back what the caller holds of the budget's
+    /// requests, if memory for the blob has to be waited for.
+    pub(crate) async fn open(
+        prepared: Prepared,
+        options: DestinationOptions,
+        calls: Calls,
+        release: impl FnOnce() + Send,
+    ) -> Result<Self> {
+        match prepared {
+            Prepared::File { part, .. } => Self::file(*part, options, calls).await,
+            Prepared::Writer { writer, name } => Self::ordered(writer, name, options, calls),
+            Prepared::Discard if !options.hashers.is_empty() => {
+                let (writer, name) = (Box::new(io::sink()), "/dev/null".to_owned());
+                Self::ordered(writer, name, options, calls)
+            }
+            Prepared::Discard => Ok(Self::new(Sink::Discard, Hashing::None, options, calls)),
+            Prepared::Buffer(sink) => Ok(Self::buffer(sink, options, calls)),
+            Prepared::Memory => {
+                let set_aside = memory::set_aside(options, &calls, release).await?;
+                let (sink, units, options) = set_aside;
+                Ok(Self { bytes: units, ..Self::buffer(sink, options, calls) })
+            }
+        }
+    }
+
+    /// A sink and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_sink(sink: Sink, calls: Calls) -> Self {
+        let options = DestinationOptions {
+            range: 0..u64::MAX,
+            hashers: Vec::new(),
+            start: PartStart::Empty(None),
+            granted: Granted::default(),
+            units_bytes: 0,
+            lends: false,
+            durability: Durability::None,
+            pool: BufferPool::default(),
+            progress: Arc::default(),
+        };
+        Self::new(sink, Hashing::None, options, calls)
+    }
+
+    fn new(sink: Sink, hashing: Hashing, options: DestinationOptions, calls: Calls) -> Self {
+        let DestinationOptions { granted, durability, progress, .. } = options;
+        let (bytes, granted) = (calls.budget.clone(), granted.permit);
+        let (reader, notes) = (None, Vec::new());
+        Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes }
+    }
+
+    fn ordered(
+        writer: Box<dyn Write + Send>,
+        name: String,
+        mut options: DestinationOptions,
+        calls: Calls,
+    ) -> Result<Self> {
+        let hashers = std::mem::take(&mut options.hashers);
+        let Granted { permit, end } = std::mem::take(&mut options.granted);
+        let sink = OrderedSink::new(options.range.start, permit, end, writer, hashers, name)?;
+        Ok(Self::new(Sink::Ordered(sink), Hashing::None, options, calls))
+    }
+
+    fn buffer(sink: MemorySink, mut options: DestinationOptions, calls: Calls) -> Self {
+        let hashers = std::mem::take(&mut options.hashers);
+        let end = Some(options.range.end).filter(|end| *end != u64::MAX);
+        let hashing = Hashing::of_buffer(sink.buffer(), end, hashers);
+        Self::new(Sink::Memory(sink), hashing, options, calls)
+    }
+
+    async fn file(part: PartFile, options: DestinationOptions, calls: Calls) -> Result<Self> {
+        let (durability, progress) = (options.durability, Arc::clone(&options.progress));
+        let opened = file::open(part, options).await?;
+        let file::Opened { sink, hashing, reader, granted, note } = opened;
+        Ok(Self {
+            sink: Sink::File(sink),
+            hashing,
+            reader: Some(reader),
+            bytes: calls.budget.clone(),
+            granted,
+            durability,
+            progress,
+            calls,
+            notes: note.into_iter().collect(),
+        })
+    }
+
+    /// Reads the file that is written, if the target is a file.
+    pub(crate) fn reader(&self) -> Option<Arc<File>> {
+        self.reader.clone()
+    }
+
+    /// What the budget granted before the first request, unless the sink took it. Gives it once.
+    pub(crate) fn take_granted(&mut self) -> Option<BytesPermit> {
+        self.granted.take()
+    }
+
+    /// What the user may want to know. Gives each note once.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Starts over if that is possible: a part file is emptied, other sinks keep what they were given.
+    /// Says whether the sink is empty. From then on the blob arrives as one stream.
+    pub(crate) async fn restart(
+        self,
+        identity: Identity,
+        hashers: Vec<Checksummer>,
+    ) -> Result<(Self, bool)> {
+        let Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes } = self;
+        let Sink::File(file) = sink else {
+            let same =
+                Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes };
+            return Ok((same, false));
+        };
+        let finished = file.finish().await;
+        hashing.end().await;
+        let Written { part, .. } = finished.map_err(|failed| failed.error)?;
+        let options = DestinationOptions {
+            range: 0..identity.len_bytes,
+            hashers,
+            start: PartStart::Empty(Some(identity)),
+            granted: Granted { permit: granted, end: 0 },
+            units_bytes: 0,
+            lends: false,
+            durability,
+            pool: BufferPool::default(),
+            progress,
+        };
+        Ok((Self::file(part, options, calls).await?, true))
+    }
+
+    /// All `len` bytes are there: verifies them, and gives a file its name. `crc` is that of all
+    /// bytes, if the units computed one.
+    pub(crate) async fn commit(
+        self,
+        crc: Option<Checksum>,
+        len: u64,
+        checks: &Checks,
+    ) -> Result<Committed> {
+        let Self { sink, hashing, calls, durability, progress, .. } = self;
+        let verify = |sums: Vec<Checksum>| {
+            let computed = crc.into_iter().chain(sums).collect();
+            checks.prove(computed, &calls.target)
+        };
+        let committed = |proof| Committed { proof, memory: None, note: None };
+        match sink {
+            Sink::Discard => verify(Vec::new()).map(committed),
+            Sink::Ordered(sink) => {
+                // Flushing waits for the reader of the output; a cancelled download does not.
+                let sums = calls.unless_cancelled(sink.finish()).await??;
+                verify(sums).map(committed)
+            }
+            Sink::Memory(sink) => match hashing.buffer(sink.buffer(), len).await.and_then(verify) {
+                Ok(proof) => {
+                    if sink.covers_shards {
+                        sink.detach();
+                    }
+                    Ok(Committed { memory: Some(sink.finish(len)?), ..committed(proof) })
+                }
+                Err(error) => {
+                    sink.fail(&error);
+                    Err(error)
+                }
+            },
+            Sink::File(sink) => {
+                let finished = sink.finish().await;
+                let hashed = hashing.file(len).await;
+                let Written { part, note } = match finished {
+                    Ok(written) => written,
+                    Err(failed) => return Err(file::not_written(*failed, &progress).await),
+                };
+                match hashed.and_then(verify) {
+                    Ok(proof) => {
+                        blocking(move || part.commit(len, durability)).await?;
+                        Ok(Committed { note, ..committed(proof) })
+                    }
+                    // Some extent is wrong, and it is not known which.
+                    Err(error) => {
+                        let keeps = error.kind() != ErrorKind::Integrity;
+                        let rest = leave(part, keeps, &progress).await;
+                        Err(error.with_rest(rest))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The download failed with `error`. With `keeps`, a part file stays if a later run can resume
+    /// it. Says what is left.
+    pub(crate) async fn abandon(self, error: &Error, keeps: bool) -> Rest {
+        let Self { sink, hashing, progress, .. } = self;
+        match sink {
+            Sink::Memory(sink) => {
+                sink.fail(error);
+                hashing.end().await;
+            }
+            Sink::File(sink) => {
+                let part = match sink.finish().await {
+                    Ok(written) => Some(written.part),
+                    Err(failed) => failed.part,
+                };
+                hashing.end().await;
+                if let Some(part) = part {
+                    return leave(part, keeps, &progress).await;
+                }
+            }
+            Sink::Ordered(sink) => sink.abort(),
+            Sink::Discard => {}
+        }
+        Rest::Nothing
+    }
+}

@@ -1,0 +1,176 @@
+//! [`drive`]: the units of one transfer in flight, from the first to the last.
+//!
+//! A transfer says which unit comes next, what it must be granted before it starts, and what its end
+//! means ([`Units`]). The driver waits for whatever happens first, and starts and ends units.
+//!
+//! Invariants:
+//! - One unit at a time waits for its grant. So a large blob does not queue hundreds of requests for
+//!   memory ahead of a small one, and units are granted in the order in which they are given.
+//! - The first failure is the one that is returned.
+//! - Nothing is in flight once [`drive`] has returned or was dropped: a unit that runs as a task is
+//!   aborted when its [`Flight`] is dropped.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+/// A unit in flight, or a grant that is waited for.
+pub(crate) type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The units of one kind of transfer.
+pub(crate) trait Units {
+    /// A unit with what it was granted.
+    type Granted: Send + 'static;
+    /// How a unit ended.
+    type Ended: Send + 'static;
+    /// Anything else that a transfer waits for.
+    type Event;
+    type Error;
+
+    /// Starts what needs no grant. Called before each wait.
+    fn advance(&mut self, _flight: &mut Flight<Self::Ended>) {}
+
+    /// The next unit, if there is room for it, as the wait for what it must be granted. Not called
+    /// while another unit waits.
+    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<Self::Granted>>;
+
+    /// Starts a unit that was granted what it needs.
+    fn start(&mut self, granted: Self::Granted, flight: &mut Flight<Self::Ended>);
+
+    /// A unit has ended.
+    fn ended(&mut self, ended: Self::Ended) -> Result<(), Self::Error>;
+
+    /// Waits for anything else that the transfer must act on. Must be cancel-safe: the future is
+    /// dropped whenever something else happens first.
+    fn event(&mut self, in_flight: usize) -> impl Future<Output = Self::Event> + Send;
+
+    /// Acts on an event.
+    fn on_event(
+        &mut self,
+        event: Self::Event,
+        flight: &mut Flight<Self::Ended>,
+    ) -> Result<(), Self::Error>;
+
+    /// Whether nothing is left to do; `in_flight` counts the unit that waits for its grant.
+    fn is_over(&self, in_flight: usize) -> bool;
+
+    /// The error of a transfer that was cancelled.
+    fn cancelled(&self) -> Self::Error;
+}
+
+/// What is in flight.
+#[derive(Debug)]
+pub(crate) struct Flight<T>(FuturesUnordered<Waiting<T>>);
+
+impl<T> Default for Flight<T> {
+    fn default() -> Self {
+        Self(FuturesUnordered::new())
+    }
+}
+
+impl<T: Send + 'static> Flight<T> {
+    /// Adds a unit that runs in the transfer's own task.
+    pub(crate) fn push(&mut self, unit: impl Future<Output = T> + Send + 'static) {
+        self.0.push(Box::pin(unit));
+    }
+
+    /// Adds a unit that runs as a task of its own. `lost` says what its end means if the task panicked.
+    pub(crate) fn spawn(
+        &mut self,
+        unit: impl Future<Output = T> + Send + 'static,
+        lost: impl FnOnce(JoinError) -> T + Send + 'static,
+    ) {
+        let task = Task(tokio::spawn(unit));
+        self.push(async move { task.await.unwrap_or_else(lost) });
+    }
+
+    /// Units in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Waits for everything in flight to end, whatever its outcome.
+    async fn drain(&mut self) {
+        while self.0.next().await.is_some() {}
+    }
+}
+
+/// A task that is aborted when it is dropped.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. `flight` holds those
+/// that are in flight already. Everything in flight has ended once this returns: `stop` is cancelled,
+/// which must end every unit; after a failure `abort` is called, which must end every wait for the
+/// sink.
+pub(crate) async fn drive_to_end<U: Units>(
+    units: &mut U,
+    mut flight: Flight<U::Ended>,
+    cancel: &CancellationToken,
+    stop: &CancellationToken,
+    abort: impl FnOnce(),
+) -> Result<(), U::Error> {
+    let outcome = drive(units, &mut flight, cancel).await;
+    stop.cancel();
+    if outcome.is_err() {
+        abort();
+    }
+    flight.drain().await;
+    outcome
+}
+
+/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. What is in flight
+/// then stays in `flight`.
+pub(crate) async fn drive<U: Units>(
+    units: &mut U,
+    flight: &mut Flight<U::Ended>,
+    cancel: &CancellationToken,
+) -> Result<(), U::Error> {
+    let mut reserving: Option<Waiting<U::Granted>> = None;
+    loop {
+        units.advance(flight);
+        if reserving.is_none() {
+            reserving = units.next(flight);
+        }
+        let in_flight = flight.len() + usize::from(reserving.is_some());
+        if units.is_over(in_flight) {
+            return Ok(());
+        }
+        // CANCEL: a grant that is not ready stays in `reserving`, a unit in `flight`.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(units.cancelled()),
+            Some(ended) = flight.0.next() => units.ended(ended)?,
+            granted = granted(&mut reserving) => {
+                reserving = None;
+                units.start(granted, flight);
+            }
+            event = units.event(in_flight) => units.on_event(event, flight)?,
+        }
+    }
+}
+
+async fn granted<T>(reserving: &mut Option<Waiting<T>>) -> T {
+    match reserving {
+        Some(reserving) => reserving.await,
+        None => std::future::pending().await,
+    }
+}
