@@ -174,3 +174,144 @@ async fn granted<T>(reserving: &mut Option<Waiting<T>>) -> T {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Numbers that are brought with a window of two; each waits for a permit, then for `stop`.
+    struct Numbers {
+        rest: Vec<u32>,
+        grants: Arc<Semaphore>,
+        running: Arc<AtomicUsize>,
+        started: Vec<u32>,
+        stop: CancellationToken,
+        fails_at: Option<u32>,
+    }
+
+    /// Counts a unit while it runs.
+    struct Running(Arc<AtomicUsize>);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Numbers {
+        fn new(count: u32, grants: usize) -> Self {
+            Self {
+                rest: (0..count).rev().collect(),
+                grants: Arc::new(Semaphore::new(grants)),
+                running: Arc::default(),
+                started: Vec::new(),
+                stop: CancellationToken::new(),
+                fails_at: None,
+            }
+        }
+    }
+
+    impl Units for Numbers {
+        type Granted = u32;
+        type Ended = Result<(), String>;
+        type Event = ();
+        type Error = String;
+
+        fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<u32>> {
+            if flight.len() >= 2 {
+                return None;
+            }
+            let (number, grants) = (self.rest.pop()?, Arc::clone(&self.grants));
+            Some(Box::pin(async move {
+                grants.acquire_owned().await.unwrap().forget();
+                number
+            }))
+        }
+
+        fn start(&mut self, number: u32, flight: &mut Flight<Self::Ended>) {
+            self.started.push(number);
+            self.running.fetch_add(1, Ordering::SeqCst);
+            let running = Running(Arc::clone(&self.running));
+            let (stop, fails) = (self.stop.clone(), self.fails_at == Some(number));
+            let unit = async move {
+                let _running = running;
+                if fails {
+                    return Err(format!("number {number} failed"));
+                }
+                stop.cancelled().await;
+                Err("stopped".to_owned())
+            };
+            flight.spawn(unit, |error| Err(error.to_string()));
+        }
+
+        fn ended(&mut self, ended: Self::Ended) -> Result<(), String> {
+            ended
+        }
+
+        async fn event(&mut self, _in_flight: usize) {
+            std::future::pending().await
+        }
+
+        fn on_event(&mut self, (): (), _flight: &mut Flight<Self::Ended>) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn is_over(&self, in_flight: usize) -> bool {
+            self.rest.is_empty() && in_flight == 0
+        }
+
+        fn cancelled(&self) -> String {
+            "cancelled".to_owned()
+        }
+    }
+
+    async fn run(units: &mut Numbers, cancel: &CancellationToken) -> Result<(), String> {
+        let stop = units.stop.clone();
+        drive_to_end(units, Flight::default(), cancel, &stop, || {}).await
+    }
+
+    #[tokio::test]
+    async fn the_first_failure_ends_the_others_and_is_the_one_reported() {
+        let mut units = Numbers { fails_at: Some(1), ..Numbers::new(5, 5) };
+        let outcome = run(&mut units, &CancellationToken::new()).await;
+        assert_eq!(outcome, Err("number 1 failed".to_owned()));
+        assert_eq!(units.started, [0, 1]);
+        assert_eq!(units.running.load(Ordering::SeqCst), 0, "nothing is left in flight");
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_waits_for_its_grant_holds_up_those_behind_it_and_is_not_started() {
+        let mut units = Numbers::new(3, 1);
+        let cancel = CancellationToken::new();
+        let mut running = Box::pin(run(&mut units, &cancel));
+        assert!(futures_util::poll!(&mut running).is_pending());
+        cancel.cancel();
+        assert_eq!(running.await, Err("cancelled".to_owned()));
+        assert_eq!((units.started, units.rest), (vec![0], vec![2]));
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_is_dropped_leaves_no_task() {
+        let mut units = Numbers::new(2, 2);
+        let (running, cancel) = (Arc::clone(&units.running), CancellationToken::new());
+        let mut driving = Box::pin(run(&mut units, &cancel));
+        while running.load(Ordering::SeqCst) < 2 {
+            assert!(futures_util::poll!(&mut driving).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(driving);
+        while running.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_to_bring_is_over_at_once() {
+        assert_eq!(run(&mut Numbers::new(0, 0), &CancellationToken::new()).await, Ok(()));
+    }
+}
