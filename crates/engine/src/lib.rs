@@ -52,7 +52,7 @@ pub use client::{
     ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
 };
 pub use download::Target;
-pub use error::{Error, ErrorKind, Operation, Result};
+pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};
 pub use remote::Location;
 pub use report::{ChunkReport, ChunkTotals, Form, Report, StoreRequests};
