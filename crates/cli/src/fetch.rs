@@ -167,10 +167,6 @@ impl Plan {
 
     /// The error with the hint that is true of this command.
     fn hinted(&self, fetch: &Fetch, error: Error) -> Error {
-        let is_required = fetch.chunks.policy == ChunkPolicy::Required;
-        if is_required && error.kind() == ErrorKind::Unsupported && error.hint().is_none() {
-            return error.with_hint("leave out --chunking always");
-        }
         let resumes = self.file.as_ref().is_some_and(|file| !file.no_resume);
         if resumes && fetch.place.resumes() {
             return error;

@@ -11,6 +11,7 @@
 //! | `progress`, `report` | what is shown while a transfer runs, and at its end |
 //! | `exit`, `signals` | how it ends |
 //! | `threads` | how many there are, and the runtime that is made of them |
+//! | `hint` | the flag behind a setting that an error is about |
 //! | `redact`, `size`, `json` | secrets and sizes in text; text as JSON |
 //! | `usage`, `verbose` | a wrong command line; what `-v` adds |
 //!
@@ -28,6 +29,7 @@ mod commands;
 mod console;
 mod exit;
 mod fetch;
+mod hint;
 mod json;
 mod local;
 mod progress;

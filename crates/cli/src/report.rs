@@ -10,7 +10,7 @@ use tidegate::{Error, ErrorKind, Form, Report};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
-use crate::size;
+use crate::{hint, size};
 
 /// What engine hints begin with that promise a resume.
 const RESUME: &str = "run the same command again";
@@ -144,7 +144,7 @@ impl Failure {
         Self {
             kind: error.kind().name(),
             message: error.chain(),
-            hint: error.hint().map(str::to_owned),
+            hint: hint::of(error).map(str::to_owned),
             attempts: Some(error.attempts()).filter(|attempts| *attempts > 0),
         }
     }

@@ -9,6 +9,12 @@
 //! Every text that an error shows passes through [`tidegate_core::printable`] here, so that no name
 //! and no message of a server reaches a terminal as a command to it.
 
+#[cfg(test)]
+mod flags;
+mod setting;
+
+pub use setting::{Hint, Setting};
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -78,20 +84,28 @@ impl ErrorKind {
         }
     }
 
+    /// The setting of the default hint.
+    fn setting(self) -> Option<Setting> {
+        (self == Self::NoAccess).then_some(Setting::Anonymous)
+    }
+
+    /// The default hint: that of an error without its own.
     fn hint(self) -> Option<&'static str> {
+        if let Some(setting) = self.setting() {
+            return Some(setting.hint(self));
+        }
         Some(match self {
             Self::NotFound => "check the spelling of the bucket and the blob",
             Self::Changed => "run the same command again to fetch the new version",
             Self::Integrity => {
                 "run the same command again; if it repeats, the stored blob is damaged"
             }
-            Self::NoAccess => "check the credentials, or pass --anonymous for a public blob",
             Self::Exhausted | Self::Throttled | Self::Timeout | Self::Transport | Self::Remote => {
                 "run the same command again to go on where it stopped"
             }
             Self::Cancelled => "run the same command again to resume",
             Self::OutOfRange => "ask `tidegate stat` for the blob's length",
-            Self::Invalid | Self::Unsupported | Self::Storage => return None,
+            Self::NoAccess | Self::Invalid | Self::Unsupported | Self::Storage => return None,
         })
     }
 }
@@ -163,7 +177,7 @@ struct Inner {
     message: String,
     range: Option<Range<u64>>,
     attempts: u32,
-    hint: Option<String>,
+    hint: Option<Hint>,
     retry: RetryClass,
     source: Option<Source>,
 }
@@ -246,10 +260,18 @@ impl Error {
         self
     }
 
-    /// The same error with what the user can do, in place of what its kind suggests.
+    /// The same error with what the user can do, in place of what its kind suggests: a text, or a
+    /// [`Setting`] of the caller's.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(printable(hint));
+    pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with the hint of `other`, where that has its own.
+    #[must_use]
+    pub(crate) fn with_hint_of(mut self, other: &Self) -> Self {
+        self.0.hint = other.0.hint.clone().or(self.0.hint);
         self
     }
 
@@ -314,7 +336,17 @@ impl Error {
 
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&str> {
-        self.0.hint.as_deref().or_else(|| self.0.kind.hint())
+        let kind = self.0.kind;
+        self.0.hint.as_ref().map(|hint| hint.text(kind)).or_else(|| kind.hint())
+    }
+
+    /// The setting that [`Self::hint`] is about. A program that has a name of its own for it, such as
+    /// a flag, can show a hint with that name instead.
+    pub fn setting(&self) -> Option<Setting> {
+        match &self.0.hint {
+            Some(hint) => hint.setting(),
+            None => self.0.kind.setting(),
+        }
     }
 
     /// The error and all its causes on one line, outermost first.

@@ -51,7 +51,7 @@ pub use budget::{Budget, BudgetOptions};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
 };
-pub use error::{Error, ErrorKind, Operation, Result};
+pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};
 pub use remote::Location;
 pub use report::{ChunkReport, ChunkTotals, Form, Report, StoreRequests};

@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tidegate::remote::reapi::CacheUrl;
-use tidegate::{Client, Error, ErrorKind, Form, Location, Progress, Report, Result};
+use tidegate::{Client, Error, Form, Location, Progress, Report, Result};
 use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
-use crate::args::{ChunkingArg, CpArgs};
+use crate::args::CpArgs;
 use crate::exit::Exit;
 use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, is_input};
 use crate::progress::Display;
@@ -51,7 +51,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         if let Some(function) = args.cache.function() {
             upload = upload.digest_function(function);
         }
-        let put = upload.await.map_err(|error| hinted(args, error));
+        let put = upload.await.map_err(|error| report::without_resume(error, SENT_STAYS));
         outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
     }
     if let Some(display) = display {
@@ -62,15 +62,6 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
 
 /// The hint where an upload was interrupted.
 const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
-
-/// The error with the hint that is true of this command.
-fn hinted(args: &CpArgs, error: Error) -> Error {
-    let is_required = args.cache.chunking == ChunkingArg::Always;
-    if is_required && error.kind() == ErrorKind::Unsupported && error.hint().is_none() {
-        return error.with_hint("leave out --chunking always");
-    }
-    report::without_resume(error, SENT_STAYS)
-}
 
 fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<PathBuf>)> {
     let names = args.sources().unwrap_or_default();

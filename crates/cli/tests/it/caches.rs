@@ -122,7 +122,10 @@ async fn whether_as_chunks_can_be_said() {
     assert!(plain.read("out") == bytes);
     let always = ["cp", "--chunking", "always"];
     let server = plain.server.url();
-    plain.run(&[&always[..], &["in", &server]].concat()).await.ends(2).says("takes no chunks");
+    let ran = plain.run(&[&always[..], &["in", &server]].concat()).await;
+    ran.ends(2).says("takes no chunks").says("hint: leave out --chunking always");
+    let ran = plain.run(&[&always[..], &[url.trim_end(), "out"]].concat()).await;
+    ran.ends(1).says("the remote gives no chunks").says("hint: leave out --chunking always");
     // One that makes blobs of chunks however they were cut.
     let options =
         ReapiOptions { split: false, chunk_functions: Vec::new(), ..ReapiOptions::default() };

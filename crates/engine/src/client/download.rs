@@ -17,7 +17,7 @@ use super::Client;
 use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
 use crate::download::{self, ShardedDownloadOptions};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::progress::Progress;
 use crate::remote::{Location, Stored};
 use crate::report::Report;
@@ -35,6 +35,18 @@ pub enum ChunkPolicy {
     Required,
     /// Whole.
     Never,
+}
+
+impl ChunkPolicy {
+    /// The error of a transfer under this policy. Where it comes of requiring chunks, its hint says
+    /// so.
+    pub(super) fn explain(self, error: Error) -> Error {
+        let is_required = self == Self::Required && error.kind() == ErrorKind::Unsupported;
+        if is_required && error.hint().is_none() {
+            return error.with_hint(Setting::Chunks);
+        }
+        error
+    }
 }
 
 /// A download that has not begun. Awaiting it gives a [`Report`].
@@ -201,6 +213,11 @@ impl DownloadBuilder {
     }
 
     async fn run(self) -> Result<Report> {
+        let policy = self.chunk_policy;
+        self.transfer().await.map_err(|error| policy.explain(error))
+    }
+
+    async fn transfer(self) -> Result<Report> {
         let Self { blob, target, chunk_policy, window, sharded, chunked } = self;
         let _running = sharded.progress.begin_transfer();
         blob.check_is_blob()?;
@@ -281,13 +298,8 @@ fn named(blob: &Location, digest: &Digest, error: Error) -> Error {
     if is_of_target || error.chain().contains(&digest) {
         return error;
     }
-    let (attempts, hint) = (error.attempts(), error.hint().map(str::to_owned));
-    let whole = failure(blob, error.kind(), "a part of it failed").after_attempts(attempts);
-    let whole = whole.caused_by(error);
-    match hint {
-        Some(hint) => whole.with_hint(hint),
-        None => whole,
-    }
+    let whole = failure(blob, error.kind(), "a part of it failed").after_attempts(error.attempts());
+    whole.with_hint_of(&error).caused_by(error)
 }
 
 fn failure(blob: &Location, kind: ErrorKind, message: &str) -> Error {

@@ -140,6 +140,11 @@ impl UploadBuilder {
     }
 
     async fn run(self) -> Result<Report> {
+        let policy = self.chunk_policy;
+        self.transfer().await.map_err(|error| policy.explain(error))
+    }
+
+    async fn transfer(self) -> Result<Report> {
         let Self { source, target, chunk_policy, mut options } = self;
         let _running = options.progress.begin_transfer();
         let failed = |message| {

@@ -14,6 +14,8 @@ use tidegate_core::speed::{SpeedFloor, SpeedVerdict};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::Setting;
+
 /// Requests for bytes before the first byte, at most: three readers of 6 attempts, and some. With 4
 /// for the facts beside them a silent server gets 24.
 const REQUESTS_MAX: u32 = 20;
@@ -144,5 +146,4 @@ pub(crate) fn floor_of(policy: &RetryPolicy, moved: &str) -> String {
 }
 
 /// What the user can do about a floor that is too high for the link.
-pub(crate) const SLOW_HINT: &str = "the server or the network is too slow: try again later, or \
-     lower the limit with --min-speed (bytes_per_s_min); 0 sets none";
+pub(crate) const SLOW_HINT: Setting = Setting::SpeedMin;

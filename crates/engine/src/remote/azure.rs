@@ -15,7 +15,7 @@ use super::locate::invalid;
 use super::object::{ObjectRemote, no_retries};
 use super::response::Dialect;
 use super::{RemoteOptions, Selection};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
 
 pub(super) fn connect(
@@ -92,7 +92,7 @@ fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure>
         let message = "the settings cannot be used";
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message)
             .caused_by(error)
-            .with_hint("set AZURE_STORAGE_ACCOUNT_NAME, and a key, a SAS token or --anonymous")
+            .with_hint(Setting::AzureCredentials)
     })
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::locate::invalid;
-use crate::error::Result;
+use crate::error::{Result, Setting};
 
 /// Fields that are set where the request is made, and why they cannot be the caller's.
 const REFUSED: [(&str, &str); 27] = [
@@ -123,7 +123,7 @@ impl ExtraHeaders {
     pub(super) fn for_store(&self, anonymous: bool) -> Result<HeaderMap> {
         if !anonymous && self.0.contains_key(http::header::AUTHORIZATION) {
             return Err(invalid("header authorization", "it is set by the store's credentials")
-                .with_hint("pass --anonymous to send this one in their place"));
+                .with_hint(Setting::Anonymous));
         }
         Ok(self.0.clone())
     }

@@ -10,7 +10,7 @@ use http::StatusCode;
 use tidegate_core::retry::RetryClass;
 
 use super::response::Dialect;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Hint, Setting};
 use crate::transport::ResponseHead;
 
 const KEY_MISSING: &str = "the blob is encrypted with a customer's key, and none was given";
@@ -54,7 +54,7 @@ pub(super) struct Refused {
     code: Option<String>,
     /// What it means and what can be done about it, where the code or the status tells.
     cause: Option<(ErrorKind, &'static str)>,
-    hint: Option<&'static str>,
+    hint: Option<Hint>,
 }
 
 /// The code by which a service names a failure.
@@ -170,36 +170,29 @@ fn cause(code: &str, body: &str) -> Option<(ErrorKind, &'static str)> {
     })
 }
 
-fn hint(message: &str) -> Option<&'static str> {
+fn hint(message: &str) -> Option<Hint> {
     Some(match message {
-        KEY_MISSING => "pass --customer-key-file FILE with the blob's key",
-        KEY_WRONG => "pass --customer-key-file FILE with the key that it was stored with",
-        KEY_NEEDLESS => "leave out --customer-key-file",
-        PAYER_MISSING => "pass --user-project PROJECT",
-        REJECTED => REJECTED_HINT,
+        KEY_MISSING | KEY_WRONG | KEY_NEEDLESS => Setting::CustomerKey.into(),
+        PAYER_MISSING => Setting::UserProject.into(),
+        REJECTED => REJECTED_HINT.into(),
         _ => return None,
     })
 }
 
 /// An answer to `HEAD` has no body and tells nothing but its status; and S3 gives a wrong key, and
 /// a requester who does not pay, the status of any refused access.
-fn likely(status: StatusCode, explained: bool, asked: Asked) -> Option<&'static str> {
+fn likely(status: StatusCode, explained: bool, asked: Asked) -> Option<Hint> {
     let Asked { keyed, signed, .. } = asked;
     Some(match status {
-        StatusCode::UNAUTHORIZED if signed => REJECTED_HINT,
+        StatusCode::UNAUTHORIZED if signed => REJECTED_HINT.into(),
         StatusCode::BAD_REQUEST if keyed && !explained => {
-            "check that the customer key is the one that the blob was stored with"
+            "check that the customer key is the one that the blob was stored with".into()
         }
-        StatusCode::BAD_REQUEST if asked.is_s3() && !explained => {
-            "where the blob is encrypted with a customer's key, pass --customer-key-file FILE"
-        }
+        StatusCode::BAD_REQUEST if asked.is_s3() && !explained => Setting::CustomerKey.into(),
         StatusCode::FORBIDDEN if asked.is_s3() && keyed => {
-            "check the credentials, and that the customer key is the one of the blob"
+            "check the credentials, and that the customer key is the one of the blob".into()
         }
-        StatusCode::FORBIDDEN if asked.is_s3() => {
-            "check the credentials; pass --anonymous for a public blob, --request-payer where the \
-             requester pays"
-        }
+        StatusCode::FORBIDDEN if asked.is_s3() => Setting::RequestPayer.into(),
         _ => return None,
     })
 }

@@ -26,7 +26,7 @@ use super::response::Dialect;
 use super::s3_profile::Profile;
 use super::s3_redirect::{self, Address};
 use super::{RemoteOptions, Selection};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
 /// How `object_store` calls the setting, and in capitals the variable.
@@ -250,6 +250,6 @@ fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
     builder.build().map_err(|error| {
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
             .caused_by(error)
-            .with_hint("check the AWS_* variables, the profile and --endpoint")
+            .with_hint(Setting::Endpoint)
     })
 }

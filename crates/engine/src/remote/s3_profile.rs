@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use configparser::ini::Ini;
 
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 
 /// What a profile gives, as far as it gives it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -46,9 +46,7 @@ impl Profile {
         let get = |key: &str| credentials.get(name, key).or_else(|| config.get(&section, key));
         let refuse = |message: String| {
             Error::new(ErrorKind::NoAccess, Operation::Connect, format!("profile {name}"), message)
-                .with_hint(
-                    "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass --anonymous",
-                )
+                .with_hint(Setting::AwsCredentials)
         };
         let profile = Self {
             access_key_id: get("aws_access_key_id"),

@@ -64,13 +64,9 @@ impl Part {
             };
         }
         let subject = self.name.as_deref().unwrap_or("a part of it");
-        let (retry, hint) = (*error.retry(), error.hint().map(str::to_owned));
-        let whole = calls.error(error.kind(), format!("{subject} {failed}"));
-        let whole = whole.at(self.range.clone()).retryable(retry).caused_by(error);
-        match hint {
-            Some(hint) => whole.with_hint(hint),
-            None => whole,
-        }
+        let retry = *error.retry();
+        let whole = calls.error(error.kind(), format!("{subject} {failed}")).with_hint_of(&error);
+        whole.at(self.range.clone()).retryable(retry).caused_by(error)
     }
 }
 

@@ -8,7 +8,7 @@ use tidegate_core::retry::RetryClass;
 
 #[cfg(feature = "_http1")]
 use super::framing::CodingRefused;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Hint, Setting};
 
 /// A transport failure, reduced to what the engine acts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) retry: RetryClass,
     pub(crate) message: &'static str,
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<Hint>,
 }
 
 impl Failure {
@@ -24,8 +24,9 @@ impl Failure {
         Self { kind: ErrorKind::Transport, retry: RetryClass::Now, message, hint: None }
     }
 
-    fn fatal(message: &'static str, hint: &'static str) -> Self {
-        Self { kind: ErrorKind::Transport, retry: RetryClass::Never, message, hint: Some(hint) }
+    fn fatal(message: &'static str, hint: impl Into<Hint>) -> Self {
+        let hint = Some(hint.into());
+        Self { kind: ErrorKind::Transport, retry: RetryClass::Never, message, hint }
     }
 }
 
@@ -85,10 +86,7 @@ fn specific(error: &(dyn StdError + 'static)) -> Option<Failure> {
 fn tls_failure(error: &rustls::Error) -> Failure {
     match error {
         rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
-            Failure::fatal(
-                "the server's certificate is not trusted",
-                "pass --ca-cert FILE for a private authority",
-            )
+            Failure::fatal("the server's certificate is not trusted", Setting::CaCerts)
         }
         rustls::Error::InvalidMessage(_) => Failure::fatal(
             "the server does not speak TLS",
@@ -101,7 +99,7 @@ fn tls_failure(error: &rustls::Error) -> Failure {
 fn io_failure(error: &io::Error) -> Option<Failure> {
     Some(match error.kind() {
         io::ErrorKind::ConnectionRefused => Failure {
-            hint: Some("check the host, the port, and that the server runs"),
+            hint: Some("check the host, the port, and that the server runs".into()),
             ..Failure::broken("the connection was refused")
         },
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::ErrorKind;
 use tidegate::chunked::ChunkStore;
+use tidegate::{ErrorKind, Setting};
 use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ async fn a_store_that_takes_a_byte_a_second_is_tried_anew_and_then_the_upload_fa
     let (seconds, error, puts) = failure(1, retry).await;
     assert_eq!((error.kind(), puts), (ErrorKind::Exhausted, 2), "{}", error.chain());
     assert!(error.chain().contains("less than 1024 bytes/s were sent"), "{}", error.chain());
-    assert!(error.hint().is_some_and(|hint| hint.contains("--min-speed")), "{error:?}");
+    assert!(error.setting() == Some(Setting::SpeedMin), "{error:?}");
     // Two periods of 10 s, and the pause between two attempts.
     assert!((20..25).contains(&seconds), "{seconds} s");
 }

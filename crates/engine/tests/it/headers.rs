@@ -13,7 +13,7 @@
 mod versions;
 
 use tidegate::remote::{CustomerKey, ExtraHeaders, RemoteOptions};
-use tidegate::{ErrorKind, Location};
+use tidegate::{ErrorKind, Location, Setting};
 use tidegate_testkit::{
     Blob, Fault, Flavour, Logged, Payer, Rule, Server, ServerOptions, pseudo_random,
 };
@@ -151,7 +151,7 @@ async fn a_customers_key_is_asked_for_by_name() {
         let error = trial.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoAccess, "{flavour:?}: {error:?}");
         assert!(error.to_string().contains("encrypted with a customer's key"), "{error}");
-        assert!(error.hint().unwrap().contains("--customer-key-file"), "{error:?}");
+        assert!(error.setting() == Some(Setting::CustomerKey), "{error:?}");
         let facts = without.remote.stat(&without.blob).await;
         match (flavour, facts) {
             // Google tells all but the checksums.
@@ -159,7 +159,7 @@ async fn a_customers_key_is_asked_for_by_name() {
             (Flavour::Gcs, Err(error)) => panic!("{error:?}"),
             (_, facts) => {
                 let error = facts.unwrap_err();
-                assert!(error.hint().unwrap().contains("--customer-key-file"), "{error:?}");
+                assert!(error.setting() == Some(Setting::CustomerKey), "{error:?}");
             }
         }
         let wrong = at(&bed, flavour, keyed(OTHER_KEY));
@@ -221,9 +221,9 @@ async fn the_requester_pays_where_told_to() {
         },
         _ => RemoteOptions { request_payer: true, ..RemoteOptions::default() },
     };
-    for (flavour, header, value, flag) in [
-        (Flavour::Gcs, "x-goog-user-project", "My-Project-17", "--user-project"),
-        (Flavour::S3, "x-amz-request-payer", "requester", "--request-payer"),
+    for (flavour, header, value, setting) in [
+        (Flavour::Gcs, "x-goog-user-project", "My-Project-17", Setting::UserProject),
+        (Flavour::S3, "x-amz-request-payer", "requester", Setting::RequestPayer),
     ] {
         let server = ServerOptions { payer: Payer::Requester, ..ServerOptions::of(flavour) };
         let bed = Bed::new(server, LEN).await;
@@ -231,7 +231,7 @@ async fn the_requester_pays_where_told_to() {
         let trial = Trial::of(&bed, &location, Kind::Memory, &options(1)).await;
         let error = trial.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoAccess, "{error:?}");
-        assert!(error.hint().unwrap().contains(flag), "{error:?}");
+        assert!(error.setting() == Some(setting), "{error:?}");
         bed.server.clear_log();
         let location = at(&bed, flavour, pays(flavour));
         let trial = Trial::of(&bed, &location, Kind::Memory, &options(4)).await;
@@ -346,7 +346,7 @@ async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
     for url in ["gs://bucket/blob", "s3://bucket/blob"] {
         let error = client_of(authorized()).locate(url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
-        assert!(error.hint().unwrap().contains("--anonymous"), "{error:?}");
+        assert!(error.setting() == Some(Setting::Anonymous), "{error:?}");
     }
 }
 

@@ -24,7 +24,7 @@ use crate::budget::{Budget, ListPermit};
 use crate::chunked::prove::Prover;
 use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::read::Flow;
 use crate::remote::BlobInfo;
 use crate::report::{ChunkReport, ChunkTotals, Form, Report};
@@ -173,7 +173,7 @@ impl Job<'_> {
         );
         if !options.whole_fallback {
             let error = calls.error(ErrorKind::Unsupported, message);
-            return Err(error.with_hint("allow more memory (--memory)"));
+            return Err(error.with_hint(Setting::Memory));
         }
         outcome.notes.push(format!("fetched as a whole: {message}"));
         Ok((profile, None))

@@ -5,7 +5,7 @@ use tidegate_core::digest::DigestFunction;
 
 use super::transfer::Transfer;
 use super::{ChunkedUploadOptions, StoreProfile};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, Setting};
 
 /// What a chunk takes of memory beside its bytes, until the blob is made of all of them: its place
 /// in the ledger, and in the message that lists them. It cannot be the budget's, for whoever holds
@@ -76,7 +76,5 @@ pub(super) fn chunking(
         return Ok(None);
     }
     let message = format!("expected at most {chunks_max} chunks, and it has some {chunks}");
-    Err(transfer
-        .error(ErrorKind::Unsupported, message)
-        .with_hint("let it be put whole, or give it a larger budget"))
+    Err(transfer.error(ErrorKind::Unsupported, message).with_hint(Setting::Memory))
 }

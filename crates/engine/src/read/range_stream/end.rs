@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use tidegate_core::retry::RetryClass;
 
 use super::{Phase, RangeStream};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Setting};
 use crate::read::live::Arrival;
 
 impl RangeStream {
@@ -78,7 +78,7 @@ impl RangeStream {
     pub(super) fn too_long(&mut self) -> Error {
         self.phase = Phase::Unsound;
         self.error(ErrorKind::Integrity, "the body is longer than its head says")
-            .with_hint("the server, or a proxy before it, mishandles ranges; try --window 1")
+            .with_hint(Setting::Window)
     }
 
     /// Bytes of a body that contradicts its head may have been delivered, so that no end is one.

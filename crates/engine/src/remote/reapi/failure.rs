@@ -18,7 +18,7 @@ use tidegate_reapi::rpc;
 use tonic::{Code, Status};
 
 use super::answer::NoGrpc;
-use crate::error::{Error, ErrorKind, Operation};
+use crate::error::{Error, ErrorKind, Hint, Operation, Setting};
 use crate::transport::classify;
 
 /// Characters of a server's message that are shown.
@@ -91,7 +91,7 @@ fn levels(cause: &(dyn std::error::Error + 'static)) -> String {
 #[error("{0}")]
 struct Broken(String);
 
-type Meaning = (ErrorKind, RetryClass, &'static str, Option<&'static str>);
+type Meaning = (ErrorKind, RetryClass, &'static str, Option<Hint>);
 
 /// What a stream or connection that the server reset says (RFC 9113 section 7, and gRPC over
 /// HTTP/2, "Errors").
@@ -122,7 +122,7 @@ fn foreign(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
         if error.is::<NoGrpc>() {
             let message = "what answers there is no gRPC server";
             let hint = "check the address and the port";
-            return Some((ErrorKind::Unsupported, RetryClass::Never, message, Some(hint)));
+            return Some((ErrorKind::Unsupported, RetryClass::Never, message, Some(hint.into())));
         }
         level = error.source();
     }
@@ -155,9 +155,7 @@ fn refused(
         ErrorKind::Remote if code == Code::InvalidArgument => {
             error.with_hint("check the instance's name; the server says what it refuses")
         }
-        ErrorKind::NoAccess => {
-            error.with_hint("check the credentials: --header 'Authorization: …', or --client-cert")
-        }
+        ErrorKind::NoAccess => error.with_hint(Setting::Headers),
         _ => error,
     }
 }

@@ -20,7 +20,7 @@ use super::capabilities::{Capabilities, MESSAGE_BYTES, number};
 use super::digest::{from_proto, function, to_proto};
 use super::split_response::{SplitError, SplitResponse};
 use crate::budget::Budget;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::remote::{Manifest, Registered};
 
 /// A chunk's digest in an answer: its hash (66), its length (11), and the field around them (2).
@@ -136,7 +136,7 @@ impl ReapiCache {
                     error.to_string(),
                 )
                 .retryable(retry)
-                .with_hint("allow more memory (--memory), or take the blob without its chunks");
+                .with_hint(Setting::Memory);
             }
             error => format!("its chunks are wrong: {error}"),
         };

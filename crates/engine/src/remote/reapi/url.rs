@@ -14,7 +14,7 @@ use tidegate_core::digest::Digest;
 use url::Url;
 
 use super::super::locate::{invalid, parse};
-use crate::error::Result;
+use crate::error::{Result, Setting};
 
 /// No segment of an instance name can be one of these (`remote_execution.proto`), because resource
 /// names are taken apart at them.
@@ -54,8 +54,7 @@ impl CacheUrl {
         };
         let refuse = |message: &str| invalid(&shown(&url), message);
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refuse("credentials do not belong in the URL")
-                .with_hint("give them with --header 'Authorization: …'"));
+            return Err(refuse("credentials do not belong in the URL").with_hint(Setting::Headers));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(refuse("a cache's URL has no query and no fragment"));

@@ -9,7 +9,7 @@ use tidegate_core::retry::RetryClass;
 
 use super::facts::{content_range, is_decoded};
 use super::opened;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::remote::{BlobInfo, OpenRequest, Opened, Version};
 use crate::transport::ResponseHead;
 
@@ -57,7 +57,7 @@ pub(in crate::remote) fn place(
     let contradiction = |message: String| {
         Error::new(ErrorKind::Integrity, Operation::Read, target, message)
             .retryable(RetryClass::Now)
-            .with_hint("the server, or a proxy before it, mishandles ranges; try --window 1")
+            .with_hint(Setting::Window)
     };
     if head.status == StatusCode::OK {
         place_whole(head, info).map_err(contradiction)

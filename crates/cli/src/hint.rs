@@ -1,0 +1,154 @@
+//! What the user can do about an error, in the words of this command.
+//!
+//! The library's hints name its own options, as it knows no command. This table names the flag for
+//! a [`Setting`] that a hint is about; every other hint is shown as the library gives it.
+
+use tidegate::{Error, ErrorKind, Setting};
+
+/// For a setting, in an error of this kind or of any: the first that fits is shown.
+const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
+    (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
+    (Setting::Chunks, None, "leave out --chunking always"),
+    (Setting::Window, None, "the server, or a proxy before it, mishandles ranges; try --window 1"),
+    (
+        Setting::SpeedMin,
+        None,
+        "the server or the network is too slow: try again later, or lower the limit with \
+         --min-speed SIZE; 0 sets no limit",
+    ),
+    (
+        Setting::Anonymous,
+        Some(ErrorKind::Invalid),
+        "pass --anonymous to send this one in their place",
+    ),
+    (Setting::Anonymous, None, "check the credentials, or pass --anonymous for a public blob"),
+    (
+        Setting::AwsCredentials,
+        None,
+        "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass --anonymous for a public blob",
+    ),
+    (
+        Setting::AzureCredentials,
+        None,
+        "set AZURE_STORAGE_ACCOUNT_NAME, and a key or a SAS token, or pass --anonymous for a \
+         public blob",
+    ),
+    (Setting::Endpoint, None, "check the AWS_* variables, the profile and --endpoint"),
+    (
+        Setting::Headers,
+        Some(ErrorKind::NoAccess),
+        "check the credentials: --header 'Authorization: …', or --client-cert",
+    ),
+    (Setting::Headers, None, "give them with --header 'Authorization: …'"),
+    (Setting::CustomerKey, Some(ErrorKind::Invalid), "leave out --customer-key-file"),
+    (
+        Setting::CustomerKey,
+        Some(ErrorKind::NoAccess),
+        "pass --customer-key-file FILE with the key that the blob was stored with",
+    ),
+    (
+        Setting::CustomerKey,
+        None,
+        "where the blob is encrypted with a customer's key, pass --customer-key-file FILE",
+    ),
+    (Setting::UserProject, None, "pass --user-project PROJECT"),
+    (
+        Setting::RequestPayer,
+        None,
+        "check the credentials; pass --anonymous for a public blob, --request-payer where the \
+         requester pays",
+    ),
+    (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
+];
+
+/// What the user of the command can do about it.
+pub(crate) fn of(error: &Error) -> Option<&str> {
+    error.setting().and_then(|setting| named(setting, error.kind())).or_else(|| error.hint())
+}
+
+fn named(setting: Setting, kind: ErrorKind) -> Option<&'static str> {
+    let fits = |(of, only, _): &&(Setting, Option<ErrorKind>, _)| {
+        *of == setting && only.is_none_or(|only| only == kind)
+    };
+    HINTS.iter().find(fits).map(|(_, _, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use tidegate::Operation;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn error(kind: ErrorKind) -> Error {
+        Error::new(kind, Operation::Read, "x", "y")
+    }
+
+    /// The flags in a text, without their dashes.
+    fn flags(text: &str) -> Vec<&str> {
+        let words = text.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
+        words.filter_map(|word| word.strip_prefix("--")).collect()
+    }
+
+    #[test]
+    fn every_setting_has_a_flag_of_the_command() {
+        let mut top = Cli::command();
+        top.build();
+        let cp = top.find_subcommand("cp").unwrap();
+        let known: Vec<_> = cp.get_arguments().filter_map(clap::Arg::get_long).collect();
+        for setting in Setting::ALL {
+            let text = named(*setting, ErrorKind::Remote);
+            assert!(text.is_some(), "{setting:?} has no hint for every kind");
+        }
+        for (setting, kind, text) in HINTS {
+            let flags = flags(text);
+            assert!(!flags.is_empty(), "{setting:?} {kind:?} names no flag: {text}");
+            for flag in flags {
+                assert!(known.contains(&flag), "{setting:?} {kind:?}: cp has no --{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_setting_names_its_own_flag() {
+        for (setting, flag) in [
+            (Setting::Memory, "memory"),
+            (Setting::Chunks, "chunking"),
+            (Setting::Window, "window"),
+            (Setting::SpeedMin, "min-speed"),
+            (Setting::Anonymous, "anonymous"),
+            (Setting::AwsCredentials, "anonymous"),
+            (Setting::AzureCredentials, "anonymous"),
+            (Setting::Endpoint, "endpoint"),
+            (Setting::Headers, "header"),
+            (Setting::CustomerKey, "customer-key-file"),
+            (Setting::UserProject, "user-project"),
+            (Setting::RequestPayer, "request-payer"),
+            (Setting::CaCerts, "ca-cert"),
+        ] {
+            for kind in [ErrorKind::NoAccess, ErrorKind::Invalid, ErrorKind::Exhausted] {
+                let error = error(kind).with_hint(setting);
+                let hint = of(&error).unwrap();
+                assert!(flags(hint).contains(&flag), "{setting:?} {kind:?}: {hint}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_is_reached() {
+        for (setting, kind, text) in HINTS {
+            let kind = kind.unwrap_or(ErrorKind::Remote);
+            assert_eq!(named(setting, kind), Some(text), "{setting:?} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn hints_of_no_setting_are_the_librarys() {
+        let worded = error(ErrorKind::NoAccess).with_hint("check the file's permissions");
+        assert_eq!(of(&worded), Some("check the file's permissions"));
+        let plain = error(ErrorKind::NotFound);
+        assert_eq!(of(&plain), plain.hint());
+        assert_eq!(of(&error(ErrorKind::Storage)), None);
+    }
+}
