@@ -1,7 +1,7 @@
 //! [`decode`]: counts the entries of a message before it makes records of them.
 //!
-//! An empty entry takes two bytes of a message and up to 150 bytes of memory once it is decoded. So a
-//! limit on a message's length does not bound what it becomes: 8 MB of empty entries become 600 MB.
+//! An empty entry takes two bytes of a message and up to 150 bytes of memory once it is decoded. So
+//! a limit on a message's length does not bound what it becomes: 8 MB of empty entries become 600 MB.
 //! A client knows how many blobs it asked about, and a server how many it allows in one request.
 
 use bytes::{Buf as _, Bytes};

@@ -1,9 +1,9 @@
 //! Messages that carry the bytes of blobs, as pieces that do not copy them.
 //!
 //! Why not through generated code: that encodes each message into a buffer of its own, which is one
-//! more copy of everything that is on its way, in memory that nobody has taken from the budget. Here
-//! a message is a sequence of pieces: what stands before a blob's bytes, and then those bytes, which
-//! are the caller's own and which the connection lets go of once they are sent.
+//! more copy of everything that is on its way, in memory that nobody has taken from the budget.
+//! Here a message is a sequence of pieces: what stands before a blob's bytes, and then those bytes.
+//! These are the caller's own, and the connection lets go of them once they are sent.
 //!
 //! A message begins with its prefix (see `framing`). The order of its fields does not matter
 //! (protobuf, "Message Structure"): so bytes can always come last.
