@@ -1,5 +1,7 @@
 //! The messages and calls of the Remote Execution API's cache, for clients and servers.
 //!
+//! Generated code, always built:
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | [`v2`] | `build.bazel.remote.execution.v2`: content-addressable storage, action cache, capabilities |
@@ -7,12 +9,47 @@
 //! | [`rpc`] | `google.rpc`: what an answer says of an error |
 //! | [`semver`] | `build.bazel.semver`: versions of the API |
 //!
+//! Wire code that a client and a server both need, with the feature `wire`, which is on by default:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `resource` | names of blobs in `google.bytestream` |
+//! | `digest` | digests and hash functions as messages have them |
+//! | `framing` | length-prefixed messages of gRPC |
+//! | `deframe` | the data of a stream of messages, as it arrives |
+//! | `pieces` | messages that carry blobs, sent without a copy |
+//! | `bounded` | messages that are decoded only if they have few enough entries |
+//! | `zstd` | packed bytes, in bounded memory |
+//! | `error` | what is wrong with bytes or names from the other side |
+//!
+//! The wire code is a feature because the testkit must not have it: a client and the server that
+//! tests it would share its mistakes. None of it does I/O, waits or reads a clock. It never
+//! panics, whatever the input, and it allocates by what has arrived, not by what a length claims;
+//! what needs a checked length says so.
+//!
 //! Why not a published crate: those give every `bytes` field as a `Vec<u8>`, which costs a copy of
 //! every chunk that passes. Here they are [`prost::bytes::Bytes`], which a message that arrives shares
 //! with the buffer that it arrived in.
 //!
 //! Invariant: `src/generated` is exactly what the definitions in `proto` give, without comments and
 //! without the `Execution` service; a test compares. What a message means is said in `proto`.
+
+#[cfg(feature = "wire")]
+pub mod bounded;
+#[cfg(feature = "wire")]
+pub mod deframe;
+#[cfg(feature = "wire")]
+pub mod digest;
+#[cfg(feature = "wire")]
+pub mod error;
+#[cfg(feature = "wire")]
+pub mod framing;
+#[cfg(feature = "wire")]
+pub mod pieces;
+#[cfg(feature = "wire")]
+pub mod resource;
+#[cfg(feature = "wire")]
+pub mod zstd;
 
 /// What is generated, in the tree of modules by which the files name each other.
 #[allow(
@@ -50,6 +87,8 @@ mod generated {
     }
 }
 
+#[cfg(feature = "wire")]
+pub use error::{Error, Result};
 pub use generated::build::bazel::remote::execution::v2;
 pub use generated::build::bazel::semver;
 pub use generated::google::{bytestream, rpc};

@@ -27,10 +27,10 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tidegate_reapi::framing::MessageCounter;
 use tonic::{Code, Status};
 
 use super::channel::Lease;
-use super::messages::Counter;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -47,7 +47,7 @@ pub(super) struct Answer {
     /// The status came, or none is due.
     ended: bool,
     /// Counts messages where there may be one only.
-    counter: Option<Counter>,
+    counter: Option<MessageCounter>,
     lease: Lease,
 }
 
@@ -73,7 +73,7 @@ impl Answer {
         if !ended && !is_grpc(&head.headers) {
             return Err(NoGrpc);
         }
-        let counter = (!is_stream).then(Counter::default);
+        let counter = (!is_stream).then(MessageCounter::default);
         Ok(http::Response::from_parts(head, Self { body, ended, counter, lease }))
     }
 }

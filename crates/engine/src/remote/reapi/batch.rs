@@ -8,16 +8,17 @@ use bytes::Bytes;
 use futures_util::stream;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
-use tidegate_reapi::{rpc, v2};
+use tidegate_reapi::bounded::EntryLimit;
+use tidegate_reapi::digest::{from_proto, function, to_proto};
+use tidegate_reapi::{pieces, rpc, v2, zstd};
 use tonic::Code;
 use tonic::client::Grpc;
 use v2::batch_read_blobs_response::Response as ReadOne;
 use v2::batch_update_blobs_request::Request as WriteOne;
 
 use super::bounded::{self, ResponseLimits};
-use super::digest::{from_proto, function, to_proto};
-use super::outgoing::{self, Carrying};
-use super::{Compression, ReapiCache, failure, zstd};
+use super::outgoing::Carrying;
+use super::{Compression, ReapiCache, failure};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::SendProgress;
 
@@ -142,7 +143,7 @@ impl ReapiCache {
             digest_function: function(first.function),
         };
         let answer_bytes = chunks.len() as u64 * OVERHEAD_BYTES_MAX + SLACK_BYTES;
-        let pieces = outgoing::batch(request).map_err(|error| {
+        let pieces = pieces::batch_update(request).map_err(|error| {
             let target = self.target(None);
             Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")
                 .caused_by(error)
@@ -197,8 +198,10 @@ impl ReapiCache {
 /// harm. `details` leads to the details of their statuses.
 fn limits(bytes: u64, blobs: usize, details: &'static [u32]) -> ResponseLimits {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let entries = 3 * blobs + 8;
-    ResponseLimits { bytes, entries: vec![(&[1], entries), (details, 8 * entries)] }
+    let count_max = 3 * blobs + 8;
+    let entries = EntryLimit { path: &[1], count_max };
+    let details = EntryLimit { path: details, count_max: 8 * count_max };
+    ResponseLimits { bytes, entries: vec![entries, details] }
 }
 
 /// Keeps what is said of a blob. Where two answers name one blob, one that says that it failed is

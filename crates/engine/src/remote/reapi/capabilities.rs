@@ -127,7 +127,8 @@ fn digest_functions(cache: &v2::CacheCapabilities) -> Vec<DigestFunction> {
     if given.is_empty() {
         return vec![DigestFunction::Sha256];
     }
-    let has = |function: &DigestFunction| given.contains(&super::digest::function(*function));
+    let has =
+        |function: &DigestFunction| given.contains(&tidegate_reapi::digest::function(*function));
     [DigestFunction::Sha256, DigestFunction::Blake3].into_iter().filter(has).collect()
 }
 

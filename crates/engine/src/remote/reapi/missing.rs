@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use tidegate_core::digest::Digest;
+use tidegate_reapi::bounded::EntryLimit;
+use tidegate_reapi::digest::{from_proto, function, to_proto};
 use tidegate_reapi::v2;
 
 use super::ReapiCache;
 use super::bounded::{self, ResponseLimits};
-use super::digest::{from_proto, function, to_proto};
 use crate::error::{Operation, Result};
 
 /// Digests in one request. With 66 bytes of hash, up to 11 of length and 4 around them, this is
@@ -55,7 +56,7 @@ impl ReapiCache {
         let only = asked.iter().next().copied().filter(|_| asked.len() == 1);
         let limits = ResponseLimits {
             bytes: (asked.len() + 8) * DIGEST_BYTES_MAX,
-            entries: vec![(&[2], 3 * asked.len() + 8)],
+            entries: vec![EntryLimit { path: &[2], count_max: 3 * asked.len() + 8 }],
         };
         let answer = bounded::call(self.grpc(), PATH, request, limits).await;
         let answer: v2::FindMissingBlobsResponse =

@@ -13,14 +13,15 @@
 //! | `blob` | the calls of `Remote` |
 //! | `capabilities` | what the server says it can do |
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
-//! | `resource`, `digest` | names in the API's form |
-//! | `deframe`, `split_response` | the data of a stream, and the chunks of a blob, as they arrive |
+//! | `split_response` | the chunks of a blob, as they arrive |
 //! | `bounded` | responses with no more entries than were asked for |
 //! | `outgoing` | requests that carry the bytes of blobs |
-//! | `zstd` | packed bytes |
 //! | `channel`, `answer` | connections, and answers that end with a status |
 //! | `metadata` | the headers of every request |
 //! | `failure` | what a status means |
+//!
+//! What a server needs as well is in `tidegate_reapi`: resource names, digests, framing, messages
+//! without a copy, the counting of entries, zstd.
 //!
 //! Sources: `remote_execution.proto` and `bytestream.proto`, which `crates/reapi` holds; "gRPC over
 //! HTTP/2" of the gRPC project.
@@ -32,21 +33,16 @@ mod bounded;
 mod cache;
 mod capabilities;
 mod channel;
-mod deframe;
-mod digest;
 mod failure;
-mod messages;
 mod metadata;
 mod missing;
 mod options;
 mod outgoing;
 mod read;
-mod resource;
 mod split;
 mod split_response;
 mod url;
 mod write;
-mod zstd;
 
 pub use cache::ReapiCache;
 pub use options::{Compression, ReapiOptions};

@@ -1,8 +1,8 @@
 //! A range of a blob as a stream: `google.bytestream.ByteStream.Read`.
 //!
 //! The call is made by hand rather than by the generated client, so that bytes are handed on as
-//! they arrive; see `deframe`. An answer is an answer when its first bytes have come: servers say
-//! that a blob is not there at any time before.
+//! they arrive; see `tidegate_reapi::deframe`. An answer is an answer when its first bytes have
+//! come: servers say that a blob is not there at any time before.
 //!
 //! Invariants: what a body gives is the range asked for, not more; one that ends without error gave
 //! all of it.
@@ -17,14 +17,15 @@ use http_body_util::{BodyExt as _, Full};
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::bytestream::ReadRequest;
+use tidegate_reapi::deframe::Deframer;
+use tidegate_reapi::resource::{Compressor, ReadName};
+use tidegate_reapi::zstd::{INFLATER_BYTES, Inflater};
 use tonic::{Code, Status};
 use tower_service::Service as _;
 
 use super::super::Body;
 use super::answer::Answer;
-use super::deframe::Deframer;
-use super::zstd::{INFLATER_BYTES, Inflater};
-use super::{Compression, ReapiCache, failure, resource};
+use super::{Compression, ReapiCache, failure};
 use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -102,8 +103,10 @@ impl ReapiCache {
         target: &str,
     ) -> Result<http::Response<Answer>> {
         let limit = if zstd || range.end == digest.len { 0 } else { range.end - range.start };
+        let compressor = if zstd { Compressor::Zstd } else { Compressor::Identity };
+        let name = ReadName { instance: self.instance(), compressor, digest: *digest };
         let message = ReadRequest {
-            resource_name: resource::read(self.instance(), digest, zstd.then_some("zstd")),
+            resource_name: name.to_string(),
             read_offset: i64::try_from(range.start).unwrap_or(i64::MAX),
             read_limit: i64::try_from(limit).unwrap_or(i64::MAX),
         };

@@ -9,7 +9,8 @@ use prost::Message as _;
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
-use tidegate_reapi::v2;
+use tidegate_reapi::digest::{from_proto, function, to_proto};
+use tidegate_reapi::{self as reapi, v2};
 use tonic::{Code, Status};
 use tower_service::Service as _;
 use v2::chunking_function::Value as Function;
@@ -17,7 +18,6 @@ use v2::chunking_function::Value as Function;
 use super::ReapiCache;
 use super::cache::answers;
 use super::capabilities::{Capabilities, MESSAGE_BYTES, number};
-use super::digest::{from_proto, function, to_proto};
 use super::split_response::{SplitError, SplitResponse};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
@@ -123,7 +123,7 @@ impl ReapiCache {
 
     fn wrong_split(&self, digest: &Digest, error: SplitError) -> Error {
         let message = match error {
-            SplitError::Overlong { .. } => {
+            SplitError::Framing(reapi::Error::MessageTooLong { .. }) => {
                 "expected an answer with this blob's chunks, got a longer one".to_owned()
             }
             SplitError::Memory { is_for_ever, .. } => {

@@ -11,9 +11,10 @@
 
 use prost::Message as _;
 use tidegate_core::digest::Digest;
-use tidegate_reapi::v2;
+use tidegate_reapi::digest::from_proto;
+use tidegate_reapi::framing::{PREFIX_BYTES, message_len};
+use tidegate_reapi::{self as reapi, v2};
 
-use super::digest::{AnsweredDigestError, from_proto};
 use crate::budget::{Budget, ListPermit};
 
 /// A sound chunk: the field (2), its hash (66) and a length of one byte (2).
@@ -22,20 +23,15 @@ const CHUNK_WIRE_BYTES_MIN: u64 = 70;
 /// The longest chunk that is read: a hash, a length, and room for what later versions may add.
 const CHUNK_WIRE_BYTES_MAX: u64 = 512;
 
-/// Bytes before a message: a flag and a length.
-const PREFIX_BYTES: usize = 5;
-
 /// The response cannot be one for this blob, or cannot be held.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SplitError {
-    #[error("expected a message without compression, got flag {0}")]
-    Compressed(u8),
-    #[error("expected a message of at most {max} bytes, got {len}")]
-    Overlong { len: u64, max: u64 },
+    #[error(transparent)]
+    Framing(reapi::Error),
     #[error("expected a list of chunks, got bytes that are none")]
     Malformed,
     #[error("chunk {index}: {error}")]
-    Digest { index: usize, error: AnsweredDigestError },
+    Digest { index: usize, error: reapi::Error },
     #[error("expected chunk {index} to have bytes, got 0")]
     Empty { index: usize },
     #[error("expected the chunks to add up to {expected} bytes, got at least {actual}")]
@@ -148,16 +144,9 @@ impl SplitResponse {
     }
 
     fn prefix(&mut self, rest: &[u8]) -> Result<Option<usize>, SplitError> {
-        let Some([flag, length @ ..]) = rest.first_chunk::<PREFIX_BYTES>() else {
-            return Ok(None);
-        };
-        if *flag != 0 {
-            return Err(SplitError::Compressed(*flag));
-        }
-        let len = u64::from(u32::from_be_bytes(*length));
-        if len > self.message_bytes_max {
-            return Err(SplitError::Overlong { len, max: self.message_bytes_max });
-        }
+        let Some(prefix) = rest.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let len = message_len(*prefix, self.message_bytes_max).map_err(SplitError::Framing)?;
+        let len = u64::from(len);
         let count = (len / CHUNK_WIRE_BYTES_MIN + 1).min(self.blob.len);
         let bytes = count.saturating_mul(size_of::<Digest>() as u64);
         self.paid = self.budget.try_list(bytes);
@@ -234,8 +223,8 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, SplitError> {
 #[cfg(test)]
 mod tests {
     use tidegate_core::digest::DigestFunction;
+    use tidegate_reapi::digest::to_proto;
 
-    use super::super::digest::to_proto;
     use super::*;
     use crate::budget::BudgetOptions;
 
@@ -291,7 +280,7 @@ mod tests {
             taken(&bytes[..bytes.len() - 60], 16, 4).unwrap_err()
         };
         assert_eq!(of(0), SplitError::Empty { index: 0 });
-        let error = AnsweredDigestError::Negative(-1);
+        let error = reapi::Error::NegativeLength(-1);
         assert_eq!(of(-1), SplitError::Digest { index: 0, error });
         assert_eq!(of(3), SplitError::Sum { expected: 4, actual: 6 });
         let empty = framed(&[0x0a, 0].repeat(1000));
@@ -313,9 +302,12 @@ mod tests {
             let error = taken(&framed(message), 3, 4).unwrap_err();
             assert_eq!(error, SplitError::Malformed, "{message:?}");
         }
-        assert_eq!(taken(&[1, 0, 0, 0, 0], 5, 4).unwrap_err(), SplitError::Compressed(1));
-        let overlong = SplitError::Overlong { len: 1 << 24, max: MAX };
-        assert_eq!(taken(&[0, 1, 0, 0, 0], 5, 4).unwrap_err(), overlong);
+        assert_eq!(
+            taken(&[1, 0, 0, 0, 0], 5, 4).unwrap_err(),
+            SplitError::Framing(reapi::Error::Compressed(1))
+        );
+        let too_long = reapi::Error::MessageTooLong { len: 1 << 24, max: MAX };
+        assert_eq!(taken(&[0, 1, 0, 0, 0], 5, 4).unwrap_err(), SplitError::Framing(too_long));
     }
 
     #[test]

@@ -11,22 +11,11 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tidegate_core::digest::Digest;
+use tidegate_reapi::resource::is_keyword;
 use url::Url;
 
 use super::super::locate::{invalid, parse};
 use crate::error::{Result, Setting};
-
-/// No segment of an instance name can be one of these (`remote_execution.proto`), because resource
-/// names are taken apart at them.
-const KEYWORDS: [&str; 7] = [
-    "blobs",
-    "uploads",
-    "actions",
-    "actionResults",
-    "operations",
-    "capabilities",
-    "compressed-blobs",
-];
 
 /// What has to be escaped in a URL's path, `%` included so that nothing is decoded twice.
 const ESCAPED: &AsciiSet =
@@ -159,7 +148,7 @@ fn split(segments: &[String]) -> Result<(String, Option<Digest>), String> {
         if segment.is_empty() || segment.contains('/') {
             return Err("a part of the instance's name is empty or has a slash".to_owned());
         }
-        if KEYWORDS.contains(&segment.as_str()) {
+        if is_keyword(segment) {
             return Err(format!("{segment} cannot be part of an instance's name"));
         }
     }

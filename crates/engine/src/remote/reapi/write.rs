@@ -22,14 +22,16 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_reapi::bytestream::byte_stream_client::ByteStreamClient;
 use tidegate_reapi::bytestream::{QueryWriteStatusRequest, WriteRequest};
+use tidegate_reapi::pieces;
+use tidegate_reapi::resource::{Compressor, WriteName, upload_uuid};
+use tidegate_reapi::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
 use tokio::sync::oneshot;
 use tonic::Code;
 
 use super::cache::answers;
 use super::channel::Channel;
-use super::outgoing::{self, Carrying};
-use super::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
-use super::{Compression, ReapiCache, resource};
+use super::outgoing::Carrying;
+use super::{Compression, ReapiCache};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{PutRequest, PutSource};
 
@@ -55,8 +57,16 @@ impl ReapiCache {
             return Err(Error::new(ErrorKind::Unsupported, Operation::Write, target, message));
         }
         let deflater = if capabilities.zstd { self.deflater(request).await? } else { None };
-        let compressor = deflater.is_some().then_some("zstd");
-        let name = resource::write(self.instance(), &request.upload_id, digest, compressor);
+        let is_packed = deflater.is_some();
+        let compressor = if is_packed { Compressor::Zstd } else { Compressor::Identity };
+        let upload_id = upload_uuid(&request.upload_id);
+        let name = WriteName {
+            instance: self.instance(),
+            upload_id: &upload_id,
+            compressor,
+            digest: *digest,
+        };
+        let name = name.to_string();
         let kept = match &deflater {
             None if request.resume => match self.kept(&name, digest).await? {
                 Kept::Part(bytes) => bytes,
@@ -68,7 +78,6 @@ impl ReapiCache {
             // Nothing is left to be read: the source is told so.
             request.source.read(kept, 1).await?;
         }
-        let is_packed = deflater.is_some();
         let pieces = Pieces::new(request, name, kept, deflater);
         let sent = Arc::clone(&pieces.sent);
         let committed = self.send(request, pieces).await?;
@@ -280,7 +289,7 @@ impl Pieces {
         let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
         self.sent.offset.store(offset, Ordering::Release);
         self.sent.is_finished.store(self.finished, Ordering::Release);
-        outgoing::write(message).map_err(|error| {
+        pieces::write(message).map_err(|error| {
             self.error(ErrorKind::Unsupported, "it makes no message").caused_by(error)
         })
     }
@@ -312,7 +321,7 @@ impl Pieces {
         Ok(packed.into())
     }
 
-    fn unpackable(&self, error: std::io::Error) -> Error {
+    fn unpackable(&self, error: tidegate_reapi::Error) -> Error {
         self.error(ErrorKind::Unsupported, "it cannot be compressed").caused_by(error)
     }
 

@@ -1,50 +1,55 @@
 //! Bytes as Zstandard (RFC 8878) and back, in memory that is bounded by what is expected and not by
 //! what the bytes claim.
 
-use std::io;
+use std::fmt;
 
+use ::zstd::bulk;
+use ::zstd::stream::raw::{
+    CParameter, DParameter, Decoder, Encoder, InBuffer, Operation, OutBuffer,
+};
 use bytes::{Buf as _, Bytes, BytesMut};
-use zstd::bulk;
-use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Operation, OutBuffer};
+
+use crate::error::{Error, Result};
 
 /// The fastest of the ordinary levels: more makes the sender slower than most links.
 const LEVEL: i32 = 1;
 
 /// The largest window that is decoded, as a power of two: 8 MiB, which RFC 8878 (3.1.1.1.2) asks
-/// encoders to stay within. A server that uses a larger one is asked for plain bytes.
+/// encoders to stay within. Streams with a larger one are refused.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// What decoding a stream takes of memory, at most: the window, and the decoder with its buffers.
-pub(super) const INFLATER_BYTES: u64 = (1 << WINDOW_LOG_MAX) + (512 << 10);
+pub const INFLATER_BYTES: u64 = (1 << WINDOW_LOG_MAX) + (512 << 10);
 
 /// What one step gives, at most.
 const STEP_BYTES: usize = 256 << 10;
 
 /// A blob's first bytes, from which it is told whether packing pays.
-pub(super) const SAMPLE_BYTES: usize = 64 << 10;
+pub const SAMPLE_BYTES: usize = 64 << 10;
 
 /// Unpacks a stream.
-pub(super) struct Inflater {
+pub struct Inflater {
     decoder: Decoder<'static>,
     /// The last step filled its room, so there may be more without input.
     full: bool,
 }
 
 impl Inflater {
-    pub(super) fn new() -> io::Result<Self> {
-        let mut decoder = Decoder::new()?;
-        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
+    /// Fails where the library has no memory for it.
+    pub fn new() -> Result<Self> {
+        let mut decoder = Decoder::new().map_err(error)?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(error)?;
         Ok(Self { decoder, full: false })
     }
 
     /// The next bytes, never empty, of `packed`, of which what is used is taken; `None` when it is
     /// used up. `left` is how many bytes may still come; one more than that is given at most, so
     /// that the caller sees an excess.
-    pub(super) fn next(&mut self, packed: &mut Bytes, left: u64) -> io::Result<Option<Bytes>> {
+    pub fn next(&mut self, packed: &mut Bytes, left: u64) -> Result<Option<Bytes>> {
         let room = usize::try_from(left.saturating_add(1)).unwrap_or(usize::MAX).min(STEP_BYTES);
         while self.full || packed.has_remaining() {
             let mut piece = BytesMut::zeroed(room);
-            let step = self.decoder.run_on_buffers(packed, &mut piece)?;
+            let step = self.decoder.run_on_buffers(packed, &mut piece).map_err(error)?;
             packed.advance(step.bytes_read);
             self.full = step.bytes_written == room;
             if step.bytes_written > 0 {
@@ -63,27 +68,27 @@ impl Inflater {
 }
 
 /// Packs a stream.
-pub(super) struct Deflater {
+pub struct Deflater {
     encoder: Encoder<'static>,
 }
 
 impl Deflater {
     /// For a blob of this length, which the frame's header then tells.
-    pub(super) fn new(len: u64) -> io::Result<Self> {
-        let mut encoder = Encoder::new(LEVEL)?;
-        encoder.set_pledged_src_size(Some(len))?;
-        encoder.set_parameter(CParameter::ContentSizeFlag(true))?;
+    pub fn new(len: u64) -> Result<Self> {
+        let mut encoder = Encoder::new(LEVEL).map_err(error)?;
+        encoder.set_pledged_src_size(Some(len)).map_err(error)?;
+        encoder.set_parameter(CParameter::ContentSizeFlag(true)).map_err(error)?;
         Ok(Self { encoder })
     }
 
     /// Packs all of `bytes`; what is ready is appended to `packed`.
-    pub(super) fn push(&mut self, bytes: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
+    pub fn push(&mut self, bytes: &[u8], packed: &mut Vec<u8>) -> Result<()> {
         let mut input = InBuffer::around(bytes);
         while input.pos() < bytes.len() {
             let start = packed.len();
             packed.resize(start + STEP_BYTES, 0);
             let mut output = OutBuffer::around_pos(packed, start);
-            self.encoder.run(&mut input, &mut output)?;
+            self.encoder.run(&mut input, &mut output).map_err(error)?;
             let end = output.pos();
             packed.truncate(end);
         }
@@ -91,12 +96,12 @@ impl Deflater {
     }
 
     /// Appends what is left.
-    pub(super) fn finish(&mut self, packed: &mut Vec<u8>) -> io::Result<()> {
+    pub fn finish(&mut self, packed: &mut Vec<u8>) -> Result<()> {
         loop {
             let start = packed.len();
             packed.resize(start + STEP_BYTES, 0);
             let mut output = OutBuffer::around_pos(packed, start);
-            let left = self.encoder.finish(&mut output, true)?;
+            let left = self.encoder.finish(&mut output, true).map_err(error)?;
             let end = output.pos();
             packed.truncate(end);
             if left == 0 {
@@ -106,20 +111,41 @@ impl Deflater {
     }
 }
 
-/// Unpacks what must have `len` bytes.
-pub(super) fn unpack(packed: &[u8], len: u64) -> io::Result<Bytes> {
-    let len = usize::try_from(len).map_err(io::Error::other)?;
-    Ok(bulk::decompress(packed, len)?.into())
+/// Unpacks what must have `len` bytes. Takes `len` bytes of memory at once, so the caller checks
+/// `len` against its limits first, in particular where the other side named it.
+pub fn unpack(packed: &[u8], len: u64) -> Result<Bytes> {
+    let room =
+        usize::try_from(len).ok().ok_or(Error::MessageTooLong { len, max: usize::MAX as u64 })?;
+    Ok(bulk::decompress(packed, room).map_err(error)?.into())
 }
 
 /// The bytes packed, where they shrink by an eighth.
-pub(super) fn pack_if_worth_it(bytes: &[u8]) -> Option<Bytes> {
+pub fn pack_if_worth_it(bytes: &[u8]) -> Option<Bytes> {
     let packed = bulk::compress(bytes, LEVEL).ok()?;
     (packed.len() <= bytes.len() - bytes.len() / 8).then(|| packed.into())
 }
 
+impl fmt::Debug for Inflater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inflater").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Deflater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deflater").finish_non_exhaustive()
+    }
+}
+
+/// The library's errors are texts.
+fn error(error: impl fmt::Display) -> Error {
+    Error::Zstd(error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     fn packed(bytes: &[u8]) -> Bytes {
@@ -168,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_window_that_is_too_large_is_refused() {
-        let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL).unwrap();
+        let mut encoder = ::zstd::stream::Encoder::new(Vec::new(), LEVEL).unwrap();
         encoder.window_log(WINDOW_LOG_MAX + 1).unwrap();
         io::Write::write_all(&mut encoder, &sample(100_000)).unwrap();
         let mut packed = Bytes::from(encoder.finish().unwrap());

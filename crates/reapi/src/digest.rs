@@ -1,0 +1,117 @@
+//! Digests between our form and the API's, in which a hash is text and a length has a sign. What
+//! the other side sends is checked here, before anything is done with it.
+//!
+//! A digest in a message names no hash function. In a response it is the one of the request; in a
+//! request it stands in a field beside it (see [`function_of`]).
+
+use tidegate_core::digest::{Digest, DigestFunction};
+
+use crate::error::{Error, Result};
+use crate::v2::{self, digest_function::Value};
+
+/// The digest as messages have it.
+pub fn to_proto(digest: &Digest) -> v2::Digest {
+    v2::Digest {
+        hash: digest.checksum().hex(),
+        // Longer than any blob can be; a server refuses it.
+        size_bytes: i64::try_from(digest.len).unwrap_or(i64::MAX),
+    }
+}
+
+/// The digest of a message, whose hash is of `function`.
+pub fn from_proto(digest: &v2::Digest, function: DigestFunction) -> Result<Digest> {
+    let len =
+        u64::try_from(digest.size_bytes).ok().ok_or(Error::NegativeLength(digest.size_bytes))?;
+    let hash = hash(&digest.hash).ok_or(Error::Hash(digest.hash.len()))?;
+    Ok(Digest { function, hash, len })
+}
+
+/// The digest of a field that must be set.
+pub fn required(digest: Option<&v2::Digest>, function: DigestFunction) -> Result<Digest> {
+    from_proto(digest.ok_or(Error::DigestMissing)?, function)
+}
+
+/// The API's number of a hash function.
+pub fn function(function: DigestFunction) -> i32 {
+    let value = match function {
+        DigestFunction::Blake3 => Value::Blake3,
+        _ => Value::Sha256,
+    };
+    value as i32
+}
+
+/// The hash function that a request gives by its number.
+///
+/// A client may leave the number out, which is 0, for functions that are told by the length of the
+/// hash. Of those only SHA-256 is supported, and [`from_proto`] checks the length.
+pub fn function_of(number: i32) -> Result<DigestFunction> {
+    match Value::try_from(number) {
+        Ok(Value::Unknown | Value::Sha256) => Ok(DigestFunction::Sha256),
+        Ok(Value::Blake3) => Ok(DigestFunction::Blake3),
+        _ => Err(Error::DigestFunction(number)),
+    }
+}
+
+/// Exactly 64 digits, as `lower case hexadecimal` in the definition of `Digest`.
+pub(crate) fn hash(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 {
+        return None;
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_come_back_as_they_went() {
+        for function in [DigestFunction::Sha256, DigestFunction::Blake3] {
+            let digest = Digest::of(function, b"some bytes");
+            assert_eq!(from_proto(&to_proto(&digest), function), Ok(digest));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_digest_is_refused() {
+        let sound = to_proto(&Digest::of(DigestFunction::Sha256, b""));
+        let from = |digest| from_proto(&digest, DigestFunction::Sha256).unwrap_err();
+        let negative = v2::Digest { size_bytes: -1, ..sound.clone() };
+        assert_eq!(from(negative), Error::NegativeLength(-1));
+        for hash in ["", "é", &sound.hash[1..], &sound.hash.to_uppercase(), &"x".repeat(1 << 20)] {
+            let digest = v2::Digest { hash: hash.to_owned(), ..sound.clone() };
+            let error = from(digest);
+            assert_eq!(error, Error::Hash(hash.len()));
+            assert!(error.to_string().len() < 100);
+        }
+    }
+
+    #[test]
+    fn a_request_names_its_function_by_number() {
+        for of in [DigestFunction::Sha256, DigestFunction::Blake3] {
+            assert_eq!(function_of(function(of)), Ok(of));
+        }
+        assert_eq!(function_of(0), Ok(DigestFunction::Sha256));
+        for number in [Value::Sha1 as i32, Value::Md5 as i32, Value::Sha256tree as i32, -1, 77] {
+            assert_eq!(function_of(number), Err(Error::DigestFunction(number)));
+        }
+    }
+
+    #[test]
+    fn a_digest_that_must_be_there_is_missed() {
+        let digest = Digest::of(DigestFunction::Sha256, b"x");
+        let given = to_proto(&digest);
+        assert_eq!(required(Some(&given), DigestFunction::Sha256), Ok(digest));
+        assert_eq!(required(None, DigestFunction::Sha256), Err(Error::DigestMissing));
+    }
+}
