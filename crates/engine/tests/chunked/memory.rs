@@ -142,7 +142,7 @@ async fn down() {
     let options = ChunkedDownloadOptions {
         window: WindowOptions::fixed(64),
         client: client_with(&budget),
-        seed_target: false,
+        seed_target: Some(false),
         ..ChunkedDownloadOptions::default()
     };
     let before = resident("VmRSS:");

@@ -82,7 +82,7 @@ async fn a_part_file_without_its_journal_is_looked_at_chunk_by_chunk() {
 #[tokio::test(start_paused = true)]
 async fn without_resume_all_is_fetched() {
     let mut bed = broken_off().await;
-    bed.options.resume = false;
+    bed.options.resume = Some(false);
     assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().moved.chunks, 20);
 }
 

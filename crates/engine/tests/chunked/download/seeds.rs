@@ -84,7 +84,7 @@ async fn the_file_that_has_the_name_already_is_a_seed() {
     assert_eq!(files(), 1, "no index is kept of what is replaced");
     let report = bed.to_file().await.unwrap();
     assert_eq!((report.chunks.unwrap().moved.chunks, files()), (0, 1), "it is the blob itself");
-    bed.options.seed_target = false;
+    bed.options.seed_target = Some(false);
     assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().reused.chunks, 0);
 }
 
@@ -269,7 +269,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     let index = index_of(&old.path());
     old.to_file().await.unwrap();
     assert!(!index.exists(), "nobody asked for it");
-    old.options.index_target = true;
+    old.options.index_target = Some(true);
     old.to_file().await.unwrap();
     let kept = fs::read(&index).unwrap();
     fs::remove_file(&index).unwrap();
@@ -284,7 +284,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     change(&new, &old.path(), || fs::write(old.path(), moved).unwrap()).await;
     new.options.seeds.clear();
     new.folder = old.folder;
-    new.options.index_target = true;
+    new.options.index_target = Some(true);
     let report = new.to_file().await.unwrap();
     assert_eq!(report.chunks.unwrap().reused.chunks, 0, "the target's own index was used");
     let fresh = fs::read(&index).unwrap();
@@ -297,7 +297,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
 #[tokio::test(start_paused = true)]
 async fn an_index_that_cannot_be_kept_is_a_note() {
     let mut bed = bed(&versions().0);
-    bed.options.index_target = true;
+    bed.options.index_target = Some(true);
     fs::create_dir(index_of(&bed.path())).unwrap();
     let report = bed.to_file().await.unwrap();
     assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
@@ -308,7 +308,7 @@ async fn an_index_that_cannot_be_kept_is_a_note() {
 #[tokio::test(start_paused = true)]
 async fn a_blob_that_came_whole_has_no_index() {
     let mut bed = bed(&versions().0);
-    bed.options.index_target = true;
+    bed.options.index_target = Some(true);
     bed.store.evict(&bed.digest(7));
     assert!(bed.to_file().await.unwrap().form == Form::Whole);
     assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1);

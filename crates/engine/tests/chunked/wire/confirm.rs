@@ -16,7 +16,7 @@ async fn confirmed(way: Way, data: &Bytes, rpc: Rpc, fault: &ReapiFault) -> Erro
     let path = bed.file("source", data);
     let report = upload(&bed.store, &path, &bed.up()).await.unwrap();
     assert_ne!(report.form, Form::Present);
-    let options = UploadOptions { confirm: true, ..bed.up() };
+    let options = UploadOptions { confirm: Some(true), ..bed.up() };
     let error = upload(&bed.store, &path, &options).await.unwrap_err();
     bed.settled().await;
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error:?}");
@@ -53,7 +53,7 @@ async fn what_a_cache_acknowledged_and_lost_is_found_and_named() {
 async fn a_cache_that_keeps_what_it_acknowledged_is_asked_once_more() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
-        let options = UploadOptions { confirm: true, ..bed.up() };
+        let options = UploadOptions { confirm: Some(true), ..bed.up() };
         let asked = bed.upload(&blob(3), &options).await.unwrap().chunks.unwrap().requests.missing;
         // There already: once whether it is there, and once whether it still is.
         let report = bed.upload(&blob(3), &options).await.unwrap();

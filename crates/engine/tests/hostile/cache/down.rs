@@ -105,9 +105,9 @@ async fn again(bed: &Bed<'_>, target: Target) -> Result<(), String> {
 async fn to_file(bed: &Bed<'_>, target: Target) -> Failure {
     if target == Target::RangesToFile {
         let options = DownloadOptions {
-            window: bed.scenario.client.window,
-            shard_bytes_min: 4_000,
-            shard_bytes_max: 4_000,
+            window: Some(bed.scenario.client.window),
+            shard_bytes_min: Some(4_000),
+            shard_bytes_max: Some(4_000),
             durability: Durability::None,
             retry: bed.retry(),
             budget: bed.budget.clone(),

@@ -28,7 +28,7 @@ fn options(choice: &Choice) -> ReadOptions {
             None => Verify::Stored,
         },
         retry: choice.retry(),
-        buffer_bytes: if choice.variant & 1 == 0 { 0 } else { 64 << 10 },
+        buffer_bytes: Some(if choice.variant & 1 == 0 { 0 } else { 64 << 10 }),
         budget: Stage::budget(),
         ..ReadOptions::default()
     }

@@ -14,9 +14,9 @@ use crate::call::{DownloadOptions, download};
 /// As the seed has it.
 pub(crate) fn options(choice: &Choice) -> DownloadOptions {
     DownloadOptions {
-        window: choice.window,
-        shard_bytes_min: choice.shard_bytes,
-        shard_bytes_max: choice.shard_bytes,
+        window: Some(choice.window),
+        shard_bytes_min: Some(choice.shard_bytes),
+        shard_bytes_max: Some(choice.shard_bytes),
         range: (choice.wanted != tidegate_testkit::hostile::Wanted::All).then(|| choice.range()),
         durability: Durability::None,
         expected: choice.expected().into_iter().collect(),

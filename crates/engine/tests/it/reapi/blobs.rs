@@ -31,8 +31,8 @@ async fn a_blob_is_downloaded_in_shards_and_verified_by_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blob");
         let options = DownloadOptions {
-            shard_bytes_min: 512 << 10,
-            shard_bytes_max: 512 << 10,
+            shard_bytes_min: Some(512 << 10),
+            shard_bytes_max: Some(512 << 10),
             ..DownloadOptions::default()
         };
         server.clear_counts();
@@ -79,7 +79,7 @@ async fn a_read_that_is_cut_goes_on_where_it_ended() {
         server.script().push(ReapiRule::new(fault).rpc(Rpc::Read).nth(1));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blob");
-        let options = DownloadOptions { window: 1, ..DownloadOptions::default() };
+        let options = DownloadOptions { window: Some(1), ..DownloadOptions::default() };
         let report = download(&location, Target::File(path.clone()), &options).await.unwrap();
         assert!(std::fs::read(&path).unwrap() == bytes, "{cut:?}");
         assert_eq!(report.totals.restarts, 1, "{cut:?}");
