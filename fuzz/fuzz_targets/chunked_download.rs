@@ -21,11 +21,11 @@ use tidegate_core::digest::Digest;
 use tidegate_core::window::WindowOptions;
 use tokio::runtime::{Builder, Runtime};
 
-#[path = "../../crates/engine/tests/chunked_download/bed.rs"]
+#[path = "../../crates/engine/tests/chunked/download/bed.rs"]
 mod bed;
 #[path = "../../crates/engine/tests/call/mod.rs"]
 mod call;
-#[path = "../../crates/engine/tests/chunked_download/fake.rs"]
+#[path = "../../crates/engine/tests/chunked/download/fake.rs"]
 mod fake;
 
 use bed::{Bed, chunks};

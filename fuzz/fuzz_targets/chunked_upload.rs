@@ -19,11 +19,11 @@ use tidegate_core::window::WindowOptions;
 use tokio::runtime::{Builder, Runtime};
 use tidegate::ErrorKind;
 
-#[path = "../../crates/engine/tests/chunked_upload/bed.rs"]
+#[path = "../../crates/engine/tests/chunked/upload/bed.rs"]
 mod bed;
 #[path = "../../crates/engine/tests/call/mod.rs"]
 mod call;
-#[path = "../../crates/engine/tests/chunked_upload/store.rs"]
+#[path = "../../crates/engine/tests/chunked/upload/store.rs"]
 mod store;
 
 use bed::{budget, options, random, run, small};

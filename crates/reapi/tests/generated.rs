@@ -1,5 +1,9 @@
 //! Generates the crate's code from `proto`, without a `protoc`, and compares it with what is checked
 //! in. With `REAPI_REGENERATE` set it is written instead.
+//!
+//! | promise | test |
+//! |---|---|
+//! | the generated code is what the definitions in `proto` give | `the_code_is_what_the_definitions_give` |
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,12 @@
 //! The pure pieces together, through the public interface only: a download in simulated time,
 //! from a server that breaks off, with shards in flight side by side, finishing in any order.
+//!
+//! | promise | test |
+//! |---|---|
+//! | plan, ranges, retry, extents and checksums together make a whole, verified blob of a broken download | `a_broken_download_is_whole_and_verified` |
+//! | a server that gives a byte an attempt is given up, and what it gave is kept | `a_dripping_server_is_given_up_with_what_it_gave_kept` |
+//! | chunks are cut where independent implementations cut them | `chunking::vectors` |
+//! | chunks are cut where the definition says, however the input is split | `chunking::properties` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

@@ -1,5 +1,13 @@
 //! The window in a seeded simulation, beside every fixed one: what it finds within two seconds is
 //! as good as the best of them, or nearly, and costs no more memory than that takes.
+//!
+//! | promise | test |
+//! |---|---|
+//! | it finds a good window on each network within two seconds | `on_a_lan`, `at_25_ms_with_jitter`, `at_100_ms`, `where_answers_are_lost_or_late` |
+//! | it narrows where the server slows down or refuses | `at_a_server_that_slows_down_under_load`, `at_a_server_that_refuses_what_is_too_much`, `a_server_that_only_fails_is_left_with_one_request` |
+//! | it does not grow without a gain or while it is not filled | `nothing_is_held_that_gains_nothing`, `a_window_that_is_not_filled_does_not_grow` |
+//! | one slow request, or one burst of refusals, changes it at most once | `one_slow_request_changes_nothing`, `what_was_too_much_at_once_shrinks_it_once` |
+//! | it stays within its bounds, and a fixed one stays fixed | `stays_within_its_bounds`, `a_fixed_window_stays` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

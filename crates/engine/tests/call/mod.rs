@@ -3,6 +3,9 @@
 //!
 //! Whole blobs: each call has a client of its own, of the budget that the test gives. Chunks: calls
 //! share a client where the test gives them the same one.
+//!
+//! A choice that a test leaves out is `None`, and the engine's own default applies. Tests that rely on
+//! a default notice when it changes.
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
@@ -16,7 +19,7 @@ use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Ver
 use tidegate::remote::{BlobInfo, RemoteOptions, Version};
 use tidegate::{
     Budget, CancellationToken, ChunkPolicy, Client, ClientOptions, DownloadBuilder, Durability,
-    Location, Progress, ReadBuilder, Report, Result, StateFolder, Target,
+    Location, Progress, ReadBuilder, Report, Result, StateFolder, Target, UploadBuilder,
 };
 use tidegate_core::checksum::Checksum;
 use tidegate_core::chunking::Chunking;
@@ -53,12 +56,12 @@ pub(crate) fn store(client: &Client, url: &str) -> Result<Arc<dyn ChunkStore>> {
 /// A download in shards.
 #[derive(Clone, Debug)]
 pub(crate) struct DownloadOptions {
-    pub(crate) window: u32,
-    pub(crate) shard_bytes_min: u64,
-    pub(crate) shard_bytes_max: u64,
+    pub(crate) window: Option<u32>,
+    pub(crate) shard_bytes_min: Option<u64>,
+    pub(crate) shard_bytes_max: Option<u64>,
     pub(crate) range: Option<ByteRange>,
     pub(crate) durability: Durability,
-    pub(crate) resume: bool,
+    pub(crate) resume: Option<bool>,
     pub(crate) expected: Vec<Checksum>,
     pub(crate) state: StateFolder,
     pub(crate) retry: RetryPolicy,
@@ -71,12 +74,12 @@ pub(crate) struct DownloadOptions {
 impl Default for DownloadOptions {
     fn default() -> Self {
         Self {
-            window: 32,
-            shard_bytes_min: 8 << 20,
-            shard_bytes_max: 64 << 20,
+            window: None,
+            shard_bytes_min: None,
+            shard_bytes_max: None,
             range: None,
             durability: Durability::default(),
-            resume: true,
+            resume: None,
             expected: Vec::new(),
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
@@ -99,18 +102,15 @@ pub(crate) async fn download(
     let download = Client::new(of_client)
         .download(location, target)
         .chunks(ChunkPolicy::Never)
-        .window(options.window)
-        .shard_bytes_min(options.shard_bytes_min)
-        .shard_bytes_max(options.shard_bytes_max)
         .durability(options.durability)
-        .resume(options.resume)
         .retry(options.retry.clone())
         .progress(Arc::clone(&options.progress))
         .cancel(options.cancel.clone());
-    let download = match &options.range {
-        Some(range) => download.range(range.clone()),
-        None => download,
-    };
+    let download = choose(download, options.window, DownloadBuilder::window);
+    let download = choose(download, options.shard_bytes_min, DownloadBuilder::shard_bytes_min);
+    let download = choose(download, options.shard_bytes_max, DownloadBuilder::shard_bytes_max);
+    let download = choose(download, options.resume, DownloadBuilder::resume);
+    let download = choose(download, options.range.clone(), DownloadBuilder::range);
     options.expected.iter().cloned().fold(download, DownloadBuilder::expect).await
 }
 
@@ -120,10 +120,10 @@ pub(crate) struct ReadOptions {
     pub(crate) range: ByteRange,
     pub(crate) version: Option<Version>,
     pub(crate) verify: Verify,
-    pub(crate) decode: bool,
+    pub(crate) decode: Option<bool>,
     pub(crate) retry: RetryPolicy,
-    pub(crate) buffer_bytes: usize,
-    pub(crate) drain_bytes_max: u64,
+    pub(crate) buffer_bytes: Option<usize>,
+    pub(crate) drain_bytes_max: Option<u64>,
     pub(crate) hedge_ms: Option<u64>,
     pub(crate) budget: Budget,
     pub(crate) stats: Arc<ReadStats>,
@@ -135,10 +135,10 @@ impl Default for ReadOptions {
             range: ByteRange::All,
             version: None,
             verify: Verify::default(),
-            decode: false,
+            decode: None,
             retry: RetryPolicy::default(),
-            buffer_bytes: 64 << 10,
-            drain_bytes_max: 2 << 20,
+            buffer_bytes: None,
+            drain_bytes_max: None,
             hedge_ms: None,
             budget: Budget::default(),
             stats: Arc::default(),
@@ -149,23 +149,18 @@ impl Default for ReadOptions {
 impl ReadOptions {
     /// What can be chosen again when a read is restored.
     fn again(self, read: ReadBuilder) -> ReadBuilder {
-        let read = read.retry(self.retry).stats(self.stats).buffer_bytes(self.buffer_bytes);
-        let read = read.drain_bytes_max(self.drain_bytes_max);
-        match self.hedge_ms {
-            Some(hedge_ms) => read.hedge_ms(hedge_ms),
-            None => read,
-        }
+        let read = read.retry(self.retry).stats(self.stats);
+        let read = choose(read, self.buffer_bytes, ReadBuilder::buffer_bytes);
+        let read = choose(read, self.drain_bytes_max, ReadBuilder::drain_bytes_max);
+        choose(read, self.hedge_ms, ReadBuilder::hedge_ms)
     }
 }
 
 /// Opens a read.
 pub(crate) fn read(location: impl Borrow<Location>, options: ReadOptions) -> ReadChannel {
     let read = client_with(&options.budget).read(location.borrow()).range(options.range.clone());
-    let read = read.verify(options.verify.clone()).decode(options.decode);
-    let read = match &options.version {
-        Some(version) => read.version(version.clone()),
-        None => read,
-    };
+    let read = choose(read.verify(options.verify.clone()), options.decode, ReadBuilder::decode);
+    let read = choose(read, options.version.clone(), ReadBuilder::version);
     options.again(read).open().unwrap()
 }
 
@@ -209,20 +204,16 @@ pub(crate) async fn stat(
 
 /// A download of a store's blob.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "choices that have nothing to do with each other"
-)]
 pub(crate) struct ChunkedDownloadOptions {
     pub(crate) client: Client,
     pub(crate) window: WindowOptions,
     pub(crate) seeds: Vec<PathBuf>,
-    pub(crate) seed_target: bool,
-    pub(crate) seed_indexes: bool,
-    pub(crate) index_target: bool,
+    pub(crate) seed_target: Option<bool>,
+    pub(crate) seed_indexes: Option<bool>,
+    pub(crate) index_target: Option<bool>,
     pub(crate) whole_fallback: bool,
     pub(crate) durability: Durability,
-    pub(crate) resume: bool,
+    pub(crate) resume: Option<bool>,
     pub(crate) retry: RetryPolicy,
     pub(crate) progress: Arc<Progress>,
     pub(crate) cancel: CancellationToken,
@@ -234,12 +225,12 @@ impl Default for ChunkedDownloadOptions {
             client: Client::default(),
             window: WindowOptions::default(),
             seeds: Vec::new(),
-            seed_target: true,
-            seed_indexes: true,
-            index_target: false,
+            seed_target: None,
+            seed_indexes: None,
+            index_target: None,
             whole_fallback: true,
             durability: Durability::default(),
-            resume: true,
+            resume: None,
             retry: RetryPolicy::default(),
             progress: Arc::default(),
             cancel: CancellationToken::new(),
@@ -261,14 +252,14 @@ pub(crate) async fn download_chunks(
         .download(&blob, target)
         .chunks(policy)
         .adaptive_window(options.window)
-        .seed_target(options.seed_target)
-        .seed_indexes(options.seed_indexes)
-        .index_target(options.index_target)
         .durability(options.durability)
-        .resume(options.resume)
         .retry(options.retry.clone())
         .progress(Arc::clone(&options.progress))
         .cancel(options.cancel.clone());
+    let download = choose(download, options.seed_target, DownloadBuilder::seed_target);
+    let download = choose(download, options.seed_indexes, DownloadBuilder::seed_indexes);
+    let download = choose(download, options.index_target, DownloadBuilder::index_target);
+    let download = choose(download, options.resume, DownloadBuilder::resume);
     options.seeds.iter().fold(download, DownloadBuilder::seed).await
 }
 
@@ -280,7 +271,7 @@ pub(crate) struct UploadOptions {
     pub(crate) digest_function: Option<DigestFunction>,
     pub(crate) chunking: Option<Chunking>,
     pub(crate) whole_fallback: bool,
-    pub(crate) confirm: bool,
+    pub(crate) confirm: Option<bool>,
     pub(crate) window: WindowOptions,
     pub(crate) retry: RetryPolicy,
     pub(crate) progress: Arc<Progress>,
@@ -295,7 +286,7 @@ impl Default for UploadOptions {
             digest_function: None,
             chunking: None,
             whole_fallback: true,
-            confirm: false,
+            confirm: None,
             window: WindowOptions::default(),
             retry: RetryPolicy::default(),
             progress: Arc::default(),
@@ -312,23 +303,24 @@ pub(crate) async fn upload(
 ) -> Result<Report> {
     let target = Location::any_in_store(Arc::clone(store));
     let policy = if options.whole_fallback { ChunkPolicy::Auto } else { ChunkPolicy::Required };
-    let mut upload = options
+    let upload = options
         .client
         .upload(path.as_ref(), &target)
         .chunks(policy)
-        .confirm(options.confirm)
         .adaptive_window(options.window)
         .retry(options.retry.clone())
         .progress(Arc::clone(&options.progress))
         .cancel(options.cancel.clone());
-    if let Some(digest) = options.digest {
-        upload = upload.digest(digest);
+    let upload = choose(upload, options.confirm, UploadBuilder::confirm);
+    let upload = choose(upload, options.digest, UploadBuilder::digest);
+    let upload = choose(upload, options.digest_function, UploadBuilder::digest_function);
+    choose(upload, options.chunking, UploadBuilder::chunking).await
+}
+
+/// Passes on what a test has chosen.
+fn choose<B, T>(builder: B, choice: Option<T>, pass: impl FnOnce(B, T) -> B) -> B {
+    match choice {
+        Some(choice) => pass(builder, choice),
+        None => builder,
     }
-    if let Some(function) = options.digest_function {
-        upload = upload.digest_function(function);
-    }
-    if let Some(chunking) = options.chunking {
-        upload = upload.chunking(chunking);
-    }
-    upload.await
 }

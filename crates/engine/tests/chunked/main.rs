@@ -1,23 +1,19 @@
-//! Chunked transfers against a cache that misbehaves as scripted: what arrives, what it costs, and
-//! what is left when it fails.
+//! Blobs as chunks: downloads and uploads over a store in memory, over the wire, and what they take of
+//! memory.
+//!
+//! | promise | test |
+//! |---|---|
+//! | a download delivers the blob or leaves the target as it was, over any store | `download`, with a table of its own |
+//! | an upload registers the file, sends only what is missing, and reports every failure | `upload`, with a table of its own |
+//! | both hold against a cache that fails as scripted | `wire`, with a table of its own |
+//! | a transfer takes of memory what it takes of the budget, and little more | `memory` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod bed;
 #[path = "../call/mod.rs"]
 mod call;
-mod callers;
-mod cancel;
-mod chaos;
-mod clients;
-mod confirm;
-mod down_faults;
-mod everywhere;
-mod head;
-mod lies;
-mod pace;
-mod packed;
-mod silence;
-mod stall;
-mod troubles;
-mod up_faults;
+mod download;
+#[cfg(target_os = "linux")]
+mod memory;
+mod upload;
+mod wire;

@@ -62,9 +62,9 @@ impl Bed {
 
     pub(crate) fn options() -> DownloadOptions {
         DownloadOptions {
-            window: 4,
-            shard_bytes_min: SHARD_BYTES,
-            shard_bytes_max: SHARD_BYTES,
+            window: Some(4),
+            shard_bytes_min: Some(SHARD_BYTES),
+            shard_bytes_max: Some(SHARD_BYTES),
             retry: RetryPolicy {
                 delay_ms_min: 1,
                 delay_ms_max: 5,

@@ -147,7 +147,8 @@ async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
         let writer = Box::new(Blocked { open: Arc::clone(&open) });
         let target = Target::Writer { writer, name: "output".to_owned() };
         let budget = small(8, 4 * MIB);
-        let options = DownloadOptions { window, budget: budget.clone(), ..Bed::options() };
+        let options =
+            DownloadOptions { window: Some(window), budget: budget.clone(), ..Bed::options() };
         let location = bed.location();
         let progress = Arc::clone(&options.progress);
         let watch = async {
@@ -184,8 +185,8 @@ async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
                 let cut = Rule::new(Fault::CutAfter(300_000)).method("GET").times(4);
                 bed.server.script().push(cut);
                 let options = DownloadOptions {
-                    shard_bytes_min: shard_bytes,
-                    shard_bytes_max: shard_bytes,
+                    shard_bytes_min: Some(shard_bytes),
+                    shard_bytes_max: Some(shard_bytes),
                     budget: small(requests, bytes),
                     ..Bed::options()
                 };
@@ -359,8 +360,8 @@ async fn a_slow_last_shard_is_split() {
         let drip = Fault::SlowDrip { bytes: 64 << 10, interval_ms: 20 };
         bed.server.script().push(Rule::new(drip).method("GET").range(RangeMatch::StartsAt(SHARD)));
         let options = DownloadOptions {
-            shard_bytes_min: SHARD,
-            shard_bytes_max: SHARD,
+            shard_bytes_min: Some(SHARD),
+            shard_bytes_max: Some(SHARD),
             budget: small(8, 128 * MIB),
             ..Bed::options()
         };

@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: u32 = 4;
 pub(crate) fn options(window: u32) -> DownloadOptions {
     let options = Bed::options();
     DownloadOptions {
-        window,
+        window: Some(window),
         durability: tidegate::Durability::None,
         retry: RetryPolicy {
             attempts_max: ATTEMPTS_MAX,
@@ -245,7 +245,7 @@ async fn a_server_of_one_byte_answers_is_asked_as_often_as_a_dead_one() {
         for flavour in FLAVOURS {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
             bed.server.script().push(Rule::new(fault.clone()).method("GET").always());
-            let options = DownloadOptions { window: 2, ..options(2) };
+            let options = DownloadOptions { window: Some(2), ..options(2) };
             let trial = Trial::run(&bed, Kind::Discard, &options).await;
             let label = format!("{flavour:?} {fault:?}");
             trial.assert_fails(&bed, Kind::Discard, ErrorKind::Exhausted, &label);

@@ -98,7 +98,7 @@ async fn a_length_beside_chunks_neither_cuts_the_body_nor_names_the_blobs_length
     for location in server.locations() {
         assert_eq!(read(&location).await.unwrap(), b"fourmore", "{location:?}");
         for window in [1, 4] {
-            let options = DownloadOptions { window, ..Bed::options() };
+            let options = DownloadOptions { window: Some(window), ..Bed::options() };
             let collect = Collect::default();
             download(&location, collect.target(), &options).await.unwrap();
             assert_eq!(collect.bytes(), b"fourmore", "{location:?} {window}");

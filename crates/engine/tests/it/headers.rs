@@ -30,7 +30,11 @@ const KEY: [u8; 32] = *b"a key of thirty-two bytes, mine!";
 const OTHER_KEY: [u8; 32] = *b"another key of thirty-two bytes.";
 
 fn options(window: u32) -> DownloadOptions {
-    DownloadOptions { window, durability: tidegate::Durability::None, ..Bed::options() }
+    DownloadOptions {
+        window: Some(window),
+        durability: tidegate::Durability::None,
+        ..Bed::options()
+    }
 }
 
 async fn bed_of(flavour: Flavour) -> Bed {

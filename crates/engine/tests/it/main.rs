@@ -1,9 +1,39 @@
 //! What users of the library rely on, through its public interface, against servers that
 //! misbehave as scripted.
+//!
+//! | promise | test |
+//! |---|---|
+//! | **what arrives** | |
+//! | every remote into every target, whole and verified | `targets` |
+//! | bytes that do not agree with a checksum never get the target's name | `verify` |
+//! | a blob that changes is never mixed | `change`, `headers::versions` |
+//! | what was fetched of one object is not used for another | `selection`, `keys` |
+//! | responses that contradict themselves deliver right bytes or an error | `hostile`, `framing` |
+//! | a server that ignores ranges does no harm | `ranges` |
+//! | **faults** | |
+//! | a fault that passes costs its own requests, a fault that stays is an error after a bounded number | `faults`, `contact` |
+//! | refusals and redirects of S3 are obeyed within bounds | `refusals` |
+//! | a silent or very slow server is given up in time | `silence` |
+//! | the deadline bounds a transfer as a whole | `deadline` |
+//! | **interruptions** | |
+//! | the next run goes on where an interrupted one stopped | `resume` |
+//! | a forged or damaged part file is not believed | `forged` |
+//! | **limits that blobs share** | |
+//! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
+//! | small blobs do not wait for large ones | `fairness` |
+//! | downloads wait for file descriptors | `descriptors` |
+//! | connections are reused only where that is safe, and TLS trusts only what it is given | `transport` |
+//! | headers, keys and payers go where the caller sends them and nowhere else | `headers` |
+//! | **other faces** | |
+//! | a channel: ranges, seeks, limits, capture, decoding, verification | `read`, by behaviour; `read_model`, against a model |
+//! | a buffer that many writers fill | `buffer`, with a table of its own |
+//! | a buffer that is read while a download fills it | `follow` |
+//! | caches of the Remote Execution API | `reapi`, with a table of its own |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod buffer;
 #[path = "../call/mod.rs"]
 mod call;
 mod change;
@@ -11,6 +41,7 @@ mod concurrency;
 mod contact;
 mod deadline;
 mod descriptors;
+mod fairness;
 mod faults;
 mod follow;
 mod forged;
@@ -21,6 +52,7 @@ mod keys;
 mod ranges;
 mod read;
 mod read_model;
+mod reapi;
 mod refusals;
 mod resume;
 mod selection;

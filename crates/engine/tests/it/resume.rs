@@ -71,7 +71,7 @@ pub(crate) async fn cancel(
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET").range(RangeMatch::StartsAt(shard)));
     let cancel = CancellationToken::new();
-    let options = DownloadOptions { cancel: cancel.clone(), window: 2, ..options };
+    let options = DownloadOptions { cancel: cancel.clone(), window: Some(2), ..options };
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
         gate.reached(1).await;
@@ -141,7 +141,7 @@ async fn cancel_first(bed: &Bed, place: &Place, bytes: u64) -> u64 {
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).method("GET"));
     let cancel = CancellationToken::new();
-    let options = DownloadOptions { cancel: cancel.clone(), window: 1, ..options() };
+    let options = DownloadOptions { cancel: cancel.clone(), window: Some(1), ..options() };
     let location = bed.location();
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
@@ -265,7 +265,7 @@ async fn resuming_can_be_declined() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let place = Place::new();
     cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
-    let options = DownloadOptions { resume: false, ..options() };
+    let options = DownloadOptions { resume: Some(false), ..options() };
     let report = within(download(&bed.location(), place.target(), &options)).await.unwrap();
     within(bed.server.idle()).await;
     assert_eq!((report.resumed_bytes, sent(&bed.server.log())), (0, LEN as u64));

@@ -137,7 +137,13 @@ fn options(window: u32) -> DownloadOptions {
     let options = Bed::options();
     let retry = RetryPolicy { seed: Some(1), ..RetryPolicy::default() };
     let shard = MIB as u64;
-    DownloadOptions { window, shard_bytes_min: shard, shard_bytes_max: shard, retry, ..options }
+    DownloadOptions {
+        window: Some(window),
+        shard_bytes_min: Some(shard),
+        shard_bytes_max: Some(shard),
+        retry,
+        ..options
+    }
 }
 
 /// What the documentation says of a server that sends no byte of a blob.

@@ -15,7 +15,11 @@ use crate::trial::{KINDS, Kind, Trial};
 const LEN: usize = 300_000;
 
 fn options(window: u32) -> DownloadOptions {
-    DownloadOptions { window, durability: tidegate::Durability::None, ..Bed::options() }
+    DownloadOptions {
+        window: Some(window),
+        durability: tidegate::Durability::None,
+        ..Bed::options()
+    }
 }
 
 async fn bed(options: ServerOptions, checksums: Checksums) -> Bed {

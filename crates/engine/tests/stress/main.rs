@@ -1,6 +1,13 @@
 //! Everything that a buffer lets threads do at once, for a bounded number of rounds: for
 //! `AddressSanitizer`, `ThreadSanitizer` and valgrind (see `.ci/sanitizers`), and, shorter, as a test.
 //!
+//! | promise | test |
+//! |---|---|
+//! | threads that write, read, wait, freeze and recycle at once see only what was written | `threads_that_do_everything_at_once_see_only_what_was_written` |
+//!
+//! A program of its own, built without the library's features: the sanitizers rebuild everything that
+//! it links, and run it some ten times slower.
+//!
 //! Each round fills one blob with bytes that no other round writes, so that what comes out of
 //! recycled memory, of somebody else's range or of a page that was given back is found out by its
 //! content even where no tool looks on. Nothing here needs a runtime: a thread parks until it is

@@ -79,7 +79,7 @@ async fn a_channel_does_not_end_before_what_it_has_delivered() {
                 _ => endless(50_000, framing),
             });
             let origin = origin.await;
-            let options = ReadOptions { drain_bytes_max: 0, ..ReadOptions::default() };
+            let options = ReadOptions { drain_bytes_max: Some(0), ..ReadOptions::default() };
             let mut channel = crate::call::read(locate(&origin, Flavour::Http), options);
             let mut read = 0;
             while read < 100_000 {

@@ -88,7 +88,7 @@ struct Outcome {
 
 fn options(window: u32, range: Option<ByteRange>) -> DownloadOptions {
     let durability = tidegate::Durability::None;
-    let mut options = DownloadOptions { window, range, durability, ..Bed::options() };
+    let mut options = DownloadOptions { window: Some(window), range, durability, ..Bed::options() };
     options.retry.attempts_max = 3;
     options.retry.stall_ms_max = 2000;
     options

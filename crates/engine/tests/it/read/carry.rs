@@ -71,8 +71,8 @@ async fn everything_that_was_chosen_is_carried() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let options = ReadOptions {
         verify: Verify::Off,
-        buffer_bytes: 123,
-        drain_bytes_max: 456,
+        buffer_bytes: Some(123),
+        drain_bytes_max: Some(456),
         hedge_ms: Some(789),
         retry: RetryPolicy { attempts_max: 3, stall_ms_max: 99, ..RetryPolicy::default() },
         ..options()

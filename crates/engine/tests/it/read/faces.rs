@@ -63,8 +63,10 @@ async fn faces_and_sizes_can_be_mixed() {
             NetworkProfile { rate_bytes_per_second: Some(64 << 20), ..NetworkProfile::LOOPBACK };
         let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
         let buffer_bytes = [0, 1, 1000, 64 << 10, 1 << 20][usize::try_from(seed % 5).unwrap()];
-        let mut channel =
-            crate::call::read(bed.location(), ReadOptions { buffer_bytes, ..options() });
+        let mut channel = crate::call::read(
+            bed.location(),
+            ReadOptions { buffer_bytes: Some(buffer_bytes), ..options() },
+        );
         let mut content = Vec::new();
         loop {
             let before = content.len();
@@ -107,7 +109,11 @@ async fn any_buffer_gives_the_same_bytes() {
             let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
             bed.server.script().always(drip.clone());
             let budget = Budget::new(BudgetOptions { requests: 2, bytes: budget_bytes });
-            let options = ReadOptions { buffer_bytes, budget: budget.clone(), ..options() };
+            let options = ReadOptions {
+                buffer_bytes: Some(buffer_bytes),
+                budget: budget.clone(),
+                ..options()
+            };
             let mut channel = crate::call::read(bed.location(), options);
             let mut content = Vec::new();
             let mut buf = [0; 700];

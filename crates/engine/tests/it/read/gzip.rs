@@ -37,7 +37,7 @@ async fn bed(flavour: Flavour, stored: Vec<u8>) -> Bed {
 }
 
 fn decoding() -> ReadOptions {
-    ReadOptions { decode: true, ..options() }
+    ReadOptions { decode: Some(true), ..options() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -162,7 +162,7 @@ async fn without_a_version_nothing_is_bridged() {
     // Nor can a seek be: its bytes would be of another answer.
     let bed = Bed::new(nameless(Framing::ContentLength), LEN).await;
     let mut channel =
-        crate::call::read(bed.location(), ReadOptions { drain_bytes_max: 0, ..options() });
+        crate::call::read(bed.location(), ReadOptions { drain_bytes_max: Some(0), ..options() });
     let mut buf = [0; 10];
     channel.read_exact(&mut buf).await.unwrap();
     channel.next().await.unwrap();
@@ -236,7 +236,7 @@ async fn the_deadline_bounds_all_requests() {
     let profile = NetworkProfile { latency_ms: 30, ..NetworkProfile::LOOPBACK };
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     let retry = RetryPolicy { deadline_ms: Some(200), ..options().retry };
-    let options = ReadOptions { retry, drain_bytes_max: 0, ..options() };
+    let options = ReadOptions { retry, drain_bytes_max: Some(0), ..options() };
     let mut channel = crate::call::read(bed.location(), options);
     // Each seek asks again; the deadline counts from the first read all the same.
     let outcome = within(async {

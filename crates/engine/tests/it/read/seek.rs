@@ -32,7 +32,11 @@ async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
         // Frames of at most this size, so that little is held.
         bed.server.script().always(Fault::SlowDrip { bytes: 20_000, interval_ms: 1 });
-        let options = ReadOptions { drain_bytes_max, buffer_bytes: 0, ..options() };
+        let options = ReadOptions {
+            drain_bytes_max: Some(drain_bytes_max),
+            buffer_bytes: Some(0),
+            ..options()
+        };
         let mut channel = crate::call::read(bed.location(), options);
         assert_eq!(take(&mut channel, 100).await, bed.bytes[..100]);
         let held = channel.fill_buf().await.unwrap().len();
@@ -223,8 +227,8 @@ async fn plan(bed: &Bed, seed: u64) {
     let mut random = SplitMix64::new(seed);
     let mut options = options();
     options.retry.attempts_max = 12;
-    options.buffer_bytes = [0, 1000, 64 << 10][usize::try_from(random.below(3)).unwrap()];
-    options.drain_bytes_max = [0, 50_000, 1 << 30][usize::try_from(random.below(3)).unwrap()];
+    options.buffer_bytes = Some([0, 1000, 64 << 10][usize::try_from(random.below(3)).unwrap()]);
+    options.drain_bytes_max = Some([0, 50_000, 1 << 30][usize::try_from(random.below(3)).unwrap()]);
     let mut channel = crate::call::read(bed.location(), options);
     let (mut position, mut limit) = (0_u64, u64::MAX);
     for step in 0..25 {

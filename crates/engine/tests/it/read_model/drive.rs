@@ -75,8 +75,8 @@ impl<'a> Drive<'a> {
                 seed: Some(script.seed),
                 ..RetryPolicy::default()
             },
-            buffer_bytes: script.buffer_bytes,
-            drain_bytes_max: script.drain_bytes_max,
+            buffer_bytes: Some(script.buffer_bytes),
+            drain_bytes_max: Some(script.drain_bytes_max),
             budget: budget.clone(),
             ..ReadOptions::default()
         };

@@ -1,0 +1,145 @@
+//! What an attempt may bring, what counts as one, and what none can mend.
+
+use std::time::Duration;
+
+use tidegate::{ErrorKind, Target};
+use tokio::time::Instant;
+
+use super::bed::{Bed, chunks};
+use super::fake::{Act, Call, Fault};
+use crate::call::download_chunks;
+
+/// So many chunks of one batch.
+fn small(count: u64) -> Bed {
+    Bed::new(chunks((0..count).map(|seed| (1000, seed))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_attempt_can_mend_ends_it_at_once() {
+    let bed = small(4);
+    let (passing, lasting) = (bed.digest(0), bed.digest(1));
+    bed.store.script(move |_, digest, _| match digest {
+        Some(digest) if *digest == passing => Act::fault(Fault::Broken),
+        Some(digest) if *digest == lasting => Act::fault(Fault::Refused),
+        _ => Act::default(),
+    });
+    let error = bed.to_file().await.unwrap_err();
+    assert_eq!((error.kind(), bed.store.fetches().len()), (ErrorKind::NoAccess, 1));
+}
+
+/// A wrong port should not take as long to report as a store that breaks in between.
+#[tokio::test(start_paused = true)]
+async fn an_address_where_nothing_answers_is_tried_four_times() {
+    let mut bed = small(4);
+    bed.options.retry.attempts_max = 20;
+    bed.store.script(|_, _, _| Act::fault(Fault::Broken));
+    let error = bed.to_file().await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Exhausted, 4), "{error:?}");
+    assert_eq!(bed.store.log(), vec![Call::Profile; 4]);
+}
+
+/// A list of chunks only saves bytes: it is not waited for longer than for anything else.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_comes_costs_the_stall_limit() {
+    let mut bed = small(4);
+    let stall = Duration::from_millis(bed.options.retry.stall_ms_max);
+    bed.store.script(|call, _, _| match call {
+        Call::Manifest => Act::fault(Fault::Hang),
+        _ => Act::default(),
+    });
+    let start = Instant::now();
+    let report = bed.run(Target::Memory).await.unwrap();
+    let pause = Duration::from_millis(bed.options.retry.delay_ms_min);
+    assert!(start.elapsed() <= stall + pause, "{:?}", start.elapsed());
+    assert!(report.notes.iter().any(|note| note.contains("no answer")), "{report:?}");
+    assert!(report.memory.unwrap() == bed.content());
+    // As chunks or not at all: then it is asked for as often as anything else.
+    bed.options.whole_fallback = false;
+    let error = bed.run(Target::Memory).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+}
+
+/// However many attempts it takes: only those that bring nothing are counted.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_bring_something_do_not_count() {
+    let mut bed = small(20);
+    bed.options.retry.attempts_max = 3;
+    bed.options.retry.progress_bytes_min = 1;
+    let digests: Vec<_> = (0..20).map(|index| bed.digest(index)).collect();
+    // The one at place n comes with the n-th attempt.
+    bed.store.script(move |_, digest, nth| {
+        let place = digests.iter().position(|one| Some(one) == digest);
+        Act::fault(if place.is_some_and(|place| nth < place) { Fault::Broken } else { Fault::None })
+    });
+    bed.to_file().await.unwrap();
+    assert_eq!(bed.store.fetches().len(), 20);
+}
+
+/// The same of a stream that breaks again and again, a little further on each time.
+#[tokio::test(start_paused = true)]
+async fn a_stream_may_break_often_as_long_as_it_goes_on() {
+    let mut bed = Bed::new(chunks([(300_000, 1), (300_000, 2)]));
+    bed.options.retry.attempts_max = 3;
+    bed.options.retry.progress_bytes_min = 1;
+    bed.store.script(|call, _, _| match call {
+        Call::Get { .. } => Act::fault(Fault::CutAfter(30_000)),
+        _ => Act::default(),
+    });
+    let report = bed.to_file().await.unwrap();
+    assert_eq!(report.totals.restarts, 18);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_number_of_answers_than_was_asked_for_is_an_error() {
+    let bed = small(4);
+    bed.store.script(|call, digest, _| match (call, digest) {
+        (Call::Batch { .. }, None) => Act::fault(Fault::Fewer),
+        _ => Act::default(),
+    });
+    let error = bed.to_file().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity);
+    assert!(error.chain().contains("expected 4 answers to a batch, got 3"), "{}", error.chain());
+}
+
+/// While one rests after a failure, its request is another's.
+#[tokio::test(start_paused = true)]
+async fn no_request_is_held_while_resting() {
+    let mut bed = small(4).with_budget(64 << 20, 1);
+    bed.options.retry.delay_ms_min = 10_000;
+    bed.options.retry.delay_ms_max = 10_000;
+    bed.store.script(|call, digest, nth| match (call, digest) {
+        (Call::Batch { .. }, Some(_)) if nth == 0 => Act::fault(Fault::Broken),
+        _ => Act::default(),
+    });
+    let mut other = Bed::new(chunks((10..14).map(|seed| (1000, seed))));
+    other.options.client = bed.options.client.clone();
+    let second = async {
+        while bed.store.finished().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // A file's thread is not of the clock that stands.
+        let store = other.dyn_store();
+        download_chunks(&store, &other.blob, Target::Memory, &other.options).await.unwrap();
+        bed.store.fetches().len()
+    };
+    let store = bed.dyn_store();
+    let first = download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options);
+    let (first, asked) = tokio::join!(first, second);
+    assert!(first.is_ok() && bed.holds_blob());
+    assert_eq!(asked, 1, "the first still rested when the second had ended");
+}
+
+/// What a store sends beyond the end of what it was asked for is nobody's.
+#[tokio::test(start_paused = true)]
+async fn bytes_beyond_the_end_are_left_out() {
+    // No multiple of a frame: the last one holds both.
+    let lens = [305_000, 3_005_000];
+    let bed = Bed::new(chunks(lens.into_iter().zip(1..))).with_budget(4 << 20, 4);
+    bed.store.script(|call, _, _| match call {
+        Call::Get { .. } => Act::fault(Fault::Longer),
+        _ => Act::default(),
+    });
+    assert_eq!(bed.to_file().await.unwrap().totals.restarts, 0);
+    let (report, given) = bed.to_writer().await;
+    assert!(report.is_ok() && given == bed.content());
+}

@@ -1,0 +1,74 @@
+//! What an error says: which blob, which chunk, where in the blob, why, and what to do.
+
+use tidegate::ErrorKind;
+
+use super::bed::{Bed, chunks};
+use super::fake::{Act, Call, FakeStore, Fault};
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
+    let faults = [
+        (Fault::Flipped, "expected sha256", ErrorKind::Integrity),
+        (Fault::Broken, "as the script says", ErrorKind::Exhausted),
+        (Fault::Refused, "as the script says", ErrorKind::NoAccess),
+        (Fault::Missing, "", ErrorKind::NotFound),
+        (Fault::EndAfter(0), "ended before its bytes did", ErrorKind::Exhausted),
+    ];
+    // Alone, in a batch, and too long to be held.
+    for lens in [[300_000; 4], [1000; 4], [1000, 2000, 2_000_000, 3000]] {
+        for (fault, cause, kind) in &faults {
+            if *fault == Fault::EndAfter(0) && lens[2] < 300_000 {
+                // No stream.
+                continue;
+            }
+            let mut bed = Bed::new(chunks(lens.into_iter().zip(1..))).with_budget(4 << 20, 4);
+            bed.options.whole_fallback = false;
+            let (bad, start) = (bed.digest(2), (lens[0] + lens[1]) as u64);
+            let theirs = fault.clone();
+            bed.store.script(move |_, digest, _| match digest {
+                Some(digest) if *digest == bad => Act::fault(theirs.clone()),
+                _ => Act::default(),
+            });
+            let error = bed.to_file().await.unwrap_err();
+            let told = error.chain();
+            assert_eq!(error.kind(), *kind, "{told}");
+            assert_eq!(error.target(), bed.blob.to_string(), "{told}");
+            assert_eq!(error.range(), Some(start..start + lens[2] as u64), "{told}");
+            assert!(told.contains(&format!("chunk {bad}")) && told.contains(cause), "{told}");
+            assert!(error.hint().is_some(), "{told}");
+            assert!(told.matches("attempts").count() <= 1, "{told}");
+        }
+    }
+}
+
+/// A batch that fails as a whole is told by its first chunk, and by all its bytes.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
+    let bed = Bed::new(chunks((0..4).map(|seed| (1000, seed))));
+    bed.store.script(|call, _, _| match call {
+        Call::Batch { .. } => Act::fault(Fault::Broken),
+        _ => Act::default(),
+    });
+    let error = bed.to_file().await.unwrap_err();
+    let told = error.chain();
+    assert_eq!((error.target(), error.range()), (&*bed.blob.to_string(), Some(0..4000)), "{told}");
+    let batch = format!("a batch of 4 chunks, the first {}: gave up", bed.digest(0));
+    assert!(told.contains(&batch), "{told}");
+    assert!(told.contains("(8 attempts)") && told.matches("attempt").count() == 1, "{told}");
+}
+
+/// One that comes as a whole is told by what is missing of it.
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_the_whole_tells_how_far_it_came() {
+    let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
+    let bed = Bed::on(store, chunks([(3_000_000, 1)])).with_budget(4 << 20, 4);
+    bed.store.script(|call, _, _| match call {
+        Call::Get { offset: 0, .. } => Act::fault(Fault::CutAfter(1_000_000)),
+        Call::Get { .. } => Act::fault(Fault::Broken),
+        _ => Act::default(),
+    });
+    let error = bed.to_file().await.unwrap_err();
+    let told = error.chain();
+    assert_eq!(error.target(), bed.blob.to_string(), "{told}");
+    assert_eq!(error.range(), Some(1_000_000..3_000_000), "{told}");
+}

@@ -1,0 +1,264 @@
+//! Downloads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
+//! the right kind that leaves nothing under the target's name.
+
+use futures_util::future::join_all;
+use tidegate::{ErrorKind, Form};
+use tidegate_testkit::reapi::{
+    BatchLie, BlobName, Code, Cut, GrpcStatus, ReapiFault, ReapiRule, Rpc,
+};
+
+use super::bed::{Bed, Way, blob, chunks};
+use crate::call::ChunkedDownloadOptions;
+
+const CANCEL: u32 = 8;
+const REFUSED_STREAM: u32 = 7;
+const INTERNAL_ERROR: u32 = 2;
+
+fn fail(code: Code) -> ReapiFault {
+    ReapiFault::Fail(GrpcStatus::new(code, "scripted"))
+}
+
+/// The call that brings chunks.
+fn bringing(way: Way) -> Rpc {
+    match way {
+        Way::Batches => Rpc::BatchRead,
+        Way::Streams => Rpc::Read,
+    }
+}
+
+/// Downloads a blob with one fault and expects it whole. Gives how many calls of that kind it took.
+async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
+    let bed = Bed::by(way).await;
+    let data = blob(1);
+    let name = bed.server.put(data.clone());
+    bed.server.script().push(ReapiRule::new(fault.clone()).rpc(rpc).nth(nth));
+    let options = ChunkedDownloadOptions { retry: Bed::impatient(), ..bed.down() };
+    let outcome = bed.download(&name, &options).await;
+    let report = outcome.unwrap_or_else(|error| panic!("{way:?} {rpc:?} {fault:?}: {error:?}"));
+    assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(bed.server.script().applied(), 1, "{way:?} {rpc:?} {fault:?}");
+    assert!(report.form != Form::Whole, "{way:?} {rpc:?} {fault:?}");
+    assert_eq!(report.chunks.unwrap().moved.bytes, data.len() as u64, "each byte counts once");
+    bed.server.counts().calls(rpc)
+}
+
+/// How many calls of a kind a download takes when nothing goes wrong.
+async fn undisturbed(way: Way, rpc: Rpc) -> usize {
+    let bed = Bed::by(way).await;
+    let name = bed.server.put(blob(1));
+    bed.download(&name, &bed.down()).await.unwrap();
+    assert_eq!(bed.server.counts().calls(Rpc::FindMissing), 0);
+    bed.server.counts().calls(rpc)
+}
+
+/// One that does not know batches, or makes shorter messages than it says.
+#[tokio::test]
+async fn what_cannot_be_got_in_batches_is_got_alone() {
+    let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
+    for fault in [fail(Code::Unimplemented), ReapiFault::Fail(long)] {
+        let bed = Bed::by(Way::Batches).await;
+        bed.server.script().always(Rpc::BatchRead, fault);
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        let report = bed.download(&name, &bed.down()).await.unwrap();
+        assert!(report.form != Form::Whole);
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
+        assert_eq!(bed.server.counts().calls(Rpc::Read), chunks(&data).len());
+        let batches = bed.server.counts().calls(Rpc::BatchRead);
+        assert!(batches <= 16, "{batches}: no more than were in flight");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_fails_once_is_made_once_more() {
+    let quota = GrpcStatus::new(Code::ResourceExhausted, "quota").retry_after_ms(1);
+    let faults = [
+        fail(Code::Unavailable),
+        fail(Code::Internal),
+        fail(Code::Aborted),
+        fail(Code::DeadlineExceeded),
+        ReapiFault::Fail(quota),
+        ReapiFault::FailAfter(GrpcStatus::new(Code::Unavailable, "afterwards")),
+        ReapiFault::Reset(CANCEL),
+        ReapiFault::Reset(INTERNAL_ERROR),
+    ];
+    for way in Way::ALL {
+        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+            let expected = undisturbed(way, rpc).await;
+            for fault in &faults {
+                // A chunk that has come whole needs no better end.
+                let has_come = rpc == Rpc::Read && matches!(fault, ReapiFault::FailAfter(_));
+                let calls = survives(way, rpc, fault, 1).await;
+                assert_eq!(calls, expected + usize::from(!has_come), "{rpc:?} {fault:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_lost_is_given_up_and_made_again() {
+    for way in Way::ALL {
+        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+            for fault in [ReapiFault::Lost, ReapiFault::AnswerLost] {
+                let expected = undisturbed(way, rpc).await + 1;
+                assert_eq!(survives(way, rpc, &fault, 1).await, expected, "{rpc:?} {fault:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_goes_away_takes_no_transfer_with_it() {
+    for way in Way::ALL {
+        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+            for fault in [ReapiFault::Close, ReapiFault::GoAway, ReapiFault::Reset(REFUSED_STREAM)]
+            {
+                survives(way, rpc, &fault, 1).await;
+            }
+        }
+        survives(way, bringing(way), &ReapiFault::Close, 5).await;
+        survives(way, bringing(way), &ReapiFault::GoAway, 5).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_goes_on_where_it_was_cut() {
+    for cut in [
+        Cut::Status(GrpcStatus::new(Code::Unavailable, "midway")),
+        Cut::Reset(CANCEL),
+        Cut::Close,
+        Cut::End,
+    ] {
+        for bytes in [0, 1, 200] {
+            let fault = ReapiFault::CutAfter { bytes, cut: cut.clone() };
+            survives(Way::Streams, Rpc::Read, &fault, 3).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_bytes_once_are_fetched_again() {
+    for way in Way::ALL {
+        survives(way, bringing(way), &ReapiFault::FlipBit(100), 2).await;
+    }
+    survives(Way::Streams, Rpc::Read, &ReapiFault::Longer(1), 2).await;
+    survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(BatchLie::ShortByOne), 2).await;
+}
+
+#[tokio::test]
+async fn a_batch_that_answers_oddly_once_is_sorted_out() {
+    let failed = BatchLie::FailFirst(GrpcStatus::new(Code::Unavailable, "one of them"));
+    survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(failed), 2).await;
+    survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(BatchLie::Reversed), 2).await;
+}
+
+/// Downloads with a fault that never ends and expects an error of this kind and nothing else.
+async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize {
+    let bed = Bed::by(way).await;
+    let name = bed.server.put(blob(1));
+    bed.file("target", b"what was there before");
+    bed.server.script().always(rpc, fault.clone());
+    let retry = Bed::impatient();
+    let options = ChunkedDownloadOptions { retry, whole_fallback: false, ..bed.down() };
+    let error = bed.download(&name, &options).await.unwrap_err();
+    assert_eq!(error.kind(), kind, "{way:?} {rpc:?} {fault:?}: {error:?}");
+    assert_eq!(bed.arrived().as_deref(), Some(&b"what was there before"[..]));
+    bed.server.counts().calls(rpc)
+}
+
+#[tokio::test]
+async fn what_never_works_is_given_up_after_its_attempts() {
+    let attempts = Bed::retry().attempts_max as usize;
+    for way in Way::ALL {
+        let cases = [Rpc::Capabilities, Rpc::Split].into_iter().flat_map(|rpc| {
+            [fail(Code::Unavailable), ReapiFault::Lost, ReapiFault::Close].map(|fault| (rpc, fault))
+        });
+        // Side by side, as some wait for what never comes.
+        let calls =
+            join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
+        // A server that closes each connection before its first response counts as none.
+        let first_contact = 4;
+        let all = [attempts, attempts, first_contact, attempts, attempts, attempts];
+        assert_eq!(calls.await, all, "{way:?}");
+        // Several of these are in flight, and each may use its attempts up.
+        let calls = fails(way, bringing(way), fail(Code::Unavailable), ErrorKind::Exhausted).await;
+        assert!((attempts..=16 * attempts).contains(&calls), "{way:?} {calls}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_not_asked_again() {
+    for way in Way::ALL {
+        for rpc in [Rpc::Capabilities, Rpc::Split] {
+            for (code, kind) in [
+                (Code::PermissionDenied, ErrorKind::NoAccess),
+                (Code::Unauthenticated, ErrorKind::NoAccess),
+                (Code::InvalidArgument, ErrorKind::Remote),
+            ] {
+                assert_eq!(fails(way, rpc, fail(code), kind).await, 1, "{rpc:?} {code:?}");
+            }
+        }
+        let refused = fail(Code::PermissionDenied);
+        let calls = fails(way, bringing(way), refused, ErrorKind::NoAccess).await;
+        assert!(calls <= 16, "{calls}: no more than were in flight");
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_always_wrong_are_never_delivered() {
+    for way in Way::ALL {
+        fails(way, bringing(way), ReapiFault::FlipBit(3), ErrorKind::Integrity).await;
+    }
+    let short = ReapiFault::Batch(BatchLie::ShortByOne);
+    fails(Way::Batches, Rpc::BatchRead, short, ErrorKind::Integrity).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_in_a_batch_is_given_up() {
+    // Batches of several chunks in which one is never answered get shorter, down to that one.
+    let omitted = ReapiFault::Batch(BatchLie::Omitted);
+    fails(Way::Batches, Rpc::BatchRead, omitted, ErrorKind::Exhausted).await;
+    let foreign = ReapiFault::Batch(BatchLie::Foreign);
+    fails(Way::Batches, Rpc::BatchRead, foreign, ErrorKind::Exhausted).await;
+}
+
+#[tokio::test]
+async fn a_blob_that_is_not_there_is_not_found() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        let data = blob(1);
+        let name = tidegate_testkit::reapi::HashFunction::Sha256.name(&data);
+        let error = bed.download(&name, &bed.down()).await.unwrap_err();
+        assert_eq!((error.kind(), bed.arrived()), (ErrorKind::NotFound, None));
+    }
+}
+
+#[tokio::test]
+async fn every_chunk_is_fetched_once() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        let report = bed.download(&name, &bed.down()).await.unwrap();
+        let cut: Vec<BlobName> = chunks(&data);
+        let counts = bed.server.counts();
+        assert_eq!(counts.served_all().len(), cut.len(), "chunks and nothing else");
+        assert!(cut.iter().all(|chunk| counts.served(&chunk.hash) == 1));
+        assert_eq!(
+            (report.chunks.unwrap().all.chunks, report.chunks.unwrap().moved.chunks),
+            (cut.len() as u64, cut.len() as u64)
+        );
+        assert_eq!(counts.bytes_out, data.len() as u64);
+        if way == Way::Batches {
+            let batches: Vec<_> =
+                counts.batches.iter().filter(|batch| batch.rpc == Rpc::BatchRead).collect();
+            assert!(batches.iter().all(|batch| batch.bytes <= 16 << 10), "{batches:?}");
+            // Full but for what the next chunk would have been too much for.
+            assert!(batches.len() <= LEN_BATCHES_MAX, "{}", batches.len());
+        }
+    }
+}
+
+/// 256 KiB in batches of 16 KiB less a chunk of 4 KiB at the most, and as many again while few are
+/// in flight.
+const LEN_BATCHES_MAX: usize = 44;

@@ -1,0 +1,130 @@
+//! Answers of Split that cannot be right: nothing is fetched by them. The blob comes whole, or not
+//! at all where that was asked.
+
+use tidegate::{ErrorKind, Form};
+use tidegate_testkit::reapi::{
+    ChunkFunction, Code, GrpcStatus, ReapiFault, ReapiOptions, Rpc, SplitLie,
+};
+
+use super::bed::{Bed, CUT, Way, blob};
+use crate::call::ChunkedDownloadOptions;
+
+fn lies() -> Vec<SplitLie> {
+    vec![
+        SplitLie::Empty,
+        SplitLie::ZeroLength,
+        SplitLie::NegativeLength,
+        SplitLie::Oversized,
+        SplitLie::SumShort,
+        SplitLie::SumLong,
+        SplitLie::Overflow,
+        SplitLie::Repeated(1_000_000),
+        SplitLie::ShortHash,
+        SplitLie::UpperCaseHash,
+        SplitLie::PathHash,
+    ]
+}
+
+#[tokio::test]
+async fn nothing_is_fetched_by_a_list_that_cannot_be_right() {
+    for way in Way::ALL {
+        for lie in lies() {
+            let bed = Bed::by(way).await;
+            let name = bed.server.put(blob(1));
+            bed.server.script().always(Rpc::Split, ReapiFault::Split(lie.clone()));
+            let options = ChunkedDownloadOptions { whole_fallback: false, ..bed.down() };
+            let error = bed.download(&name, &options).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{lie:?}: {error:?}");
+            let counts = bed.server.counts();
+            assert_eq!(counts.bytes_out, 0, "{lie:?}");
+            assert_eq!((counts.calls(Rpc::Split), bed.arrived()), (1, None), "{lie:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
+    for way in Way::ALL {
+        for lie in lies() {
+            let bed = Bed::by(way).await;
+            let data = blob(1);
+            let name = bed.server.put(data.clone());
+            bed.server.script().always(Rpc::Split, ReapiFault::Split(lie.clone()));
+            let report = bed.download(&name, &bed.down()).await.unwrap();
+            assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{lie:?}");
+            assert!(report.form == Form::Whole && !report.notes.is_empty(), "{lie:?} {report:?}");
+            assert_eq!(bed.server.counts().bytes_out, data.len() as u64, "{lie:?}");
+            assert_eq!(bed.server.counts().served_all().len(), 1, "{lie:?}");
+        }
+    }
+}
+
+/// A cache that fails at this one call, in whatever way, has the blob all the same.
+#[tokio::test]
+async fn the_blob_comes_whole_where_its_list_never_comes() {
+    let fail = |code| ReapiFault::Fail(GrpcStatus::new(code, "scripted"));
+    for fault in [
+        ReapiFault::Lost,
+        ReapiFault::AnswerLost,
+        fail(Code::Unavailable),
+        fail(Code::Internal),
+        fail(Code::InvalidArgument),
+        fail(Code::FailedPrecondition),
+        fail(Code::DeadlineExceeded),
+    ] {
+        let bed = Bed::by(Way::Batches).await;
+        let data = blob(1);
+        let name = bed.server.put(data.clone());
+        bed.server.script().always(Rpc::Split, fault.clone());
+        let options = ChunkedDownloadOptions { retry: Bed::impatient(), ..bed.down() };
+        let report = bed.download(&name, &options).await.unwrap_or_else(|error| {
+            panic!("{fault:?}: {error:?}");
+        });
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]), "{fault:?}");
+        assert!(report.form == Form::Whole && !report.notes.is_empty(), "{fault:?} {report:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_makes_up_another_blob_is_found_out() {
+    for way in Way::ALL {
+        let bed = Bed::by(way).await;
+        let name = bed.server.put(blob(1));
+        bed.server.script().always(Rpc::Split, ReapiFault::Split(SplitLie::Exchanged));
+        let options = ChunkedDownloadOptions { whole_fallback: false, ..bed.down() };
+        let error = bed.download(&name, &options).await.unwrap_err();
+        assert_eq!((error.kind(), bed.arrived()), (ErrorKind::Integrity, None), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_function_than_asked_is_taken_as_it_is() {
+    for way in Way::ALL {
+        // It is of another function, longer than those of the one asked for, and advertised.
+        let other = ChunkFunction::RepMaxCdc { min_bytes: 64 << 10, horizon_bytes: 64 << 10 };
+        let options = ReapiOptions { chunk_functions: vec![CUT, other], ..way.options() };
+        let bed = Bed::new(options).await;
+        let data = blob(1);
+        let (name, chunks) = bed.server.put_chunked(
+            tidegate_testkit::reapi::HashFunction::Sha256,
+            other,
+            data.clone(),
+        );
+        let report = bed.download(&name, &bed.down()).await.unwrap();
+        assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
+        assert_eq!(
+            (report.form == Form::Whole, report.chunks.unwrap().all.chunks),
+            (false, chunks.len() as u64)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_nobody_knows_does_not_stop_a_download() {
+    let bed = Bed::by(Way::Batches).await;
+    let data = blob(1);
+    let name = bed.server.put(data.clone());
+    bed.server.script().always(Rpc::Split, ReapiFault::Split(SplitLie::NamesFunction(99)));
+    bed.download(&name, &bed.down()).await.unwrap();
+    assert_eq!(bed.arrived().as_deref(), Some(&data[..]));
+}

@@ -1,0 +1,283 @@
+//! Connections that go silent, as when a firewall between has forgotten them: nobody says that they
+//! are gone, so they are asked whether they live.
+//!
+//! The clock stands while nothing can happen but a timer, and then jumps to that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tidegate::chunked::ChunkStore;
+use tidegate::remote::RemoteOptions;
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+use tidegate::{Budget, Error, ErrorKind};
+use tidegate_core::retry::RetryClass;
+use tidegate_testkit::Gate;
+use tidegate_testkit::reapi::{ReapiFault, ReapiOptions, ReapiServer, Rpc};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::bed::{connect, digest, noise, whole};
+use crate::call::client_of;
+
+/// Not the default, so that it shows whether the option counts.
+const SILENCE_MS: u64 = 7_000;
+/// How long a server may take to say that it lives, as the option's description has it.
+const ANSWER_MS: u64 = 20_000;
+
+fn asking_after(ms: Option<u64>) -> CacheOptions {
+    CacheOptions { keep_alive_ms: ms, connections_max: 1, ..CacheOptions::default() }
+}
+
+/// It counts as a broken connection.
+fn assert_given_up(error: &Error, since: Instant) {
+    assert_eq!(error.kind(), ErrorKind::Transport, "{error:?}");
+    assert_eq!(error.retry(), &RetryClass::Now, "{error:?}");
+    // By the clock that stands: it is what was set and not what the machine took.
+    let waited = since.elapsed();
+    let least = Duration::from_millis(SILENCE_MS);
+    let most = Duration::from_millis(SILENCE_MS + ANSWER_MS + 1_000);
+    assert!((least..most).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_call_on_a_connection_that_goes_silent_fails_in_the_time_that_is_set() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(Some(SILENCE_MS)));
+    let name = digest(&server.put(&b"data"[..]));
+    cache.missing(&[name]).await.unwrap();
+    server.script().next(Rpc::FindMissing, ReapiFault::Silence);
+    let asking = async {
+        let error = cache.missing(&[name]).await.unwrap_err();
+        tokio::time::resume();
+        error
+    };
+    let silenced = async {
+        server.counted(|counts| counts.calls(Rpc::FindMissing) == 2).await;
+        tokio::time::pause();
+        Instant::now()
+    };
+    let (error, since) = tokio::join!(asking, silenced);
+    assert_given_up(&error, since);
+    assert!(error.chain().contains("keep-alive timed out"), "{error:?}");
+    // The next call is not sent there again.
+    assert!(cache.missing(&[name]).await.unwrap().is_empty());
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_body_whose_connection_goes_silent_ends_with_an_error() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(Some(SILENCE_MS)));
+    let (name, bytes) = noise(1_000_000, 4);
+    server.put(bytes.clone());
+    let gate = Gate::new();
+    let held = ReapiFault::HoldAfter { bytes: 500_000, gate: gate.clone() };
+    server.script().next(Rpc::Read, held);
+    let reading = async {
+        let body = cache.get(&name, 0, &Budget::default()).await.unwrap();
+        let error = whole(body).await.unwrap_err();
+        tokio::time::resume();
+        error
+    };
+    let silenced = async {
+        gate.reached(1).await;
+        server.script().next(Rpc::FindMissing, ReapiFault::Silence);
+        let other = async { cache.missing(&[name]).await };
+        let seen = async {
+            server.counted(|counts| counts.calls(Rpc::FindMissing) == 1).await;
+            tokio::time::pause();
+            Instant::now()
+        };
+        let (missing, since) = tokio::join!(other, seen);
+        assert_given_up(&missing.unwrap_err(), since);
+        since
+    };
+    let (error, since) = tokio::join!(reading, silenced);
+    assert_given_up(&error, since);
+    assert!(whole(cache.get(&name, 0, &Budget::default()).await.unwrap()).await.unwrap() == bytes);
+}
+
+/// A listener that takes connections and never says a word.
+async fn mute() -> (Arc<dyn ChunkStore>, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("grpc://{}", listener.local_addr().unwrap());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            held.push(listener.accept().await);
+        }
+    });
+    let reapi = asking_after(Some(SILENCE_MS));
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    (crate::call::store(&remotes, &url).unwrap(), tasks)
+}
+
+#[tokio::test]
+async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+    let (cache, _listening) = mute().await;
+    tokio::time::pause();
+    let since = Instant::now();
+    let error = cache.profile().await.unwrap_err();
+    assert_given_up(&error, since);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_where_that_is_switched_off() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(None));
+    let (name, _) = noise(1, 5);
+    server.script().next(Rpc::FindMissing, ReapiFault::Silence);
+    let day = Duration::from_hours(24);
+    let asking = async { tokio::time::timeout(day, cache.missing(&[name])).await };
+    let silenced = async {
+        server.counted(|counts| counts.calls(Rpc::FindMissing) == 1).await;
+        tokio::time::pause();
+    };
+    let (asked, ()) = tokio::join!(asking, silenced);
+    assert!(asked.is_err(), "{asked:?}");
+}
+
+/// Not every minute that keep-alive takes is waited out: whoever gives up and tries again is not sent
+/// where nobody answers.
+#[tokio::test]
+async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(None));
+    let name = digest(&server.put(&b"data"[..]));
+    server.script().next(Rpc::FindMissing, ReapiFault::Silence);
+    let given_up = async {
+        let asked = tokio::time::timeout(Duration::from_secs(2), cache.missing(&[name])).await;
+        tokio::time::resume();
+        asked
+    };
+    let silenced = async {
+        server.counted(|counts| counts.calls(Rpc::FindMissing) == 1).await;
+        tokio::time::pause();
+    };
+    let (asked, ()) = tokio::join!(given_up, silenced);
+    assert!(asked.is_err(), "{asked:?}");
+    let next = tokio::time::timeout(Duration::from_mins(1), cache.missing(&[name])).await;
+    assert!(next.unwrap().unwrap().is_empty());
+    assert_eq!(server.connections(), 2);
+}
+
+/// A call that waits long for a server that lives is no sign of silence.
+#[tokio::test]
+async fn a_connection_that_brought_something_is_kept_whatever_is_given_up() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let cache = connect(&server, asking_after(None));
+    let name = digest(&server.put(&b"data"[..]));
+    let gate = Gate::new();
+    server.script().next(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
+    let held = async { cache.missing(&[name]).await };
+    let others = async {
+        gate.reached(1).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_mins(1)).await;
+        tokio::time::resume();
+        cache.missing(&[name]).await.unwrap();
+    };
+    tokio::select! {
+        held = held => panic!("{held:?}"),
+        () = others => {}
+    }
+    cache.missing(&[name]).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+/// Between a client and a server; adds a permit for each PING of the client's that passes.
+async fn relay(server: &ReapiServer, pings: Arc<Semaphore>) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("grpc://{}", listener.local_addr().unwrap());
+    let to = server.addr();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let (client, _) = listener.accept().await.unwrap();
+        let (mut from_client, mut to_client) = client.into_split();
+        let server = TcpStream::connect(to).await.unwrap();
+        let (mut from_server, mut to_server) = server.into_split();
+        let back = tokio::io::copy(&mut from_server, &mut to_client);
+        let forth = async {
+            let mut frames = Frames::default();
+            loop {
+                let mut bytes = BytesMut::new();
+                if from_client.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+                    return;
+                }
+                pings.add_permits(frames.pings(&bytes));
+                if to_server.write_all(&bytes).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            _ = back => {}
+            () = forth => {}
+        }
+    });
+    (url, tasks)
+}
+
+/// Where in a client's frames a stream of bytes is (RFC 9113, section 4.1).
+struct Frames {
+    /// Bytes before the next frame's head: at first the preface.
+    skip: usize,
+    head: Vec<u8>,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { skip: 24, head: Vec::new() }
+    }
+}
+
+impl Frames {
+    /// PINGs, but for answers to the other side's, whose head ends in these bytes.
+    fn pings(&mut self, bytes: &[u8]) -> usize {
+        const PING: u8 = 6;
+        const ACK: u8 = 1;
+        let mut pings = 0;
+        for byte in bytes {
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
+            self.head.push(*byte);
+            if let [a, b, c, kind, flags, ..] = self.head[..]
+                && self.head.len() == 9
+            {
+                self.skip = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                pings += usize::from(kind == PING && flags & ACK == 0);
+                self.head.clear();
+            }
+        }
+        pings
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lives_is_asked_and_waited_for() {
+    let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
+    let pings = Arc::new(Semaphore::new(0));
+    let (url, _relaying) = relay(&server, Arc::clone(&pings)).await;
+    let reapi = asking_after(Some(10));
+    let remotes = client_of(RemoteOptions { reapi, ..RemoteOptions::default() });
+    let cache = crate::call::store(&remotes, &url).unwrap();
+    let gate = Gate::new();
+    server.script().next(Rpc::FindMissing, ReapiFault::Hold(gate.clone()));
+    let name = digest(&server.put(&b"data"[..]));
+    let asked = async {
+        gate.reached(1).await;
+        // Each is sent only when the one before was answered.
+        let _ = pings.acquire_many(5).await.unwrap();
+        gate.open();
+    };
+    let (missing, ()) = tokio::join!(async { cache.missing(&[name]).await }, asked);
+    assert!(missing.unwrap().is_empty());
+    assert_eq!(server.connections(), 1);
+}

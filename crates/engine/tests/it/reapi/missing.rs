@@ -1,0 +1,56 @@
+//! Asking what a cache lacks.
+
+use tidegate::ErrorKind;
+use tidegate_core::digest::Digest;
+use tidegate_testkit::reapi::{FindMissingLie, ReapiFault, ReapiOptions, Rpc};
+
+use super::bed::{sha256, start};
+
+fn many(count: u64) -> Vec<Digest> {
+    (0..count).map(|n| Digest { len: n + 1, ..sha256(&n.to_le_bytes()) }).collect()
+}
+
+#[tokio::test]
+async fn what_does_not_fit_into_one_message_is_asked_in_several() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    let there = server.put(&b"there"[..]);
+    let mut digests = many(45_000);
+    digests.insert(30_000, super::bed::digest(&there));
+    let mut missing = cache.missing(&digests).await.unwrap();
+    assert_eq!(server.counts().calls(Rpc::FindMissing), 3);
+    digests.remove(30_000);
+    digests.sort_unstable();
+    missing.sort_unstable();
+    assert!(missing == digests);
+}
+
+#[tokio::test]
+async fn one_asked_for_twice_or_named_twice_comes_once() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Twice));
+    let one = sha256(b"one");
+    assert_eq!(cache.missing(&[one, one, sha256(b"")]).await.unwrap(), [one]);
+}
+
+#[tokio::test]
+async fn naming_all_of_them_twice_is_not_too_much() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Twice));
+    assert_eq!(cache.missing(&many(2_000)).await.unwrap().len(), 2_000);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_where_there_is_nothing_to_ask() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    assert!(cache.missing(&[]).await.unwrap().is_empty());
+    assert!(cache.missing(&[sha256(b"")]).await.unwrap().is_empty());
+    assert_eq!(server.counts().total.arrived, 0);
+}
+
+#[tokio::test]
+async fn a_blob_that_nobody_asked_for_makes_the_answer_wrong() {
+    let (server, cache) = start(ReapiOptions::default()).await;
+    server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Foreign));
+    let error = cache.missing(&many(3)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity);
+}
