@@ -9,8 +9,9 @@
 //! go on, as long as each attempt brings it forward; but a server that gives a byte an answer and
 //! hangs up brings it nowhere, and is asked no more often than one that gives nothing.
 
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
+
+use fastrand::Rng;
 
 /// When to retry, how often, and what counts as an interruption.
 ///
@@ -133,13 +134,13 @@ pub struct Retry {
     restarts: u64,
     /// Delivered by the attempt under way.
     attempt_bytes: u64,
-    random: SplitMix64,
+    random: Rng,
 }
 
 impl Retry {
     /// At the start of the first attempt. `now` is since any epoch, and monotonic.
     pub fn new(policy: &RetryPolicy, now: Duration) -> Self {
-        let random = SplitMix64 { state: policy.seed.unwrap_or_else(entropy) };
+        let random = policy.seed.map_or_else(Rng::new, Rng::with_seed);
         Self {
             policy: policy.clone(),
             started: now,
@@ -224,44 +225,23 @@ impl Retry {
         let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
         let bound_ms =
             self.policy.delay_ms_min.saturating_mul(factor).min(self.policy.delay_ms_max);
-        self.random.up_to(Duration::from_millis(bound_ms))
+        self.up_to(Duration::from_millis(bound_ms))
     }
 
     /// A little on top of what the server asked for, as it asked everybody: up to a tenth.
     fn spread(&mut self, floor: Duration) -> Duration {
-        if floor.is_zero() { Duration::ZERO } else { self.random.up_to(floor / 10) }
-    }
-}
-
-fn whole_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The standard library seeds its hash maps from the system; an empty hash shows that seed.
-fn entropy() -> u64 {
-    std::hash::RandomState::new().build_hasher().finish()
-}
-
-/// Sebastiano Vigna's `SplitMix64`, public domain: small, and good enough for spreading delays.
-#[derive(Clone, Debug)]
-struct SplitMix64 {
-    state: u64,
-}
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        if floor.is_zero() { Duration::ZERO } else { self.up_to(floor / 10) }
     }
 
     /// Evenly from nothing to `bound`, both included, in whole microseconds.
     fn up_to(&mut self, bound: Duration) -> Duration {
         let bound_us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
-        // The modulo's bias is below bound / 2^64 and does not matter here.
-        Duration::from_micros(bound_us.checked_add(1).map_or(bound_us, |n| self.next() % n))
+        Duration::from_micros(self.random.u64(..=bound_us))
     }
+}
+
+fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -235,27 +235,10 @@ fn write_blob(f: &mut fmt::Formatter<'_>, compressor: Compressor, digest: &Diges
 /// A UUID of version 4 and of RFC 9562's variant, as the API asks for: the same for the same id,
 /// which usually is 32 hexadecimal digits.
 pub fn upload_uuid(id: &str) -> String {
-    let mut digits = [b'0'; 32];
-    for (digit, given) in digits.iter_mut().zip(id.bytes().filter(u8::is_ascii_hexdigit)) {
-        *digit = given.to_ascii_lowercase();
-    }
-    if let Some(version) = digits.get_mut(12) {
-        *version = b'4';
-    }
-    if let Some(variant) = digits.get_mut(16) {
-        *variant = match *variant {
-            b'0'..=b'9' => b'8' + (*variant - b'0') % 2,
-            other => b'a' + (other - b'a') % 2,
-        };
-    }
-    let mut text = String::with_capacity(36);
-    for (index, digit) in digits.into_iter().enumerate() {
-        if matches!(index, 8 | 12 | 16 | 20) {
-            text.push('-');
-        }
-        text.push(char::from(digit));
-    }
-    text
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(32).collect();
+    // Of no digits it is zero.
+    let id = u128::from_str_radix(&digits, 16).unwrap_or_default();
+    uuid::Builder::from_random_bytes(id.to_be_bytes()).into_uuid().to_string()
 }
 
 #[cfg(test)]

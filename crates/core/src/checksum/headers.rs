@@ -9,7 +9,7 @@
 //! | `x-goog-hash` | Google Cloud Storage, XML API reference |
 //! | `x-amz-checksum-*` | Amazon S3, "Checking object integrity" |
 //! | `Content-MD5` | RFC 1864 |
-//! | `Repr-Digest` | RFC 9530, a structured dictionary of RFC 8941 |
+//! | `Repr-Digest` | RFC 9530, a structured dictionary of RFC 9651 |
 
 use super::{Checksum, ChecksumAlgorithm, ChecksumError};
 

@@ -158,14 +158,6 @@ fn a_seed_repeats_and_no_seed_does_not() {
     assert_ne!(delays(&RetryPolicy::default()), delays(&RetryPolicy::default()));
 }
 
-/// The first outputs for seed 1234567, as published with other implementations (Rosetta Code).
-#[test]
-fn the_generator_is_splitmix64() {
-    let mut random = SplitMix64 { state: 1_234_567 };
-    assert_eq!(random.next(), 6_457_827_717_110_365_317);
-    assert_eq!(random.next(), 3_203_168_211_198_807_973);
-}
-
 proptest! {
     /// Jitter is full: within the exponential bound, and over many draws near both of its ends.
     #[test]

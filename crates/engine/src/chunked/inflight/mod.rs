@@ -6,6 +6,9 @@
 //! the leader's cancellation, nor its error. Where the leader fails, is cancelled or panics, each
 //! follower is told only that there is no outcome, and asks again: one of them leads then.
 //!
+//! The outcome goes through a `tokio` watch channel, which the first follower makes: most work is
+//! followed by nobody, and there may be tens of thousands of leads at a time.
+//!
 //! Invariants:
 //! - A key is in the map exactly while a [`Lead`] of it lives: the lead takes it out when it
 //!   succeeds and when it is dropped, before anybody is told.
@@ -15,11 +18,9 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `flight` | one piece of work, and those who wait for its end |
 //! | `table` | the chunks that the transfers of one client are moving |
 //! | `interleavings` | all orders of leading, following and leaving, by the model checker |
 
-mod flight;
 #[cfg(all(test, tidegate_loom))]
 mod interleavings;
 mod table;
@@ -32,13 +33,18 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::sync::{Mutex, MutexGuard, lock};
-use flight::Flight;
 
 /// Work that is being done, by what names it; clones share it. `T` is the outcome, cheap to clone.
 pub(crate) struct InFlight<K, T>(Arc<Mutex<Flights<K, T>>>);
 
-type Flights<K, T> = HashMap<K, Arc<Flight<T>>>;
+/// The channel is there once somebody follows.
+type Flights<K, T> = HashMap<K, Option<Outcome<T>>>;
+
+/// Holds nothing until the work is done, and is dropped without anything where its leader gives up.
+type Outcome<T> = watch::Sender<Option<T>>;
 
 /// Who does the work, and who waits for it.
 #[derive(Debug)]
@@ -53,11 +59,11 @@ pub(crate) enum Joined<K: Hash + Eq, T> {
 pub(crate) struct Lead<K: Hash + Eq, T> {
     flights: InFlight<K, T>,
     // Taken when the lead ends.
-    held: Option<(K, Arc<Flight<T>>)>,
+    key: Option<K>,
 }
 
 /// A wait for somebody else's work.
-pub(crate) struct Follow<T>(Arc<Flight<T>>);
+pub(crate) struct Follow<T>(watch::Receiver<Option<T>>);
 
 impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     /// Nothing in flight.
@@ -68,17 +74,17 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     /// Leads the work that `key` names, or follows whoever does.
     pub(crate) fn join(&self, key: &K) -> Joined<K, T> {
         match self.lock().entry(key.clone()) {
-            Entry::Occupied(flight) => Joined::Follow(Follow(Arc::clone(flight.get()))),
+            Entry::Occupied(mut flight) => Joined::Follow(Follow::of(flight.get_mut())),
             Entry::Vacant(place) => {
-                let flight = Arc::clone(place.insert(Arc::new(Flight::new())));
-                Joined::Lead(Lead { flights: self.clone(), held: Some((key.clone(), flight)) })
+                place.insert(None);
+                Joined::Lead(Lead { flights: self.clone(), key: Some(key.clone()) })
             }
         }
     }
 
     /// Follows whoever does the work that `key` names, where somebody does.
     pub(crate) fn follow(&self, key: &K) -> Option<Follow<T>> {
-        self.lock().get(key).map(|flight| Follow(Arc::clone(flight)))
+        self.lock().get_mut(key).map(Follow::of)
     }
 
     /// Does `work`, or waits for whoever does it and takes over where he fails. Cancel-safe:
@@ -125,11 +131,12 @@ impl<K: Hash + Eq, T> Lead<K, T> {
     }
 
     fn end(&mut self, outcome: Option<T>) {
-        if let Some((key, flight)) = self.held.take() {
+        if let Some(key) = self.key.take() {
             // First out of the map, then told: whoever asks again must not find this flight.
-            let taken = self.flights.lock().remove(&key);
-            drop(taken);
-            flight.end(outcome);
+            let followed = self.flights.lock().remove(&key).flatten();
+            if let (Some(followed), Some(outcome)) = (followed, outcome) {
+                followed.send_replace(Some(outcome));
+            }
         }
     }
 }
@@ -140,10 +147,16 @@ impl<K: Hash + Eq, T> Drop for Lead<K, T> {
     }
 }
 
+impl<T> Follow<T> {
+    fn of(flight: &mut Option<Outcome<T>>) -> Self {
+        Self(flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe())
+    }
+}
+
 impl<T: Clone> Follow<T> {
     /// Waits until the work is done; `None` where whoever led gave up: ask again. Cancel-safe.
-    pub(crate) async fn outcome(self) -> Option<T> {
-        self.0.wait().await
+    pub(crate) async fn outcome(mut self) -> Option<T> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
     }
 }
 

@@ -6,16 +6,15 @@
 //! them after this has ended.
 
 use std::collections::HashSet;
-use std::fmt::Write;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_core::speed::SpeedVerdict;
+use uuid::Uuid;
 
 use super::held::Held;
 use super::ledger::Piece;
@@ -278,14 +277,7 @@ fn may_disagree(error: &Error) -> bool {
         )
 }
 
-/// 32 hexadecimal digits that no other upload has: the standard library seeds its hash maps from
-/// the system, and each hash of another number under two such seeds is another.
+/// 32 hexadecimal digits that no other upload has.
 fn new_upload_id() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    (0..2).fold(String::new(), |mut id, _| {
-        // Writing to a string does not fail.
-        let _ = write!(id, "{:016x}", RandomState::new().hash_one(count));
-        id
-    })
+    Uuid::new_v4().simple().to_string()
 }

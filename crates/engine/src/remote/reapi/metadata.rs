@@ -1,8 +1,6 @@
 //! What goes with every request: the caller's headers, who asks, and for the server's logs what the
 //! requests belong to (`RequestMetadata` in `remote_execution.proto`).
 
-use std::hash::{BuildHasher, RandomState};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -66,19 +64,9 @@ pub(super) fn identify(options: &ReapiOptions, extra: &ExtraHeaders, caller: &mu
     }
 }
 
-/// One for each run, in the form of a UUID, so that logs can tell runs apart.
+/// One for each run, so that logs can tell runs apart.
 fn invocation() -> String {
-    // The keys of a new hasher are random, and different for each.
-    let half = || RandomState::new().hash_one(std::process::id());
-    let (high, low) = (half(), half());
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xfff,
-        low >> 52,
-        low & 0xffff_ffff_ffff
-    )
+    uuid::Uuid::new_v4().to_string()
 }
 
 #[cfg(test)]
