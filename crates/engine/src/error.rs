@@ -30,6 +30,8 @@ pub enum ErrorKind {
     NotFound,
     /// The blob's content at the remote is no longer the version that the operation is pinned to.
     Changed,
+    /// The target exists, although it must not.
+    AlreadyExists,
     /// Bytes do not match their checksum, or a remote contradicts itself about a blob.
     Integrity,
     /// The remote refuses these credentials, or asks for some.
@@ -63,6 +65,7 @@ impl ErrorKind {
         match self {
             Self::NotFound => "not_found",
             Self::Changed => "changed",
+            Self::AlreadyExists => "already_exists",
             Self::Integrity => "integrity",
             Self::NoAccess => "no_access",
             Self::Throttled => "throttled",
@@ -91,7 +94,7 @@ impl ErrorKind {
             }
             Self::Cancelled => "run the same command again to resume",
             Self::OutOfRange => "ask `tidegate stat` for the blob's length",
-            Self::Invalid | Self::Unsupported | Self::Storage => return None,
+            Self::AlreadyExists | Self::Invalid | Self::Unsupported | Self::Storage => return None,
         })
     }
 }
@@ -134,6 +137,10 @@ pub enum Operation {
     Download,
     /// A whole upload.
     Upload,
+    /// Listing blobs.
+    List,
+    /// Deleting a blob.
+    Delete,
 }
 
 impl fmt::Display for Operation {
@@ -149,6 +156,8 @@ impl fmt::Display for Operation {
             Self::Commit => "cannot finish",
             Self::Download => "cannot download",
             Self::Upload => "cannot upload",
+            Self::List => "cannot list",
+            Self::Delete => "cannot delete",
         })
     }
 }

@@ -23,7 +23,7 @@ use futures_util::stream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::local::{LocalFile, LocalStream, failed, name};
-use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Selection, Version};
+use super::{BlobInfo, Body, OpenRequest, Opened, Read, Remote, Selection, Version};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -41,7 +41,7 @@ pub(crate) struct FileRemote {
 }
 
 #[async_trait]
-impl Remote for FileRemote {
+impl Read for FileRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let path = blob.to_owned();
         blocking(blob, move || {
@@ -113,6 +113,12 @@ impl Remote for FileRemote {
             )
             .with_hint("copy it to a file first")),
         }
+    }
+}
+
+impl Remote for FileRemote {
+    fn scheme(&self) -> &'static str {
+        "file"
     }
 }
 

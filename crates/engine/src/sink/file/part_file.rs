@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::Crc;
 
 use super::super::Mark;
@@ -28,7 +29,8 @@ use crate::remote::Selection;
 use refusal::{busy, foreign, linked, misses_mode, replaced};
 
 /// What must be on the disk, and not only on its way there, when a download ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Nothing: the system writes when it likes. A crash of the machine may lose the file, or
     /// leave it under its name with holes.
