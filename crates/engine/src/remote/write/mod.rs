@@ -49,6 +49,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{PageToken, Version};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::sink::file::Durability;
 
@@ -190,8 +191,15 @@ pub trait Write: fmt::Debug + Send + Sync {
     /// One page of the unfinished uploads of blobs whose names begin with `prefix`, of any process;
     /// the next one begins at `from`. An upload that another process is still writing is among them.
     /// Some servers answer only for the exact name of a blob. Cancel-safe.
-    async fn uploads(&self, prefix: &str, from: Option<&PageToken>) -> Result<UploadPage> {
-        let _ = from;
+    ///
+    /// Memory beyond the page is taken from `budget`, as in [`List::list`](super::List::list).
+    async fn uploads(
+        &self,
+        prefix: &str,
+        from: Option<&PageToken>,
+        budget: &Budget,
+    ) -> Result<UploadPage> {
+        let _ = (from, budget);
         Err(no_parts(prefix))
     }
 
