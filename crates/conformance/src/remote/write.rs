@@ -1,12 +1,14 @@
 //! What every remote that stores blobs must do: whole blobs and copies. For parts see
 //! [`super::parts_suite`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tidegate::remote::{CopySource, Payload, Write, WriteOptions};
 use tidegate::{Error, ErrorKind, Location, Operation};
+use tokio::sync::Notify;
 
 use super::suite::{Outcome, Report, ensure, failed, worked};
 use super::{Place, checksum, content, write_conditions};
@@ -172,14 +174,24 @@ async fn dropped(place: &dyn Place) -> Outcome {
     place.put("dropped", old.clone()).await;
     let at = place.at("dropped");
     let writing = worked("write", at.write())?;
-    let endless = Payload::reopened(9 << 20, || {
-        let first = stream::iter([Ok(content(4 << 20, 2))]);
-        Box::pin(futures_util::StreamExt::chain(first, stream::pending()))
+    let waits = Arc::new(Notify::new());
+    let theirs = Arc::clone(&waits);
+    let endless = Payload::reopened(9 << 20, move || {
+        let waits = Arc::clone(&theirs);
+        // Asked for more than the first bytes, which are on their way then.
+        let rest = stream::once(async move {
+            waits.notify_one();
+            std::future::pending().await
+        });
+        Box::pin(stream::iter([Ok(content(4 << 20, 2))]).chain(rest))
     });
     let options = WriteOptions::default();
-    let put = writing.put(&at.blob, &endless, &options);
-    let ended = tokio::time::timeout(Duration::from_millis(300), put).await;
-    ensure!(ended.is_err(), "a put ended before its source did");
+    tokio::select! {
+        _ = writing.put(&at.blob, &endless, &options) => {
+            return Err("a put ended before its source did".to_owned());
+        }
+        () = waits.notified() => {}
+    }
     clean(place).await?;
     expect(place, "dropped", Some(&old)).await
 }

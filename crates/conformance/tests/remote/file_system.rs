@@ -9,7 +9,7 @@ use tidegate::remote::{
     CompleteRequest, DeleteRequest, ListPage, ListRequest, PartNumber, Payload, Precondition,
     Upload, UploadId, UploadPart, WriteOptions,
 };
-use tidegate::{Budget, BudgetOptions, ErrorKind};
+use tidegate::{Budget, ErrorKind};
 use tidegate_conformance::remote::{Place, content};
 
 use crate::folder::Folder;
@@ -56,20 +56,6 @@ async fn names_that_are_no_text_are_named() {
 async fn a_missing_folder_is_no_empty_one() {
     let place = Folder::new();
     assert_eq!(listed(&place, "no/such/").await.unwrap_err().kind(), ErrorKind::NotFound);
-}
-
-#[tokio::test]
-async fn a_folder_beyond_the_budget_is_an_error() {
-    let place = Folder::new();
-    for index in 0..3000 {
-        place.put(&format!("many/{index}"), content(0, 1)).await;
-    }
-    let budget = Budget::new(BudgetOptions { requests: 1, bytes: 256 << 10 });
-    let at = place.at("many/");
-    let mut pages = at.list().unwrap().list(&ListRequest::new(&*at.blob), &budget);
-    assert_eq!(pages.try_next().await.unwrap_err().kind(), ErrorKind::Exhausted);
-    drop(pages);
-    assert_eq!(listed(&place, "many/1").await.unwrap().entries.len(), 1000.min(1111));
 }
 
 #[tokio::test]

@@ -30,9 +30,9 @@ async fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let at = Client::default().locate(&format!("{}/target", folder.display())).unwrap();
     let writing = at.write().unwrap();
-    let options = WriteOptions::default();
+    let (options, contents) = (WriteOptions::default(), contents());
     for index in 0.. {
-        let bytes = contents()[index % 2].clone();
+        let bytes = contents[index % 2].clone();
         if index % 3 == 0 {
             let payload = Payload::from_bytes(bytes);
             writing.put(&at.blob, &payload, &options).await.unwrap();
@@ -58,7 +58,7 @@ async fn child() {
 /// and aborted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_process_leaves_is_whole_and_can_be_aborted() {
-    let place = Folder::new();
+    let (place, contents) = (Folder::new(), contents());
     let (mut aborted, mut differed) = (0, [false; 2]);
     for kill in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -76,7 +76,7 @@ async fn what_a_killed_process_leaves_is_whole_and_can_be_aborted() {
         child.wait().unwrap();
 
         let found = place.get("target").await.unwrap();
-        let which = contents().iter().position(|bytes| *bytes == found);
+        let which = contents.iter().position(|bytes| *bytes == found);
         differed[which.expect("half a file has the target's name")] = true;
         let at = place.at("target");
         let writing = at.write().unwrap();

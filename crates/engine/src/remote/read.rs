@@ -124,7 +124,8 @@ pub trait Read: fmt::Debug + Send + Sync {
     /// Facts about one version of a blob, in one request; [`BlobInfo::version`] is of the same
     /// kind as `version`. Cancel-safe.
     ///
-    /// Fails with `Changed` if the blob is of another version, and with `Invalid` for a version
+    /// Fails with `Changed` if the blob is of another version (with `NotFound` where versions are
+    /// objects of their own, as generations are, and this one is gone), and with `Invalid` for a version
     /// that [`Self::check_version`] refuses.
     async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
         self.check_version(version)?;

@@ -246,3 +246,33 @@ pub(super) fn uploads(
     }
     Ok(page)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::BudgetOptions;
+
+    /// Names without end would take all memory.
+    #[test]
+    fn names_beyond_the_budget_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        for index in 0..3000 {
+            std::fs::write(folder.path().join(index.to_string()), b"").unwrap();
+        }
+        let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
+        let prefix = format!("{}/", folder.path().display());
+        // 3,000 names take 132 KiB, and come in two steps of 64 KiB and a third.
+        let held = budget.try_list(budget.lists_bytes() - (100 << 10)).unwrap();
+        let error = Walk::open(&prefix, None, &budget).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        drop(held);
+        let mut walk = Walk::open(&prefix, None, &budget).unwrap();
+        let mut count = 0;
+        while let Some(Found::File { .. }) = walk.next().unwrap() {
+            count += 1;
+        }
+        assert_eq!(count, 3000);
+        drop(walk);
+        assert!(budget.try_list(budget.lists_bytes()).is_some(), "all of it is given back");
+    }
+}
