@@ -33,6 +33,12 @@ conformance() {
   check "$name: a range beyond the end is an error" refuses_range_beyond_end "$base/small" "$@"
   check "$name: stat as JSON" shows_stat "$base/small" "$@"
   check "$name: a blob that is not there" reports_not_found "$base/absent" "$@"
+  check "$name: the library's suite for every remote that is read" keeps_promises "$base" "$@"
+}
+
+# keeps_promises BASE_URL [--endpoint URL]
+keeps_promises() {
+  expect_exit 0 timeout --kill-after=5 180 "$suites_binary" "$1" "$blobs" "${@:2}"
 }
 
 copies() {

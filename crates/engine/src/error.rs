@@ -36,6 +36,8 @@ pub enum ErrorKind {
     NotFound,
     /// The blob's content at the remote is no longer the version that the operation is pinned to.
     Changed,
+    /// The target exists, although it must not.
+    AlreadyExists,
     /// Bytes do not match their checksum, or a remote contradicts itself about a blob.
     Integrity,
     /// The remote refuses these credentials, or asks for some.
@@ -69,6 +71,7 @@ impl ErrorKind {
         match self {
             Self::NotFound => "not_found",
             Self::Changed => "changed",
+            Self::AlreadyExists => "already_exists",
             Self::Integrity => "integrity",
             Self::NoAccess => "no_access",
             Self::Throttled => "throttled",
@@ -105,7 +108,9 @@ impl ErrorKind {
             }
             Self::Cancelled => "run the same command again to resume",
             Self::OutOfRange => "ask `tidegate stat` for the blob's length",
-            Self::NoAccess | Self::Invalid | Self::Unsupported | Self::Storage => return None,
+            Self::AlreadyExists
+            | Self::NoAccess
+            | Self::Invalid | Self::Unsupported | Self::Storage => return None,
         })
     }
 }
@@ -148,6 +153,10 @@ pub enum Operation {
     Download,
     /// A whole upload.
     Upload,
+    /// Listing blobs.
+    List,
+    /// Deleting a blob.
+    Delete,
 }
 
 impl fmt::Display for Operation {
@@ -163,6 +172,8 @@ impl fmt::Display for Operation {
             Self::Commit => "cannot finish",
             Self::Download => "cannot download",
             Self::Upload => "cannot upload",
+            Self::List => "cannot list",
+            Self::Delete => "cannot delete",
         })
     }
 }

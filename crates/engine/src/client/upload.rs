@@ -151,8 +151,9 @@ impl UploadBuilder {
             Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
         };
         let Some(Stored { store, .. }) = target.stored() else {
-            return Err(failed("uploads are supported only to caches")
-                .with_hint("name a cache: grpc://HOST:PORT/INSTANCE"));
+            let hint = "name a cache: grpc://HOST:PORT/INSTANCE";
+            target.write().map_err(|error| error.with_hint(hint))?;
+            return Err(failed("uploads are supported only to caches").with_hint(hint));
         };
         options.whole_fallback = chunk_policy != ChunkPolicy::Required;
         options.is_whole = chunk_policy == ChunkPolicy::Never;

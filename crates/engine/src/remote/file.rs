@@ -9,6 +9,26 @@
 //! neither version nor length, ignores ranges, and is opened once, as a second time would bring what
 //! the first has left.
 
+//!
+//! | file | idea |
+//! |---|---|
+//! | this one | reading |
+//! | [`write`] | whole files, copies; parts go to `upload` |
+//! | [`staged`] | a hidden file that gets its name when it is whole |
+//! | [`upload`], [`parts`] | an upload in parts: a hidden folder, its records, comparing it |
+//! | [`receive`] | a payload into a file, with its checksum |
+//! | [`list`], [`walk`] | the files under a prefix, sorted |
+//! | [`delete`] | deleting |
+
+mod delete;
+mod list;
+mod parts;
+mod receive;
+mod staged;
+mod upload;
+mod walk;
+mod write;
+
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -16,14 +36,18 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
+use rustix::fs::Stat;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::local::{LocalFile, LocalStream, failed, name};
-use super::{BlobInfo, Body, OpenRequest, Opened, Remote, Selection, Version};
+use super::{
+    BlobInfo, Body, Delete, List, OpenRequest, Opened, Read, Remote, Selection, Version, Write,
+};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -41,10 +65,10 @@ pub(crate) struct FileRemote {
 }
 
 #[async_trait]
-impl Remote for FileRemote {
+impl Read for FileRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let path = blob.to_owned();
-        blocking(blob, move || {
+        blocking(Operation::Stat, blob, move || {
             let path = Path::new(&path);
             let found = std::fs::metadata(path);
             if found.is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.mode()).is_fifo())
@@ -83,7 +107,7 @@ impl Remote for FileRemote {
         }
         let path = blob.to_owned();
         let wanted = request.version.clone();
-        let opened = blocking(blob, move || {
+        let opened = blocking(Operation::Read, blob, move || {
             let path = Path::new(&path);
             if wanted.is_some() && std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
                 return Err(changed(path));
@@ -116,6 +140,24 @@ impl Remote for FileRemote {
     }
 }
 
+impl Remote for FileRemote {
+    fn scheme(&self) -> &'static str {
+        "file"
+    }
+
+    fn as_write(&self) -> Option<&dyn Write> {
+        Some(self)
+    }
+
+    fn as_list(&self) -> Option<&dyn List> {
+        Some(self)
+    }
+
+    fn as_delete(&self) -> Option<&dyn Delete> {
+        Some(self)
+    }
+}
+
 /// The answer of a file whose bytes are at positions.
 fn regular(blob: &str, file: File, metadata: &Metadata, request: &OpenRequest) -> Result<Opened> {
     let range = request.range.resolve(metadata.len()).map_err(|error| {
@@ -145,7 +187,7 @@ fn in_order(blob: &str, stream: LocalStream) -> Body {
         async move {
             let Some((mut stream, guard)) = state else { return Ok(None) };
             let theirs = path.clone();
-            let (stream, bytes) = blocking(&path, move || {
+            let (stream, bytes) = blocking(Operation::Read, &path, move || {
                 let mut buffer = BytesMut::zeroed(STREAM_READ_BYTES);
                 let read = stream.read(&mut buffer, &stop);
                 let read = read
@@ -183,7 +225,7 @@ impl Reader {
         let (file, path, version) =
             (Arc::clone(&self.file), self.path.clone(), self.version.clone());
         let (offset, end) = (self.next, self.end);
-        blocking(&self.path, move || {
+        blocking(Operation::Read, &self.path, move || {
             let path = Path::new(&path);
             let failed = |error| failed(&name(path), Operation::Read, error);
             let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
@@ -208,11 +250,12 @@ impl Reader {
 }
 
 async fn blocking<T: Send + 'static>(
+    operation: Operation,
     path: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Error::new(ErrorKind::Cancelled, Operation::Read, path, "the runtime is shutting down")
+        Err(Error::new(ErrorKind::Cancelled, operation, path, "the runtime is shutting down")
             .caused_by(error))
     })
 }
@@ -236,6 +279,35 @@ fn stamp(metadata: &Metadata) -> Version {
         metadata.ctime(),
         metadata.ctime_nsec()
     ))
+}
+
+/// The same stamp, of what was not opened. The types of its fields differ between systems.
+fn stamp_of(stat: &Stat) -> Version {
+    Version::FileStamp(format!(
+        "{:x}-{:x}-{:x}-{:x}.{:09}-{:x}.{:09}",
+        unsigned(stat.st_dev),
+        unsigned(stat.st_ino),
+        unsigned(stat.st_size),
+        signed(stat.st_mtime),
+        signed(stat.st_mtime_nsec),
+        signed(stat.st_ctime),
+        signed(stat.st_ctime_nsec)
+    ))
+}
+
+/// When it was last modified; `None` before 1970.
+fn modified(stat: &Stat) -> Option<SystemTime> {
+    let seconds = u64::try_from(signed(stat.st_mtime)).ok()?;
+    let nanoseconds = u32::try_from(signed(stat.st_mtime_nsec)).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+}
+
+fn unsigned(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or_default()
+}
+
+fn signed(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or_default()
 }
 
 fn changed(path: &Path) -> Error {

@@ -25,7 +25,7 @@ use self::client::{Ask, Reached, Stop};
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
-use super::{BlobInfo, OpenRequest, Opened, Remote, RemoteOptions, Selection, Version};
+use super::{BlobInfo, OpenRequest, Opened, Read, Remote, RemoteOptions, Selection, Version};
 use crate::budget::Budget;
 use crate::error::{Operation, Result};
 
@@ -117,7 +117,7 @@ fn display(url: &Url) -> String {
 }
 
 #[async_trait]
-impl Remote for HttpRemote {
+impl Read for HttpRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         Ok(self.facts(blob, None).await?.info)
     }
@@ -172,6 +172,12 @@ impl Remote for HttpRemote {
         let body = response::frames(reached.body, target);
         let opened = response::opened(&reached.head, info, &placement, body);
         Ok(Opened { encoded_unasked, ..opened })
+    }
+}
+
+impl Remote for HttpRemote {
+    fn scheme(&self) -> &'static str {
+        "http"
     }
 }
 

@@ -12,8 +12,8 @@ use super::chunk_store::StoreRemote;
 use super::file::FileRemote;
 use super::locate::{invalid, last_segment};
 use super::pinned::Pinned;
-use super::{ChunkStore, Remote, Selection, Version};
-use crate::error::Result;
+use super::{ChunkStore, Delete, List, Remote, Selection, Version, Write};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::is_reserved;
 
 /// One blob: the remote that holds it and the name it has there.
@@ -105,6 +105,28 @@ impl Location {
         Ok(Self { remote, stored, ..self.clone() })
     }
 
+    /// The remote as one that stores blobs. Fails with `Unsupported` where it does not.
+    pub fn write(&self) -> Result<&dyn Write> {
+        self.remote.as_write().ok_or_else(|| self.lacks("does not store blobs"))
+    }
+
+    /// The remote as one that lists blobs. Fails with `Unsupported` where it does not.
+    pub fn list(&self) -> Result<&dyn List> {
+        self.remote.as_list().ok_or_else(|| self.lacks("does not list blobs"))
+    }
+
+    /// The remote as one that deletes blobs. Fails with `Unsupported` where it does not.
+    pub fn delete(&self) -> Result<&dyn Delete> {
+        self.remote.as_delete().ok_or_else(|| self.lacks("does not delete blobs"))
+    }
+
+    /// The input is understood, but this kind of remote cannot do it: a mistake in the URL, as far as
+    /// the user is concerned.
+    fn lacks(&self, what: &str) -> Error {
+        let message = format!("a remote of scheme {} {what}", self.remote.scheme());
+        Error::new(ErrorKind::Unsupported, Operation::Locate, &self.display, message)
+    }
+
     /// Everything that decides which object this is.
     pub(crate) fn selection(&self) -> Option<Selection> {
         self.remote.selection(&self.blob)
@@ -145,7 +167,7 @@ impl Location {
 }
 
 /// A URL names a cache where it should name a blob.
-pub(super) fn no_blob(display: &str) -> crate::Error {
+pub(super) fn no_blob(display: &str) -> Error {
     invalid(display, "the URL names a cache, but no blob in it")
         .with_hint("write grpc://HOST:PORT/INSTANCE/sha256/HASH/SIZE")
 }

@@ -1,28 +1,35 @@
-//! Remotes: places that hold blobs. What can be asked of one is small on purpose: facts about a
-//! blob, and a range of its bytes, pinned to a version.
+//! Remotes: places that hold blobs, and what each can do.
 //!
-//! A remote makes exactly one attempt for each call and says, in the error, whether another can
-//! help; trying again is the business of [`crate::read`]. It knows nothing of transfers.
+//! | trait | ability | who has it |
+//! |---|---|---|
+//! | [`Read`] | facts about a blob, a range of its bytes | every remote |
+//! | [`Write`] | a blob in one request, or in parts; copies | `file` |
+//! | [`List`] | the blobs under a prefix | `file` |
+//! | [`Delete`] | removing a blob | `file` |
+//!
+//! [`Remote`] is the handle that gives out these abilities. [`Location`] has a handle and a blob's
+//! name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with `Unsupported`
+//! where the remote lacks the ability, so this error has one wording and one place.
 //!
 //! Every network remote sends its requests through one `transport::Transport`.
 //!
-//! What a caller adds to requests belongs in one of two places. What holds for everything that is
-//! asked of a remote (extra headers, who pays, a customer's key) is in [`RemoteOptions`]. What is
+//! What a caller adds to requests belongs in one of two places. What holds for all requests to a
+//! remote (extra headers, the project that pays, a customer's key) is in [`RemoteOptions`]. What is
 //! about one blob is its [`Version`], which [`Location::at`] pins: each kind of version is the
-//! precondition that its remote has for it, and is refused where there is none.
-//!
-//! Bytes always come as they are stored. Google's storage, which decompresses on the way for
-//! those who do not accept `gzip`, is told that we do; the others are asked for `identity`, as
-//! some servers compress on the way. An answer that was decompressed all the same is refused.
+//! precondition that its remote has for it, and other remotes refuse it.
 
 mod chunk_store;
+mod delete;
 mod file;
+mod list;
 pub(crate) mod local;
 mod locate;
 mod location;
 mod pinned;
+mod read;
 mod selection;
 mod version;
+mod write;
 
 #[cfg(feature = "azure")]
 mod azure;
@@ -64,173 +71,45 @@ pub use chunk_store::{
 };
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
+pub use delete::{Delete, DeleteProfile, DeleteRequest};
 #[cfg(feature = "_transport")]
 pub use extra_headers::ExtraHeaders;
+pub use list::{
+    List, ListEntry, ListPage, ListPages, ListProfile, ListRequest, PageToken, Unlisted,
+};
 pub use locate::RemoteOptions;
 pub(crate) use locate::Remotes;
 pub use location::Location;
 pub(crate) use location::Stored;
+pub use read::{BlobInfo, Body, OpenRequest, Opened, Read};
 pub use selection::Selection;
 pub use version::Version;
+pub use write::{
+    CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile, Payload,
+    Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
+    UploadState, Write, WriteOptions, WriteProfile, Written,
+};
 
-use std::fmt;
-use std::pin::Pin;
-use std::time::Duration;
+/// A place that holds blobs: the handle that gives out its abilities.
+///
+/// Every remote can be read, so [`Read`] is its supertrait. The methods here give `None` for an
+/// ability that the remote lacks; no request is sent.
+pub trait Remote: Read {
+    /// What errors call this kind of remote: the scheme of its URLs, such as `s3`.
+    fn scheme(&self) -> &str;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures_core::Stream;
-use tidegate_core::checksum::StoredChecksum;
-use tidegate_core::range::ByteRange;
-
-use crate::budget::Budget;
-use crate::error::{Operation, Result};
-
-/// A response's bytes as they arrive, each frame in the transport's own buffer.
-pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
-
-/// What a remote says of a blob, as far as it says it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BlobInfo {
-    /// Length in bytes of what the remote stores.
-    pub len_bytes: Option<u64>,
-    /// What pins the content.
-    pub version: Option<Version>,
-    /// Checksums of the stored bytes.
-    pub checksums: Vec<StoredChecksum>,
-    /// `Content-Encoding` of the stored bytes, `identity` left out.
-    pub content_encoding: Option<String>,
-    /// Media type.
-    pub content_type: Option<String>,
-    /// When it was last changed, as the remote writes it.
-    pub last_modified: Option<String>,
-    /// Names this content and no other that the blob's name ever led to: a generation of Google
-    /// Cloud Storage, or a version id of S3 or Azure together with the entity tag. `None` where the
-    /// remote gives none of these.
-    pub revision: Option<String>,
-}
-
-/// What [`Remote::open`] is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenRequest {
-    /// The bytes wanted; never empty.
-    pub range: ByteRange,
-    /// The version that they must be of; `None` takes whatever there is.
-    pub version: Option<Version>,
-}
-
-/// An answer whose bytes are on their way.
-#[non_exhaustive]
-pub struct Opened {
-    /// Facts that came with the answer.
-    pub info: BlobInfo,
-    /// Offset in the blob of the body's first byte.
-    pub start: u64,
-    /// Offset in the blob of the byte after the body's last; `None` where the remote does not say.
-    /// A body that goes on beyond it is an error.
-    pub end: Option<u64>,
-    /// The remote ignored the range and sends the whole blob.
-    pub whole: bool,
-    /// The bytes come in the coding that the facts name, although they were asked for without.
-    pub encoded_unasked: bool,
-    /// The bytes come as their maker makes them, as in a pipe: however long that takes is no stall.
-    pub unhurried: bool,
-    /// From asking until the head of the answer.
-    pub waited: Duration,
-    /// Requests that it took: redirects, and what the remote had to look up, count too.
-    pub requests: u32,
-    /// The bytes.
-    pub body: Body,
-}
-
-impl Opened {
-    /// An answer to one request, whose body begins at offset `start` of the blob. It says no end
-    /// and no time; both may be filled in.
-    pub fn new(info: BlobInfo, start: u64, body: Body) -> Self {
-        Self {
-            info,
-            start,
-            end: None,
-            whole: false,
-            encoded_unasked: false,
-            unhurried: false,
-            waited: Duration::ZERO,
-            requests: 1,
-            body,
-        }
-    }
-
-    /// Counts a request that led to this answer.
-    #[cfg(feature = "_http1")]
-    fn after_one_more(mut self) -> Self {
-        self.requests += 1;
-        self
-    }
-}
-
-impl fmt::Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened")
-            .field("info", &self.info)
-            .field("start", &self.start)
-            .field("end", &self.end)
-            .field("whole", &self.whole)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A place that holds blobs, addressed by a name each (an object's key, a URL, a path).
-#[async_trait]
-pub trait Remote: fmt::Debug + Send + Sync {
-    /// Facts about a blob, in one request. Cancel-safe.
-    async fn stat(&self, blob: &str) -> Result<BlobInfo>;
-
-    /// Facts about one version of a blob, in one request; [`BlobInfo::version`] is of the same
-    /// kind as `version`. Cancel-safe.
-    ///
-    /// Fails with `Changed` if the blob is of another version, and with `Invalid` for a version
-    /// that [`Self::check_version`] refuses.
-    async fn stat_version(&self, blob: &str, version: &Version) -> Result<BlobInfo> {
-        self.check_version(version)?;
-        let info = self.stat(blob).await?;
-        version.expect(info.version.as_ref(), Operation::Stat, "the blob")?;
-        Ok(info)
-    }
-
-    /// Whether blobs here can be asked for by this version: `Invalid` for a kind that this remote
-    /// does not count by, and for text that cannot be of its kind. No request is sent.
-    fn check_version(&self, version: &Version) -> Result<()> {
-        let _ = version;
-        Ok(())
-    }
-
-    /// Everything that decides which object the name `blob` leads to: the whole URL, the endpoint,
-    /// the user, headers. An interrupted download is resumed without more proof only if this is what
-    /// it was; where it is `None`, as by default, a checksum of the whole blob has to prove the
-    /// result. No request is sent.
-    fn selection(&self, blob: &str) -> Option<Selection> {
-        let _ = blob;
+    /// Storing blobs.
+    fn as_write(&self) -> Option<&dyn Write> {
         None
     }
 
-    /// Asks for a range of a blob, in one request. Dropping the future or the body ends the
-    /// request.
-    ///
-    /// Where `request.version` is given, [`BlobInfo::version`] of the answer is of the same kind: an
-    /// answer that names another version, or none, is not read.
-    ///
-    /// Fails with `Changed` if `request.version` is given and the blob is of another, with
-    /// `NotFound`, `NoAccess`, `Invalid` (the range starts beyond the end) and so on; an error's
-    /// [`crate::Error::retry`] says whether the same call can succeed later.
-    ///
-    /// What the remote needs to decode the bytes is taken from `budget`, without waiting, since the
-    /// caller holds a request of it.
-    async fn open(&self, blob: &str, request: &OpenRequest, budget: &Budget) -> Result<Opened>;
+    /// Listing blobs.
+    fn as_list(&self) -> Option<&dyn List> {
+        None
+    }
 
-    /// Whether the answer to a ranged [`Self::open`] names all the checksums that
-    /// [`Self::stat`] does; where it does not, a reader that wants them asks both side by side.
-    fn open_gives_checksums(&self) -> bool {
-        true
+    /// Deleting blobs.
+    fn as_delete(&self) -> Option<&dyn Delete> {
+        None
     }
 }

@@ -25,7 +25,7 @@ use tidegate_core::range::ByteRange;
 use super::credentials::Renew;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
-use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use super::{key, refusal};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -310,7 +310,7 @@ pub(super) fn no_retries() -> RetryConfig {
 }
 
 #[async_trait]
-impl Remote for ObjectRemote {
+impl Read for ObjectRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         self.facts(blob, None).await
     }
@@ -371,6 +371,12 @@ impl Remote for ObjectRemote {
     #[cfg(feature = "s3")]
     fn open_gives_checksums(&self) -> bool {
         self.dialect != Dialect::S3
+    }
+}
+
+impl Remote for ObjectRemote {
+    fn scheme(&self) -> &str {
+        self.prefix.split_once("://").map_or(&self.prefix, |(scheme, _)| scheme)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -17,11 +17,14 @@ pub(super) struct Pinned {
     version: Version,
     // What errors call the blob.
     display: String,
+    // What errors call the remote.
+    scheme: String,
 }
 
 impl Pinned {
     pub(super) fn new(remote: Arc<dyn Remote>, version: Version, display: &str) -> Self {
-        Self { remote, version, display: display.to_owned() }
+        let scheme = format!("{} pinned to {version}", remote.scheme());
+        Self { remote, version, display: display.to_owned(), scheme }
     }
 
     /// Refuses to look for another version, such as the one that an earlier download began.
@@ -53,7 +56,7 @@ impl Pinned {
 }
 
 #[async_trait]
-impl Remote for Pinned {
+impl Read for Pinned {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let asked = self.remote.stat_version(blob, &self.version).await;
         let info = asked.map_err(|error| self.explain(error))?;
@@ -87,5 +90,12 @@ impl Remote for Pinned {
 
     fn open_gives_checksums(&self) -> bool {
         self.remote.open_gives_checksums()
+    }
+}
+
+/// A version can only be read: writing to it would make another one.
+impl Remote for Pinned {
+    fn scheme(&self) -> &str {
+        &self.scheme
     }
 }

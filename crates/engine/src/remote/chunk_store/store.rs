@@ -1,7 +1,7 @@
 //! [`ChunkStore`]: what is asked of a store of chunks, and nothing more, so that other stores than
 //! the Remote Execution API's can follow.
 //!
-//! Like a [`crate::remote::Remote`], a store makes exactly one attempt for each call and says in
+//! Like a [`crate::remote::Read`], a store makes exactly one attempt for each call and says in
 //! the error whether another can help; trying again, windows, batches' make-up and the budget are
 //! the business of whoever calls. Every method is cancel-safe: dropping its future ends what it
 //! has in flight.

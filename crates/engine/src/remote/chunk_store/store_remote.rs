@@ -12,7 +12,7 @@ use tidegate_core::digest::Digest;
 use super::ChunkStore;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use crate::remote::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 
 /// A store of chunks as a remote.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ fn parse(blob: &str, operation: Operation) -> Result<Digest> {
 }
 
 #[async_trait]
-impl Remote for StoreRemote {
+impl Read for StoreRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let digest = parse(blob, Operation::Stat)?;
         if digest.len == 0 || self.0.missing(&[digest]).await?.is_empty() {
@@ -73,6 +73,12 @@ impl Remote for StoreRemote {
         let mut opened = Opened::new(BlobInfo::of_digest(&digest), range.start, body);
         opened.end = Some(digest.len);
         Ok(opened)
+    }
+}
+
+impl Remote for StoreRemote {
+    fn scheme(&self) -> &'static str {
+        "store"
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tidegate_core::digest::Digest;
 
 use super::super::locate::invalid;
-use super::super::{BlobInfo, OpenRequest, Opened, Remote, Selection, Version};
+use super::super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use super::ReapiCache;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -22,7 +22,7 @@ impl ReapiCache {
 }
 
 #[async_trait]
-impl Remote for ReapiCache {
+impl Read for ReapiCache {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let digest = self.named(blob)?;
         if self.find_missing(&[digest], Operation::Stat).await?.is_empty() {
@@ -73,5 +73,11 @@ impl Remote for ReapiCache {
             requests: reading.requests,
             body: reading.body,
         })
+    }
+}
+
+impl Remote for ReapiCache {
+    fn scheme(&self) -> &'static str {
+        "grpc"
     }
 }

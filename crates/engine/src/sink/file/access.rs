@@ -74,7 +74,7 @@ impl Access {
     }
 
     /// Takes rights from `file` that no user has in the end, and gives none.
-    pub(super) fn narrow(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn narrow(&self, file: &File) -> io::Result<()> {
         let found = file.metadata()?;
         set_mode(file, &found, found.mode() & MODE_BITS & self.mode)
     }
@@ -124,14 +124,14 @@ fn as_everybody(mode: u32) -> u32 {
 
 /// What a file that is new in a folder is like.
 #[derive(Debug)]
-pub(super) struct Fresh {
-    pub(super) access: Access,
+pub(crate) struct Fresh {
+    pub(crate) access: Access,
     user: u32,
 }
 
 impl Fresh {
     /// Makes a file beside `name`, looks at it, and removes it.
-    pub(super) fn beside(part: &Path) -> io::Result<Self> {
+    pub(crate) fn beside(part: &Path) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = part.file_name().unwrap_or_default();
         let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);

@@ -13,6 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::super::Mark;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
@@ -29,7 +30,8 @@ pub(crate) use recheck::verified_marks;
 use refusal::{busy, foreign, linked, misses_mode, replaced};
 
 /// What must be on the disk, and not only on its way there, when a download ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Nothing: the system writes when it likes. A crash of the machine may lose the file, or
     /// leave it under its name with holes.

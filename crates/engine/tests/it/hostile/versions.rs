@@ -140,7 +140,7 @@ async fn a_remote_that_does_not_compare_is_compared() {
     struct Careless;
 
     #[async_trait::async_trait]
-    impl tidegate::remote::Remote for Careless {
+    impl tidegate::remote::Read for Careless {
         async fn stat(&self, _blob: &str) -> Result<tidegate::remote::BlobInfo> {
             let mut info = tidegate::remote::BlobInfo::default();
             info.len_bytes = Some(LEN as u64);
@@ -163,6 +163,12 @@ async fn a_remote_that_does_not_compare_is_compared() {
             let mut opened = tidegate::remote::Opened::new(info, range.start, body);
             opened.end = Some(range.end);
             Ok(opened)
+        }
+    }
+
+    impl tidegate::remote::Remote for Careless {
+        fn scheme(&self) -> &'static str {
+            "test"
         }
     }
 

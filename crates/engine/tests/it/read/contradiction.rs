@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidegate::remote::{BlobInfo, OpenRequest, Opened, Remote, Version};
+use tidegate::remote::{BlobInfo, OpenRequest, Opened, Read, Remote, Version};
 use tidegate::{Budget, ErrorKind, Location, Result};
 
 use super::options;
@@ -40,7 +40,7 @@ fn facts(len_bytes: Option<u64>, generation: &str) -> BlobInfo {
 }
 
 #[async_trait]
-impl Remote for Liar {
+impl Read for Liar {
     async fn stat(&self, _blob: &str) -> Result<BlobInfo> {
         Ok(self.stat.clone())
     }
@@ -52,6 +52,12 @@ impl Remote for Liar {
         let mut opened = Opened::new(answer.info, answer.start as u64, body);
         opened.end = Some(answer.end as u64);
         Ok(opened)
+    }
+}
+
+impl Remote for Liar {
+    fn scheme(&self) -> &'static str {
+        "test"
     }
 }
 

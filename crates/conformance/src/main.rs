@@ -1,0 +1,92 @@
+//! Runs the read suite on a real server: `tidegate-conformance BASE_URL FOLDER [--endpoint URL]`.
+//!
+//! The server has the files of FOLDER as blobs under BASE_URL, and nothing under BASE_URL/absent.
+//! Credentials come from the environment, as for the command `tidegate`. Prints a line a promise, and
+//! ends with 1 where one is broken, with 2 where the arguments are wrong.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidegate::remote::RemoteOptions;
+use tidegate::{Client, ClientOptions, Location};
+use tidegate_conformance::remote::{ReadPlace, Report, Stored, read_suite};
+
+/// Longer files are left out: each range of each blob is read, and held.
+const BLOB_BYTES_MAX: u64 = 16 << 20;
+
+/// A server that has what a folder has.
+struct Mirror {
+    blobs: Vec<Stored>,
+    absent: Location,
+}
+
+#[async_trait]
+impl ReadPlace for Mirror {
+    fn blobs(&self) -> Vec<Stored> {
+        self.blobs.clone()
+    }
+
+    fn absent(&self) -> Location {
+        self.absent.clone()
+    }
+
+    async fn replace(&self, _blob: &Stored, _bytes: Bytes) -> bool {
+        false
+    }
+}
+
+impl Mirror {
+    fn new(base: &str, folder: &str, endpoint: Option<String>) -> Result<Self, String> {
+        let remote = RemoteOptions { endpoint, ..RemoteOptions::default() };
+        let client = Client::new(ClientOptions::default().remote(remote));
+        let locate = |name: &str| {
+            let located = client.locate(&format!("{base}/{name}"));
+            located.map_err(|error| error.chain())
+        };
+        let mut blobs = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| format!("{folder}: {error}"))? {
+            let path = entry.map_err(|error| error.to_string())?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let shown = |error| format!("{}: {error}", path.display());
+            if std::fs::metadata(&path).map_err(shown)?.len() <= BLOB_BYTES_MAX {
+                let bytes = std::fs::read(&path).map_err(shown)?.into();
+                blobs.push(Stored { location: locate(&name)?, bytes });
+            }
+        }
+        Ok(Self { blobs, absent: locate("absent")? })
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (base, folder, endpoint) = match arguments.as_slice() {
+        [base, folder] => (base, folder, None),
+        [base, folder, flag, url] if flag == "--endpoint" => (base, folder, Some(url.clone())),
+        _ => return fail("usage: tidegate-conformance BASE_URL FOLDER [--endpoint URL]"),
+    };
+    match Mirror::new(base, folder, endpoint) {
+        Ok(mirror) => show(&read_suite(&mirror).await),
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    // Nowhere to say that standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{message}");
+    ExitCode::from(2)
+}
+
+fn show(report: &Report) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    let mut written = Ok(());
+    for promise in &report.kept {
+        written = written.and_then(|()| writeln!(out, "kept: {promise}"));
+    }
+    for broken in &report.broken {
+        written = written.and_then(|()| writeln!(out, "{broken}"));
+    }
+    ExitCode::from(u8::from(written.is_err() || !report.broken.is_empty()))
+}

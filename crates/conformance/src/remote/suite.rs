@@ -1,0 +1,83 @@
+//! A suite's result: which promises were kept, and which not.
+
+use std::fmt;
+
+/// What a check gives: an error says what was found instead of what was promised.
+pub(super) type Outcome = Result<(), String>;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// What every remote must do.
+    pub promise: &'static str,
+    /// What this one did.
+    pub found: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "promise: {}\n  found: {}", self.promise, self.found)
+    }
+}
+
+/// The result of a suite.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a suite that nobody looks at checks nothing"]
+pub struct Report {
+    /// Promises that were kept.
+    pub kept: Vec<&'static str>,
+    /// Promises that were not.
+    pub broken: Vec<Broken>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, promise: &'static str, outcome: Outcome) {
+        match outcome {
+            Ok(()) => self.kept.push(promise),
+            Err(found) => self.broken.push(Broken { promise, found }),
+        }
+    }
+
+    /// Panics with all broken promises, if any, and where nothing was checked. `remote` says what was
+    /// tested.
+    ///
+    /// # Panics
+    ///
+    /// That is what it is for.
+    pub fn assert_kept(&self, remote: &str) {
+        let broken: Vec<String> = self.broken.iter().map(ToString::to_string).collect();
+        let count = broken.len();
+        assert!(broken.is_empty(), "{remote}: {count} broken\n{}", broken.join("\n"));
+        assert!(!self.kept.is_empty(), "{remote}: nothing was checked");
+    }
+}
+
+/// Ends a check where a condition does not hold.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err(format!($($text)+));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// What should have worked did not: says which call.
+pub(super) fn worked<T>(call: &str, result: tidegate::Result<T>) -> Result<T, String> {
+    result.map_err(|error| format!("{call} failed: {}", error.chain()))
+}
+
+/// What should have failed: the error must be of one of these kinds.
+pub(super) fn failed<T>(
+    call: &str,
+    result: tidegate::Result<T>,
+    kinds: &[tidegate::ErrorKind],
+) -> Outcome {
+    match result {
+        Ok(_) => Err(format!("{call} succeeded, expected {kinds:?}")),
+        Err(error) if kinds.contains(&error.kind()) => Ok(()),
+        Err(error) => {
+            Err(format!("{call}: expected {kinds:?}, got {:?}: {}", error.kind(), error.chain()))
+        }
+    }
+}

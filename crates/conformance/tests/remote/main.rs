@@ -1,0 +1,15 @@
+//! The suites of `tidegate_conformance::remote` on the remotes of the engine.
+//!
+//! | promise | test |
+//! |---|---|
+//! | local files are read, written, listed and deleted as every remote must | `file` |
+//! | links, odd names and rights are treated as a file system needs | `file_system` |
+//! | what a killed process leaves is whole, and can be aborted | `killed` |
+//! | HTTP, Google, S3 and Azure are read as every remote must | `servers` |
+//! | an ability that a remote lacks is `Unsupported`, and the error names it | `servers` |
+
+mod file;
+mod file_system;
+mod folder;
+mod killed;
+mod servers;
