@@ -15,7 +15,6 @@
 //! those who do not accept `gzip`, is told that we do; the others are asked for `identity`, as
 //! some servers compress on the way. An answer that was decompressed all the same is refused.
 
-mod chunk_store;
 mod file;
 pub(crate) mod local;
 mod locate;
@@ -55,13 +54,6 @@ mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
 
-#[cfg(feature = "reapi")]
-pub(crate) use chunk_store::Outgoing;
-pub(crate) use chunk_store::SentBytes;
-pub use chunk_store::{
-    BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
-    SendProgress, StoreProfile,
-};
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 #[cfg(feature = "_transport")]

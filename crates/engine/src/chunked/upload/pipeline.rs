@@ -36,7 +36,7 @@ use super::held::Held;
 use super::inquiry::Inquiry;
 use super::ledger::{Fate, Ledger, Piece};
 use super::outbox::{Load, Outbox};
-use super::send::{held_bytes, send};
+use super::send::{held_bytes, paid_bytes, send};
 use super::spare::{Room, Spare};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
@@ -96,8 +96,6 @@ pub(super) struct Pipeline<'a> {
     ledger: Ledger,
     inquiry: Inquiry,
     outbox: Outbox,
-    /// What is sent takes more memory than its bytes.
-    packs: bool,
     brought: u64,
     sending: usize,
     held_bytes: u64,
@@ -126,7 +124,6 @@ impl<'a> Pipeline<'a> {
             ledger: Ledger::default(),
             inquiry: Inquiry::new(),
             outbox,
-            packs: profile.packs,
             brought: 0,
             sending: 0,
             held_bytes: 0,
@@ -311,7 +308,7 @@ impl<'a> Pipeline<'a> {
                 return;
             }
             let Some(load) = self.outbox.next(share_bytes, spread_over) else { return };
-            let bytes = held_bytes(&load, self.packs);
+            let bytes = paid_bytes(&load, &*self.transfer.store);
             if let Some((permit, room)) = self.memory(&load, bytes) {
                 self.start_sending(load, permit, room);
             } else {
@@ -345,7 +342,7 @@ impl<'a> Pipeline<'a> {
 
     fn start_sending(&mut self, load: Load, permit: BytesPermit, room: Option<Room>) {
         let transfer = self.transfer;
-        let (bytes, paid_bytes) = (held_bytes(&load, false), permit.bytes());
+        let (bytes, paid_bytes) = (held_bytes(&load), permit.bytes());
         let held = match &load {
             Load::Batch(_) => Held::spared(permit, bytes, room, &transfer.spares),
             Load::Single(_) => Held::new(permit, bytes),

@@ -19,7 +19,7 @@ use super::digest::{from_proto, function, to_proto};
 use super::outgoing::{self, Carrying};
 use super::{Compression, ReapiCache, failure, zstd};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 
 /// What an answer may have for each blob besides its bytes: its digest, and a status with a message
 /// of some length.

@@ -1,5 +1,5 @@
 //! Caches that speak the Remote Execution API over gRPC: whole blobs as a
-//! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::remote::ChunkStore).
+//! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::store::ChunkStore).
 //!
 //! Like every remote it makes one attempt for each call and says in the error whether another can
 //! help. What a server says of itself is asked once and obeyed; what it says of blobs and chunks is
@@ -13,6 +13,7 @@
 //! | `blob` | the calls of `Remote` |
 //! | `capabilities` | what the server says it can do |
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
+//! | `upload_id` | names of uploads that can be continued |
 //! | `resource`, `digest` | names in the API's form |
 //! | `deframe`, `split_response` | the data of a stream, and the chunks of a blob, as they arrive |
 //! | `bounded` | responses with no more entries than were asked for |
@@ -44,6 +45,7 @@ mod read;
 mod resource;
 mod split;
 mod split_response;
+mod upload_id;
 mod url;
 mod write;
 mod zstd;

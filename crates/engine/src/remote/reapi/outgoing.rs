@@ -29,7 +29,7 @@ use tonic::body::Body;
 use tower_service::Service;
 
 use super::channel::Channel;
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 
 /// Bytes below this are copied, together with what stands before and after them: a piece by itself
 /// costs a frame and a system call, which take as long as copying so many.

@@ -29,9 +29,9 @@ use super::cache::answers;
 use super::channel::Channel;
 use super::outgoing::{self, Carrying};
 use super::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
-use super::{Compression, ReapiCache, resource};
+use super::{Compression, ReapiCache, resource, upload_id};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{PutRequest, PutSource};
+use crate::store::{PutRequest, PutSource};
 
 /// Bytes in one message: enough that what surrounds them does not show, and a sixteenth of what
 /// gRPC's libraries take in one.
@@ -56,7 +56,8 @@ impl ReapiCache {
         }
         let deflater = if capabilities.zstd { self.deflater(request).await? } else { None };
         let compressor = deflater.is_some().then_some("zstd");
-        let name = resource::write(self.instance(), &request.upload_id, digest, compressor);
+        let upload_id = request.session.upload_name(upload_id::new);
+        let name = resource::write(self.instance(), upload_id, digest, compressor);
         let kept = match &deflater {
             None if request.resume => match self.kept(&name, digest).await? {
                 Kept::Part(bytes) => bytes,
