@@ -5,10 +5,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::Digest;
-use tidegate::store::FolderStore;
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidegate::store::{BlobStore as _, FolderStore, PutRequest, PutSource};
+use tidegate::{Digest, Result};
+use tokio::sync::Notify;
 
 use crate::{files, get, noise, put};
 
@@ -17,7 +21,7 @@ const FOLDER: &str = "TIDEGATE_TEST_STORE";
 
 /// The blobs of a round, with other lengths than the rounds before: most puts are under way for some
 /// milliseconds.
-fn blob(round: u64, number: u64) -> (Digest, bytes::Bytes) {
+fn blob(round: u64, number: u64) -> (Digest, Bytes) {
     let len = if number.is_multiple_of(3) { 3_000_000 } else { 50_000 };
     noise(len, (round << 32) + number)
 }
@@ -83,35 +87,28 @@ async fn a_killed_process_leaves_no_wrong_blob_and_what_it_left_is_removed() {
     println!("{acknowledged} blobs acknowledged, {leftovers} files left and removed");
 }
 
+/// Waits in the middle until it is let on.
+#[derive(Debug)]
+struct Gated {
+    bytes: Bytes,
+    reached: Arc<Notify>,
+    open: Arc<Notify>,
+}
+
+#[async_trait]
+impl PutSource for Gated {
+    async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
+        if offset > 0 && offset < 300_000 {
+            self.reached.notify_one();
+            self.open.notified().await;
+        }
+        self.bytes.read(offset, len_max).await
+    }
+}
+
 /// Files that are being written are not taken for leftovers.
 #[tokio::test]
 async fn a_put_under_way_survives_another_open() {
-    use std::sync::Arc;
-
-    use async_trait::async_trait;
-    use bytes::Bytes;
-    use tidegate::Result;
-    use tidegate::store::{BlobStore as _, PutRequest, PutSource};
-    use tokio::sync::Notify;
-
-    #[derive(Debug)]
-    struct Gated {
-        bytes: Bytes,
-        reached: Arc<Notify>,
-        open: Arc<Notify>,
-    }
-
-    #[async_trait]
-    impl PutSource for Gated {
-        async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
-            if offset > 0 && offset < 300_000 {
-                self.reached.notify_one();
-                self.open.notified().await;
-            }
-            self.bytes.read(offset, len_max).await
-        }
-    }
-
     let folder = tempfile::tempdir().unwrap();
     let store = FolderStore::open(folder.path()).await.unwrap();
     let (digest, bytes) = noise(400_000, 3);
