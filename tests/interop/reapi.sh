@@ -23,6 +23,7 @@ reapi_suite() {
   check 'reapi: a range beyond the end is an error' refuses_range_beyond_end "$(reapi_url small)"
   check 'reapi: a blob that is not there' reports_not_found "$reapi/sha256/$(printf '%064d' 0)/7"
   check 'reapi: BLAKE3, which it does not know' reapi_no_blake3
+  check 'reapi: what every store must do alike' stores_conform "$reapi"
 }
 
 # reapi_url BLOB: where it is once it was put.

@@ -21,6 +21,7 @@ splice_suite() {
   check 'splice: of an edited blob only what changed is sent' splice_edited
   check 'splice: without being told, whole' splice_not_asked_for
   check 'splice: chunks cannot be had of it' splice_gives_no_chunks
+  check 'splice: what every store must do alike' stores_conform "$splice"
 }
 
 # splice_put FILE [OPTION...]: the report is in report.json.

@@ -23,6 +23,7 @@
 //! | [`read`] | one blob as a stream, through as many requests as it takes |
 //! | [`buffer`] | a blob in memory that many writers fill at once |
 //! | [`remote`] | places that hold blobs, behind features: `http`, `gcs`, `s3`, `azure`; local files always |
+//! | [`store`] | places that hold blobs by their digests, and blobs as lists of chunks |
 //! | `transfer` | what transfers of shards and of chunks have in common |
 //! | `sink` | where bytes are put: files, streams, memory |
 //! | [`budget`] | the process-wide limits that all transfers share |
@@ -41,6 +42,7 @@ pub mod read;
 pub mod remote;
 mod report;
 mod sink;
+pub mod store;
 mod sync;
 mod transfer;
 #[cfg(feature = "_transport")]

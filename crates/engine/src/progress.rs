@@ -9,7 +9,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use crate::read::ReadStats;
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 
 /// Stands for a length that is not known.
 const UNKNOWN: u64 = u64::MAX;

@@ -67,7 +67,7 @@ pub struct ReadName<'a> {
 pub struct WriteName<'a> {
     /// The instance's name; may be empty.
     pub instance: &'a str,
-    /// A UUID that tells uploads of one blob apart; see [`upload_uuid`].
+    /// A UUID that tells uploads of one blob apart.
     pub upload_id: &'a str,
     /// How its bytes are packed.
     pub compressor: Compressor,
@@ -230,15 +230,6 @@ fn write_blob(f: &mut fmt::Formatter<'_>, compressor: Compressor, digest: &Diges
         write!(f, "{}/", digest.function)?;
     }
     write!(f, "{}/{}", digest.checksum().hex(), digest.len)
-}
-
-/// A UUID of version 4 and of RFC 9562's variant, as the API asks for: the same for the same id,
-/// which usually is 32 hexadecimal digits.
-pub fn upload_uuid(id: &str) -> String {
-    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(32).collect();
-    // Of no digits it is zero.
-    let id = u128::from_str_radix(&digits, 16).unwrap_or_default();
-    uuid::Builder::from_random_bytes(id.to_be_bytes()).into_uuid().to_string()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arbitrary::Arbitrary;
 use futures_util::StreamExt as _;
-use tidegate::chunked::{ChunkStore, Manifest, PutRequest, SendProgress};
+use tidegate::chunked::{ChunkStore, Manifest, PutRequest, PutSession, SendProgress};
 use tidegate_core::digest::Digest;
 use tidegate::{Budget, Error};
 
@@ -35,7 +35,7 @@ pub(crate) async fn call(cache: &dyn ChunkStore, call: &Call) {
             assert!(missing.len() < names.len());
         }),
         Call::Get { blob, offset } => get(cache, &name(&chosen(*blob)), u64::from(*offset)).await,
-        Call::GetBatch => cache.get_batch(&names).await.map(|answers| {
+        Call::GetBatch => cache.get_batch(&names, &Budget::default()).await.map(|answers| {
             assert_eq!(answers.len(), names.len());
             for (answer, name) in answers.into_iter().zip(&names) {
                 match answer {
@@ -49,7 +49,7 @@ pub(crate) async fn call(cache: &dyn ChunkStore, call: &Call) {
             let bytes = chosen(*blob);
             let request = PutRequest {
                 digest: name(&bytes),
-                upload_id: "00112233445566778899aabbccddeeff".to_owned(),
+                session: PutSession::default(),
                 resume: *resume,
                 source: Arc::new(bytes),
                 progress: SendProgress::default(),

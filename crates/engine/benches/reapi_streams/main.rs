@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
-use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
+use tidegate::chunked::{ChunkStore, PutRequest};
 use tidegate::remote::RemoteOptions;
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::{Budget, Client, ClientOptions, Result};
@@ -100,11 +100,9 @@ async fn write(
     digests: &[Digest],
 ) -> Result<Duration> {
     let start = Instant::now();
-    let puts = blobs.iter().zip(digests).enumerate().map(|(index, (bytes, digest))| {
+    let puts = blobs.iter().zip(digests).map(|(bytes, digest)| {
         let (cache, source) = (Arc::clone(cache), Arc::new(bytes.clone()));
-        let upload_id = format!("{index:032x}");
-        let progress = SendProgress::default();
-        let request = PutRequest { digest: *digest, upload_id, resume: false, source, progress };
+        let request = PutRequest::new(*digest, source);
         tokio::spawn(async move { cache.put(&request).await }).into_inner()
     });
     try_join_all(puts).await?;

@@ -23,9 +23,9 @@ mod prove;
 mod seed;
 mod upload;
 
-pub use crate::remote::{
-    BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
-    SendProgress, StoreProfile,
+pub use crate::store::{
+    BatchLimits, BlobStore, ChunkStore, Manifest, ManifestError, PutRequest, PutSession, PutSource,
+    Registered, SendProgress, StoreProfile,
 };
 pub use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use tidegate_core::digest::Digest;
 use tidegate_core::printable::escaped;
 
-use super::chunk_store::StoreRemote;
 use super::file::FileRemote;
 use super::locate::{invalid, last_segment};
 use super::pinned::Pinned;
-use super::{ChunkStore, Delete, List, Remote, Selection, Version, Write};
+use super::{Delete, List, Remote, Selection, Version, Write};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::is_reserved;
+use crate::store::{ChunkStore, StoreRemote};
 
 /// One blob: the remote that holds it and the name it has there.
 #[derive(Clone)]

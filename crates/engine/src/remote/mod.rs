@@ -18,7 +18,6 @@
 //! about one blob is its [`Version`], which [`Location::at`] pins: each kind of version is the
 //! precondition that its remote has for it, and other remotes refuse it.
 
-mod chunk_store;
 mod delete;
 mod file;
 mod list;
@@ -62,13 +61,6 @@ mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
 
-#[cfg(feature = "reapi")]
-pub(crate) use chunk_store::Outgoing;
-pub(crate) use chunk_store::SentBytes;
-pub use chunk_store::{
-    BatchLimits, ChunkStore, Manifest, ManifestError, PutRequest, PutSource, Registered,
-    SendProgress, StoreProfile,
-};
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 pub use delete::{Delete, DeleteProfile, DeleteRequest};

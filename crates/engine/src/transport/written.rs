@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::Instant;
 
-use crate::remote::Outgoing;
+use crate::store::Outgoing;
 
 /// What is shorter is no part of a blob, but a frame that answers the server, acknowledges what was
 /// read, or asks whether it lives: these go on also where nothing else does.

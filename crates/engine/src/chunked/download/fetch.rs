@@ -217,7 +217,8 @@ impl Fetcher {
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
             let sent = self.window.send();
-            let answer = attempts.within(limit, self.store.get_batch(&digests)).await;
+            let asked = self.store.get_batch(&digests, &self.calls.budget);
+            let answer = attempts.within(limit, asked).await;
             drop(permit);
             let failure = match answer {
                 Ok(answers) => {

@@ -16,7 +16,7 @@ use crate::chunked::seed::SeedPlace;
 /// A chunk on its way to or from a store.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// [`crate::chunked::ChunkStore::identity`]: it differs between callers with different
+    /// [`crate::chunked::BlobStore::identity`]: it differs between callers with different
     /// credentials.
     pub(crate) store: Arc<str>,
     /// The chunk.

@@ -12,7 +12,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::speed::{SpeedFloor, SpeedVerdict};
 use tokio::time::{Instant, sleep};
 
-use crate::remote::{SendProgress, SentBytes};
+use crate::store::{SendProgress, SentBytes};
 
 /// How often a request tells what was sent; a sixtieth of the default period.
 const LOOK: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::remote::Outgoing;
+    use crate::store::Outgoing;
 
     /// Writes so many bytes a second.
     #[derive(Debug)]

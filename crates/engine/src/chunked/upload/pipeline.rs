@@ -33,7 +33,7 @@ use super::held::Held;
 use super::inquiry::Inquiry;
 use super::ledger::{Fate, Ledger, Piece};
 use super::outbox::{Load, Outbox};
-use super::send::{held_bytes, send};
+use super::send::{held_bytes, paid_bytes, send};
 use super::spare::{Room, Spare};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
@@ -103,8 +103,6 @@ pub(super) struct Pipeline {
     ledger: Ledger,
     inquiry: Inquiry,
     outbox: Outbox,
-    /// What is sent takes more memory than its bytes.
-    packs: bool,
     brought: u64,
     sending: usize,
     held_bytes: u64,
@@ -133,7 +131,6 @@ impl Pipeline {
             ledger: Ledger::default(),
             inquiry: Inquiry::new(),
             outbox,
-            packs: profile.packs,
             brought: 0,
             sending: 0,
             held_bytes: 0,
@@ -296,7 +293,7 @@ impl Pipeline {
                 return None;
             }
             let load = self.outbox.next(share_bytes, spread_over)?;
-            let bytes = held_bytes(&load, self.packs);
+            let bytes = paid_bytes(&load, &*self.transfer.store);
             if let Some((permit, room)) = self.memory(&load, bytes) {
                 self.start_sending(flight, load, permit, room);
             } else {
@@ -333,7 +330,7 @@ impl Pipeline {
         room: Option<Room>,
     ) {
         let transfer = Arc::clone(&self.transfer);
-        let (bytes, paid_bytes) = (held_bytes(&load, false), permit.bytes());
+        let (bytes, paid_bytes) = (held_bytes(&load), permit.bytes());
         let held = match &load {
             Load::Batch(_) => Held::spared(permit, bytes, room, &transfer.spares),
             Load::Single(_) => Held::new(permit, bytes),

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_core::speed::SpeedVerdict;
-use uuid::Uuid;
 
 use super::held::Held;
 use super::ledger::Piece;
@@ -22,24 +21,26 @@ use super::outbox::Load;
 use super::piece_source::{self, PieceSource};
 use super::source::SourceFile;
 use super::transfer::Transfer;
-use crate::chunked::{PutRequest, SendProgress};
+use crate::chunked::{ChunkStore, PutRequest, PutSession, SendProgress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{SLOW_HINT, floor_of};
 use crate::transfer::part::Part;
 
-/// What packing one stream takes: the packer's own memory and what it has ready.
-const PACKING_BYTES: u64 = 2 << 20;
+/// What a load holds while it is sent, in bytes, without what the store buffers.
+pub(super) fn held_bytes(load: &Load) -> u64 {
+    match load {
+        Load::Batch(_) => load.len_bytes(),
+        Load::Single(piece) => piece_source::held_bytes(piece.digest.len),
+    }
+}
 
-/// What a load holds while it is sent, in bytes; `packs` where the store packs it before.
-pub(super) fn held_bytes(load: &Load, packs: bool) -> u64 {
-    let (bytes, packed) = match load {
-        Load::Batch(_) => (load.len_bytes(), load.len_bytes()),
-        Load::Single(piece) => {
-            let len = piece.digest.len;
-            (piece_source::held_bytes(len), len.min(PACKING_BYTES))
-        }
+/// What is taken from the budget for a load, in bytes.
+pub(super) fn paid_bytes(load: &Load, store: &dyn ChunkStore) -> u64 {
+    let buffered = match load {
+        Load::Batch(_) => store.put_batch_buffer_bytes(load.len_bytes()),
+        Load::Single(piece) => store.put_buffer_bytes(piece.digest.len),
     };
-    if packs { bytes.saturating_add(packed) } else { bytes }
+    held_bytes(load).saturating_add(buffered)
 }
 
 /// Puts a load. Fails with what no further attempt can mend.
@@ -222,7 +223,7 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
 
 async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<()> {
     let source = Arc::new(PieceSource::new(Arc::clone(&transfer.file), piece, held));
-    let (calls, mut upload_id) = (&transfer.calls.put, new_upload_id());
+    let (calls, mut session) = (&transfer.calls.put, PutSession::default());
     let (len, mut known, mut resume, mut is_anew) = (piece.digest.len, 0, false, false);
     let mut attempts = calls.begin();
     loop {
@@ -230,7 +231,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         let sending = Sending(transfer.progress.sending(len));
         let request = PutRequest {
             digest: piece.digest,
-            upload_id: upload_id.clone(),
+            session: session.clone(),
             resume,
             source: Arc::clone(&source) as _,
             progress: sending.0.clone(),
@@ -247,7 +248,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         }
         let is_stuck = resume && !is_anew;
         if is_stuck && may_disagree(&error) {
-            (upload_id, known, resume, is_anew) = (new_upload_id(), 0, false, true);
+            (session, known, resume, is_anew) = (PutSession::default(), 0, false, true);
             continue;
         }
         let kept = source.kept().unwrap_or(known);
@@ -257,7 +258,7 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         (known, resume) = (kept.max(known), true);
         if is_stuck && kept == len {
             // It says that it has all of it, and does not finish.
-            (upload_id, known, resume, is_anew) = (new_upload_id(), 0, false, true);
+            (session, known, resume, is_anew) = (PutSession::default(), 0, false, true);
         }
     }
 }
@@ -275,9 +276,4 @@ fn may_disagree(error: &Error) -> bool {
                 | ErrorKind::Integrity
                 | ErrorKind::Remote
         )
-}
-
-/// 32 hexadecimal digits that no other upload has.
-fn new_upload_id() -> String {
-    Uuid::new_v4().simple().to_string()
 }

@@ -20,7 +20,7 @@ use super::bounded::{self, ResponseLimits};
 use super::outgoing::Carrying;
 use super::{Compression, ReapiCache, failure};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 
 /// What an answer may have for each blob besides its bytes: its digest, and a status with a message
 /// of some length.

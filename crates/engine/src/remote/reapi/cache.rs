@@ -1,5 +1,6 @@
 //! [`ReapiCache`]: one instance of a cache, and what is shared by all calls to it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,11 +25,16 @@ use super::channel::Channel;
 use super::{CacheUrl, Compression, ReapiOptions, failure, metadata};
 use crate::budget::Budget;
 use crate::error::{Error, Operation, Result};
-use crate::remote::{ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile};
+use crate::store::{
+    BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
+};
 use crate::transport::{CallerHash, Http2Connector, TransportOptions};
 
 /// What a server may say of itself: usually some 100 bytes, and 24 times as many once decoded.
 const CAPABILITIES_BYTES_MAX: usize = 256 << 10;
+
+/// What packing one stream takes: the packer's own memory and what it has ready.
+const PACKING_BYTES: u64 = 2 << 20;
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and
 /// what it said it can do.
@@ -137,10 +143,16 @@ impl ReapiCache {
         if !self.0.chunks {
             capabilities.without_chunks();
         }
-        let is_spoken = capabilities.zstd || capabilities.zstd_batches;
-        capabilities.profile.packs = is_spoken && self.compression() != Compression::Never;
         let profile = Arc::new(capabilities.profile.clone());
         Ok((capabilities, profile))
+    }
+
+    /// Whether a put may take a packed copy of its bytes. Until the cache has said what it can do,
+    /// it may.
+    fn packs(&self) -> bool {
+        let known = self.0.capabilities.get();
+        let is_spoken = known.is_none_or(|(known, _)| known.zstd || known.zstd_batches);
+        is_spoken && self.compression() != Compression::Never
     }
 
     /// For calls that are made by hand.
@@ -207,17 +219,7 @@ pub(super) fn answers(status: &Status, code: Code) -> bool {
 }
 
 #[async_trait]
-impl ChunkStore for ReapiCache {
-    fn identity(&self) -> &str {
-        &self.0.identity
-    }
-
-    async fn profile(&self) -> Result<Arc<StoreProfile>> {
-        // CANCEL: as `capabilities`.
-        let known = self.0.capabilities.get_or_try_init(|| self.ask()).await?;
-        Ok(Arc::clone(&known.1))
-    }
-
+impl BlobStore for ReapiCache {
     async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
         self.find_missing(digests, Operation::Stat).await
     }
@@ -227,12 +229,33 @@ impl ChunkStore for ReapiCache {
         Ok(self.read(digest, start..digest.len, budget).await?.body)
     }
 
-    async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {
-        self.read_batch(digests).await
-    }
-
     async fn put(&self, request: &PutRequest) -> Result<()> {
         self.write(request).await
+    }
+
+    fn identity(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0.identity)
+    }
+
+    fn put_buffer_bytes(&self, len: u64) -> u64 {
+        if self.packs() { len.min(PACKING_BYTES) } else { 0 }
+    }
+}
+
+#[async_trait]
+impl ChunkStore for ReapiCache {
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        // CANCEL: as `capabilities`.
+        let known = self.0.capabilities.get_or_try_init(|| self.ask()).await?;
+        Ok(Arc::clone(&known.1))
+    }
+
+    async fn get_batch(
+        &self,
+        digests: &[Digest],
+        _: &Budget,
+    ) -> Result<Vec<Result<Option<Bytes>>>> {
+        self.read_batch(digests).await
     }
 
     async fn put_batch(
@@ -241,6 +264,10 @@ impl ChunkStore for ReapiCache {
         progress: &SendProgress,
     ) -> Result<Vec<Result<()>>> {
         self.write_batch(chunks, progress).await
+    }
+
+    fn put_batch_buffer_bytes(&self, len: u64) -> u64 {
+        if self.packs() { len } else { 0 }
     }
 
     async fn manifest(

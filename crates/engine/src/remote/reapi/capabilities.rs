@@ -12,7 +12,7 @@ use tidegate_reapi::v2;
 use v2::chunking_function::Value as Function;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BatchLimits, StoreProfile};
+use crate::store::{BatchLimits, StoreProfile};
 
 /// What gRPC's libraries take in one message unless they are told otherwise: 4 MiB. Servers that
 /// give no limit for batches, or a larger one, often have this for messages all the same, and

@@ -34,7 +34,7 @@ use tower_service::Service;
 
 use super::answer::Answer;
 use super::read;
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 use crate::transport::{self, Http2Connector, Written};
 
 type BoxError = Box<dyn Error + Send + Sync>;

@@ -1,5 +1,5 @@
 //! Caches that speak the Remote Execution API over gRPC: whole blobs as a
-//! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::remote::ChunkStore).
+//! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::store::ChunkStore).
 //!
 //! Like every remote it makes one attempt for each call and says in the error whether another can
 //! help. What a server says of itself is asked once and obeyed; what it says of blobs and chunks is

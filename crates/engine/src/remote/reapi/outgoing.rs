@@ -15,7 +15,7 @@ use tonic::body::Body;
 use tower_service::Service;
 
 use super::channel::Channel;
-use crate::remote::SendProgress;
+use crate::store::SendProgress;
 
 /// A connection for one request, which carries another body than the client would send.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use super::capabilities::{Capabilities, MESSAGE_BYTES, number};
 use super::split_response::{SplitError, SplitResponse};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
-use crate::remote::{Manifest, Registered};
+use crate::store::{Manifest, Registered};
 
 /// A chunk's digest in an answer: its hash (66), its length (11), and the field around them (2).
 const CHUNK_BYTES: u64 = 80;

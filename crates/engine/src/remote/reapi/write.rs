@@ -23,17 +23,18 @@ use tidegate_core::retry::RetryClass;
 use tidegate_reapi::bytestream::byte_stream_client::ByteStreamClient;
 use tidegate_reapi::bytestream::{QueryWriteStatusRequest, WriteRequest};
 use tidegate_reapi::pieces;
-use tidegate_reapi::resource::{Compressor, WriteName, upload_uuid};
+use tidegate_reapi::resource::{Compressor, WriteName};
 use tidegate_reapi::zstd::{Deflater, SAMPLE_BYTES, pack_if_worth_it};
 use tokio::sync::oneshot;
 use tonic::Code;
+use uuid::Uuid;
 
 use super::cache::answers;
 use super::channel::Channel;
 use super::outgoing::Carrying;
 use super::{Compression, ReapiCache};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{PutRequest, PutSource};
+use crate::store::{PutRequest, PutSource};
 
 /// Bytes in one message: enough that what surrounds them does not show, and a sixteenth of what
 /// gRPC's libraries take in one.
@@ -59,10 +60,10 @@ impl ReapiCache {
         let deflater = if capabilities.zstd { self.deflater(request).await? } else { None };
         let is_packed = deflater.is_some();
         let compressor = if is_packed { Compressor::Zstd } else { Compressor::Identity };
-        let upload_id = upload_uuid(&request.upload_id);
+        let upload_id = request.session.upload_name(|| Uuid::new_v4().to_string());
         let name = WriteName {
             instance: self.instance(),
-            upload_id: &upload_id,
+            upload_id,
             compressor,
             digest: *digest,
         };

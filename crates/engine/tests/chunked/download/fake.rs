@@ -1,5 +1,6 @@
-//! A store of chunks in memory that does as a script says, and remembers what it was asked.
+//! A [`MemoryStore`] that does as a script says, and remembers what it was asked.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,14 +11,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use tidegate::chunked::{
-    BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
+    BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
+    StoreProfile,
 };
 use tidegate::remote::Body;
+use tidegate::store::MemoryStore;
 use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryClass;
 use tokio_util::sync::CancellationToken;
+
+/// What the store holds at most; no test comes near.
+const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// The frames that streams bring.
 const FRAME_BYTES: usize = 10_000;
@@ -106,7 +112,7 @@ type Script = Box<dyn Fn(&Call, Option<&Digest>, usize) -> Act + Send + Sync>;
 pub(crate) struct FakeStore {
     identity: String,
     profile: StoreProfile,
-    blobs: Mutex<HashMap<Digest, Bytes>>,
+    memory: MemoryStore,
     manifests: Mutex<HashMap<Digest, Result<Manifest, ErrorKind>>>,
     script: Mutex<Script>,
     asked: Mutex<HashMap<Digest, usize>>,
@@ -143,7 +149,7 @@ impl FakeStore {
         Self {
             identity: format!("fake-{}", COUNT.fetch_add(1, Ordering::SeqCst)),
             profile,
-            blobs: Mutex::default(),
+            memory: MemoryStore::new(HELD_BYTES_MAX),
             manifests: Mutex::default(),
             script: Mutex::new(Box::new(|_, _, _| Act::default())),
             asked: Mutex::default(),
@@ -164,18 +170,17 @@ impl FakeStore {
     pub(crate) fn hold(&self, blob: &Digest, chunks: &[Bytes], chunking: Option<Chunking>) {
         let digests: Vec<Digest> =
             chunks.iter().map(|chunk| Digest::of(blob.function, chunk)).collect();
-        let mut blobs = self.blobs.lock().unwrap();
         for (digest, chunk) in digests.iter().zip(chunks) {
-            blobs.insert(*digest, chunk.clone());
+            self.hold_bytes(*digest, chunk.clone());
         }
-        blobs.insert(*blob, Bytes::from(chunks.concat()));
+        self.hold_bytes(*blob, chunks.concat());
         let manifest = Manifest::new(*blob, digests, chunking).unwrap();
         self.manifests.lock().unwrap().insert(*blob, Ok(manifest));
     }
 
     /// Holds bytes under a name, right or wrong, without a manifest.
     pub(crate) fn hold_bytes(&self, digest: Digest, bytes: impl Into<Bytes>) {
-        self.blobs.lock().unwrap().insert(digest, bytes.into());
+        self.memory.insert_unverified(digest, bytes.into()).unwrap();
     }
 
     /// Answers with another manifest than the right one, or with a failure.
@@ -184,7 +189,7 @@ impl FakeStore {
     }
 
     pub(crate) fn evict(&self, digest: &Digest) {
-        self.blobs.lock().unwrap().remove(digest);
+        self.memory.remove(digest);
     }
 
     pub(crate) fn script(
@@ -268,7 +273,7 @@ impl FakeStore {
     }
 
     fn bytes(&self, digest: &Digest) -> Option<Bytes> {
-        self.blobs.lock().unwrap().get(digest).cloned()
+        self.memory.bytes(digest)
     }
 }
 
@@ -302,15 +307,9 @@ fn flipped(bytes: &Bytes) -> Bytes {
 }
 
 #[async_trait]
-impl ChunkStore for FakeStore {
-    fn identity(&self) -> &str {
-        &self.identity
-    }
-
-    async fn profile(&self) -> Result<Arc<StoreProfile>> {
-        let (_in_flight, how) = self.begin(&Call::Profile);
-        act(&how).await?;
-        Ok(Arc::new(self.profile.clone()))
+impl BlobStore for FakeStore {
+    fn identity(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.identity)
     }
 
     async fn missing(&self, _: &[Digest]) -> Result<Vec<Digest>> {
@@ -366,7 +365,24 @@ impl ChunkStore for FakeStore {
         Ok(Box::pin(frames))
     }
 
-    async fn get_batch(&self, digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {
+    async fn put(&self, _: &PutRequest) -> Result<()> {
+        Err(error(ErrorKind::Unsupported, RetryClass::Never))
+    }
+}
+
+#[async_trait]
+impl ChunkStore for FakeStore {
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        let (_in_flight, how) = self.begin(&Call::Profile);
+        act(&how).await?;
+        Ok(Arc::new(self.profile.clone()))
+    }
+
+    async fn get_batch(
+        &self,
+        digests: &[Digest],
+        _: &Budget,
+    ) -> Result<Vec<Result<Option<Bytes>>>> {
         let call = Call::Batch { digests: digests.to_vec() };
         let (_in_flight, how) = self.begin(&call);
         let limits = self.profile.batch.unwrap();
@@ -390,10 +406,6 @@ impl ChunkStore for FakeStore {
         }
         self.finish(call);
         Ok(answers)
-    }
-
-    async fn put(&self, _: &PutRequest) -> Result<()> {
-        Err(error(ErrorKind::Unsupported, RetryClass::Never))
     }
 
     async fn put_batch(&self, _: &[(Digest, Bytes)], _: &SendProgress) -> Result<Vec<Result<()>>> {

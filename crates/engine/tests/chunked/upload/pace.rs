@@ -60,12 +60,11 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
     {
         let gate = Arc::new(Semaphore::new(0));
         let waits = Arc::clone(&gate);
-        let mut profile = profile(&[chunking]);
-        profile.packs = packs;
-        let store = FakeStore::scripted(profile, move |call, _| match call {
+        let store = FakeStore::scripted(profile(&[chunking]), move |call, _| match call {
             Call::Put { .. } | Call::PutBatch(_) => Reply::Wait(Arc::clone(&waits)),
             _ => Reply::Go,
         });
+        store.pack(packs);
         let window = WindowOptions::fixed(window);
         let chosen = UploadOptions { window, ..options() };
         let file = File::random(2 << 20, 23);

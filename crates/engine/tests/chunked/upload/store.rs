@@ -1,18 +1,22 @@
-//! A store in memory that does what a script says, verifies what it is given as a cache would, and
-//! remembers every call.
+//! A [`MemoryStore`] that does what a script says, and remembers every call.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use tidegate::chunked::{
-    BatchLimits, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile,
+    BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, PutSource, Registered, SendProgress,
+    StoreProfile,
 };
 use tidegate::remote::Body;
+use tidegate::store::MemoryStore;
 use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::{Digest, DigestFunction};
@@ -50,7 +54,53 @@ pub(crate) enum Reply {
     Short,
 }
 
-pub(crate) type Blobs = HashMap<Digest, Bytes>;
+/// All blobs, to be looked at and changed; the store has the changes when this is dropped.
+pub(crate) struct Blobs {
+    memory: MemoryStore,
+    all: OnceCell<HashMap<Digest, Bytes>>,
+    is_changed: bool,
+}
+
+impl Blobs {
+    fn of(memory: &MemoryStore) -> Self {
+        Self { memory: memory.clone(), all: OnceCell::new(), is_changed: false }
+    }
+}
+
+impl Deref for Blobs {
+    type Target = HashMap<Digest, Bytes>;
+
+    fn deref(&self) -> &Self::Target {
+        let bytes = |digest: Digest| Some((digest, self.memory.bytes(&digest)?));
+        self.all.get_or_init(|| self.memory.digests().into_iter().filter_map(bytes).collect())
+    }
+}
+
+impl DerefMut for Blobs {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        let _ = Deref::deref(self);
+        self.is_changed = true;
+        self.all.get_mut().unwrap()
+    }
+}
+
+impl Drop for Blobs {
+    fn drop(&mut self) {
+        let Some(all) = self.all.take().filter(|_| self.is_changed) else { return };
+        let kept: HashSet<Digest> = self.memory.digests().into_iter().collect();
+        for lost in kept.iter().filter(|digest| !all.contains_key(digest)) {
+            self.memory.remove(lost);
+        }
+        for (digest, bytes) in all {
+            if !kept.contains(&digest) {
+                self.memory.insert_unverified(digest, bytes).unwrap();
+            }
+        }
+    }
+}
+
+/// What the store holds at most; no test comes near.
+const HELD_BYTES_MAX: u64 = 1 << 30;
 
 type Script = Box<dyn FnMut(&Call, &mut Blobs) -> Reply + Send>;
 
@@ -59,7 +109,9 @@ pub(crate) struct FakeStore {
     pub(crate) profile: StoreProfile,
     /// Takes chunks for what they are called.
     believes: AtomicBool,
-    blobs: Mutex<Blobs>,
+    /// Buffers a copy of what is put.
+    packs: AtomicBool,
+    memory: MemoryStore,
     log: Mutex<Vec<Call>>,
     script: Mutex<Script>,
     in_flight: AtomicUsize,
@@ -101,7 +153,8 @@ impl FakeStore {
             identity: format!("fake-{}", COUNT.fetch_add(1, Ordering::SeqCst)),
             profile,
             believes: AtomicBool::new(false),
-            blobs: Mutex::default(),
+            packs: AtomicBool::new(false),
+            memory: MemoryStore::new(HELD_BYTES_MAX),
             log: Mutex::default(),
             script: Mutex::new(Box::new(script)),
             in_flight: AtomicUsize::new(0),
@@ -117,8 +170,13 @@ impl FakeStore {
         self.believes.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn blobs(&self) -> MutexGuard<'_, Blobs> {
-        self.blobs.lock().unwrap()
+    /// From now on says that it buffers a copy of what is put, or not.
+    pub(crate) fn pack(&self, packs: bool) {
+        self.packs.store(packs, Ordering::SeqCst);
+    }
+
+    pub(crate) fn blobs(&self) -> Blobs {
+        Blobs::of(&self.memory)
     }
 
     pub(crate) fn log(&self) -> Vec<Call> {
@@ -190,14 +248,12 @@ impl FakeStore {
         }
     }
 
-    fn take(&self, digest: &Digest, bytes: &Bytes) -> Result<()> {
-        let is_believed = self.believes.load(Ordering::SeqCst);
-        if !is_believed && Digest::of(digest.function, bytes) != *digest {
-            return Err(failure(ErrorKind::Integrity, RetryClass::Never));
+    async fn take(&self, digest: &Digest, bytes: &Bytes) -> Result<()> {
+        if self.believes.load(Ordering::SeqCst) {
+            // A copy: what is put is the budget's.
+            return self.memory.insert_unverified(*digest, Bytes::copy_from_slice(bytes));
         }
-        // A copy: what is put is the budget's.
-        self.blobs().insert(*digest, Bytes::copy_from_slice(bytes));
-        Ok(())
+        self.memory.put(&PutRequest::new(*digest, Arc::new(bytes.clone()))).await
     }
 }
 
@@ -220,14 +276,32 @@ pub(crate) fn failure(kind: ErrorKind, class: RetryClass) -> Error {
     Error::new(kind, Operation::Upload, "fake", "the script says so").retryable(class)
 }
 
+/// A source that gives so many pieces and then breaks.
+#[derive(Debug)]
+struct Breaking {
+    source: Arc<dyn PutSource>,
+    pieces: Option<usize>,
+    given: AtomicUsize,
+}
+
 #[async_trait]
-impl ChunkStore for FakeStore {
-    fn identity(&self) -> &str {
-        &self.identity
+impl PutSource for Breaking {
+    async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
+        if self.pieces == Some(self.given.fetch_add(1, Ordering::SeqCst)) {
+            return Err(failure(ErrorKind::Transport, RetryClass::Now));
+        }
+        self.source.read(offset, len_max.min(50_000)).await
+    }
+}
+
+#[async_trait]
+impl BlobStore for FakeStore {
+    fn identity(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.identity)
     }
 
-    async fn profile(&self) -> Result<Arc<StoreProfile>> {
-        Ok(Arc::new(self.profile.clone()))
+    fn put_buffer_bytes(&self, len: u64) -> u64 {
+        if self.packs.load(Ordering::SeqCst) { len.min(2 << 20) } else { 0 }
     }
 
     async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
@@ -236,20 +310,16 @@ impl ChunkStore for FakeStore {
         if let Reply::Lacks(lacks) = reply {
             return Ok(lacks);
         }
-        let blobs = self.blobs();
-        Ok(digests.iter().filter(|digest| !blobs.contains_key(digest)).copied().collect())
+        self.memory.missing(digests).await
     }
 
     async fn get(&self, _digest: &Digest, _offset: u64, _budget: &Budget) -> Result<Body> {
         unreachable!("an upload gets nothing")
     }
 
-    async fn get_batch(&self, _digests: &[Digest]) -> Result<Vec<Result<Option<Bytes>>>> {
-        unreachable!("an upload gets nothing")
-    }
-
     async fn put(&self, request: &PutRequest) -> Result<()> {
-        let (digest, upload_id) = (request.digest, request.upload_id.clone());
+        let digest = request.digest;
+        let upload_id = request.session.upload_name(new_upload_id).to_owned();
         let call = Call::Put { digest, upload_id, resume: request.resume };
         let (reply, _under) = self.begin(call).await?;
         if let Reply::Drip(bytes) = reply {
@@ -258,18 +328,39 @@ impl ChunkStore for FakeStore {
                 request.progress.passed(bytes);
             }
         }
-        let mut bytes = BytesMut::new();
-        for piece in 0.. {
-            if matches!(reply, Reply::Break(pieces) if piece == pieces) {
-                return Err(failure(ErrorKind::Transport, RetryClass::Now));
+        let pieces = if let Reply::Break(pieces) = reply { Some(pieces) } else { None };
+        let source = Breaking { source: Arc::clone(&request.source), pieces, given: 0.into() };
+        if self.believes.load(Ordering::SeqCst) {
+            let mut bytes = BytesMut::new();
+            while let next = source.read(bytes.len() as u64, 50_000).await?
+                && !next.is_empty()
+            {
+                bytes.extend_from_slice(&next);
             }
-            let next = request.source.read(bytes.len() as u64, 50_000).await?;
-            if next.is_empty() {
-                break;
-            }
-            bytes.extend_from_slice(&next);
+            return self.memory.insert_unverified(digest, bytes.freeze());
         }
-        self.take(&request.digest, &bytes.freeze())
+        self.memory.put(&PutRequest { source: Arc::new(source), ..request.clone() }).await
+    }
+}
+
+/// 32 hexadecimal digits that no other upload has.
+fn new_upload_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{:032x}", COUNT.fetch_add(1, Ordering::SeqCst))
+}
+
+#[async_trait]
+impl ChunkStore for FakeStore {
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        Ok(Arc::new(self.profile.clone()))
+    }
+
+    async fn get_batch(&self, _: &[Digest], _: &Budget) -> Result<Vec<Result<Option<Bytes>>>> {
+        unreachable!("an upload gets nothing")
+    }
+
+    fn put_batch_buffer_bytes(&self, len: u64) -> u64 {
+        if self.packs.load(Ordering::SeqCst) { len } else { 0 }
     }
 
     async fn put_batch(
@@ -288,17 +379,16 @@ impl ChunkStore for FakeStore {
             Reply::Refuse => 1,
             _ => 0,
         };
-        let mut answers: Vec<Result<()>> = (chunks.iter().enumerate())
-            .map(|(index, (digest, bytes))| {
-                if matches!(reply, Reply::Refuse) && index + 1 == chunks.len() {
-                    return Err(failure(ErrorKind::NoAccess, RetryClass::Never));
-                }
-                if index < broken {
-                    return Err(failure(ErrorKind::Remote, RetryClass::Now));
-                }
-                self.take(digest, bytes)
-            })
-            .collect();
+        let mut answers = Vec::new();
+        for (index, (digest, bytes)) in chunks.iter().enumerate() {
+            answers.push(if matches!(reply, Reply::Refuse) && index + 1 == chunks.len() {
+                Err(failure(ErrorKind::NoAccess, RetryClass::Never))
+            } else if index < broken {
+                Err(failure(ErrorKind::Remote, RetryClass::Now))
+            } else {
+                self.take(digest, bytes).await
+            });
+        }
         if matches!(reply, Reply::Short) {
             answers.pop();
         }
@@ -318,16 +408,9 @@ impl ChunkStore for FakeStore {
         let blob = *manifest.blob();
         let call = Call::Register { blob, chunking: manifest.chunking().copied() };
         let (reply, _under) = self.begin(call).await?;
-        let mut whole = BytesMut::new();
-        for chunk in manifest.chunks() {
-            match self.blobs().get(chunk) {
-                Some(bytes) if !matches!(reply, Reply::ChunkMissing) => {
-                    whole.extend_from_slice(bytes);
-                }
-                _ => return Ok(Registered::ChunkMissing),
-            }
+        if matches!(reply, Reply::ChunkMissing) {
+            return Ok(Registered::ChunkMissing);
         }
-        self.take(&blob, &whole.freeze())?;
-        Ok(Registered::Done)
+        self.memory.register(manifest).await
     }
 }

@@ -197,9 +197,12 @@ async fn callers_are_told_apart_by_all_that_the_cache_sees_of_them() {
                 };
                 let (cache, again) = (make(), make());
                 assert_eq!(cache.identity(), again.identity(), "equal callers share");
-                assert!(seen.insert(cache.identity().to_owned()), "{token} {build:?}");
+                assert!(seen.insert(cache.identity().into_owned()), "{token} {build:?}");
                 let shown = format!("{cache:?}");
-                assert!(!shown.contains(cache.identity()) && !shown.contains("Bearer"), "{shown}");
+                assert!(
+                    !shown.contains(&*cache.identity()) && !shown.contains("Bearer"),
+                    "{shown}"
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Many small blobs in one request.
 
 use bytes::Bytes;
-use tidegate::ErrorKind;
 use tidegate::chunked::SendProgress;
+use tidegate::{Budget, ErrorKind};
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_testkit::reapi::{
@@ -34,7 +34,7 @@ async fn chunks_come_in_the_order_asked_and_one_that_is_gone_is_told_so() {
         if let Some(lie) = fault {
             server.script().next(Rpc::BatchRead, ReapiFault::Batch(lie));
         }
-        let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+        let answers = cache.get_batch(&digests(&chunks), &Budget::default()).await.unwrap();
         for (index, (answer, (_, bytes))) in answers.into_iter().zip(&chunks).enumerate() {
             assert_eq!(answer.unwrap().as_ref(), (index != 3).then_some(bytes), "{index}");
         }
@@ -52,7 +52,7 @@ async fn each_chunk_fails_alone() {
         (BatchLie::Foreign, ErrorKind::Remote),
     ] {
         server.script().next(Rpc::BatchRead, ReapiFault::Batch(lie.clone()));
-        let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+        let answers = cache.get_batch(&digests(&chunks), &Budget::default()).await.unwrap();
         let failed: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
         assert_eq!(failed.len(), 1, "{lie:?}");
         assert_eq!(failed[0].kind(), kind, "{lie:?}");
@@ -73,7 +73,7 @@ async fn a_server_that_says_much_of_a_failure_is_heard() {
     let chunks = chunks(Some(&server));
     let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
-    let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+    let answers = cache.get_batch(&digests(&chunks), &Budget::default()).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
 }
 
@@ -90,7 +90,7 @@ async fn of_two_answers_for_one_chunk_a_failure_counts() {
         let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
         assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled, "{is_last}");
         assert!(answers.len() == 8 && answers[1..].iter().all(Result::is_ok), "{is_last}");
-        let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+        let answers = cache.get_batch(&digests(&chunks), &Budget::default()).await.unwrap();
         assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled, "{is_last}");
         assert!(answers.len() == 8 && answers[1..].iter().all(Result::is_ok), "{is_last}");
     }
@@ -133,9 +133,9 @@ async fn an_answer_that_is_longer_than_what_was_asked_is_wrong() {
     let (digest, bytes) = noise(300_000, 1);
     server.put(bytes);
     server.script().next(Rpc::BatchRead, ReapiFault::Batch(BatchLie::Twice));
-    let error = cache.get_batch(&[digest]).await.unwrap_err();
+    let error = cache.get_batch(&[digest], &Budget::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
-    assert!(cache.get_batch(&[digest]).await.unwrap()[0].is_ok());
+    assert!(cache.get_batch(&[digest], &Budget::default()).await.unwrap()[0].is_ok());
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn the_largest_batch_that_the_profile_allows_passes() {
                 .iter()
                 .all(Result::is_ok)
         );
-        let answers = cache.get_batch(&digests(&chunks)).await.unwrap();
+        let answers = cache.get_batch(&digests(&chunks), &Budget::default()).await.unwrap();
         assert!(answers.iter().all(|answer| matches!(answer, Ok(Some(_)))));
     }
 }

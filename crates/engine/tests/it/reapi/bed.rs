@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tidegate::Result;
-use tidegate::chunked::{ChunkStore, PutRequest, SendProgress};
+use tidegate::chunked::{ChunkStore, PutRequest, PutSession, SendProgress};
 use tidegate::remote::reapi::ReapiOptions as CacheOptions;
 use tidegate::remote::{Body, RemoteOptions};
 use tidegate_core::digest::{Digest, DigestFunction};
@@ -59,7 +59,7 @@ pub(crate) async fn whole(body: Body) -> Result<Vec<u8>> {
 pub(crate) fn request(digest: Digest, bytes: &Bytes) -> PutRequest {
     PutRequest {
         digest,
-        upload_id: "00112233445566778899aabbccddeeff".to_owned(),
+        session: PutSession::default(),
         resume: false,
         source: Arc::new(bytes.clone()),
         progress: SendProgress::default(),

@@ -36,14 +36,15 @@ async fn bytes_are_packed_both_ways_where_the_cache_offers_it() {
 #[tokio::test]
 async fn batches_are_packed_too() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Auto).await;
-    assert!(cache.profile().await.unwrap().packs);
+    cache.profile().await.unwrap();
+    assert_eq!(cache.put_batch_buffer_bytes(100), 100);
     let chunks = vec![text(50_000), noise(50_000, 1)];
     for answer in cache.put_batch(&chunks, &SendProgress::default()).await.unwrap() {
         answer.unwrap();
     }
     assert!((50_000..55_000).contains(&server.counts().bytes_in), "{}", server.counts().bytes_in);
     let digests = [chunks[0].0, chunks[1].0];
-    let answers = cache.get_batch(&digests).await.unwrap();
+    let answers = cache.get_batch(&digests, &Budget::default()).await.unwrap();
     for (answer, (_, bytes)) in answers.into_iter().zip(&chunks) {
         assert_eq!(answer.unwrap().as_ref(), Some(bytes));
     }

@@ -1,7 +1,7 @@
 //! Responses that contradict themselves: the failure in them counts.
 
-use tidegate::ErrorKind;
 use tidegate::chunked::SendProgress;
+use tidegate::{Budget, ErrorKind};
 use tidegate_testkit::reapi::{
     EndLie, EntriesLie, HeadLie, HostileCall, Lie, MessageLie, ReapiOptions, Rpc, Turns,
 };
@@ -65,7 +65,7 @@ async fn entries_that_say_nothing_are_bounded() {
             server.put(bytes.clone());
             server.tell(&HostileCall { rpc, turns: Turns::First, lies });
             let outcome = if rpc == Rpc::BatchRead {
-                cache.get_batch(&[digest]).await.map(drop)
+                cache.get_batch(&[digest], &Budget::default()).await.map(drop)
             } else {
                 let chunks = [(digest, bytes.clone())];
                 cache.put_batch(&chunks, &SendProgress::default()).await.map(drop)

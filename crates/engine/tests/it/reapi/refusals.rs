@@ -25,7 +25,7 @@ async fn the_servers_words_and_its_wish_to_wait_are_kept() {
         let error = match rpc {
             Rpc::Read => cache.get(&digest, 0, &Budget::default()).await.map(drop),
             Rpc::FindMissing => cache.missing(&[digest]).await.map(drop),
-            Rpc::BatchRead => cache.get_batch(&[digest]).await.map(drop),
+            Rpc::BatchRead => cache.get_batch(&[digest], &Budget::default()).await.map(drop),
             _ => cache.manifest(&digest, None, &Budget::default()).await.map(drop),
         }
         .unwrap_err();

@@ -1,0 +1,24 @@
+//! The suite of stores, on every store.
+//!
+//! | promise | test |
+//! |---|---|
+//! | memory, folder, and a store of three methods pass | `ours` |
+//! | caches of the Remote Execution API pass | `caches` |
+//! | real servers pass | `servers`, where `TIDEGATE_CONFORMANCE_STORES` names some |
+//! | the suite finds what is wrong with a store | `faults` |
+
+mod caches;
+mod faults;
+mod ours;
+mod servers;
+mod shelf;
+
+use tidegate::store::ChunkStore;
+use tidegate_conformance::store::check;
+
+/// Fails with all that is wrong with the store.
+async fn assert_conforms(name: &str, store: &dyn ChunkStore, seed: u64) {
+    let violations = check(store, seed).await;
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert!(lines.is_empty(), "{name}:\n{}", lines.join("\n"));
+}

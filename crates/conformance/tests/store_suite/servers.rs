@@ -1,0 +1,28 @@
+//! Real servers: `TIDEGATE_CONFORMANCE_STORES` holds their URLs, with commas between. See
+//! `tests/interop`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tidegate::remote::reapi::ReapiOptions as CacheOptions;
+
+use crate::assert_conforms;
+use crate::caches::connect;
+
+const VARIABLE: &str = "TIDEGATE_CONFORMANCE_STORES";
+
+#[tokio::test]
+async fn real_servers_conform() {
+    let urls = std::env::var(VARIABLE).unwrap_or_default();
+    if urls.is_empty() {
+        println!("skipped: {VARIABLE} names no server");
+        return;
+    }
+    // A server keeps the blobs of earlier runs.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seed = u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap();
+    for url in urls.split(',') {
+        println!("{url}, seed {seed}");
+        let store = connect(url, CacheOptions::default());
+        assert_conforms(url, &*store, seed).await;
+    }
+}

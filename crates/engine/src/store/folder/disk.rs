@@ -1,0 +1,257 @@
+//! [`Disk`]: the folder's files, and what is read of them. Everything here blocks.
+//!
+//! ```text
+//! ROOT/.incoming/...               files that are being written
+//! ROOT/sha256/ab/cd/HASH-LEN       a blob; `abcd` are the first digits of its hash
+//! ROOT/sha256/ab/cd/HASH-LEN.chunks   the manifest of a blob
+//! ```
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::{Bytes, BytesMut};
+use tidegate_core::digest::Digest;
+
+use super::incoming::{self, Incoming};
+use super::manifest_file;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::store::Manifest;
+use crate::store::verify::Verifier;
+
+/// The bytes of one frame of a body, and of one read.
+pub(super) const FRAME_BYTES: usize = 256 << 10;
+
+/// What is hashed in one call, so that a cancelled `get` ends soon: about 50 ms.
+const STEP_BYTES: u64 = 64 << 20;
+
+/// The longest text of a manifest: 800,000 chunks, which are 400 GiB in chunks of 512 KiB.
+pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+
+/// The files of one store.
+#[derive(Debug)]
+pub(super) struct Disk {
+    root: PathBuf,
+    incoming: PathBuf,
+}
+
+/// A blob's file, as far as it has been compared with its digest.
+#[derive(Debug)]
+pub(super) struct Checking {
+    file: File,
+    verifier: Verifier,
+    /// The bytes, where they fit into one frame.
+    whole: Option<Bytes>,
+}
+
+/// A blob's file after a step.
+pub(super) enum Checked {
+    /// More is left to compare.
+    More(Checking),
+    /// It is what its digest says; with its bytes, where they fit into one frame.
+    Right(File, Option<Bytes>),
+}
+
+impl Disk {
+    /// The files in `root`, which is created where it is not there.
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(root)?;
+        let root = root.canonicalize()?;
+        let incoming = root.join(".incoming");
+        std::fs::create_dir_all(&incoming)?;
+        incoming::clean(&incoming)?;
+        Ok(Self { root, incoming })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn path(&self, digest: &Digest, suffix: &str) -> PathBuf {
+        let hash = digest.checksum().hex();
+        let (first, second) = (hash.get(..2).unwrap_or(""), hash.get(2..4).unwrap_or(""));
+        let name = format!("{hash}-{}{suffix}", digest.len);
+        self.root.join(digest.function.name()).join(first).join(second).join(name)
+    }
+
+    fn blob(&self, digest: &Digest) -> PathBuf {
+        self.path(digest, "")
+    }
+
+    fn manifest(&self, digest: &Digest) -> PathBuf {
+        self.path(digest, ".chunks")
+    }
+
+    /// Whether the blob has a file of its own; its bytes are not read.
+    pub(super) fn has_file(&self, digest: &Digest) -> bool {
+        let found = std::fs::metadata(self.blob(digest));
+        found.is_ok_and(|found| found.is_file() && found.len() == digest.len)
+    }
+
+    /// Whether the blob has a file, or a manifest whose chunks have.
+    pub(super) fn has(&self, digest: &Digest) -> Result<bool> {
+        if digest.len == 0 || self.has_file(digest) {
+            return Ok(true);
+        }
+        match self.read_manifest(digest) {
+            Ok(Some(manifest)) => Ok(manifest.chunks().iter().all(|chunk| self.has_file(chunk))),
+            Ok(None) => Ok(false),
+            // A damaged one has been removed.
+            Err(error) if error.kind() == ErrorKind::Integrity => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A file for a blob that has none.
+    pub(super) fn create(&self, digest: &Digest) -> Result<Incoming> {
+        Incoming::create(&self.incoming).map_err(|error| self.unwritable(digest, error))
+    }
+
+    pub(super) fn write(
+        &self,
+        digest: &Digest,
+        incoming: &mut Incoming,
+        bytes: &[u8],
+    ) -> Result<()> {
+        incoming.write(bytes).map_err(|error| self.unwritable(digest, error))
+    }
+
+    /// Names the file, which has been compared with the digest.
+    pub(super) fn commit(&self, digest: &Digest, incoming: Incoming) -> Result<()> {
+        incoming.commit(&self.blob(digest)).map_err(|error| self.unwritable(digest, error))
+    }
+
+    /// The blob's file, to be compared; `None` where it has none.
+    pub(super) fn begin_check(&self, digest: &Digest) -> Result<Option<Checking>> {
+        let file = match File::open(self.blob(digest)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.unreadable(digest, error)),
+        };
+        Ok(Some(Checking { file, verifier: Verifier::new(digest), whole: None }))
+    }
+
+    /// Compares up to [`STEP_BYTES`] more. A file that is not what its digest says is removed, so
+    /// that the blob can be put again: `Integrity`.
+    pub(super) fn check(&self, digest: &Digest, mut checking: Checking) -> Result<Checked> {
+        let mut stepped = 0;
+        let mut buffer = BytesMut::new();
+        while stepped < STEP_BYTES {
+            let left = digest.len.saturating_sub(checking.verifier.seen_bytes());
+            // One byte more: a longer file is damaged, too.
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(FRAME_BYTES - 1) + 1;
+            buffer.resize(len, 0);
+            let read = checking.file.read(&mut buffer);
+            let read = match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| self.unreadable(digest, error))?,
+            };
+            if read == 0 {
+                let Checking { file, verifier, whole } = checking;
+                return match verifier.finish() {
+                    Ok(()) => Ok(Checked::Right(file, whole)),
+                    Err(message) => Err(self.damaged(digest, &self.blob(digest), message)),
+                };
+            }
+            let bytes = buffer.get(..read).unwrap_or_default();
+            let is_first = checking.verifier.seen_bytes() == 0;
+            checking.verifier.update(bytes);
+            if checking.verifier.seen_bytes() > digest.len {
+                let message = format!("expected {} bytes, got more", digest.len);
+                return Err(self.damaged(digest, &self.blob(digest), message));
+            }
+            if is_first && read as u64 == digest.len {
+                checking.whole = Some(buffer.split_to(read).freeze());
+            }
+            stepped += read as u64;
+        }
+        Ok(Checked::More(checking))
+    }
+
+    /// A frame of a file that has been compared.
+    pub(super) fn read(&self, digest: &Digest, file: &File, offset: u64) -> Result<Bytes> {
+        let left = usize::try_from(digest.len - offset).unwrap_or(usize::MAX);
+        let mut frame = BytesMut::zeroed(left.min(FRAME_BYTES));
+        let read = file.read_exact_at(&mut frame, offset);
+        read.map_err(|error| self.unreadable(digest, error))?;
+        Ok(frame.freeze())
+    }
+
+    /// Adds a chunk's bytes to `whole`; `false` where it has no file.
+    pub(super) fn add_chunk(&self, chunk: &Digest, whole: &mut Verifier) -> Result<bool> {
+        let Some(Checking { mut file, .. }) = self.begin_check(chunk)? else { return Ok(false) };
+        let mut buffer = BytesMut::zeroed(FRAME_BYTES);
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(true),
+                Ok(read) => whole.update(buffer.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.unreadable(chunk, error)),
+            }
+        }
+    }
+
+    /// The blob's manifest. A damaged one is removed: `Integrity`.
+    pub(super) fn read_manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
+        let path = self.manifest(digest);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.unreadable(digest, error)),
+        };
+        let mut text = String::new();
+        match file.take(MANIFEST_BYTES_MAX + 1).read_to_string(&mut text) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => text.clear(),
+            Err(error) => return Err(self.unreadable(digest, error)),
+        }
+        let Some(manifest) = manifest_file::decode(digest, &text) else {
+            return Err(self.damaged(digest, &path, "its manifest is damaged".to_owned()));
+        };
+        Ok(Some(manifest))
+    }
+
+    /// The length of the blob's manifest as text, in bytes; `None` where it has none.
+    pub(super) fn manifest_len(&self, digest: &Digest) -> Option<u64> {
+        std::fs::metadata(self.manifest(digest)).ok().map(|found| found.len())
+    }
+
+    pub(super) fn write_manifest(&self, blob: &Digest, text: &str) -> Result<()> {
+        let written = Incoming::create(&self.incoming).and_then(|mut incoming| {
+            incoming.write(text.as_bytes())?;
+            incoming.commit(&self.manifest(blob))
+        });
+        written.map_err(|error| self.unwritable(blob, error))
+    }
+
+    fn damaged(&self, digest: &Digest, path: &Path, message: String) -> Error {
+        // Where it cannot be removed, the next reader finds the same.
+        let removed = std::fs::remove_file(path);
+        let error = self.error(ErrorKind::Integrity, Operation::Read, digest, message);
+        match removed {
+            Ok(()) => error.with_hint("the damaged file was removed; put the blob again"),
+            Err(_) => error.with_hint(format!("remove {}", path.display())),
+        }
+    }
+
+    fn unreadable(&self, digest: &Digest, error: io::Error) -> Error {
+        let message = "the file cannot be read";
+        self.error(ErrorKind::Storage, Operation::Read, digest, message).caused_by(error)
+    }
+
+    fn unwritable(&self, digest: &Digest, error: io::Error) -> Error {
+        let message = "the file cannot be written";
+        self.error(ErrorKind::Storage, Operation::Write, digest, message).caused_by(error)
+    }
+
+    fn error(
+        &self,
+        kind: ErrorKind,
+        operation: Operation,
+        digest: &Digest,
+        message: impl Into<String>,
+    ) -> Error {
+        Error::new(kind, operation, format!("{digest} in {}", self.root.display()), message)
+    }
+}
