@@ -126,6 +126,8 @@ pub(super) async fn different_puts_at_once<S: BlobStore + ?Sized>(bed: &Bed<'_, 
 pub(super) async fn identity<S: BlobStore + ?Sized>(bed: &Bed<'_, S>) -> Outcome {
     let identity = bed.store.identity().into_owned();
     ensure(!identity.is_empty(), || "it has none".to_owned())?;
+    let (digest, bytes) = bed.blob(10);
+    bed.put(digest, &bytes).await?;
     let again = bed.store.identity();
     ensure(identity == again, || format!("it was {identity:?}, and is {again:?}"))
 }

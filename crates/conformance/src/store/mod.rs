@@ -26,7 +26,7 @@ use tidegate::store::{BlobStore, ChunkStore};
 use self::bed::Bed;
 
 /// How long a case may take: a slow server needs a second or two for the longest.
-const CASE_MAX: Duration = Duration::from_secs(60);
+const CASE_MAX: Duration = Duration::from_mins(1);
 
 /// Something that a store does otherwise than every store must.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@
 //! | real servers pass | `servers`, where `TIDEGATE_CONFORMANCE_STORES` names some |
 //! | the suite finds what is wrong with a store | `faults` |
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod caches;
 mod faults;
 mod ours;

@@ -10,6 +10,7 @@ use crate::caches::connect;
 
 const VARIABLE: &str = "TIDEGATE_CONFORMANCE_STORES";
 
+#[expect(clippy::print_stdout, reason = "it says what was checked, or why nothing was")]
 #[tokio::test]
 async fn real_servers_conform() {
     let urls = std::env::var(VARIABLE).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures_util::stream;
 use tidegate_core::digest::Digest;
 
@@ -58,9 +58,9 @@ pub trait BlobStore: fmt::Debug + Send + Sync {
 }
 
 /// The body of a blob that is in memory, from `offset` on. Copies nothing.
-pub fn body(bytes: Bytes, offset: u64) -> Body {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-    Box::pin(stream::unfold(bytes.slice(start..), |mut rest| async move {
+pub fn body(mut bytes: Bytes, offset: u64) -> Body {
+    bytes.advance(usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len()));
+    Box::pin(stream::unfold(bytes, |mut rest| async move {
         if rest.is_empty() {
             return None;
         }

@@ -78,7 +78,9 @@ impl MemoryStore {
             return Some(bytes.clone());
         }
         let mut all = BytesMut::new();
-        runs.iter().for_each(|run| all.extend_from_slice(run));
+        for run in runs {
+            all.extend_from_slice(&run);
+        }
         Some(all.freeze())
     }
 
@@ -207,7 +209,9 @@ impl ChunkStore for MemoryStore {
         };
         let verified = tokio::task::spawn_blocking(move || {
             let mut verifier = Verifier::new(&blob);
-            runs.iter().for_each(|run| verifier.update(run));
+            for run in runs {
+                verifier.update(&run);
+            }
             verifier.finish()
         });
         // CANCEL: nothing is kept yet.

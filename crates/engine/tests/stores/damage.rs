@@ -12,6 +12,9 @@ use tidegate::{Budget, Digest, DigestFunction};
 
 use crate::{files, get, is_missing, noise, put};
 
+/// What is done to the bytes of a file.
+type Change = fn(&mut Vec<u8>);
+
 /// Changes the bytes of a file.
 fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
@@ -26,7 +29,7 @@ async fn a_damaged_file_is_never_given_out_and_can_be_put_again() {
     let store = FolderStore::open(folder.path()).await.unwrap();
     // In one frame, and in several.
     for len in [1_000, 1_000_000] {
-        let changes: [(&str, fn(&mut Vec<u8>)); 4] = [
+        let changes: [(&str, Change); 4] = [
             ("a bit", |bytes| *bytes.last_mut().unwrap() ^= 1),
             ("cut", |bytes| bytes.truncate(bytes.len() - 1)),
             ("longer", |bytes| bytes.push(0)),

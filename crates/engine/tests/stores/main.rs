@@ -8,6 +8,8 @@
 //! | a damaged file is never given out, and can be put again | `damage` |
 //! | a killed process leaves no wrong blob, and what it left is removed | `kill` |
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod damage;
 mod kill;
 mod memory;

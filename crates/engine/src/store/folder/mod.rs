@@ -94,11 +94,8 @@ impl FolderStore {
     /// The bytes of a blob's own file from `offset` on, after all of it was compared; `None` where
     /// it has no file.
     async fn file_body(&self, digest: Digest, offset: u64) -> Result<Option<Body>> {
-        let mut checking =
-            match self.blocking(&digest, move |disk| disk.begin_check(&digest)).await? {
-                Some(checking) => checking,
-                None => return Ok(None),
-            };
+        let begun = self.blocking(&digest, move |disk| disk.begin_check(&digest));
+        let Some(mut checking) = begun.await? else { return Ok(None) };
         loop {
             // CANCEL: only files that were being compared are closed.
             let checked = self.blocking(&digest, move |disk| disk.check(&digest, checking)).await?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate::chunked::ChunkStore;
+use tidegate::chunked::{BlobStore as _, ChunkStore};
 use tidegate::remote::reapi::{CacheUrl, ReapiCache, ReapiOptions as CacheOptions};
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
