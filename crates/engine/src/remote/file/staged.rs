@@ -99,7 +99,10 @@ impl Place {
         let found = Access::of_path(path).map_err(failed)?;
         let access = found.as_ref().unwrap_or(&self.access);
         access.narrow(file).map_err(failed)?;
-        check(path, precondition)?;
+        if !matches!(precondition, Precondition::Absent) {
+            check(path, precondition)?;
+        }
+        // `Absent` is not looked at here: the rename itself is the check.
         let renamed = match precondition {
             Precondition::Absent => rename_new(staged, path),
             _ => fs::rename(staged, path),
