@@ -1,7 +1,7 @@
 //! [`Chunk`]: a chunk's bytes, verified against its digest; one that exists is right.
 //!
 //! The bytes stay in the frames that they came in: a clone shares them, and nothing is copied but
-//! frames so short that they would hold a multiple of their length. Many at once are verified by
+//! frames so short that they would hold a multiple of their length. Long ones are verified by
 //! `prove`.
 
 use std::sync::Arc;
@@ -38,11 +38,6 @@ impl Chunk {
         let mut proving = Proving::new(*digest)?;
         frames.iter().try_for_each(|frame| proving.update(frame))?;
         Ok(Self { crc: proving.finish()?, frames })
-    }
-
-    /// Bytes that were found to be those that a digest names, and their CRC.
-    pub(super) fn proven(frames: Arc<[Bytes]>, crc: Crc) -> Self {
-        Self { frames, crc }
     }
 
     /// The bytes, in order.

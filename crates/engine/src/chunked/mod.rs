@@ -8,7 +8,7 @@
 //! | `cut` | a file's chunks with their digests, on all cores |
 //! | `profile` | what a store can do |
 //! | `chunk` | a chunk's bytes, verified |
-//! | `prove` | chunks verified side by side |
+//! | `prove` | chunks verified beside the runtime's threads |
 //! | `inflight` | what several transfers want at once is done once |
 //! | `upload` | a file becomes a blob of a store |
 //! | `seed` | files at hand that share chunks with a blob |

@@ -2,18 +2,20 @@
 //! `RUSTFLAGS='--cfg tidegate_loom' cargo test -p tidegate --release --lib interleavings`.
 //!
 //! The checker sees the table's lock; the channel that an outcome goes through is `tokio`'s, and
-//! each call of it is one step here. A wait that is never ended fails the test: the checker counts
-//! its steps.
+//! each call of it is one step here. A wait that is never ended fails the test: the checker calls it
+//! a deadlock.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 
+use loom::sync::Condvar;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 use super::{Follow, InFlight, Joined, Lead};
+use crate::sync::{Mutex, lock};
 
 type Flights = InFlight<u32, u32>;
 
@@ -26,16 +28,32 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Polls until there is an outcome. The checker's own waker may not be used: `tokio` clones it
+/// A waker that the checker sees only when it wakes. Its own may not be used: `tokio` clones wakers
 /// under a lock that the checker does not know, and the checker would change threads there.
+#[derive(Default)]
+struct Signal {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        *lock(&self.is_woken) = true;
+        self.woken.notify_one();
+    }
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let waker = futures_util::task::noop_waker();
+    let (signal, mut future) = (Arc::new(Signal::default()), pin!(future));
+    let waker = Waker::from(Arc::clone(&signal));
     loop {
         if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return outcome;
         }
-        thread::yield_now();
+        let mut is_woken = lock(&signal.is_woken);
+        while !std::mem::take(&mut *is_woken) {
+            is_woken = signal.woken.wait(is_woken).expect("no panic");
+        }
     }
 }
 

@@ -5,7 +5,9 @@
 //! gone, and not when somebody has lost interest.
 //!
 //! Long runs are mappings of their own. From the allocator, runs of a megabyte that come and go on
-//! many threads leave holes that nobody sees: with 55 MiB held, a process had 110 to 140 MiB.
+//! many threads leave holes that nobody sees: with 55 MiB held, a process had 110 to 140 MiB. A batch
+//! has its run in a room that the batch before it had (see [`super::spare`], which says what that
+//! brings).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    async fn all(payload: &Payload) -> Result<Vec<u8>> {
+    async fn all(payload: &Payload) -> crate::Result<Vec<u8>> {
         let frames: Vec<Bytes> = payload.open().try_collect().await?;
         Ok(frames.concat())
     }
