@@ -8,6 +8,8 @@
 //! | HTTP, Google, S3 and Azure are read as every remote must | `servers` |
 //! | an ability that a remote lacks is `Unsupported`, and the error names it | `servers` |
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod file;
 mod file_system;
 mod folder;
