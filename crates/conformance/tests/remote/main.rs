@@ -8,7 +8,7 @@
 //! | HTTP, Google, S3 and Azure are read as every remote must | `servers` |
 //! | an ability that a remote lacks is `Unsupported`, and the error names it | `servers` |
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod file;
 mod file_system;
