@@ -1,6 +1,6 @@
 //! Runs the read suite on a real server: `tidegate-conformance BASE_URL FOLDER [--endpoint URL]`.
 //!
-//! The server has the files of FOLDER as blobs under BASE_URL, and nothing under BASE_URL/absent.
+//! The server has the files of FOLDER as blobs under `BASE_URL`, and nothing under `BASE_URL/absent`.
 //! Credentials come from the environment, as for the command `tidegate`. Prints a line a promise, and
 //! ends with 1 where one is broken, with 2 where the arguments are wrong.
 

@@ -42,7 +42,7 @@ pub async fn read_suite(place: &dyn ReadPlace) -> Report {
     report.add("a version of a foreign kind is Invalid", foreign(place).await);
     report.add("a checksum that the remote names is that of the bytes", checksums(place).await);
     report.add("a body may be dropped early, and the blob read again", dropped(place).await);
-    report.add("a selection tells two blobs apart", selections(place).await);
+    report.add("a selection tells two blobs apart", selections(place));
     // Last, as it changes the blobs.
     report.add("a blob that was replaced is not read by its old version", replaced(place).await);
     report
@@ -86,9 +86,11 @@ async fn ranges(place: &dyn ReadPlace) -> Outcome {
     for Stored { location, bytes } in place.blobs() {
         let len = bytes.len() as u64;
         let middle = len / 2;
-        let mut asked = vec![ByteRange::All, ByteRange::From(0)];
+        let mut asked = vec![ByteRange::All];
+        // An empty blob has no range; Azurite answers `bytes 0--1/0`, which is refused.
         if len > 0 {
             asked.extend([
+                ByteRange::From(0),
                 ByteRange::Bounded(0..1),
                 ByteRange::Bounded(0..len),
                 ByteRange::Bounded(len - 1..len),
@@ -225,7 +227,7 @@ async fn dropped(place: &dyn ReadPlace) -> Outcome {
     Ok(())
 }
 
-async fn selections(place: &dyn ReadPlace) -> Outcome {
+fn selections(place: &dyn ReadPlace) -> Outcome {
     let blobs = place.blobs();
     let of = |location: &Location| location.remote.selection(&location.blob);
     for (index, one) in blobs.iter().enumerate() {
@@ -253,9 +255,10 @@ async fn replaced(place: &dyn ReadPlace) -> Outcome {
         }
         let is_object = matches!(version, Version::Generation(_) | Version::VersionId(_));
         // Such a version is an object of its own, which is not there any more.
-        let kinds: &[ErrorKind] = match is_object {
-            true => &[ErrorKind::Changed, ErrorKind::NotFound],
-            false => &[ErrorKind::Changed],
+        let kinds: &[ErrorKind] = if is_object {
+            &[ErrorKind::Changed, ErrorKind::NotFound]
+        } else {
+            &[ErrorKind::Changed]
         };
         let stat = location.remote.stat_version(&location.blob, &version).await;
         failed("stat_version", stat, kinds)?;

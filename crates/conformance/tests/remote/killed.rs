@@ -1,6 +1,6 @@
 //! Processes that are killed while they write.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn child() {
             writing.complete(&upload, &CompleteRequest::new(stored)).await.unwrap();
         }
         if index == 0 {
-            eprintln!("written");
+            writeln!(std::io::stderr(), "written").unwrap();
         }
     }
 }

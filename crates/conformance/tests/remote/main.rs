@@ -8,6 +8,8 @@
 //! | HTTP, Google, S3 and Azure are read as every remote must | `servers` |
 //! | an ability that a remote lacks is `Unsupported`, and the error names it | `servers` |
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod file;
 mod file_system;
 mod folder;

@@ -26,12 +26,12 @@ impl Served {
         let options =
             RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
         let client = Client::new(ClientOptions::default().remote(options));
-        let served = Self { server, client, flavour };
+        let place = Self { server, client, flavour };
         for (index, len) in LENS.into_iter().enumerate() {
             let blob = Blob::new(content(len, index as u64)).with_version(1);
-            served.server.put(&served.path(len), blob);
+            place.server.put(&place.path(len), blob);
         }
-        served
+        place
     }
 
     fn path(&self, len: usize) -> String {

@@ -324,7 +324,7 @@ pub(super) fn name_in(folder: &Path) -> Option<String> {
 /// hidden path of ours.
 fn path_of(upload: &Upload, suffixes: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(upload.id.as_str());
-    let name = path.file_name().map(Path::new).unwrap_or(Path::new(""));
+    let name = path.file_name().map_or(Path::new(""), Path::new);
     if suffixes.iter().any(|suffix| hidden_from(name, suffix).is_some()) {
         return Ok(path);
     }

@@ -142,8 +142,9 @@ impl WriteProfile {
             Precondition::Version(_) => (self.version, "the version that is replaced"),
         };
         let message = match (kept, at_least) {
-            (Guarantee::Atomic, _) | (_, Guarantee::None) => return Ok(()),
-            (Guarantee::Checked, Guarantee::Checked) => return Ok(()),
+            (Guarantee::Atomic, _)
+            | (_, Guarantee::None)
+            | (Guarantee::Checked, Guarantee::Checked) => return Ok(()),
             (Guarantee::Checked, Guarantee::Atomic) => {
                 format!("the remote does not check atomically {what}")
             }
