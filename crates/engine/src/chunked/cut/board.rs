@@ -27,9 +27,9 @@ use super::room::Room;
 use super::stream::CutChunk;
 use crate::error::Error;
 
-/// Cutting may be ahead of the caller by this many chunks for each thread, or by this many bytes,
-/// whichever is more. With 8 threads that is 512 chunks or 8 MiB. There are enough chunks to keep
-/// all threads busy even if some chunks are much longer than others.
+/// Cutting pauses when it is ahead of the caller by this many chunks for each thread and also by
+/// this many bytes. With 8 threads that is 512 chunks and 8 MiB. So there are enough chunks for all
+/// threads even if some chunks are much longer than others.
 const AHEAD_CHUNKS: usize = 4 * LANES;
 const AHEAD_BYTES: u64 = 8 << 20;
 
