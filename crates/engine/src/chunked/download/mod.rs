@@ -60,8 +60,8 @@ use crate::transfer::target::Target;
 ///
 /// Everything in [`ErrorKind`](crate::ErrorKind). The first error cancels all other work and is the
 /// one that is reported. With `Integrity` nothing was delivered under the target's name. An ordered
-/// target may have received a prefix. Its chunks are verified, except in a chunk that is too long
-/// for memory and in a blob that arrives as one stream.
+/// target may have received a prefix. Each chunk in it is verified, unless the chunk is too long for
+/// memory or the blob arrives as one stream.
 pub(crate) async fn download(
     store: &Arc<dyn ChunkStore>,
     digest: &Digest,
