@@ -1,8 +1,9 @@
-//! [`Chunk`]: a chunk's bytes, verified against its digest; one that exists is right.
+//! [`Chunk`]: the bytes of one chunk, verified against its digest.
 //!
-//! The bytes stay in the frames that they came in: a clone shares them, and nothing is copied but
-//! frames so short that they would hold a multiple of their length. Long ones are verified by
-//! `prove`.
+//! A [`Chunk`] exists only if its bytes match its digest. The bytes stay in the frames that the
+//! transport delivered. A clone shares the frames. Only short frames are copied, because each would
+//! keep a much larger read buffer alive. This file verifies on the calling thread. `prove` verifies
+//! large chunks on blocking threads.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use tidegate_core::retry::RetryClass;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// The CRC of a chunk's bytes, and of the journal's marks.
+/// The CRC of chunk bytes and of the marks in a part file's journal.
 pub(crate) const CRC: CrcAlgorithm = CrcAlgorithm::Crc32c;
 
-/// Frames below this are copied together: a frame is a slice of what the transport read into, and
-/// keeps all of it alive.
+/// Frames shorter than this are copied together. A frame is a slice of a read buffer of the
+/// transport, and keeps the whole buffer alive.
 const COPIED_BELOW_BYTES: usize = 32 << 10;
 
 /// The bytes of one chunk.
@@ -28,41 +29,41 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Bytes that are all there, if they are those that `digest` names.
+    /// Verifies `bytes`, a complete chunk, against `digest`.
     pub(crate) fn verified(digest: &Digest, bytes: Bytes) -> Result<Self> {
         Self::of_frames(digest, Arc::new([bytes]))
     }
 
-    /// The same of several frames.
+    /// As [`Self::verified`], for several frames.
     pub(super) fn of_frames(digest: &Digest, frames: Arc<[Bytes]>) -> Result<Self> {
         let mut proving = Proving::new(*digest)?;
         frames.iter().try_for_each(|frame| proving.update(frame))?;
         Ok(Self { crc: proving.finish()?, frames })
     }
 
-    /// The bytes, in order.
+    /// The frames, in order.
     pub(crate) fn frames(&self) -> &[Bytes] {
         &self.frames
     }
 
-    /// A copy of the bytes, which keeps nothing else alive: frames are slices of what they came in,
-    /// such as a batch of many chunks.
+    /// A copy of the bytes in one frame of its own. The copy does not keep the original buffer
+    /// alive, such as the response of a batch of many chunks.
     pub(crate) fn apart(&self) -> Self {
         let bytes = Bytes::from(self.frames.concat());
         Self { frames: Arc::new([bytes]), crc: self.crc }
     }
 
-    /// Their CRC, by [`CRC`]; it knows their number, too.
+    /// The CRC of the bytes, by [`CRC`]. It includes their length.
     pub(crate) fn crc(&self) -> Crc {
         self.crc
     }
 }
 
-/// Frames as they are kept: short ones copied together, others as they came.
+/// Collects frames: copies short ones together, and keeps long ones as they arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     frames: Vec<Bytes>,
-    /// They follow those in `frames`.
+    /// The bytes after those in `frames`, not yet frozen.
     short: BytesMut,
 }
 
@@ -88,7 +89,7 @@ impl Frames {
     }
 }
 
-/// A chunk on its way.
+/// A chunk that is still arriving. Hashes each frame as it arrives.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     proving: Proving,
@@ -96,26 +97,26 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// Nothing yet of the chunk that `digest` names.
+    /// An empty start of the chunk that `digest` names.
     pub(crate) fn new(digest: Digest) -> Result<Self> {
         Ok(Self { proving: Proving::new(digest)?, frames: Frames::default() })
     }
 
-    /// The bytes that follow those taken before. Fails where they are too many.
+    /// Appends the next bytes. Fails if the chunk becomes longer than its digest says.
     pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
         self.proving.update(&frame)?;
         self.frames.push(frame);
         Ok(())
     }
 
-    /// The chunk, if its bytes are those that its digest names.
+    /// Returns the chunk if its bytes match its digest.
     pub(crate) fn finish(self) -> Result<Chunk> {
         let crc = self.proving.finish()?;
         Ok(Chunk { frames: self.frames.finish(), crc })
     }
 }
 
-/// Computes what bytes come to as they pass, and compares it with a digest.
+/// Hashes a stream of bytes, then compares the result with a digest.
 #[derive(Debug)]
 pub(crate) struct Proving {
     digest: Digest,
@@ -124,12 +125,12 @@ pub(crate) struct Proving {
 }
 
 impl Proving {
-    /// Before the first byte.
+    /// A verifier that has seen no bytes.
     pub(crate) fn new(digest: Digest) -> Result<Self> {
         Ok(Self { digest, hasher: hasher(&digest)?, crc: Crc::empty(CRC) })
     }
 
-    /// Bytes that follow those seen before. Fails where they are too many.
+    /// Hashes the next bytes. Fails if there are more bytes than the digest says.
     pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<()> {
         if self.crc.len().saturating_add(bytes.len() as u64) > self.digest.len {
             return Err(flaw(&self.digest, "it is longer than its digest says".to_owned()));
@@ -139,7 +140,7 @@ impl Proving {
         Ok(())
     }
 
-    /// The CRC of all of them, if they are those that the digest names.
+    /// Returns the CRC of all bytes if they match the digest.
     pub(crate) fn finish(self) -> Result<Crc> {
         if self.crc.len() != self.digest.len {
             let (expected, actual) = (self.digest.len, self.crc.len());
@@ -153,7 +154,7 @@ impl Proving {
     }
 }
 
-/// Computes the hash of `digest`'s function.
+/// A hasher for the function of `digest`.
 pub(crate) fn hasher(digest: &Digest) -> Result<Checksummer> {
     Checksummer::new(digest.function.algorithm()).map_err(|error| {
         let message = "this hash function cannot be computed";
@@ -162,7 +163,8 @@ pub(crate) fn hasher(digest: &Digest) -> Result<Checksummer> {
     })
 }
 
-/// Bytes are not those that `digest` names. They may be damaged on the way only.
+/// The error for bytes that do not match `digest`. It is retryable, because the bytes may be
+/// damaged in transit only.
 fn flaw(digest: &Digest, message: String) -> Error {
     Error::new(ErrorKind::Integrity, Operation::Verify, digest.to_string(), message)
         .retryable(RetryClass::Now)

@@ -1,18 +1,18 @@
-//! Blobs as chunks: only chunks that the other side lacks travel.
+//! Blobs as chunks: a transfer moves only the chunks that the other side lacks.
 //!
-//! The machinery knows a store of chunks by a small trait, [`ChunkStore`],
-//! and nothing of the protocol behind it.
+//! The code knows a store of chunks through one small trait, [`ChunkStore`]. It knows nothing of
+//! the protocol behind it.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `cut` | a file's chunks with their digests, on all cores |
-//! | `profile` | what a store can do |
+//! | `cut` | cuts a file into chunks and computes their digests, on all cores |
+//! | `profile` | asks a store for its abilities |
 //! | `chunk` | a chunk's bytes, verified |
-//! | `prove` | chunks verified beside the runtime's threads |
-//! | `inflight` | what several transfers want at once is done once |
-//! | `upload` | a file becomes a blob of a store |
-//! | `seed` | files at hand that share chunks with a blob |
-//! | `download` | a blob from a store, chunk by chunk |
+//! | `prove` | verifies chunks outside the runtime's threads |
+//! | `inflight` | shares work that several transfers of a client need at once |
+//! | `upload` | uploads a file to a store |
+//! | `seed` | local files that share chunks with a blob |
+//! | `download` | downloads a blob from a store, chunk by chunk |
 
 mod chunk;
 mod cut;

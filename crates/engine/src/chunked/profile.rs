@@ -1,4 +1,4 @@
-//! [`profile`]: what a store can do, asked as often as it takes and no longer than the policy says.
+//! [`profile`]: asks a store for its abilities, with the retries and timeouts of the policy.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use crate::budget::{Budget, BudgetOptions};
 use crate::error::{Operation, Result};
 use crate::transfer::attempt::Calls;
 
-/// Asks `store`, which errors call `name`, what it can do. A store that knows already is not asked
-/// again.
+/// Asks `store` for its abilities. Errors call the store `name`. A store that already has its
+/// profile sends no request.
 ///
-/// A store makes one attempt for each call and sets no limit to it; here each attempt ends after the
-/// stall limit, and another follows as `retry` says. Cancel-safe.
+/// A store makes one attempt for each call and sets no timeout. This function adds both: each
+/// attempt has the timeout of `Calls::patience` (the stall timeout or the response timeout,
+/// whichever is longer), and `retry` decides about the next attempt. Cancel-safe.
 ///
 /// # Errors
 ///
-/// `Exhausted` once attempts or deadline are used up, `Cancelled`, and what the store says.
+/// `Exhausted` when no attempts or no time are left, `Cancelled`, and any error of the store.
 pub(crate) async fn profile(
     store: &Arc<dyn ChunkStore>,
     name: &str,
@@ -27,7 +28,7 @@ pub(crate) async fn profile(
 ) -> Result<Arc<StoreProfile>> {
     let calls = Calls {
         policy: retry.clone(),
-        // It holds no bytes, and nothing else of this transfer is in flight.
+        // The call holds no bytes, and this transfer has nothing else in flight.
         budget: Budget::new(BudgetOptions { requests: 1, bytes: 0 }),
         cancel: cancel.clone(),
         operation: Operation::Connect,

@@ -1,13 +1,14 @@
-//! [`Prover`]: the chunks of a download verified beside the runtime's threads.
+//! [`Prover`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
 //!
-//! A chunk that arrives alone, or all of a batch, is hashed by one call on a blocking thread. As many
-//! calls hash at a time as there are cores; the others wait, and a caller that goes away while it
-//! waits has its chunks thrown away unverified. A call that has begun ends, and holds its bytes for
-//! as long: at most one batch or chunk a core.
+//! One call on a blocking thread hashes one chunk, or all chunks of one batch. The number of calls
+//! that run at once is limited to the number of cores; further calls wait. If a caller is dropped
+//! while it waits, its chunks are dropped unverified. A call that has started runs to its end and
+//! holds its bytes until then. So after a cancellation at most one batch or chunk for each core is
+//! still held.
 //!
-//! Its chunks are hashed one after the other. Sixteen side by side, those of all requests together,
-//! cost less of a core, but brought too little to a download: see "Weighed again" in
-//! `docs/benchmarks.md`.
+//! A call hashes its chunks one after another. A variant hashed sixteen chunks side by side, across
+//! all requests. It needed less processor time, but gained too little for a download: see "Weighed
+//! again" in `docs/benchmarks.md`.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use tokio::sync::Semaphore;
 use super::chunk::{Chunk, Frames, Gathering};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Less is verified where it is: handing it over would take longer.
+/// Less than this is verified on the calling thread, because the handover would take longer.
 const HANDED_OVER_BYTES_MIN: u64 = 32 << 10;
 
-/// A chunk's bytes, and what they should be.
+/// A chunk's bytes, not yet verified, and their expected digest.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) digest: Digest,
@@ -31,7 +32,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Of bytes that came at once.
+    /// A claim for bytes that arrived in one frame.
     pub(crate) fn new(digest: Digest, bytes: Bytes) -> Self {
         Self { digest, frames: Arc::new([bytes]) }
     }
@@ -45,7 +46,7 @@ impl Claim {
     }
 }
 
-/// Verifies the chunks of one download. Clones share the cores.
+/// Verifies the chunks of one download. Clones share one limit on concurrent calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Prover {
     cores: Arc<Semaphore>,
@@ -59,18 +60,18 @@ impl Default for Prover {
 }
 
 impl Prover {
-    /// For each claim the chunk, if the bytes are those that the digest names. Cancel-safe.
+    /// Verifies all claims. The results have the order of the claims. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// For each, `Integrity` where they are not, `Unsupported` where the function cannot be
-    /// computed.
+    /// For each claim: `Integrity` if the bytes do not match the digest, `Unsupported` if the hash
+    /// function cannot be computed, `Cancelled` if the runtime is shutting down.
     pub(crate) async fn prove_all(&self, claims: Vec<Claim>) -> Vec<Result<Chunk>> {
         if claims.iter().map(Claim::bytes).sum::<u64>() < HANDED_OVER_BYTES_MIN {
             return claims.into_iter().map(Claim::verify).collect();
         }
         let digests: Vec<Digest> = claims.iter().map(|claim| claim.digest).collect();
-        // Nobody closes it.
+        // The semaphore is never closed.
         let core = Arc::clone(&self.cores).acquire_owned().await;
         let work = move || {
             let chunks = claims.into_iter().map(Claim::verify).collect();
@@ -82,7 +83,7 @@ impl Prover {
             .unwrap_or_else(|_ended| digests.iter().map(|digest| Err(unproven(digest))).collect())
     }
 
-    /// The same of one.
+    /// As [`Self::prove_all`], for one claim.
     async fn prove(&self, claim: Claim) -> Result<Chunk> {
         let digest = claim.digest;
         let proven = self.prove_all(vec![claim]).await.pop();
@@ -95,17 +96,17 @@ fn unproven(digest: &Digest) -> Error {
     Error::new(ErrorKind::Cancelled, Operation::Verify, digest.to_string(), message)
 }
 
-/// A chunk whose bytes come one frame after another.
+/// A chunk whose bytes arrive frame by frame.
 #[derive(Debug)]
 pub(crate) enum Arriving {
     /// Verified at the end, on a blocking thread.
     HandedOver(Digest, Frames),
-    /// Verified as it comes.
+    /// Verified frame by frame, on the calling thread.
     InPlace(Gathering),
 }
 
 impl Arriving {
-    /// Nothing yet of the chunk that `digest` names.
+    /// An empty start of the chunk that `digest` names.
     pub(crate) fn new(digest: Digest) -> Result<Self> {
         if digest.len >= HANDED_OVER_BYTES_MIN {
             Ok(Self::HandedOver(digest, Frames::default()))
@@ -114,7 +115,7 @@ impl Arriving {
         }
     }
 
-    /// The bytes that follow those taken before; no more than the digest says.
+    /// Appends the next bytes. The caller must not append more bytes than the digest says.
     pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
         match self {
             Self::HandedOver(_, frames) => frames.push(frame),
@@ -123,7 +124,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// The chunk, if its bytes are those that its digest names.
+    /// Returns the chunk if its bytes match its digest.
     pub(crate) async fn finish(self, prover: &Prover) -> Result<Chunk> {
         match self {
             Self::HandedOver(digest, frames) => {
@@ -148,12 +149,12 @@ mod tests {
         Prover::default().prove(Claim::new(digest, bytes)).await
     }
 
-    /// The same bytes in pieces.
+    /// The same bytes, split into frames of `len` bytes.
     fn frames(mut bytes: Bytes, len: usize) -> Arc<[Bytes]> {
         let mut frames = Vec::new();
         while bytes.len() > len {
             frames.push(bytes.split_to(len));
-            // An empty one does no harm.
+            // Empty frames are allowed.
             frames.push(Bytes::new());
         }
         frames.push(bytes);
@@ -164,7 +165,8 @@ mod tests {
         (0..len).map(|n| (n.wrapping_mul(seed | 1) >> 5).to_le_bytes()[0]).collect()
     }
 
-    /// Many at once, of lengths to both sides of every bound, right and wrong and given up.
+    /// Many claims at once: lengths on both sides of every limit, right and wrong bytes, and
+    /// aborted tasks.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn each_is_judged_by_its_own_bytes() {
         let around = |len: u64| [len - 1, len, len + 1].map(|len| usize::try_from(len).unwrap());

@@ -1,9 +1,15 @@
-//! [`Board`]: what is to be done, by whom, and what was found; shared by the threads and the stream.
+//! [`Board`]: the pending work, its order and the results. The worker threads and the stream share
+//! it.
 //!
-//! What is urgent: the whole first, since nothing can make up for time lost there; then cutting,
-//! while fewer chunks wait than all threads together hash at a time; then digesting. Cutting stops
-//! while it is far ahead of whoever takes the chunks, and the whole while it is far ahead of
-//! cutting, so that what one of them has brought into the page cache is still there for the others.
+//! Order of urgency:
+//!
+//! - The whole comes first. It runs on one thread at a time, so a delay there delays the end.
+//! - Cutting comes next, while fewer chunks wait than all threads together hash at a time.
+//! - Digesting comes last.
+//!
+//! Cutting pauses while it is far ahead of the caller. The whole pauses while it is far ahead of
+//! cutting. So the page cache still holds the bytes that one kind of work has read when another
+//! kind needs them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,58 +27,59 @@ use super::room::Room;
 use super::stream::CutChunk;
 use crate::error::Error;
 
-/// Cutting may be ahead of whoever takes the chunks by so many for each thread, enough for some to
-/// be far longer than others; and by so many bytes in any case.
+/// Cutting pauses when it is ahead of the caller by this many chunks for each thread and also by
+/// this many bytes. With 8 threads that is 512 chunks and 8 MiB. So there are enough chunks for all
+/// threads even if some chunks are much longer than others.
 const AHEAD_CHUNKS: usize = 4 * LANES;
 const AHEAD_BYTES: u64 = 8 << 20;
 
-/// The whole is at most so far ahead of cutting.
+/// The whole may be ahead of cutting by this much.
 const LEAD_BYTES: u64 = 64 << 20;
 
-/// A chunk to be digested.
+/// A chunk that is not yet hashed.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    /// Its place in the order of chunks.
+    /// Its index among the chunks of the file.
     pub(super) index: u64,
-    /// Where it is in the file.
+    /// Its position in the file.
     pub(super) range: Range<u64>,
 }
 
-/// Reading in order and finding ends of chunks.
+/// The state of cutting: it reads the file in order and finds the ends of chunks.
 #[derive(Debug)]
 pub(super) struct Cutting {
     pub(super) cutter: Cutter,
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub(super) at: u64,
-    /// Chunks whose ends are known and that nobody was told of yet.
+    /// Lengths of chunks that are cut but not yet on the board.
     pub(super) lengths: Vec<u64>,
 }
 
-/// Reading in order and hashing all of it.
+/// The state of the whole: it reads the file in order and hashes all of it.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) hasher: Checksummer,
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub(super) at: u64,
 }
 
-/// Something to be done, by whoever has it.
+/// A task for one thread. The thread owns its state until it returns it.
 #[derive(Debug)]
 pub(super) enum Task {
     Cut(Cutting),
-    /// More chunks, beside those that the thread has.
+    /// More chunks, in addition to those that the thread already has.
     Digest(Vec<Piece>),
     Whole(Whole),
-    /// Nothing but what the thread has already.
+    /// No new work: the thread continues with its own chunks.
     Advance,
 }
 
-/// What the stream finds.
+/// The result of [`Board::take`].
 #[derive(Debug)]
 pub(super) enum Taken {
     Chunks(Vec<CutChunk>),
     NotYet,
-    /// With the digest of the whole, where that was asked for.
+    /// With the digest of the whole file, if requested.
     End(Option<Digest>),
     Failed(Error),
 }
@@ -80,9 +87,9 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Board {
     state: Mutex<State>,
-    /// There may be something to do.
+    /// Notified when there may be work.
     work: Condvar,
-    /// There may be something to take.
+    /// Notified when there may be a result.
     news: Notify,
     len: u64,
     threads: usize,
@@ -91,22 +98,22 @@ pub(super) struct Board {
 
 #[derive(Debug)]
 struct State {
-    /// None while a thread has it, and at the end.
+    /// `None` while a thread has it, and after the end.
     cutting: Option<Cutting>,
-    /// Where it was last.
+    /// Position of cutting when a thread last returned it.
     cut_at: u64,
     is_cut: bool,
     whole: Option<Whole>,
     is_whole_due: bool,
     whole_digest: Option<Digest>,
-    /// Chunks that nobody digests yet.
+    /// Chunks that no thread has claimed.
     queue: VecDeque<Piece>,
-    /// What became of the chunks that were not taken, in order.
+    /// Chunks that the stream has not taken, in order; `None` if a chunk is not yet hashed.
     done: VecDeque<Option<CutChunk>>,
-    /// The index of the first of them, and where it begins.
+    /// The index and the offset of the first entry in `done`.
     taken: u64,
     taken_at: u64,
-    /// Where the next chunk begins.
+    /// The offset of the next chunk.
     chunk_at: u64,
     failure: Option<Error>,
 }
@@ -115,7 +122,7 @@ impl Board {
     pub(super) fn new(options: &CutOptions, threads: usize) -> Self {
         let cutter = Cutter::new(&options.chunking);
         let algorithm = options.digest_function.algorithm();
-        // Both functions can be computed.
+        // Both hash functions are supported, so `new` does not fail.
         let whole = options.whole.then(|| Checksummer::new(algorithm).ok()).flatten();
         let state = State {
             cutting: Some(Cutting { cutter, at: 0, lengths: Vec::new() }),
@@ -141,13 +148,14 @@ impl Board {
         }
     }
 
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The most urgent thing to do, for a thread that can take `free` chunks more. Where there is
-    /// nothing, it waits, without the buffer, unless it `has_chunks`. `None` when nothing will come.
+    /// Returns the most urgent task for a thread that can take `free` more chunks. If there is none
+    /// and the thread `has_chunks`, returns [`Task::Advance`]. Otherwise drops the thread's buffers
+    /// and waits. Returns `None` when no more work will come.
     pub(super) fn claim(
         &self,
         room: &mut Option<Room>,
@@ -174,7 +182,7 @@ impl Board {
     }
 
     fn pick(&self, state: &mut State, free: usize) -> Option<Task> {
-        // One thread alone goes on with what is in its cache.
+        // A single thread hashes what cutting has just read, which is still in its cache.
         let lead = if self.threads > 1 { LEAD_BYTES } else { 0 };
         let (is_cut, whole_end) = (state.is_cut, state.cut_at + lead);
         if let Some(whole) = state.whole.take_if(|whole| is_cut || whole.at < whole_end) {
@@ -186,7 +194,7 @@ impl Board {
         {
             return Some(Task::Cut(cutting));
         }
-        // At the end every thread has its share.
+        // Near the end this spreads the remaining chunks evenly over the threads.
         let count = state.queue.len().div_ceil(self.threads).min(free);
         (count > 0).then(|| Task::Digest(state.queue.drain(..count).collect()))
     }
@@ -196,7 +204,7 @@ impl Board {
             || state.cut_at - state.taken_at < AHEAD_BYTES
     }
 
-    /// Gives cutting back after a piece.
+    /// Returns cutting to the board after one step.
     pub(super) fn put_cutting(&self, mut cutting: Cutting, is_cut: bool) {
         let mut state = self.lock();
         for len in cutting.lengths.drain(..) {
@@ -212,25 +220,25 @@ impl Board {
         drop(state);
         self.work.notify_all();
         if is_cut {
-            // There may be no chunk at all.
+            // An empty file has no chunks, so only this notifies the stream.
             self.news.notify_one();
         }
     }
 
-    /// Gives the whole back after a piece.
+    /// Returns the whole to the board after one step.
     pub(super) fn put_whole(&self, whole: Whole) {
         self.lock().whole = Some(whole);
         self.work.notify_one();
     }
 
-    /// The whole is hashed.
+    /// Records the digest of the whole file.
     pub(super) fn whole_done(&self, digest: Digest) {
         self.lock().whole_digest = Some(digest);
         self.work.notify_all();
         self.news.notify_one();
     }
 
-    /// Chunks were digested.
+    /// Records hashed chunks.
     pub(super) fn digested(&self, chunks: impl IntoIterator<Item = (u64, CutChunk)>) {
         let mut state = self.lock();
         for (index, chunk) in chunks {
@@ -246,27 +254,28 @@ impl Board {
         }
     }
 
-    /// Nothing more is to be done; the first reason stays.
+    /// Stops all work. The first error is kept.
     pub(super) fn fail(&self, error: Error) {
         self.lock().failure.get_or_insert(error);
         self.stop();
     }
 
-    /// Nothing more is to be done.
+    /// Stops all work.
     pub(super) fn stop(&self) {
         self.stopped.cancel();
-        // Whoever is about to wait has looked at the token before that, under the lock.
+        // A thread checks the token under this lock before it waits. After the lock is free, each
+        // thread has seen the token or is waiting.
         drop(self.lock());
         self.work.notify_all();
         self.news.notify_one();
     }
 
-    /// Cancelled when nothing more is to be done.
+    /// Cancelled when all work has to stop.
     pub(super) fn stopped(&self) -> &CancellationToken {
         &self.stopped
     }
 
-    /// What there is to take now.
+    /// Returns the results that are ready.
     pub(super) fn take(&self) -> Taken {
         let mut state = self.lock();
         if let Some(error) = state.failure.take() {
@@ -290,7 +299,7 @@ impl Board {
         Taken::NotYet
     }
 
-    /// Waits until there may be something to take.
+    /// Waits until there may be a result.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
@@ -301,7 +310,7 @@ impl Board {
 }
 
 impl State {
-    /// Nothing will be to do any more, but for what others have claimed already.
+    /// Whether no more work will come, except what other threads have claimed.
     fn is_over(&self) -> bool {
         self.is_cut && self.queue.is_empty() && self.whole.is_none()
     }

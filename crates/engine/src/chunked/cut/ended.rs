@@ -1,14 +1,14 @@
-//! [`Ended`]: chunks that a thread has hashed, until the others are told.
+//! [`Ended`]: the chunks that a thread has hashed and not yet reported to the board.
 //!
-//! Whoever takes chunks asks a store for many at once, and acts at once on whatever is there: so
-//! short chunks are told of together.
+//! The caller asks a store about many chunks in one request, and acts on all chunks that are ready.
+//! So a thread reports short chunks together: single chunks would cause many small requests.
 
 use super::stream::CutChunk;
 
-/// Chunks are told of together up to so many bytes.
+/// The thread reports its chunks once they have this many bytes together.
 const TOLD_BYTES: u64 = 512 << 10;
 
-/// Chunks that have ended and were not told of yet, with their indices.
+/// Hashed chunks that are not yet reported, with their indices.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     chunks: Vec<(u64, CutChunk)>,
@@ -21,7 +21,7 @@ impl Ended {
         self.chunks.push((index, chunk));
     }
 
-    /// Those to be told of now; all, if nothing else `is_under_way`.
+    /// The chunks to report now. All of them, if nothing else `is_under_way`.
     pub(super) fn take(&mut self, is_under_way: bool) -> Vec<(u64, CutChunk)> {
         if is_under_way && self.bytes < TOLD_BYTES {
             return Vec::new();

@@ -1,8 +1,9 @@
-//! [`Lanes`]: the chunks that one thread hashes, side by side.
+//! [`Lanes`]: the chunks that one thread hashes side by side.
 //!
-//! Each has a slot of the thread's buffer, which is read into when what it held is hashed. As one
-//! chunk ends, the next that the board has takes its place, so that a core has as many messages
-//! side by side as it hashes fastest (see [`tidegate_core::sha256`]), however long the chunks are.
+//! Each lane has a slot of the thread's buffer. A slot is filled again when its bytes are hashed.
+//! When one chunk ends, the next chunk takes its lane. So a core always hashes the number of
+//! messages at which it is fastest (see [`tidegate_core::sha256`]), regardless of the chunk
+//! lengths.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,37 +16,37 @@ use super::ended::Ended;
 use super::stream::CutChunk;
 use crate::error::Result;
 
-/// A slot is read into in pieces of at most so many bytes: a call costs little beside them, and all
-/// slots together fit a core's own cache.
+/// One read fills at most this many bytes of a slot. A system call costs little compared with them.
+/// All slots together (16 × 32 KiB = 512 KiB) fit the core's own cache.
 const SLOT_BYTES: usize = 32 << 10;
 
-/// A slot of fewer is not worth a lane.
+/// A lane with a smaller slot gains nothing.
 const SLOT_BYTES_MIN: usize = 4 << 10;
 
-/// What is not the end of a chunk is hashed in whole blocks of SHA-256.
+/// All reads except the last of a chunk are hashed in whole blocks of SHA-256.
 const BLOCK_BYTES: usize = 64;
 
-/// What all lanes' slots take.
+/// The size of all slots together.
 pub(super) const SLOTS_BYTES: usize = sha256::LANES * SLOT_BYTES;
 
-/// The chunks under way.
+/// The chunks that a thread is hashing.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     busy: Vec<Lane>,
-    /// Chunks without a lane.
+    /// Chunks that have no lane yet.
     waiting: VecDeque<Piece>,
     ended: Ended,
 }
 
-/// A chunk beside others.
+/// One of the chunks that are hashed side by side.
 #[derive(Debug)]
 struct Lane {
     piece: Piece,
     hasher: Sha256,
     slot: usize,
-    /// What was read and is in the slot, and was not hashed.
+    /// The part of the slot that was read and is not yet hashed.
     filled: Range<usize>,
-    /// Where to read on.
+    /// The file position of the next read.
     at: u64,
 }
 
@@ -54,7 +55,7 @@ impl Lanes {
         self.busy.is_empty() && self.waiting.is_empty()
     }
 
-    /// Chunks that can be taken.
+    /// How many more chunks it can take.
     pub(super) fn free(&self) -> usize {
         sha256::LANES.saturating_sub(self.busy.len() + self.waiting.len())
     }
@@ -63,8 +64,8 @@ impl Lanes {
         self.waiting.extend(pieces);
     }
 
-    /// Hashes on, all by as much as the lane that has least at hand; gives those that ended, if
-    /// they are to be told of now, with their indices.
+    /// Hashes one step. All lanes advance by the same length, that of the lane with the fewest
+    /// bytes in its slot. Returns the chunks that are due to be reported, with their indices.
     pub(super) fn advance(
         &mut self,
         slots: &mut [u8],
@@ -73,7 +74,8 @@ impl Lanes {
         let count = count(slots.len());
         let mut slots: Vec<&mut [u8]> = slots.chunks_mut(slots.len() / count).collect();
         self.begin(count);
-        // As much for each that is empty as the others have, so that all are empty at one time.
+        // Each empty slot gets as many bytes as the other slots hold, so that all slots become
+        // empty together.
         let at_hand = self.busy.iter().map(|lane| lane.filled.len()).filter(|len| *len > 0).min();
         let at_hand = at_hand.map(|len| len - len % BLOCK_BYTES);
         for lane in self.busy.iter_mut().filter(|lane| lane.filled.is_empty()) {
@@ -85,7 +87,8 @@ impl Lanes {
             lane.at += len as u64;
             lane.filled = 0..len;
             if len < BLOCK_BYTES {
-                // The end of a chunk, which would let all others go on by no more.
+                // The end of a chunk, shorter than a block. It would limit the step of all other
+                // lanes to zero blocks.
                 lane.hasher.update(&slot[..len]);
                 lane.filled = 0..0;
             }
@@ -110,7 +113,7 @@ impl Lanes {
         Ok(self.ended.take(!self.is_empty()))
     }
 
-    /// Gives those that wait a lane, where one of `count` is free.
+    /// Gives a lane to waiting chunks, if one of `count` lanes is free.
     fn begin(&mut self, count: usize) {
         for slot in 0..count {
             if self.busy.iter().any(|lane| lane.slot == slot) {
@@ -131,7 +134,7 @@ impl Lanes {
     }
 }
 
-/// The number of lanes that have a slot in so many bytes.
+/// The number of lanes for which this many bytes suffice.
 fn count(slots_bytes: usize) -> usize {
     (slots_bytes / SLOT_BYTES_MIN).clamp(1, sha256::LANES)
 }

@@ -1,33 +1,39 @@
-//! [`cut_file`]: a file's chunks with their digests, in order, as fast as all cores together can
-//! hash it, in memory that does not depend on the file.
+//! [`cut_file`]: cuts a file into chunks and computes their digests, in order, on all cores. Its
+//! memory does not depend on the size of the file.
 //!
-//! There is work of three kinds: *cutting* reads the file in order, but for what has no say in it,
-//! and says where chunks end; *digesting* reads a chunk and hashes it; *the whole*, where that is
-//! asked for, reads the file in order and hashes all of it. Cutting and the whole are done by one
-//! thread at a time each, as each byte depends on those before it; chunks by as many as there are.
-//! No thread has a kind of its own: whoever is free takes what is most urgent (see `board`), so
-//! that no core waits for another while there is anything to do, whatever the kinds cost.
+//! There are three kinds of work:
 //!
-//! Every kind reads the bytes for itself, into a buffer small enough to stay in the core's cache.
-//! Handing them on instead would save a copy from the page cache, and cost one through memory that
-//! the cores share; and it would need memory for what cutting looks ahead. It was tried, and slower
-//! (docs/benchmarks.md).
+//! - *Cutting* reads the file in order and finds where chunks end. It skips bytes that cannot
+//!   affect a cut point.
+//! - *Digesting* reads a chunk and hashes it.
+//! - *The whole*, if requested, reads the file in order and hashes all of it.
+//!
+//! Cutting and the whole each run on one thread at a time, because each byte depends on the bytes
+//! before it. Any number of threads digest chunks. No thread is reserved for one kind of work. A
+//! free thread takes the most urgent task (see `board`). So no core is idle while there is work,
+//! regardless of what each kind of work costs.
+//!
+//! Each kind reads the bytes itself, into a buffer that is small enough for the core's cache. The
+//! alternative was to pass the bytes between threads. That saves a copy from the page cache, but
+//! costs a copy through memory that the cores share. It also needs memory for the bytes that
+//! cutting reads ahead. It was measured and was slower (docs/benchmarks.md).
 //!
 //! | file | idea |
 //! |---|---|
-//! | `stream` | what the caller holds |
-//! | `board` | what is to be done, by whom, and what was found |
-//! | `worker` | one thread of those that do it |
-//! | `ended` | the chunks that it hashed, until the others are told |
-//! | `lanes` | the chunks that it hashes side by side |
-//! | `room` | its buffers, paid for while it works only |
+//! | `stream` | the chunks, as the caller receives them |
+//! | `board` | pending work, its order, and the results |
+//! | `worker` | one worker thread |
+//! | `ended` | a thread's finished chunks, until it reports them |
+//! | `lanes` | the chunks that one thread hashes side by side |
+//! | `room` | a thread's buffers, charged to the budget only while it works |
 //!
 //! # Invariants
 //!
-//! - Chunks are given in order, without gaps; together they are as long as the caller said.
-//! - A thread that waits holds nothing of the budget: a caller may wait for bytes of the same
+//! - Chunks are delivered in order and without gaps. Together they have the length that the caller
+//!   gave.
+//! - A waiting thread holds no bytes of the budget. So a caller may wait for bytes of the same
 //!   budget before it takes the next chunk.
-//! - Dropping the stream ends the threads within one piece each.
+//! - After the stream is dropped, each thread finishes at most one piece of work and ends.
 
 mod board;
 mod ended;
@@ -49,29 +55,30 @@ use crate::budget::Budget;
 
 pub use stream::{CutChunk, CutStream};
 
-/// What [`cut_file`] does, and with what.
+/// Options of [`cut_file`].
 #[derive(Clone, Debug)]
 pub struct CutOptions {
-    /// Where chunks end.
+    /// The chunking function and its parameters.
     pub chunking: Chunking,
-    /// What names them.
+    /// The hash function of the digests.
     pub digest_function: DigestFunction,
-    /// The digest of the whole file is wanted, too.
+    /// Also compute the digest of the whole file.
     pub whole: bool,
-    /// The file's length in bytes. Bytes beyond are not looked at; a shorter file is an error.
+    /// The file's length in bytes. Bytes after it are not read; a shorter file is an error.
     pub len: u64,
     /// The file's name, for errors.
     pub name: String,
-    /// Pays for the threads' buffers, at most 768 KiB each.
+    /// Pays for the threads' buffers, at most 768 KiB for each thread.
     pub budget: Budget,
-    /// Ends it with an error.
+    /// Stops the threads; the stream then returns `Cancelled`.
     pub cancel: CancellationToken,
 }
 
-/// Cuts a file, and digests its chunks on as many threads as there are cores.
+/// Cuts a file into chunks and hashes them, on up to as many threads as there are cores.
 ///
-/// Begins at once and runs some way ahead of whoever takes the chunks. That the file stays the same
-/// meanwhile is the caller's to see to, by its size and modification time before and after.
+/// Starts at once, and reads ahead of the caller by a limited amount. The caller must make sure
+/// that the file does not change meanwhile: compare its size and modification time before and
+/// after.
 pub fn cut_file(file: Arc<File>, options: CutOptions) -> CutStream {
     CutStream::begin(file, options)
 }

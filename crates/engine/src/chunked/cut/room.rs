@@ -1,4 +1,4 @@
-//! [`Room`]: a thread's buffers, and what the budget granted for them.
+//! [`Room`]: the buffers of one thread, and the budget's permit for them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,24 +10,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, BytesPermit};
 
-/// One read in order: long enough that a call costs little, and short enough that the bytes are
-/// still in the core's own cache when they are hashed.
+/// The size of one read in order. It is large enough that a system call costs little. It is small
+/// enough that the bytes are still in the core's own cache when they are hashed.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// So little is taken even where the budget is smaller.
+/// The smallest size of the buffers, even if the budget is smaller.
 const ROOM_BYTES_MIN: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Room {
-    /// For what is read in order.
+    /// For reads in order.
     pub(super) buffer: Vec<u8>,
-    /// For the chunks under way, see `lanes`.
+    /// For the chunks in `lanes`.
     pub(super) slots: Vec<u8>,
     _permit: BytesPermit,
 }
 
 impl Room {
-    /// Waits for the budget, on a thread that nothing else needs; `None` where `cancel` came first.
+    /// Waits for the budget. Blocks the thread, which has no other work. Returns `None` if `cancel`
+    /// comes first.
     pub(super) fn wait(
         budget: &Budget,
         slots_bytes: usize,
@@ -41,7 +42,7 @@ impl Room {
                 permit = budget.bytes(wanted as u64) => Some(permit),
             }
         })?;
-        // A budget that is smaller gives what it has.
+        // A budget smaller than `wanted` grants all that it has.
         let len = usize::try_from(permit.bytes()).unwrap_or(usize::MAX);
         let len = len.clamp(ROOM_BYTES_MIN, wanted);
         let slots = len * slots_bytes / wanted;
@@ -49,7 +50,7 @@ impl Room {
     }
 }
 
-/// Waits for a future on a plain thread. There may be no runtime here, and none is needed.
+/// Blocks the thread until the future is ready. It needs no runtime.
 fn wait<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -1,4 +1,5 @@
-//! [`CutStream`]: the chunks of a file that is being cut, one after another.
+//! [`CutStream`]: the chunks of a file, delivered to the caller in order while the file is being
+//! cut.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,9 +16,9 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 /// One chunk of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutChunk {
-    /// Where it begins, in bytes.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its name, with its length.
+    /// Its digest, which includes its length.
     pub digest: Digest,
 }
 
@@ -31,7 +32,7 @@ pub struct CutStream {
     end: Option<End>,
 }
 
-/// How it ended.
+/// How the stream ended.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Done { whole: Option<Digest> },
@@ -46,11 +47,11 @@ impl CutStream {
         Self { board, cancel, name, taken: VecDeque::new(), end: None }
     }
 
-    /// The next chunk; `None` after the last, and after an error. Cancel-safe.
+    /// The next chunk; `None` after the last one and after an error. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// `Changed` where the file ends early, `Storage` where it cannot be read, `Cancelled`.
+    /// `Changed` if the file is too short, `Storage` if it cannot be read, `Cancelled`.
     pub async fn next(&mut self) -> Option<Result<CutChunk>> {
         loop {
             if let Some(chunk) = self.taken.pop_front() {
@@ -66,12 +67,12 @@ impl CutStream {
         }
     }
 
-    /// Waits for the end, without the chunks that were not taken: the digest of the whole file,
-    /// where that was asked for.
+    /// Waits for the end and drops the chunks that were not taken. Returns the digest of the whole
+    /// file, if requested.
     ///
     /// # Errors
     ///
-    /// As [`Self::next`]; after an error that it gave, `Cancelled`.
+    /// As [`Self::next`]; `Cancelled` if [`Self::next`] has already returned an error.
     pub async fn finish(mut self) -> Result<Option<Digest>> {
         loop {
             match self.end {
@@ -82,7 +83,7 @@ impl CutStream {
         }
     }
 
-    /// Waits for some chunks more, or for the end.
+    /// Waits for more chunks or for the end.
     async fn advance(&mut self) -> Result<Vec<CutChunk>> {
         loop {
             if self.cancel.is_cancelled() {

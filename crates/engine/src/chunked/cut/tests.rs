@@ -1,4 +1,4 @@
-//! Files are cut as their bytes are, whatever the number of threads, and troubles are errors.
+//! A file has the same chunks as its bytes, with any number of threads. Failures are errors.
 
 use std::fs::File;
 use std::io::Write;
@@ -43,7 +43,7 @@ fn options(len: usize, chunking: Chunking) -> CutOptions {
     }
 }
 
-/// What must come out.
+/// The chunks that the stream must return.
 fn expected(bytes: &[u8], options: &CutOptions) -> Vec<CutChunk> {
     let mut offset = 0;
     let chunk = |len| {
@@ -92,7 +92,7 @@ async fn the_whole_may_be_had_without_the_chunks() {
     assert_eq!(stream.finish().await.unwrap(), Some(whole));
 }
 
-/// A caller that takes its time holds nothing up for ever, and finds the budget free.
+/// A slow caller does not block the threads for ever, and finds the budget free.
 #[tokio::test]
 async fn nobody_who_waits_holds_the_budget() {
     let bytes = bytes(20 << 20);
@@ -103,7 +103,8 @@ async fn nobody_who_waits_holds_the_budget() {
     let mut found = Vec::new();
     while let Some(chunk) = stream.next().await {
         if found.len() % 1000 == 0 {
-            // All of it: granted only once every thread has let go.
+            // Requests the whole budget: it is granted only when every thread has released its
+            // permit.
             drop(budget.bytes(u64::MAX).await);
         }
         found.push(chunk.unwrap());

@@ -1,4 +1,4 @@
-//! One of the threads: takes what is most urgent from the board, until nothing is left.
+//! One worker thread: takes the most urgent task from the board until no work is left.
 
 use std::fs::File;
 use std::io;
@@ -20,15 +20,17 @@ use super::stream::CutChunk;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// What is done in order is done so far at once; then it is asked again what is most urgent.
+/// Cutting and the whole do this much in one step. Then the thread asks the board again for the
+/// most urgent task.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Cutting reads so much at once: little of the next chunk when it finds the end of one, so that it
-/// can pass over more of that; and four blocks of the widest search. Half and twice as much were
-/// slower.
+/// Cutting reads this much at once. A short read contains little of the next chunk when it contains
+/// the end of one, so that cutting can skip more of the next chunk. The size is four blocks of the
+/// widest search. Half and twice as much were slower.
 const CUT_BYTES: u64 = 132 << 10;
 
-/// With less for each, a thread would take longer to begin than to end.
+/// Each thread needs at least this much to do. With less, starting a thread would take longer than
+/// its work.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -63,7 +65,7 @@ pub(super) fn begin(file: Arc<File>, options: CutOptions) -> Arc<Board> {
             Err(error) if index == 0 => {
                 board.fail(Error::no_thread(Operation::Read, &*worker.name, error));
             }
-            // With fewer threads than cores it takes longer, and that is all.
+            // With fewer threads the work only takes longer.
             Err(_) => break,
         }
     }
@@ -72,7 +74,7 @@ pub(super) fn begin(file: Arc<File>, options: CutOptions) -> Arc<Board> {
 
 impl Worker {
     fn run(&self) {
-        // The function that is not hashed side by side has one message fill a core.
+        // BLAKE3 is not hashed side by side: one message already uses the whole core.
         let is_side_by_side = self.digest_function == DigestFunction::Sha256;
         let slots_bytes = if is_side_by_side { SLOTS_BYTES } else { 0 };
         let mut room = None;
@@ -81,7 +83,7 @@ impl Worker {
             if room.is_none() {
                 room = Room::wait(&self.budget, slots_bytes, self.board.stopped());
             }
-            // None where the work was stopped, and the task does not matter any more.
+            // `None` if the work was stopped. The task is then dropped.
             let Some(room) = room.as_mut() else { return };
             let done = match task {
                 Task::Cut(cutting) => self.cut(cutting, room),
@@ -138,7 +140,7 @@ impl Worker {
         Ok(())
     }
 
-    /// One after the other.
+    /// Hashes the chunks one after another.
     fn digest(&self, pieces: &[Piece], room: &mut Room) -> Result<()> {
         let mut ended = Ended::default();
         for (number, Piece { index, range }) in pieces.iter().enumerate() {
@@ -155,12 +157,12 @@ impl Worker {
     }
 
     fn named(&self, hasher: Checksummer, len: u64) -> Digest {
-        // Both functions give 32 bytes.
+        // Both hash functions return 32 bytes.
         let hash = hasher.finish().as_bytes().try_into().unwrap_or_default();
         Digest { function: self.digest_function, hash, len }
     }
 
-    /// Reads a range of the file through the buffer, all of it or it fails.
+    /// Reads a range of the file through the buffer. Fails if it cannot read all of it.
     fn read(&self, range: Range<u64>, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
@@ -197,7 +199,7 @@ impl Worker {
     }
 }
 
-/// Both functions can be computed, so the error is never seen.
+/// Both hash functions are supported, so this does not fail.
 pub(super) fn hasher(function: DigestFunction) -> Result<Checksummer> {
     Checksummer::new(function.algorithm()).map_err(|error| {
         Error::new(

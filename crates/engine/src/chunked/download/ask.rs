@@ -1,9 +1,10 @@
-//! The question for a blob's manifest, and when the blob comes as a whole instead.
+//! [`manifest`]: requests the manifest of a blob, and decides when the blob arrives as one stream
+//! instead.
 //!
-//! A manifest is not needed: it saves bytes. So a store that fails at this call alone costs no more
-//! than the stall limit: it is asked twice, each time for half of that, since the first silence may be
-//! a lost connection's. Failures that any other call would meet as well, such as refused credentials
-//! or a store that asks for fewer requests, are told.
+//! A manifest is optional: it only saves bytes. So a store that does not respond to this one call
+//! costs at most one call timeout (`Calls::patience`). The store is asked twice, each time with
+//! half of that timeout, because the first timeout may come from a lost connection. Errors that
+//! every other call would meet as well are returned, such as refused credentials or throttling.
 
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
@@ -12,11 +13,11 @@ use super::fetch::Fetcher;
 use crate::chunked::Manifest;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Questions without an answer before the blob comes as a whole.
+/// After this many timeouts the blob arrives as one stream.
 const SILENCES_MAX: u32 = 2;
 
-/// The blob's manifest, where the store has one; with `whole_fallback` also why it comes as a whole
-/// although the store may have one.
+/// Returns the manifest if the store has one. With `whole_fallback` it may return an error instead:
+/// the reason why the blob arrives as one stream although the store may have a manifest.
 pub(super) async fn manifest(
     fetcher: &Fetcher,
     blob: &Digest,
@@ -53,7 +54,7 @@ pub(super) async fn manifest(
     }
 }
 
-/// Whether another call may succeed where this one failed.
+/// Whether the error belongs to this call alone, so that other calls may succeed.
 fn is_of_the_question(error: &Error) -> bool {
     let kind = match error.kind() {
         ErrorKind::Exhausted => {

@@ -1,8 +1,8 @@
-//! [`Keep`]: chunks that recur further on in a target that takes bytes in order.
+//! [`Keep`]: keeps chunks that recur later in a target that takes bytes in order.
 //!
-//! They are kept only with bytes that nobody else wants: they pay from the budget by trying, and
-//! all are let go of as soon as a wish for bytes cannot be granted at once, so that no blob waits
-//! for bytes that it keeps itself. A chunk that was let go of is fetched once more.
+//! Chunks are kept only in bytes of the budget that no transfer waits for. `Keep` never waits for
+//! the budget. It releases all its chunks when any reservation cannot be granted at once. So no
+//! blob waits for bytes that it keeps itself. A released chunk is fetched again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,10 +13,10 @@ use crate::budget::{Budget, BytesPermit, Reclaim};
 use crate::chunked::Manifest;
 use crate::chunked::chunk::Chunk;
 
-/// At most this part of the budget is kept by one blob.
+/// One blob keeps at most the budget divided by this. With a budget of 256 MiB that is 32 MiB.
 const SHARE: u64 = 8;
 
-/// The chunks of one blob that recur.
+/// The kept chunks of one blob.
 #[derive(Debug)]
 pub(super) struct Keep(Arc<Store>);
 
@@ -28,14 +28,14 @@ struct Store {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often each chunk that recurs is still to be placed.
+    /// For each chunk that recurs: the number of places that are still to be written.
     uses: HashMap<Digest, usize>,
     kept: HashMap<Digest, (Chunk, BytesPermit)>,
     bytes: u64,
 }
 
 impl Keep {
-    /// Nothing yet; knows what recurs.
+    /// Counts the places of each chunk of `manifest`. Keeps nothing yet.
     pub(super) fn new(manifest: &Manifest, budget: Budget) -> Self {
         let mut uses: HashMap<Digest, usize> = HashMap::with_capacity(manifest.chunks().len());
         for chunk in manifest.chunks() {
@@ -51,12 +51,12 @@ impl Keep {
         Self(store)
     }
 
-    /// A chunk that is kept, for one of its places.
+    /// Returns the chunk if it is kept.
     pub(super) fn take(&self, digest: &Digest) -> Option<Chunk> {
         self.0.lock().kept.get(digest).map(|(chunk, _)| chunk.clone())
     }
 
-    /// A chunk has arrived: keeps it where it recurs and can be kept.
+    /// Keeps a chunk that has arrived, if it recurs and the budget has room.
     pub(super) fn offer(&self, digest: &Digest, chunk: &Chunk) {
         let mut state = self.0.lock();
         let bytes = state.bytes.saturating_add(digest.len);
@@ -67,7 +67,8 @@ impl Keep {
             return;
         }
         let Some(permit) = self.0.budget.try_free_bytes(digest.len) else { return };
-        // Whoever waits already will not call on us; whoever is about to takes this lock first.
+        // A reservation that already waits has called `reclaim` before and does not call it again.
+        // A reservation that comes later calls `reclaim`, which takes this lock first.
         if self.0.budget.is_wanted() {
             drop(state);
             drop(permit);
@@ -77,7 +78,7 @@ impl Keep {
         }
     }
 
-    /// A chunk was placed once: lets go of it after its last place.
+    /// Counts one written place of a chunk. Releases the chunk after its last place.
     pub(super) fn placed(&self, digest: &Digest) {
         let mut state = self.0.lock();
         let Some(uses) = state.uses.get_mut(digest) else { return };
@@ -146,7 +147,8 @@ mod tests {
         assert_eq!(budget.held_bytes(), 0);
     }
 
-    /// A small chunk is a slice of the batch that it came in.
+    /// The frame of a small chunk is a slice of its batch; keeping it must not keep the batch
+    /// alive.
     #[test]
     fn nothing_else_is_kept_alive() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
@@ -176,7 +178,7 @@ mod tests {
         assert!(keep.take(&digest("a")).is_none());
     }
 
-    /// The rest of the budget is for what is on its way.
+    /// The rest of the budget stays available for units in flight.
     #[test]
     fn no_more_than_a_part_of_the_budget_is_kept() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });

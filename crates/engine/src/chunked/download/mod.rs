@@ -1,24 +1,25 @@
-//! A blob from a store of chunks: [`download`].
+//! [`download`]: fetches a blob from a store of chunks.
 //!
-//! The store is asked for the blob's manifest; each distinct chunk that is not at hand is fetched
-//! once, small ones together, verified, and written at all its places as it arrives. Where there is
-//! no manifest the blob comes as a whole, by one stream that goes on where it broke. Either way
-//! the whole is hashed in order while it arrives, and a file gets its name only when that agrees.
+//! The download first asks the store for the blob's manifest. It fetches each distinct chunk once,
+//! unless a seed has it. Small chunks travel together in batches. Each chunk is verified and is
+//! written at all its places as it arrives. Without a manifest the blob arrives as one stream,
+//! which restarts at the first missing byte. In both cases the whole blob is hashed in order while
+//! it arrives. A file gets its name only if that hash matches the digest.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options` | what the caller chooses |
-//! | `ask` | the question for the manifest |
-//! | `plan` | what has to be brought |
-//! | `resume` | what an earlier attempt left |
-//! | `queue` | what goes next, and how much of it together |
-//! | `units` | which are in flight |
+//! | `options` | the caller's choices |
+//! | `ask` | the request for the manifest |
+//! | `plan` | the chunks to fetch or copy |
+//! | `resume` | the part file of an earlier attempt |
+//! | `queue` | the order of chunks, and the size of batches |
+//! | `units` | the chunks in flight |
 //! | `fetch` | chunks from the store, each once |
-//! | `body` | the bytes of one blob, through as many requests as it takes |
-//! | `keep` | chunks that recur in a target that takes bytes in order |
-//! | `place` | verified chunks into the sink |
-//! | `long` | a chunk too long to be held, into the sink as it comes |
-//! | `pour` | a blob as a whole, into the sink as it comes |
+//! | `body` | the bytes of one blob, with restarts |
+//! | `keep` | chunks that recur in an ordered target |
+//! | `place` | writes verified chunks into the sink |
+//! | `long` | a chunk too long for memory, streamed into the sink |
+//! | `pour` | a whole blob, streamed into the sink |
 
 mod ask;
 mod body;
@@ -48,18 +49,19 @@ use crate::transfer::target::Target;
 
 /// Fetches the blob that `digest` names from `store` into `target`.
 ///
-/// A file target gets its name only when every byte has been written and the whole has the digest;
-/// until then what was there before stays. On failure the part file stays for the next call to use,
-/// unless nothing in it is worth keeping. Nothing is in flight once this returns.
+/// A file target gets its name only when every byte is written and the whole file matches the
+/// digest. Until then an older file of that name stays. On failure the part file stays for the next
+/// call, unless it holds nothing worth keeping. Nothing is in flight after this returns.
 ///
-/// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
-/// later resume too, cancel through [`ChunkedDownloadOptions::cancel`] and await the result.
+/// Dropping the future cancels the download and its requests. To keep the last bytes for a later
+/// resume too, cancel through [`ChunkedDownloadOptions::cancel`] and await the result.
 ///
 /// # Errors
 ///
-/// Everything in [`ErrorKind`](crate::ErrorKind); the first failure ends the others and is the one reported.
-/// `Integrity` means that nothing was delivered under the target's name. An ordered target may
-/// have received a prefix, verified chunk by chunk where there are chunks.
+/// Everything in [`ErrorKind`](crate::ErrorKind). The first error cancels all other work and is the
+/// one that is reported. With `Integrity` nothing was delivered under the target's name. An ordered
+/// target may have received a prefix. Each chunk in it is verified, unless the chunk is too long for
+/// memory or the blob arrives as one stream.
 pub(crate) async fn download(
     store: &Arc<dyn ChunkStore>,
     digest: &Digest,

@@ -1,4 +1,4 @@
-//! What the caller of a chunked download chooses.
+//! [`ChunkedDownloadOptions`]: the caller's choices for a chunked download.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,54 +13,55 @@ use crate::chunked::inflight::ChunksInFlight;
 use crate::progress::Progress;
 use crate::sink::file::{Durability, StateFolder};
 
-/// How a chunked download is done. The defaults assume a cache some 25 ms away and chunks of some
-/// 512 KiB.
+/// Options of a chunked download. The defaults assume a cache at a distance of about 25 ms and
+/// chunks of about 512 KiB.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "choices that have nothing to do with each other"
 )]
 pub(crate) struct ChunkedDownloadOptions {
-    /// Requests in flight for this blob: 16 at first, then as many as are worth having.
+    /// The window: requests in flight for this blob. It starts at 16 and grows while more requests
+    /// give more throughput.
     pub window: WindowOptions,
-    /// Files that may share chunks with the blob, such as older versions of it, the likeliest
-    /// first. What is found in them is copied, not fetched.
+    /// Files that may share chunks with the blob, such as older versions of it. List the most
+    /// likely file first. Chunks found in them are copied, not fetched.
     pub seeds: Vec<PathBuf>,
-    /// The file that has the target's name already is a seed, too. On by default.
+    /// Also use the existing file of the target's name as a seed. On by default.
     pub seed_target: bool,
-    /// Keep an index of the chunks of each of [`seeds`](Self::seeds) beside it
-    /// (`.NAME.tidegate-chunks`), and use the one that is there, the target's included. On by
-    /// default.
+    /// Keep an index of the chunks of each of [`seeds`](Self::seeds) next to it
+    /// (`.NAME.tidegate-chunks`). Use existing indexes, also that of the target. On by default.
     pub seed_indexes: bool,
-    /// Keep such an index beside a target that is a file and came as chunks, so that it need not be
-    /// cut when it is a seed. Off by default: whoever names one file expects one file.
+    /// Also keep such an index next to the target, if it is a file and arrived as chunks. The file
+    /// is then not cut again when it is a seed. Off by default, because a caller that names one
+    /// file expects one file.
     pub index_target: bool,
-    /// Fetch the blob as a whole, from its beginning, where chunks of it cannot be had: one is
-    /// missing, or the store's list of them cannot be right. On by default; without it, that is an
-    /// error.
+    /// Fetch the blob as one stream if its chunks cannot be used: a chunk is missing, the manifest
+    /// is invalid or cannot be fetched, or its list of chunks takes too much memory. On by default.
+    /// If off, these cases are errors.
     pub whole_fallback: bool,
-    /// What must be on the disk at the end.
+    /// The data that must be durable on disk at the end.
     pub durability: Durability,
-    /// Go on with what an earlier attempt left in its part file.
+    /// Resume from the part file of an earlier attempt.
     pub resume: bool,
-    /// Where the key lies by which part files of earlier runs are known to be this user's.
+    /// The folder of the key that shows that a part file is from this user's earlier runs.
     pub state: StateFolder,
-    /// How to go on after an interruption.
+    /// Retries and timeouts.
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
-    /// Chunks that other transfers of the client are moving.
+    /// The chunks that other transfers of the client have in flight.
     pub(crate) in_flight: ChunksInFlight,
-    /// Where memory for [`crate::download::Target::Memory`] comes from and goes to.
+    /// The pool of memory for [`crate::download::Target::Memory`].
     pub pool: BufferPool,
-    /// Filled while the download runs.
+    /// Updated while the download runs.
     pub progress: Arc<Progress>,
-    /// Ends the download; what has been written stays for a resume.
+    /// Cancels the download. The written bytes stay for a resume.
     pub cancel: CancellationToken,
 }
 
 impl ChunkedDownloadOptions {
-    /// The defaults, within these limits.
+    /// The default options with this budget.
     pub(crate) fn within(budget: Budget) -> Self {
         Self {
             window: WindowOptions::default(),

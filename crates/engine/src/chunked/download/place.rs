@@ -1,6 +1,7 @@
-//! [`Placing`]: verified chunks on their way into the sink, each at all its places.
+//! [`Placing`]: writes verified chunks into the sink, each at all its places.
 //!
-//! Chunks that are neighbours in the blob are written, and marked in a file's journal, as one run.
+//! Chunks that are neighbours in the blob are written as one run, with one mark in a file's
+//! journal.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,33 +19,34 @@ use crate::transfer::attempt::Calls;
 use crate::transfer::destination::Destination;
 use crate::transfer::gather::FrameGatherer;
 
-/// A run is written once it is so long: more gains nothing, and waits.
+/// A run is written when it has this many bytes. A longer run gains nothing and delays the write.
 const RUN_BYTES_MAX: u64 = 1 << 20;
 
-/// ... or once it has so many pieces, as many as a file takes at once: a chunk of one byte may belong
-/// everywhere, and each place costs a piece.
+/// ... or when it has this many pieces, the number that a file takes in one call. A chunk of one
+/// byte may recur at every offset, and each place costs one piece.
 const RUN_PIECES_MAX: usize = 1024;
 
-/// What all that write into one sink share.
+/// The state that all writers into one sink share.
 #[derive(Debug)]
 pub(super) struct Placing {
     pub(super) destination: Destination,
     pub(super) progress: Arc<Progress>,
-    /// Ends every wait.
+    /// Cancels every wait.
     pub(super) stop: CancellationToken,
-    /// What the sink has been given.
+    /// The ranges that the sink has received.
     done: Mutex<Extents>,
 }
 
-/// Counts what waits in a file's queue, so that whoever holds the bytes knows when they are
-/// written.
+/// Counts the batches that a sink has received and still holds. Each batch carries a permit, which
+/// the sink drops with the batch. So the owner of the bytes' budget permit knows when to release
+/// it.
 pub(super) struct Turns {
     semaphore: Arc<Semaphore>,
     count: u32,
 }
 
 impl Placing {
-    /// Nothing but `done` is there.
+    /// The sink has received only `done` so far.
     pub(super) fn new(
         destination: Destination,
         progress: Arc<Progress>,
@@ -54,18 +56,19 @@ impl Placing {
         Self { destination, progress, stop, done: Mutex::new(done) }
     }
 
-    /// The destination, and what it has been given, once nobody writes any more.
+    /// Returns the destination and the ranges that it has received. All writers must have ended.
     pub(super) fn into_parts(self) -> (Destination, Extents) {
         (self.destination, self.done.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the sink has been given.
+    /// The ranges that the sink has received.
     pub(super) fn done(&self) -> MutexGuard<'_, Extents> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes each chunk at all its places. Drops `slot` once the sink has been handed everything,
-    /// and returns once it does not hold the bytes any more, but where it delivers in order.
+    /// Writes each chunk at all its places. Drops `slot` when the sink has received all bytes.
+    /// Returns when the sink no longer holds the bytes. An ordered sink is an exception: it
+    /// accounts for its bytes itself.
     pub(super) async fn place<S>(
         &self,
         wants: &[Want],
@@ -95,7 +98,7 @@ impl Placing {
         Ok(())
     }
 
-    /// Writes bytes that will not be written again, if there are any.
+    /// Writes the final bytes of `batch`, if there is one.
     pub(super) async fn write_all(
         &self,
         batch: Option<Batch>,
@@ -108,11 +111,11 @@ impl Placing {
         }
     }
 
-    /// Writes bytes that will not be written again.
+    /// Writes final bytes. They are not written again.
     pub(super) async fn write(&self, batch: Batch, turns: &mut Turns, calls: &Calls) -> Result<()> {
         let range = batch.offset..batch.offset + batch.len();
         let batch = Batch { turn: turns.take().await, ..batch };
-        // CANCEL: a batch is queued or not.
+        // CANCEL: the sink has queued the whole batch or none of it.
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(calls.cancelled()),
@@ -122,7 +125,7 @@ impl Placing {
         Ok(())
     }
 
-    /// Writes bytes into a file that may be written again, until [`Self::settle`].
+    /// Writes bytes that may be overwritten until [`Self::settle`]. For file sinks only.
     pub(super) async fn write_provisionally(
         &self,
         offset: u64,
@@ -133,7 +136,7 @@ impl Placing {
         let Sink::File(file) = &self.destination.sink else { return Ok(()) };
         let turn = turns.take().await;
         let batch = Batch { offset, frames, mark: None, turn };
-        // CANCEL: a batch is queued or not.
+        // CANCEL: the sink has queued the whole batch or none of it.
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(calls.cancelled()),
@@ -141,7 +144,7 @@ impl Placing {
         }
     }
 
-    /// Bytes that were written provisionally are right, all those of `mark`.
+    /// Declares the provisional bytes of `mark` verified and final.
     pub(super) async fn settle(&self, mark: Mark, turns: &mut Turns, calls: &Calls) -> Result<()> {
         let Sink::File(file) = &self.destination.sink else { return Ok(()) };
         let turn = turns.take().await;
@@ -162,30 +165,30 @@ impl Turns {
         Self { semaphore: Arc::new(Semaphore::new(0)), count: 0 }
     }
 
-    /// One more batch that may wait.
+    /// A permit for one more batch.
     async fn take(&mut self) -> Option<OwnedSemaphorePermit> {
         self.count += 1;
         self.semaphore.add_permits(1);
         Arc::clone(&self.semaphore).acquire_owned().await.ok()
     }
 
-    /// Waits until at most `count` batches wait.
+    /// Waits until the sink holds at most `count` batches.
     pub(super) async fn at_most(&self, count: u32, stop: &CancellationToken) {
         let back = self.count.saturating_sub(count);
-        // CANCEL: whoever stops does not care for what is written.
+        // CANCEL: after `stop` the caller does not use the written bytes.
         tokio::select! {
             () = stop.cancelled() => {}
             _ = self.semaphore.acquire_many(back) => {}
         }
     }
 
-    /// Waits until none waits.
+    /// Waits until the sink holds no batch.
     pub(super) async fn all_back(&self, stop: &CancellationToken) {
         self.at_most(0, stop).await;
     }
 }
 
-/// Whether so much is gathered that it should be written.
+/// Whether the run has reached its limit and should be written.
 fn is_full(gatherer: &FrameGatherer) -> bool {
     gatherer.pending_bytes() >= RUN_BYTES_MAX || gatherer.pieces() >= RUN_PIECES_MAX
 }
@@ -215,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Bytes that keep whoever lets go of them until they are told: a slow disk.
+    /// Bytes whose drop blocks until the test releases it. They imitate a slow disk.
     struct Slow {
         held: mpsc::Sender<()>,
         release: mpsc::Receiver<()>,
@@ -234,8 +237,8 @@ mod tests {
         }
     }
 
-    /// The window has room again once the sink has been handed the bytes; the budget does not, as
-    /// long as they wait to be written.
+    /// The window has room again when the sink has received the bytes. The budget has room again
+    /// only when the bytes are written.
     #[tokio::test]
     async fn while_bytes_wait_to_be_written_their_slot_is_free_and_they_are_paid_for() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,7 +255,7 @@ mod tests {
         placing.write(batch, &mut Turns::new(), &calls).await.unwrap();
         is_held.recv().unwrap();
 
-        // The thread that writes stands still now.
+        // The writer thread is now blocked.
         let digest = Digest::of(DigestFunction::Blake3, b"next");
         let chunk = Chunk::verified(&digest, Bytes::from_static(b"next")).unwrap();
         let wants = [Want { digest, places: Places::One(4), seed: None }];
@@ -271,8 +274,8 @@ mod tests {
         assert_eq!(std::fs::read(&part.target.part).unwrap(), b"slownext");
     }
 
-    /// A chunk of one byte that belongs everywhere: what is gathered for it is bounded by pieces, as
-    /// each costs more than the byte.
+    /// A chunk of one byte that recurs at every offset. The run is limited by its number of pieces,
+    /// because each piece costs more than its byte.
     #[test]
     fn a_run_of_tiny_chunks_is_bounded() {
         let digest = Digest::of(DigestFunction::Blake3, b"a");

@@ -1,8 +1,8 @@
-//! What has to be brought: each distinct chunk once, however often and far apart it recurs, in the
-//! order of its first place.
+//! The chunks to fetch or copy, as a list of [`Want`]s. Each distinct chunk is listed once, with
+//! all its places, in the order of its first place.
 //!
-//! A target that takes bytes in order is another matter: there each place is a want of its own, as
-//! a chunk that recurs far behind cannot be kept for free (see `keep`).
+//! For a target that takes bytes in order, each place is a want of its own. A chunk that recurs
+//! much later would occupy memory until then (see `keep`).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,17 +14,18 @@ use tidegate_core::extents::Extents;
 use crate::chunked::Manifest;
 use crate::chunked::seed::{SeedPlace, Seeds};
 
-/// Bytes of memory that one chunk of a list takes at most while its blob is brought.
+/// The most memory that one chunk of a manifest takes during the download. A manifest of 100,000
+/// chunks takes at most 38.4 MB.
 ///
-/// It has a digest in the manifest and a want here. A target that takes bytes in any order has the
-/// want twice while wants are sorted into queues; one that takes them in order has an entry in the
-/// table of `keep` besides. Every one of these lists is made in its full size at once, as one that
-/// grows would hold its old copy and its new one for a moment.
+/// A chunk has a digest in the manifest and a [`Want`] here. If the target takes bytes in any
+/// order, the want exists twice while wants are sorted into queues. If the target takes bytes in
+/// order, the chunk also has an entry in the table of `keep`. Each of these lists is allocated once
+/// in its full size. A list that grows would hold its old copy and its new copy for a moment.
 pub(super) const LISTED_BYTES: u64 = 384;
 
 const _: () = {
-    /// A table has at most this many places for each entry: 8 for every 7, and then the next power
-    /// of two; a place takes the entry and one byte.
+    /// A table has at most this many places for each entry: 8 for every 7 entries, rounded up to a
+    /// power of two. A place takes the entry and one byte.
     const fn table(entry: usize) -> usize {
         (entry + 1) * 16 / 7
     }
@@ -36,12 +37,12 @@ const _: () = {
     assert!(in_order as u64 <= LISTED_BYTES);
 };
 
-/// A chunk to be brought.
+/// A chunk that the target still lacks.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     pub(super) digest: Digest,
     pub(super) places: Places,
-    /// Where it is at hand.
+    /// The chunk's place in a local file, if there is one.
     pub(super) seed: Option<SeedPlace>,
 }
 
@@ -52,7 +53,7 @@ impl Want {
     }
 }
 
-/// Offsets in the blob where a chunk belongs, ascending; nearly always one.
+/// The offsets of a chunk in the blob, ascending. Nearly all chunks have one offset.
 #[derive(Clone, Debug)]
 pub(super) enum Places {
     One(u64),
@@ -75,7 +76,7 @@ impl Places {
     }
 }
 
-/// For a target that takes bytes in any order: what is not `done`, each chunk once.
+/// For a target that takes bytes in any order: all chunks outside `done`, each distinct chunk once.
 pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Vec<Want> {
     let count = manifest.chunks().len();
     let mut wants: Vec<Want> = Vec::with_capacity(count);
@@ -99,7 +100,7 @@ pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Ve
     wants
 }
 
-/// For a target that takes bytes in order: every place by itself.
+/// For a target that takes bytes in order: one want for each place.
 pub(super) fn in_order(manifest: &Manifest, seeds: &Seeds) -> Vec<Want> {
     let mut wants = Vec::with_capacity(manifest.chunks().len());
     wants.extend(manifest.offsets().map(|(offset, digest)| want(offset, digest, seeds)));

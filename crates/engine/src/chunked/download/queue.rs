@@ -1,68 +1,73 @@
-//! What is brought next: wants put together into units, each one request, or one run of copies.
+//! [`Queue`]: the order of wants, and how they form units. A unit is one request or one run of
+//! copies.
 //!
-//! How many chunks travel in one batch is decided when there is room for it to go, never before:
-//! whatever is left is spread evenly over the window, but a batch is never so small that the
-//! request costs more than its bytes, nor so large that it would be faster as two. Chunks that are
-//! large by themselves go alone. What lies first in the blob goes first.
+//! The size of a batch is decided when it can be sent, not before. The remaining small chunks are
+//! spread evenly over the window, between two limits:
+//!
+//! - A batch is large enough that its bytes take longer than the overhead of its request.
+//! - A batch is small enough that two batches would not be faster.
+//!
+//! With 4 MiB left and a window of 16, a batch holds 256 KiB. Large chunks are fetched alone.
+//! Chunks go in the order of the blob.
 
 use std::collections::VecDeque;
 
 use super::plan::Want;
 use crate::chunked::BatchLimits;
 
-/// Chunks up to this travel in batches; longer ones alone, where an interruption costs only what
-/// has not arrived.
+/// Chunks up to this length travel in batches. Longer chunks are fetched alone, so that an
+/// interruption costs only the bytes that have not arrived.
 const SMALL_BYTES_MAX: u64 = 256 << 10;
 
-/// A batch is filled up to this even where the window has room for more of them: at 10 Gbit/s it
-/// is 50 microseconds, less than any request's latency.
+/// A batch holds at least this much if enough chunks are left, even if the window has room for more
+/// batches. At 10 Gbit/s this takes 50 microseconds, less than the latency of any request.
 const BATCH_BYTES_MIN: u64 = 64 << 10;
 
-/// Beyond this a batch gains nothing: with 25 ms of latency, 16 of them are 5 Gbit/s, and the
-/// window grows where there is more.
+/// A larger batch gains nothing. With 25 ms of latency, 16 batches of this size give 5 Gbit/s, and
+/// the window grows if the link is faster.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 
-/// One run of copies.
+/// One run of copies holds at most this much.
 const COPY_BYTES_MAX: u64 = 2 << 20;
 
-/// Wants that are brought together.
+/// Wants that are fetched or copied together.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) wants: Vec<Want>,
     pub(super) kind: UnitKind,
 }
 
-/// How a unit is brought.
+/// The source of a unit's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitKind {
-    /// By one request.
+    /// One request to the store.
     Fetch,
-    /// From seeds.
+    /// Copied from seeds.
     Copy,
 }
 
 impl Unit {
-    /// Bytes that it holds in memory once all of it has arrived.
+    /// Bytes that the unit holds in memory when all of it has arrived.
     pub(super) fn bytes(&self) -> u64 {
         self.wants.iter().map(|want| want.digest.len).sum()
     }
 }
 
-/// Wants that have not been begun.
+/// Wants that have not been started.
 #[derive(Debug)]
 pub(super) enum Queue {
     /// For targets that take bytes in any order.
     Free(FreeQueue),
-    /// For those that take them in order.
+    /// For targets that take bytes in order.
     Ordered {
-        /// All wants.
+        /// All wants, in the order of the blob.
         wants: VecDeque<Want>,
-        /// What is put together.
+        /// The rules for batches.
         batching: Batching,
     },
 }
 
-/// Wants by how they are brought.
+/// Wants in any order, sorted by their kind of request.
 #[derive(Debug)]
 pub(super) struct FreeQueue {
     small: VecDeque<Want>,
@@ -72,23 +77,23 @@ pub(super) struct FreeQueue {
     batching: Batching,
 }
 
-/// How chunks may be put together.
+/// The rules by which chunks form batches and runs of copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batching {
     limits: Option<BatchLimits>,
-    /// A chunk that is longer goes alone.
+    /// A longer chunk goes alone.
     held_bytes_max: u64,
 }
 
 impl Batching {
-    /// With the store's limits, and the longest chunk that may be held; what is longer goes alone,
-    /// and is not held (see `long`).
+    /// `limits` are the limits of the store. A chunk longer than `held_bytes_max` goes alone and is
+    /// streamed, not held in memory (see `long`).
     pub(super) fn new(limits: Option<BatchLimits>, held_bytes_max: u64) -> Self {
         Self { limits: limits.filter(|limits| limits.count_max > 0), held_bytes_max }
     }
 
-    /// What several chunks may hold together: a part of the budget that is granted in full, however
-    /// small the budget.
+    /// The most bytes that several chunks hold together. It is at most a quarter of the budget, so
+    /// even a small budget grants it in full.
     fn together_bytes_max(&self) -> u64 {
         self.held_bytes_max.saturating_mul(2)
     }
@@ -101,7 +106,7 @@ impl Batching {
         })
     }
 
-    /// The wants from the front of `queue` that make one batch of about `target_bytes`.
+    /// Takes the wants of one batch of about `target_bytes` from the front of `queue`.
     fn batch(&self, queue: &mut VecDeque<Want>, target_bytes: u64) -> Vec<Want> {
         let Some(limits) = self.limits else { return queue.pop_front().into_iter().collect() };
         if queue.front().is_some_and(|want| !self.takes(want.digest.len)) {
@@ -115,7 +120,7 @@ impl Batching {
             let full = wants.len() >= limits.count_max
                 || loaded.saturating_add(load) > limits.bytes_max
                 || bytes.saturating_add(len) > self.together_bytes_max()
-                // Rather too much by one than less than half of what was sought.
+                // Exceeding the target by one chunk is better than less than half of the target.
                 || (bytes.saturating_add(len) > target_bytes && bytes >= target_bytes / 2)
                 || !self.takes(len)
                 || want.seed.is_some();
@@ -129,7 +134,7 @@ impl Batching {
         wants
     }
 
-    /// The wants from the front of `queue` that make one run of copies.
+    /// Takes the wants of one run of copies from the front of `queue`.
     fn copies(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
         let bytes_max = COPY_BYTES_MAX.min(self.together_bytes_max());
         let mut bytes = 0_u64;
@@ -148,21 +153,22 @@ impl Batching {
         wants
     }
 
-    /// The wants that a store can give in one request, taken from the front of `queue`.
+    /// Takes the wants of one request of the largest useful size from the front of `queue`.
     pub(super) fn request(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
         self.batch(queue, BATCH_BYTES_MAX)
     }
 }
 
-/// How much a batch should hold where `left_bytes` are to be spread over `slots`.
+/// The size of a batch if `left_bytes` are spread over `slots`.
 fn batch_target(left_bytes: u64, slots: usize) -> u64 {
     left_bytes.div_ceil(slots.max(1) as u64).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
 }
 
 impl Queue {
-    /// Wants in any order.
+    /// A queue for a target that takes bytes in any order.
     pub(super) fn free(wants: Vec<Want>, batching: Batching) -> Self {
-        // Counted first: a queue that grows would hold its old wants and its new ones at once.
+        // Counts first, to allocate once. A queue that grows would hold its old copy and its new
+        // copy at once.
         let (mut copies, mut small) = (0, 0);
         for want in &wants {
             if want.seed.is_some() {
@@ -191,12 +197,12 @@ impl Queue {
         Self::Free(queue)
     }
 
-    /// Wants in the order of the blob.
+    /// A queue for a target that takes bytes in order.
     pub(super) fn ordered(wants: Vec<Want>, batching: Batching) -> Self {
         Self::Ordered { wants: wants.into(), batching }
     }
 
-    /// Whether nothing is left to begin.
+    /// Whether all wants have been started.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Free(queue) => {
@@ -206,8 +212,8 @@ impl Queue {
         }
     }
 
-    /// What goes next, where `window` requests may be in flight and there is room for a fetch, or
-    /// for a copy, or for both.
+    /// Returns the next unit. `window` is the limit on requests in flight. `fetch` and `copy` say
+    /// whether there is room for one more fetch and one more copy.
     pub(super) fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
         match self {
             Self::Free(queue) => queue.next(window, fetch, copy),
@@ -219,7 +225,8 @@ impl Queue {
                 if copies || !fetch {
                     return None;
                 }
-                // Looks no further than one full window, so that it costs no more than it brings.
+                // Looks at 64 wants for each request of the window at most, to bound the cost of
+                // each call.
                 let near = wants.iter().take(window.saturating_mul(64)).map(|want| want.digest.len);
                 let target = batch_target(near.sum(), window);
                 Some(Unit { wants: batching.batch(wants, target), kind: UnitKind::Fetch })
@@ -307,7 +314,8 @@ mod tests {
         assert!((16..=40).contains(&units.len()), "{}", units.len());
     }
 
-    /// Batches are for what is left, not for what there was: the last ones come at about one time.
+    /// The size of a batch follows from the bytes that are left. So batches become smaller, and the
+    /// last ones arrive at about the same time.
     #[test]
     fn batches_become_smaller_towards_the_end() {
         let wants = wants(&[4096; 1024]);
@@ -353,7 +361,8 @@ mod tests {
         assert_eq!(drain(Queue::ordered(wants(&[10; 5]), batching(None)), 16).len(), 5);
     }
 
-    /// However small the budget: what is put together is paid for, and what is longer goes alone.
+    /// With any budget, several chunks together stay within the budget's grant, and longer chunks
+    /// go alone.
     #[test]
     fn what_is_put_together_is_bounded_and_what_is_long_goes_alone() {
         let lens = [3000, 2000, 2000, 3001, 1000, 100];

@@ -1,8 +1,8 @@
-//! What an earlier attempt left in the target's part file, and what becomes of it where this attempt
-//! fails before it has begun to write.
+//! The part file of an earlier attempt: finds the bytes that can be kept. Also decides what happens
+//! to the file if this attempt fails before it starts to write.
 //!
-//! Invariant: whatever fails or is cancelled while the file is only looked at leaves it as it is,
-//! but for one that is empty, which is removed.
+//! Invariant: an error or a cancellation before the first write leaves the file unchanged. An empty
+//! file is removed.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::transfer::attempt::Calls;
 use crate::transfer::blocking::blocking;
 use crate::transfer::target::Prepared;
 
-/// What a part file that is there already is good for.
+/// The reusable content of an existing part file.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// What stands in its place.
+    /// Verified ranges that are already at their place.
     pub(super) kept: Vec<Mark>,
-    /// Chunks that recur, and stand in one of their places.
+    /// The kept chunks as seeds, to copy them to their other places.
     pub(super) seeds: Seeds,
 }
 
-/// What can be kept of a blob's chunks, if that is `wanted`.
+/// Finds the chunks of the blob that the part file holds, if that is `wanted`.
 pub(super) async fn chunks(
     prepared: Prepared,
     manifest: &Arc<Manifest>,
@@ -50,7 +50,7 @@ pub(super) async fn chunks(
     .await
 }
 
-/// What can be kept of a blob that comes as a whole, if that is `wanted`.
+/// Finds the verified ranges of a blob that arrives as one stream, if that is `wanted`.
 pub(super) async fn whole(
     prepared: Prepared,
     wanted: bool,
@@ -63,14 +63,14 @@ pub(super) async fn whole(
     blocking(move || {
         let kept =
             if wanted { verified_marks(&part.file, &found.marks, &calls.cancel) } else { Some(vec![]) };
-        // Not all was looked at: the file stays as it is.
+        // The check was cancelled before its end: the file stays unchanged.
         let kept = kept.ok_or_else(|| calls.cancelled())?;
         Ok((Prepared::File { part, found: None, notes }, kept))
     })
     .await
 }
 
-/// Nothing was fetched, because of `error`.
+/// Releases the target because `error` came before anything was fetched.
 pub(super) async fn leave(prepared: Prepared, error: &Error) {
     match prepared {
         Prepared::File { part, .. } => {
@@ -86,14 +86,14 @@ pub(super) async fn leave(prepared: Prepared, error: &Error) {
     }
 }
 
-/// What of a part file is right. Blocks.
+/// Finds the chunks of a part file that are at their place and correct. Blocks.
 fn look_at(part: &PartFile, manifest: &Manifest, calls: &Calls) -> Result<Resumed> {
     let failed = |error| storage_error(Operation::Read, &part.target.display(), error);
     let chunks =
         part::chunks(&part.file, part.ending().journal().as_ref(), manifest, &calls.cancel)
             .map_err(failed)?;
     if calls.cancel.is_cancelled() {
-        // Not all was looked at.
+        // The check has not covered all chunks.
         return Err(calls.cancelled());
     }
     let mut resumed = Resumed::default();
@@ -105,7 +105,7 @@ fn look_at(part: &PartFile, manifest: &Manifest, calls: &Calls) -> Result<Resume
     Ok(resumed)
 }
 
-/// Leaves the file as it is, unless there is nothing in it. Blocks.
+/// Leaves the file unchanged, or removes it if it is empty. Blocks.
 fn let_be(part: PartFile) {
     if part.file.metadata().is_ok_and(|found| found.len() == 0) {
         part.remove();

@@ -1,4 +1,5 @@
-//! One download from the first question to the report.
+//! [`run`]: one download, from the request for the manifest to the report. It chooses between
+//! chunks and one stream.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -43,19 +44,19 @@ use crate::transfer::limits::{ORDERED_SHARE, STREAM_BYTES, UNIT_BYTES};
 use crate::transfer::target::{Prepared, Target};
 use crate::transfer::window::TransferWindow;
 
-/// What chunks on their way into memory may hold, besides the blob.
+/// For a target in memory: the most bytes that units in flight hold, in addition to the blob.
 const MEMORY_UNITS_BYTES: u64 = 32 << 20;
 
-/// How the blob arrives.
+/// The form in which the blob arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
-    /// In pieces, each with what it holds granted before it starts.
+    /// In units. Each unit reserves its bytes before it starts.
     Chunks,
     /// As one stream.
     Whole,
 }
 
-/// What is known of one download all along.
+/// The state of one download.
 struct Job<'a> {
     fetcher: Fetcher,
     blob: Digest,
@@ -64,7 +65,7 @@ struct Job<'a> {
     outcome: Outcome,
 }
 
-/// What the report tells.
+/// The parts of the report that are collected on the way.
 #[derive(Default)]
 struct Outcome {
     chunks: u64,
@@ -73,7 +74,7 @@ struct Outcome {
     resumed_bytes: u64,
     whole: bool,
     notes: Vec<String>,
-    /// Pays for the list of chunks.
+    /// The reservation for the list of chunks.
     list: Option<ListPermit>,
 }
 
@@ -94,7 +95,7 @@ pub(super) async fn run(
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),
-        // Blobs share the budget fairly.
+        // A share of its own, so that blobs share the budget fairly.
         budget: options.budget.share(),
         cancel: options.cancel.child_token(),
         operation: Operation::Download,
@@ -139,7 +140,7 @@ pub(super) async fn run(
 }
 
 impl Job<'_> {
-    /// What the store can do, and the blob's manifest where there is one to be had.
+    /// Asks for the store's profile, and for the blob's manifest if the store has one.
     async fn ask(&mut self) -> Result<(Arc<StoreProfile>, Option<Manifest>)> {
         let Self { fetcher, blob, options, outcome, .. } = self;
         let (store, calls) = (&fetcher.store, &fetcher.calls);
@@ -149,7 +150,8 @@ impl Job<'_> {
             let message = format!("the store does not name blobs by {}", blob.function);
             return Err(calls.error(ErrorKind::Unsupported, message));
         }
-        // What is not longer than the longest chunk would be one, and is not kept as chunks.
+        // A blob that is not longer than the longest chunk would be a single chunk. Stores keep no
+        // manifest of it.
         let chunking = profile.chunkings.first();
         let threshold = profile.chunkings.iter().map(Chunking::chunk_bytes_max).min().unwrap_or(0);
         if blob.len <= threshold || !profile.can_split {
@@ -179,15 +181,15 @@ impl Job<'_> {
         Ok((profile, None))
     }
 
-    /// A blob that is short enough to be held is one chunk: verified before it is written, and
-    /// fetched once by all who want it.
+    /// Treats a blob that fits in memory as one chunk. It is then verified before it is written,
+    /// and concurrent downloads fetch it once.
     fn as_one_chunk(&self) -> Option<Manifest> {
         let held_bytes_max = units::held_bytes_max(&self.fetcher.calls.budget);
         let fits = (1..=held_bytes_max).contains(&self.blob.len);
         fits.then(|| Manifest::new(self.blob, vec![self.blob], None).ok()).flatten()
     }
 
-    /// By its chunks.
+    /// Downloads the blob as chunks.
     async fn chunked(
         &mut self,
         prepared: Prepared,
@@ -227,7 +229,7 @@ impl Job<'_> {
         let driven = drive_to_end(&mut units, flight, cancel, &shared.placing.stop, || {}).await;
         drop(units);
         self.fetcher.keep = None;
-        // Every unit has ended: nothing else holds what they shared.
+        // Every unit has ended, so this is the last reference.
         let Some(shared) = Arc::into_inner(shared) else {
             let message = "a unit outlived its download";
             return Err(self.fetcher.calls.error(ErrorKind::Cancelled, message));
@@ -251,7 +253,7 @@ impl Job<'_> {
         }
     }
 
-    /// What the units have.
+    /// The state that all units share.
     fn shared(&self, destination: Destination, done: Extents, batching: Batching) -> Arc<Shared> {
         let stop = self.fetcher.calls.cancel.child_token();
         let calls = self.fetcher.calls.ended_by(stop.clone());
@@ -268,7 +270,7 @@ impl Job<'_> {
         })
     }
 
-    /// Looks at the seeds.
+    /// Searches the seeds for chunks of the blob.
     async fn gather(
         &mut self,
         seeds: &mut Seeds,
@@ -283,10 +285,10 @@ impl Job<'_> {
         let mut files: Vec<SeedFile> = self.options.seeds.iter().map(seed).collect();
         if let Some(path) = target_path.filter(|_| self.options.seed_target).cloned() {
             let is_there = blocking(move || Ok(path.is_file().then_some(path))).await?;
-            // It is about to be replaced: an index of it would be stale at once.
+            // The file is about to be replaced, so a new index of it would be stale at once.
             files.extend(is_there.map(|path| SeedFile { path, keeps_index: false }));
         }
-        // One chunk is the whole blob: no older version has it.
+        // A single chunk is the whole blob, so no older version contains it.
         if files.is_empty() || manifest.chunks().len() < 2 {
             return Ok(());
         }
@@ -307,7 +309,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// As one stream.
+    /// Downloads the blob as one stream.
     async fn whole(&mut self, prepared: Prepared) -> Result<Committed> {
         let calls = &self.fetcher.calls;
         let (prepared, kept) = resume::whole(prepared, self.options.resume, calls).await?;
@@ -320,7 +322,8 @@ impl Job<'_> {
         self.stream(destination, done).await
     }
 
-    /// A chunk is missing: as one stream, after all.
+    /// Continues as one stream, because a chunk is missing. A part file is emptied first; other
+    /// sinks keep their bytes.
     async fn fall_back(
         &mut self,
         destination: Destination,
@@ -352,7 +355,7 @@ impl Job<'_> {
 
     async fn stream_into(&self, placing: &Placing) -> Result<()> {
         let (calls, destination) = (&self.fetcher.calls, &placing.destination);
-        // Bytes before requests; an ordered sink has been granted its own.
+        // Reserves bytes before requests. An ordered sink already has its reservation.
         let held = if matches!(destination.sink, Sink::Ordered(_)) { 0 } else { UNIT_BYTES };
         let _permit =
             calls.unless_cancelled(destination.bytes.bytes(held.min(self.blob.len))).await?;
@@ -364,7 +367,7 @@ impl Job<'_> {
         }
     }
 
-    /// `kept` is what of a part file is right.
+    /// Opens the destination. `kept` are the verified ranges of a part file.
     async fn open(
         &mut self,
         prepared: Prepared,
@@ -408,7 +411,7 @@ impl Job<'_> {
         Ok(committed)
     }
 
-    /// Keeps what is known of the target's chunks beside it.
+    /// Keeps an index of the target's chunks next to it, if requested.
     async fn index(
         &mut self,
         target: Option<(PathBuf, Arc<File>)>,
@@ -425,7 +428,7 @@ impl Job<'_> {
                 |error| storage_error(Operation::Write, &path.display().to_string(), error);
             seed::keep_index(&path, &file, &chunking, &manifest).map_err(failed)
         });
-        // The target is there, with or without.
+        // The target is complete, so a missing index is only a note.
         if let Err(error) = kept.await {
             self.outcome.notes.push(format!("no index was kept beside it: {}", error.chain()));
         }
@@ -473,18 +476,18 @@ impl Job<'_> {
     }
 }
 
-/// The download failed: what the journal names has been verified chunk by chunk, or is verified by
-/// the run that resumes it.
+/// Ends a failed download and returns its error. The part file may stay: each range in its journal
+/// is already verified, or is verified when a later run resumes it.
 async fn abandon(destination: Destination, error: Error) -> Error {
     let rest = destination.abandon(&error, error.kind() != ErrorKind::Changed).await;
     error.with_rest(rest)
 }
 
-/// A part file names its blob by the digest, which any store may serve.
+/// Identifies the blob of a part file by its digest, which any store may serve.
 fn identity(blob: &Digest) -> Identity {
     Identity {
         source: source(blob),
-        // The digest is the proof, whichever cache and whichever caller.
+        // The digest identifies the content, regardless of the store and the caller.
         selected: None,
         revision: None,
         coding: None,
@@ -494,12 +497,12 @@ fn identity(blob: &Digest) -> Identity {
     }
 }
 
-/// What a part file's journal calls the blob.
+/// The name of the blob in a part file's journal.
 fn source(blob: &Digest) -> String {
     format!("digest:{blob}")
 }
 
-/// What one stream may hold of this budget.
+/// The most bytes that one stream holds of this budget.
 pub(super) fn stream_bytes(budget: &Budget) -> u64 {
     STREAM_BYTES.min(budget.limits().bytes / ORDERED_SHARE)
 }

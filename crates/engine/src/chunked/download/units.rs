@@ -1,18 +1,25 @@
-//! [`ChunkUnits`]: which chunks of a blob are in flight, and when the next may start.
+//! [`ChunkUnits`]: the units of a blob that are in flight, and when the next unit starts.
 //!
-//! It does not stall behind a slow head. What arrives is written where it belongs, in whatever
-//! order; only a target that takes bytes in order has chunks wait, as far as the budget grants it.
-//! A unit gives its place in the window up as soon as its bytes have been handed to the sink, before
-//! they are written: the disk's latency costs no request, but no more arrives than it can take.
+//! A slow unit does not stall the others: each chunk is written at its place as it arrives, in any
+//! order. Only a target that takes bytes in order makes chunks wait, within the budget. A unit
+//! frees its slot in the window when the sink has received its bytes, before they are written. So
+//! the latency of the disk does not reduce the number of requests in flight. The budget still
+//! limits the bytes that wait for the disk.
 //!
-//! Deadlock: a unit takes its bytes before it starts, then its request, and lets go of its request
-//! before it waits for its sink; an ordered sink's units take their bytes in the order of the blob
-//! (see [`crate::sink`]). A chunk beyond what may be held is poured with its request held, but its
-//! bytes lie within reach of what has been delivered: either they were granted in full, or nothing
-//! before them is missing; where its reader pauses, its request is given back. A unit that waits for
-//! a chunk that another transfer is fetching holds its own bytes and no request, and leads nothing
-//! meanwhile (see `inflight`); whoever leads has its bytes, too, and waits for a request only, or for
-//! a disk: who pours into an ordered sink, which may wait for its reader, leads nobody.
+//! Why units cannot deadlock:
+//!
+//! - A unit reserves its bytes before it starts, and takes its request permit afterwards. It
+//!   releases the request before it waits for its sink.
+//! - The units of an ordered sink reserve their bytes in the order of the blob (see
+//!   [`crate::sink`]).
+//! - A chunk longer than [`held_bytes_max`] is streamed into the sink and holds its request
+//!   meanwhile. Either its bytes were granted in full, or all bytes before them have been
+//!   delivered. While the sink's reader pauses, the request is released.
+//! - A unit that follows another transfer's fetch holds its own bytes and no request. It leads
+//!   nothing meanwhile (see `inflight`).
+//! - A leader holds its bytes. It waits only for a request or for a disk.
+//! - A unit that streams into an ordered sink never leads, because it may wait for the sink's
+//!   reader.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,28 +42,28 @@ use crate::transfer::blocking::blocking;
 use crate::transfer::driver::{Flight, Units, Waiting};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 
-/// A chunk is held whole in memory up to this, so that it is verified before it is written and
-/// shared with whoever else wants it: the longest that the Remote Execution API's parameters allow
-/// for `FastCDC` 2020.
+/// The longest chunk that is held whole in memory. Such a chunk is verified before it is written,
+/// and is shared with concurrent downloads. This is the longest chunk that the Remote Execution
+/// API's parameters allow for `FastCDC` 2020.
 const HELD_BYTES_MAX: u64 = 4 << 20;
 
-/// ... but no more than this part of the budget.
+/// ... but at most the budget divided by this. With a budget of 16 MiB the limit is 2 MiB.
 const HELD_SHARE: u64 = 8;
 
-/// The longest chunk that is held whole, where the budget is this large.
+/// The longest chunk that is held whole in memory with this budget.
 pub(super) fn held_bytes_max(budget: &Budget) -> u64 {
     HELD_BYTES_MAX.min(budget.limits().bytes / HELD_SHARE)
 }
 
-/// A window that has grown over a long way holds as many chunks. One blob may hold so much of them,
-/// or an eighth of the budget where that is more: 56 chunks of 1 MiB, which is 18 Gbit/s over 25 ms.
-/// With what its sink and its hash hold, that is less than 64 MiB in all.
+/// One blob may hold this much, or an eighth of the budget if that is more. A grown window over a
+/// long distance needs it: 56 chunks of 1 MiB give 18 Gbit/s over 25 ms. With the bytes in its sink
+/// and its hasher, that is less than 64 MiB in all.
 const OWN_BYTES_MIN: u64 = 56 << 20;
 const OWN_SHARE: u64 = 8;
 
-/// What one blob may hold: it bounds what is in memory where the budget is ample, and leaves room
-/// for others. A unit takes from here first; whoever holds anything of it ends without needing
-/// more.
+/// The budget of one blob. It bounds the memory of a blob when the process-wide budget is large,
+/// and leaves room for other blobs. A unit reserves here first. A unit that holds a reservation
+/// here needs no second one to end.
 pub(super) fn own_share(budget: &Budget) -> Budget {
     let limits = budget.limits();
     Budget::new(BudgetOptions { bytes: OWN_BYTES_MIN.max(limits.bytes / OWN_SHARE), ..limits })
@@ -68,15 +75,15 @@ pub(super) struct Shared {
     pub(super) fetcher: Fetcher,
     pub(super) placing: Placing,
     pub(super) batching: Batching,
-    /// What this blob alone may hold of the budget; see [`own_share`].
+    /// The bytes that this blob may hold; see [`own_share`].
     pub(super) own: Budget,
-    /// The longest chunk that is held whole; see [`held_bytes_max`].
+    /// The longest chunk that is held whole in memory; see [`held_bytes_max`].
     pub(super) held_bytes_max: u64,
     pub(super) copied_chunks: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
 }
 
-/// Places that units hold: those that fetch in the window, those that copy among the cores.
+/// Slots of the units in flight. Fetches are limited by the window, copies by the number of cores.
 #[derive(Debug, Default)]
 struct Slots {
     fetching: AtomicUsize,
@@ -84,7 +91,7 @@ struct Slots {
     freed: Notify,
 }
 
-/// A place; given up when dropped.
+/// One slot; freed when dropped.
 struct Slot(Arc<Slots>, UnitKind);
 
 impl Slots {
@@ -112,10 +119,10 @@ impl Drop for Slot {
     }
 }
 
-/// What a unit holds: of the blob's own share, and of the budget.
+/// The reservations of a unit: in the blob's own budget, and in the process-wide budget.
 type Held = (BytesPermit, BytesPermit);
 
-/// The chunks of one download that have not been brought.
+/// The chunks of one download that have not been started.
 pub(super) struct ChunkUnits {
     shared: Arc<Shared>,
     queue: Queue,
@@ -123,17 +130,17 @@ pub(super) struct ChunkUnits {
     copies_max: usize,
 }
 
-/// A unit that may start.
+/// A unit that has its reservation and may start.
 pub(super) struct Granted {
     unit: Unit,
-    /// `None` if an ordered sink has the permit.
+    /// `None` if an ordered sink holds the permit.
     held: Option<Held>,
 }
 
-/// What else happens.
+/// Events other than the end of a unit.
 pub(super) enum Event {
     SinkFailed(Error),
-    /// A unit has given up its place in the window.
+    /// A unit has freed its slot in the window.
     SlotFreed,
 }
 
@@ -201,7 +208,7 @@ impl Units for ChunkUnits {
     }
 }
 
-/// Waits for the right to hold what a unit holds.
+/// Waits for the reservation of a unit.
 async fn reserve(shared: Arc<Shared>, unit: Unit) -> Granted {
     let bytes = unit.bytes();
     let destination = &shared.placing.destination;
@@ -219,12 +226,12 @@ async fn reserve(shared: Arc<Shared>, unit: Unit) -> Granted {
 }
 
 impl Shared {
-    /// One unit's way from where it is to the sink.
+    /// Runs one unit: fetches or copies its chunks, and writes them into the sink.
     async fn bring(&self, unit: Unit, held: Option<Held>, slot: Slot) -> Result<(), Trouble> {
         let in_flight = self.placing.progress.begin_unit();
         let outcome = self.bring_unit(&unit, slot).await;
         drop(in_flight);
-        // What it paid for is held until here.
+        // The reservation lasts until here.
         drop(held);
         outcome
     }
@@ -249,7 +256,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Too long to be held.
+    /// Streams a chunk that is too long to be held in memory.
     async fn bring_long(&self, want: &Want) -> Result<(), Trouble> {
         let long = Long { fetcher: &self.fetcher, placing: &self.placing, want };
         let brought = long.bring().await;
@@ -257,13 +264,13 @@ impl Shared {
         match brought.map_err(|trouble| trouble.with(&part, &self.fetcher.calls))? {
             Origin::Seed => self.copied(&want.digest),
             Origin::Shared => self.fetcher.shared(&want.digest),
-            // Counted as it came.
+            // Already counted while it arrived.
             Origin::Store => {}
         }
         Ok(())
     }
 
-    /// From seeds; what is not there any more is fetched.
+    /// Copies chunks from seeds. Fetches the chunks that no longer match.
     async fn copy(&self, unit: &Unit) -> Result<Vec<Chunk>, Trouble> {
         let wants = unit.wants.clone();
         let read = blocking(move || {
@@ -278,7 +285,7 @@ impl Shared {
             .filter(|(_, chunk)| is_there(chunk))
             .for_each(|(want, _)| self.copied(&want.digest));
         let lost = unit.wants.iter().zip(&chunks).filter(|(_, chunk)| !is_there(chunk));
-        // Not looked for in their seeds again.
+        // Without the seed, so that it is not read again.
         let lost = lost.map(|(want, _)| Want { seed: None, ..want.clone() });
         let mut lost: VecDeque<Want> = lost.collect();
         let mut fetched = VecDeque::new();
@@ -306,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that are handed to the sink free the window, though nothing has been written yet.
+    /// A unit frees its slot when the sink has received its bytes, even if nothing is written yet.
     #[test]
     fn a_slot_that_is_given_up_wakes_whoever_begins_units() {
         let slots = Arc::new(Slots::default());

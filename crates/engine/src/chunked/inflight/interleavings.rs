@@ -1,9 +1,8 @@
-//! Every interleaving of a few small plans, by the model checker. Run with
-//! `RUSTFLAGS='--cfg tidegate_loom' cargo test -p tidegate --release --lib interleavings`.
+//! Model-checks every interleaving of a few small cases with loom. Run with `RUSTFLAGS='--cfg
+//! tidegate_loom' cargo test -p tidegate --release --lib interleavings`.
 //!
-//! The checker sees the table's lock; the channel that an outcome goes through is `tokio`'s, and
-//! each call of it is one step here. A wait that is never ended fails the test: the checker calls it
-//! a deadlock.
+//! Loom sees the lock of the table. The channel of a result is `tokio`'s own, and each call of it
+//! counts as one step. A wait that never ends fails the test: loom reports it as a deadlock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -23,13 +22,14 @@ const KEY: u32 = 1;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // As for the budget: enough for two or three threads, and ends in a minute.
+    // The same bound as for the budget's model. It suffices for two or three threads and ends
+    // within a minute.
     builder.preemption_bound.get_or_insert(2);
     builder.check(model);
 }
 
-/// A waker that the checker sees only when it wakes. Its own may not be used: `tokio` clones wakers
-/// under a lock that the checker does not know, and the checker would change threads there.
+/// A waker that loom sees only when it wakes. Loom's own waker cannot be used: `tokio` clones
+/// wakers under a lock that loom does not know, and loom would switch threads there.
 #[derive(Default)]
 struct Signal {
     is_woken: Mutex<bool>,
@@ -71,8 +71,8 @@ fn follow(flights: &Flights) -> Follow<u32> {
     }
 }
 
-/// As downloads do it: leads or follows until there is an outcome. Counts those at work at once,
-/// and how often it was done.
+/// Leads or follows until there is a result, as downloads do. Counts the leaders that work at once,
+/// and how often the work is done.
 fn bring(flights: &Flights, at_work: &AtomicU32, done: &AtomicU32) -> u32 {
     loop {
         match flights.join(&KEY) {
@@ -107,8 +107,8 @@ fn all_who_follow_are_given_the_outcome() {
     });
 }
 
-/// Whoever comes while another is about to finish has its outcome, or does the work anew; never
-/// both at once, and nobody waits for one who has gone.
+/// A caller that comes while a leader finishes gets the leader's result or does the work again.
+/// Never do two leaders work at once, and no follower waits for a leader that is gone.
 #[test]
 fn whoever_comes_late_follows_or_leads() {
     check(|| {
@@ -127,7 +127,7 @@ fn whoever_comes_late_follows_or_leads() {
     });
 }
 
-/// Of those who followed one that gives up, one leads at a time, and all get there.
+/// After a leader gives up, one follower at a time leads, and all followers get the result.
 #[test]
 fn a_leader_that_gives_up_leaves_the_work_to_those_who_follow() {
     check(|| {
@@ -147,7 +147,7 @@ fn a_leader_that_gives_up_leaves_the_work_to_those_who_follow() {
     });
 }
 
-/// One who waits and leaves, however far it got, takes nothing from those who stay.
+/// A follower that is dropped at any point takes nothing from the other followers.
 #[test]
 fn a_wait_that_is_dropped_takes_nothing_with_it() {
     check(|| {
@@ -169,7 +169,7 @@ fn a_wait_that_is_dropped_takes_nothing_with_it() {
     });
 }
 
-/// One that ends leaves the next one's flight alone.
+/// The end of one lead does not remove the entry of the next lead.
 #[test]
 fn an_end_takes_no_other_flight_away() {
     check(|| {
@@ -179,7 +179,7 @@ fn an_end_takes_no_other_flight_away() {
         let other = flights.clone();
         let next = thread::spawn(move || {
             assert_eq!(block_on(behind.outcome()), None);
-            // Nobody else is there: the first one's flight must be gone by now.
+            // No other thread joins, so the first entry must be gone by now.
             let next = lead(&other);
             let behind = follow(&other);
             next.succeed(8);

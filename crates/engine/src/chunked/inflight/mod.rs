@@ -1,25 +1,26 @@
-//! [`InFlight`]: what several transfers of one client want at once is done once.
+//! [`InFlight`]: work that several transfers of one client need at the same time is done once.
 //!
-//! After `bb-storage`'s deduplicating replicator: whoever comes first leads, and does the work;
-//! whoever comes while it is being done follows, and is given the outcome. A follower watches its
-//! own cancellation, which is to say that its future may be dropped at any time; it never inherits
-//! the leader's cancellation, nor its error. Where the leader fails, is cancelled or panics, each
-//! follower is told only that there is no outcome, and asks again: one of them leads then.
+//! The design follows `bb-storage`'s deduplicating replicator. The first caller for a key is the
+//! leader and does the work. A caller that comes while the work is in flight is a follower and
+//! receives the leader's result. A follower's future may be dropped at any time. A follower never
+//! inherits the leader's cancellation or error. If the leader fails, is cancelled or panics, its
+//! followers learn only that there is no result. Each follower then joins again, and one of them
+//! becomes the leader.
 //!
-//! The outcome goes through a `tokio` watch channel, which the first follower makes: most work is
-//! followed by nobody, and there may be tens of thousands of leads at a time.
+//! The result goes through a `tokio` watch channel. The first follower creates it, because most
+//! work has no follower, and there may be tens of thousands of leaders at a time.
 //!
 //! Invariants:
-//! - A key is in the map exactly while a [`Lead`] of it lives: the lead takes it out when it
-//!   succeeds and when it is dropped, before anybody is told.
-//! - No lock is held across an await, nor while a waker runs.
-//! - Who leads must not wait for a lead of another before letting go of its own, or two could wait
-//!   for each other: finish what you lead first, then follow.
+//! - A key is in the map exactly while its [`Lead`] lives. The lead removes the key when it
+//!   succeeds or is dropped, before its followers are notified.
+//! - No lock is held across an await or while a waker runs.
+//! - A leader must not wait for another leader while it holds its own lead. Otherwise two leaders
+//!   could wait for each other. Finish your own leads first, then follow.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `table` | the chunks that the transfers of one client are moving |
-//! | `interleavings` | all orders of leading, following and leaving, by the model checker |
+//! | `interleavings` | model-checks all orders of leading, following and leaving |
 
 #[cfg(all(test, tidegate_loom))]
 mod interleavings;
@@ -37,41 +38,41 @@ use tokio::sync::watch;
 
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Work that is being done, by what names it; clones share it. `T` is the outcome, cheap to clone.
+/// Work in flight, by key. Clones share it. `T` is the result and cheap to clone.
 pub(crate) struct InFlight<K, T>(Arc<Mutex<Flights<K, T>>>);
 
-/// The channel is there once somebody follows.
+/// The channel exists from the first follower on.
 type Flights<K, T> = HashMap<K, Option<Outcome<T>>>;
 
-/// Holds nothing until the work is done, and is dropped without anything where its leader gives up.
+/// Empty until the leader succeeds. If the leader gives up, the sender is dropped without a value.
 type Outcome<T> = watch::Sender<Option<T>>;
 
-/// Who does the work, and who waits for it.
+/// The caller's role: it does the work, or it waits for the result.
 #[derive(Debug)]
 pub(crate) enum Joined<K: Hash + Eq, T> {
-    /// Do it, and say so.
+    /// The caller does the work and reports the result.
     Lead(Lead<K, T>),
-    /// Somebody does it.
+    /// Another caller is doing the work.
     Follow(Follow<T>),
 }
 
-/// The duty to do the work. Dropped without [`Self::succeed`], it passes to a follower.
+/// The role of the leader. If it is dropped without [`Self::succeed`], a follower takes over.
 pub(crate) struct Lead<K: Hash + Eq, T> {
     flights: InFlight<K, T>,
     // Taken when the lead ends.
     key: Option<K>,
 }
 
-/// A wait for somebody else's work.
+/// The role of a follower: a wait for the leader's result.
 pub(crate) struct Follow<T>(watch::Receiver<Option<T>>);
 
 impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
-    /// Nothing in flight.
+    /// An empty table.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(HashMap::new())))
     }
 
-    /// Leads the work that `key` names, or follows whoever does.
+    /// Becomes the leader for `key`, or a follower if there is a leader.
     pub(crate) fn join(&self, key: &K) -> Joined<K, T> {
         match self.lock().entry(key.clone()) {
             Entry::Occupied(mut flight) => Joined::Follow(Follow::of(flight.get_mut())),
@@ -82,13 +83,13 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
         }
     }
 
-    /// Follows whoever does the work that `key` names, where somebody does.
+    /// Becomes a follower if there is a leader for `key`. Never becomes the leader.
     pub(crate) fn follow(&self, key: &K) -> Option<Follow<T>> {
         self.lock().get_mut(key).map(Follow::of)
     }
 
-    /// Does `work`, or waits for whoever does it and takes over where he fails. Cancel-safe:
-    /// dropping the future passes the work on. `work` may be called once only, by this caller.
+    /// Does `work`, or waits for the leader and takes over if the leader fails. Cancel-safe: if the
+    /// future is dropped, a follower takes over. This caller runs `work` at most once.
     #[cfg(test)]
     pub(crate) async fn once<E>(
         &self,
@@ -111,7 +112,7 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
         }
     }
 
-    /// How many are in flight.
+    /// The number of keys in flight.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
@@ -125,14 +126,15 @@ impl<K, T> InFlight<K, T> {
 }
 
 impl<K: Hash + Eq, T> Lead<K, T> {
-    /// The work is done: those who follow are given its outcome, and who comes later does it anew.
+    /// The work is done: its followers receive the result. A later caller does the work again.
     pub(crate) fn succeed(mut self, outcome: T) {
         self.end(Some(outcome));
     }
 
     fn end(&mut self, outcome: Option<T>) {
         if let Some(key) = self.key.take() {
-            // First out of the map, then told: whoever asks again must not find this flight.
+            // Remove the key before the notification: a follower that joins again must not find
+            // this entry.
             let followed = self.flights.lock().remove(&key).flatten();
             if let (Some(followed), Some(outcome)) = (followed, outcome) {
                 followed.send_replace(Some(outcome));
@@ -154,7 +156,8 @@ impl<T> Follow<T> {
 }
 
 impl<T: Clone> Follow<T> {
-    /// Waits until the work is done; `None` where whoever led gave up: ask again. Cancel-safe.
+    /// Waits for the result; `None` if the leader gave up. The caller then joins again.
+    /// Cancel-safe.
     pub(crate) async fn outcome(mut self) -> Option<T> {
         self.0.wait_for(Option::is_some).await.ok()?.clone()
     }

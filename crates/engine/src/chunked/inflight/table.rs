@@ -1,8 +1,9 @@
 //! [`ChunksInFlight`]: the chunks that the transfers of one client are moving.
 //!
-//! One map holds chunks that are fetched into memory, one those that are too long for it, and one
-//! those that are sent. The budget decides which chunks are too long, and all transfers of a client
-//! share one budget. So two transfers of a client never look for the same chunk in different maps.
+//! One map is for chunks that are fetched into memory, one is for chunks that are too long for
+//! memory, and one is for chunks that are sent. The budget decides which chunks are too long. All
+//! transfers of a client share one budget. So two transfers of a client never look for the same
+//! chunk in different maps.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::InFlight;
 use crate::chunked::chunk::Chunk;
 use crate::chunked::seed::SeedPlace;
 
-/// A chunk on its way to or from a store.
+/// Names a chunk in flight to or from a store.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// [`crate::chunked::BlobStore::identity`]: it differs between callers with different
@@ -25,21 +26,21 @@ pub(crate) struct Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the store: its identity stands for credentials.
+        // The store is left out: its identity stands for credentials.
         f.debug_struct("Key").field("digest", &self.digest).finish_non_exhaustive()
     }
 }
 
-/// What the transfers of one client have in flight; clones share it.
+/// The chunks that the transfers of one client have in flight. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunksInFlight {
-    /// Chunks that are being fetched; the outcome is a chunk whose bytes have been verified.
+    /// Chunks that are being fetched into memory. The result is the verified chunk.
     pub(crate) fetches: InFlight<Key, Chunk>,
-    /// Chunks that are being fetched straight into a target, as they are too long for memory. The
-    /// outcome is the place where one can be read again. It must be verified then, because the
+    /// Chunks that are too long for memory and are fetched straight into a target. The result is
+    /// the place where the chunk can be read again. The reader must verify it again, because the
     /// owner of the target may change it.
     pub(crate) pours: InFlight<Key, SeedPlace>,
-    /// Chunks that are being sent; the outcome is that the store has them.
+    /// Chunks that are being sent. The result is that the store has them.
     pub(crate) sends: InFlight<Key, ()>,
 }
 

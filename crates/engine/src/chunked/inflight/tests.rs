@@ -1,4 +1,4 @@
-//! What leaders and followers rely on.
+//! The guarantees that leaders and followers rely on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -116,8 +116,8 @@ async fn a_leader_that_panics_leaves_nothing_behind() {
     assert_eq!(flights.once(&1, async || Ok::<_, ()>(1)).await, Ok(1));
 }
 
-/// Many tasks want the same few things; leaders fail or are aborted at random. Whoever is not
-/// aborted gets its outcome, work on one key is never done twice at once, and nothing is left.
+/// Many tasks need the same few keys. Some leaders fail, others are aborted. Every task that is not
+/// aborted gets its result. Work on one key never runs twice at once. No key stays in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn under_load_each_gets_an_outcome_and_no_work_is_done_twice_at_once() {
     let flights = Flights::new();
@@ -135,7 +135,7 @@ async fn under_load_each_gets_an_outcome_and_no_work_is_done_twice_at_once() {
                         .once(&key, async || {
                             let at_work = &busy[key as usize];
                             assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0, "twice at once");
-                            // Given back however the work ends.
+                            // Decrements the count when the work ends in any way.
                             let _guard = Working(at_work);
                             tokio::task::yield_now().await;
                             if fails && tries == 0 { Err(()) } else { Ok(key * 10) }

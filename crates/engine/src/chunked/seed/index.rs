@@ -1,6 +1,7 @@
-//! The index beside a seed: the chunks that it was cut into, so that it is not cut again.
+//! The index next to a seed: a list of its chunks, so that the seed is not cut again.
 //!
-//! `.NAME.tidegate-chunks`; the format is described for others in `docs/formats.md`:
+//! The file is named `.NAME.tidegate-chunks`. `docs/formats.md` describes the format for other
+//! programs:
 //!
 //! ```text
 //! 0    "TGCHNK01"
@@ -11,9 +12,9 @@
 //!      BLAKE3 of everything before
 //! ```
 //!
-//! The header names the file's length, its times of modification and of change, its device and inode,
-//! the chunking and the hash function: an index whose header is not, byte for byte, the one that would be written now is
-//! stale. One that is stale or damaged is as good as none, and is replaced.
+//! The header names the file's length, its modification and change times, its device and inode, the
+//! chunking and the hash function. An index is stale if its header differs in any byte from the
+//! header that would be written now. A stale or damaged index is ignored and replaced.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -32,19 +33,20 @@ use crate::names::hidden_name;
 pub(super) const SUFFIX: &str = ".tidegate-chunks";
 pub(super) const MAGIC: [u8; 8] = *b"TGCHNK01";
 
-/// A header is some numbers; beyond this it is not one of ours.
+/// The limit on the length of a header. A header holds only some numbers, so a longer one is not
+/// from Tidegate.
 const HEADER_BYTES_MAX: usize = 4096;
 
 pub(super) const RECORD_BYTES: usize = 40;
 const SEAL_BYTES: usize = 32;
 
-/// What tells one state of a file from another.
+/// Identifies one state of a file. It differs after every change of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Stamp {
     pub(super) len_bytes: u64,
     modified_s: i64,
     modified_ns: i64,
-    // Moves with every change, also where the modification time is put back.
+    // The file system updates it on every change, even if the modification time is set back.
     changed_s: i64,
     changed_ns: i64,
     device: u64,
@@ -81,8 +83,8 @@ enum ChunkingHeader {
     RepMaxCdc { min: u64, horizon: u64 },
 }
 
-/// The header of an index of a file in this state, cut and digested like this; empty where there
-/// is none, and nothing is indexed.
+/// The header for a file with this stamp, chunking and hash function. Empty if the chunking cannot
+/// be indexed; the file then has no index.
 pub(super) fn header(stamp: &Stamp, chunking: &Chunking, function: DigestFunction) -> Vec<u8> {
     let chunking = match chunking {
         Chunking::FastCdc2020(params) => ChunkingHeader::FastCdc2020 {
@@ -95,7 +97,7 @@ pub(super) fn header(stamp: &Stamp, chunking: &Chunking, function: DigestFunctio
         Chunking::RepMaxCdc(params) => {
             ChunkingHeader::RepMaxCdc { min: params.min_bytes(), horizon: params.horizon_bytes() }
         }
-        // A function that comes later is not indexed.
+        // Chunking functions that are added later are not indexed.
         _ => return Vec::new(),
     };
     serde_json::to_vec(&Header { file: stamp, function: function.name(), chunking })
@@ -106,8 +108,9 @@ pub(super) fn path_of(seed: &Path) -> Option<PathBuf> {
     Some(seed.with_file_name(hidden_name(seed.file_name()?, SUFFIX)))
 }
 
-/// Those of the `wanted` chunks that the index beside `seed` names, each with the offset of its first
-/// place; `None` where there is no index with this header, or it is damaged.
+/// Returns those of the `wanted` chunks that the index next to `seed` lists, each with the offset
+/// of its first place. Returns `None` if there is no index with this header, or if the index is
+/// damaged.
 pub(super) fn load(
     seed: &Path,
     header: &[u8],
@@ -153,9 +156,9 @@ fn read(
     }
     let mut count = [0; 8];
     input.fill(&mut count)?;
-    // No larger than what is wanted, however often that recurs.
+    // The map is never larger than `wanted`, even if chunks recur.
     let (mut found, mut offset) = (HashMap::new(), 0_u64);
-    // Each has a byte at least, so that no count leads beyond the seed.
+    // Each chunk has at least one byte, so a wrong count cannot exceed the seed's length.
     for _ in 0..le(&count).min(seed_bytes) {
         let mut record = [0; RECORD_BYTES];
         input.fill(&mut record)?;
@@ -174,7 +177,7 @@ fn read(
     Ok(whole.then_some(found))
 }
 
-/// Hashes what is read, up to the seal.
+/// Hashes the bytes that are read, up to the seal (the BLAKE3 hash at the end).
 struct Sealed {
     input: BufReader<File>,
     hasher: Checksummer,
@@ -187,7 +190,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Whether the right seal comes next, and nothing after it.
+    /// Whether the correct seal follows, and nothing after it.
     fn ends(mut self) -> io::Result<bool> {
         let mut seal = [0; SEAL_BYTES];
         self.input.read_exact(&mut seal)?;
@@ -271,13 +274,13 @@ mod tests {
         assert!(bed.load(&bed.header_now()).is_none());
     }
 
-    /// A change of the same length, with the modification time put back.
+    /// The file changes, keeps its length, and its modification time is set back.
     #[test]
     fn a_change_that_hides_is_seen() {
         let bed = Bed::new();
         let modified = fs::metadata(bed.seed()).unwrap().modified().unwrap();
         let changed = fs::metadata(bed.seed()).unwrap().ctime_nsec();
-        // The clock of the file system stands still between its ticks.
+        // The clock of the file system advances in ticks, so repeat until the change time differs.
         while fs::metadata(bed.seed()).unwrap().ctime_nsec() == changed {
             fs::write(bed.seed(), b"aabbbd").unwrap();
         }
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
     }
 
-    /// However often a chunk recurs, one place is enough.
+    /// A chunk that recurs needs only one place.
     #[test]
     fn what_recurs_is_found_once() {
         let mut bed = Bed::new();
@@ -327,7 +330,8 @@ mod tests {
         assert_eq!(found, [(again, 0)].into());
     }
 
-    /// An index says what is in the seed: whoever may not read the one may not read the other.
+    /// An index reveals the content of its seed. A user who may not read the seed may not read the
+    /// index.
     #[test]
     fn an_index_is_as_secret_as_its_seed() {
         use std::os::unix::fs::PermissionsExt;
@@ -340,7 +344,7 @@ mod tests {
         }
     }
 
-    /// As long as names may be, with no room for anything behind them.
+    /// File names up to the limit of 255 bytes leave no room for a suffix.
     #[test]
     fn a_seed_with_a_long_name_has_its_index() {
         let bed = Bed::new();

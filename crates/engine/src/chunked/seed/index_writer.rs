@@ -1,7 +1,7 @@
-//! [`IndexWriter`]: writes the index of a file, whatever the number of its chunks, in bounded memory.
+//! [`IndexWriter`]: writes the index of a file in bounded memory, for any number of chunks.
 //!
-//! It appears under its name when it is whole, in place of what had it. It may be read by whom the
-//! file may be read by.
+//! The index gets its name only when it is complete, and replaces an older index. It has the read
+//! permissions of its file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,19 +18,19 @@ use crate::sink::file::access::{Access, PRIVATE_MODE};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// An index that is being written; dropped before it is finished, nothing is left of it.
+/// An index that is being written. If it is dropped before [`Self::finish`], its file is removed.
 #[derive(Debug)]
 pub(super) struct IndexWriter {
     file: BufWriter<File>,
     path: PathBuf,
-    /// Its name until it is whole.
+    /// The temporary name, until it is complete.
     new: PathBuf,
-    /// Where the number of chunks stands.
+    /// The position of the number of chunks in the index.
     count_at: u64,
     count: u64,
 }
 
-/// Writes the index of `file`, which is known as `seed`. Blocks.
+/// Writes the index of `file`, whose path is `seed`. Blocks.
 pub(super) fn save(seed: &Path, file: &File, header: &[u8], chunks: &[Digest]) -> io::Result<()> {
     let mut index = IndexWriter::begin(seed, header)?;
     index.append(chunks)?;
@@ -38,13 +38,13 @@ pub(super) fn save(seed: &Path, file: &File, header: &[u8], chunks: &[Digest]) -
 }
 
 impl IndexWriter {
-    /// Begins the index of `seed`, with this header. All methods block.
+    /// Starts the index of `seed` with this header. All methods block.
     pub(super) fn begin(seed: &Path, header: &[u8]) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let path = path_of(seed).filter(|_| !header.is_empty());
         let path = path.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Not behind the index's own name, which may be as long as a name can be.
+        // The name of the index may already have the maximum length, so nothing is appended to it.
         let suffix = format!("{SUFFIX}-{}-{unique}", std::process::id());
         let new = path.with_file_name(hidden_name(seed.file_name().unwrap_or_default(), &suffix));
         let mut options = OpenOptions::new();
@@ -60,12 +60,12 @@ impl IndexWriter {
         Ok(index)
     }
 
-    /// The name that it gets.
+    /// The final name.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The chunks that follow those before.
+    /// Appends the next chunks.
     pub(super) fn append(&mut self, chunks: &[Digest]) -> io::Result<()> {
         for chunk in chunks {
             let mut record = [0; RECORD_BYTES];
@@ -77,7 +77,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// These were all; `file` is what they were found in.
+    /// Completes the index. `file` is the file that was cut; the index gets its permissions.
     pub(super) fn finish(mut self, file: &File) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().write_all_at(&self.count.to_le_bytes(), self.count_at)?;
@@ -88,7 +88,7 @@ impl IndexWriter {
         fs::rename(&self.new, &self.path)
     }
 
-    /// The hash of all of it, which leaves it at its end.
+    /// Hashes everything written so far. Leaves the position at the end.
     fn seal(&mut self) -> io::Result<Vec<u8>> {
         let mut hasher = Checksummer::new(ChecksumAlgorithm::Blake3).map_err(io::Error::other)?;
         let mut input = BufReader::with_capacity(BUFFER_BYTES, self.file.get_ref());
@@ -107,8 +107,8 @@ impl IndexWriter {
 
 impl Drop for IndexWriter {
     fn drop(&mut self) {
-        // Under its own name it is not there any more once it is whole; nothing else can be done
-        // about what is left.
+        // A complete index has been renamed, so this finds no file. Errors are ignored, because
+        // there is no better reaction.
         let _ = fs::remove_file(&self.new);
     }
 }

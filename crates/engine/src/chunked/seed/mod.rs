@@ -1,18 +1,18 @@
-//! Seeds: files at hand that may share chunks with a blob, so that these are copied, not fetched.
+//! Seeds: local files that may share chunks with a blob. Such chunks are copied, not fetched.
 //!
-//! A seed is cut as the blob was, and digested, at the speed of all cores; what was found is kept
-//! in an index beside it, so that the next time costs a read of that. Only what the blob needs is
-//! remembered.
+//! A seed is cut with the chunking of the blob, and its chunks are hashed on all cores. The result
+//! is kept in an index next to the seed, so the next download only reads the index. Only chunks of
+//! the blob are kept in memory.
 //!
-//! Nothing that a seed, or its index, says is believed: a chunk is verified when it is read, and
-//! one that is not what it was costs a fetch.
+//! Neither a seed nor its index is trusted. A chunk is verified when it is read. A chunk that does
+//! not match its digest is fetched.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `index` | the chunks of a file, kept beside it |
-//! | `index_writer` | writing that |
-//! | `part` | what of an earlier attempt's part file is right |
-//! | `place` | where a chunk is at hand, and reading it |
+//! | `index` | the index next to a seed: its format, and reading it |
+//! | `index_writer` | writes an index |
+//! | `part` | finds the verified chunks in the part file of an earlier attempt |
+//! | `place` | the place of a chunk in a local file or buffer, and reading it |
 
 mod index;
 mod index_writer;
@@ -41,47 +41,47 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use index::Stamp;
 use index_writer::IndexWriter;
 
-/// Chunks that are written to an index at once.
+/// The number of chunks in one write to an index.
 const PENDING_MAX: usize = 4096;
 
-/// What of a blob is at hand.
+/// The chunks of a blob that exist locally.
 #[derive(Debug, Default)]
 pub(crate) struct Seeds {
     places: HashMap<Digest, SeedPlace>,
 }
 
-/// A file to be looked at.
+/// A file to search for chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedFile {
     pub(crate) path: PathBuf,
-    /// Keep an index beside it.
+    /// Keep an index next to it.
     pub(crate) keeps_index: bool,
 }
 
-/// How seeds are looked at.
+/// How seeds are searched.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedOptions {
-    /// How they are cut: as the blob was.
+    /// The chunking of the blob; seeds are cut the same way.
     pub(crate) chunking: Chunking,
-    /// Use the index that is there.
+    /// Use an existing index.
     pub(crate) indexed: bool,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
 }
 
 impl Seeds {
-    /// Where a chunk is at hand.
+    /// The local place of a chunk, if there is one.
     pub(crate) fn find(&self, digest: &Digest) -> Option<SeedPlace> {
         self.places.get(digest).cloned()
     }
 
-    /// A chunk is at hand at `offset` of `file`; the first place that is told stays.
+    /// Adds the chunk at `offset` of `file`. If the chunk already has a place, that place is kept.
     pub(crate) fn add(&mut self, digest: Digest, file: &Arc<File>, offset: u64) {
         self.places.entry(digest).or_insert_with(|| SeedPlace::in_file(file, offset));
     }
 
-    /// Looks at each of `files` for chunks of `manifest`. Gives notes on those that are of no use;
-    /// fails only where it is cancelled.
+    /// Searches `files` in order for chunks of `manifest`, until all chunks are found. Returns a
+    /// note for each file that cannot be used. Fails only if it is cancelled.
     pub(crate) async fn gather(
         &mut self,
         files: &[SeedFile],
@@ -152,8 +152,8 @@ impl Seeds {
     }
 }
 
-/// Keeps an index beside `path`, of `file`, whose chunks are those of `manifest`; `chunking` is how
-/// blobs of its store are cut. Blocks.
+/// Keeps an index of `file` next to `path`. The chunks of `file` are those of `manifest`, cut with
+/// `chunking`. Blocks.
 pub(crate) fn keep_index(
     path: &Path,
     file: &File,
@@ -164,7 +164,8 @@ pub(crate) fn keep_index(
     index_writer::save(path, file, &header, manifest.chunks())
 }
 
-/// The index of a seed that is being cut, where one is to be kept. Best effort: it only saves time.
+/// The index of a seed that is being cut, if one is kept. Errors are logged and ignored, because an
+/// index only saves time.
 struct Keeping {
     writer: Option<IndexWriter>,
     pending: Vec<Digest>,
@@ -199,7 +200,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// The seed has been cut to its end: it is worth its index if it is still what it was `before`.
+    /// The seed is cut to its end. Keeps the index if the file's stamp is still `before`.
     async fn finish(mut self, file: Arc<File>, before: Stamp) -> Result<()> {
         self.append().await?;
         let Some(writer) = self.writer else { return Ok(()) };
@@ -227,7 +228,7 @@ fn open(path: &Path) -> Result<(File, Stamp)> {
         Error::new(ErrorKind::Storage, Operation::Read, path.display().to_string(), message)
     };
     let unreadable = |error: io::Error| failed("it cannot be read").caused_by(error);
-    // Opening a pipe would wait for its other end.
+    // Without this flag, opening a pipe would wait for its other end.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {

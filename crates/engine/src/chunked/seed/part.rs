@@ -1,7 +1,8 @@
-//! What of an earlier attempt's part file is right, chunk by chunk.
+//! Finds the chunks in the part file of an earlier attempt that are at their place and correct.
 //!
-//! The file's journal says what may be: its marks, of whatever blob they were, since a chunk in its
-//! place is right if its digest is. A file without a journal of ours is looked at as a whole.
+//! The marks of the file's journal say which ranges to check. The marks may belong to another blob:
+//! a chunk is accepted if its bytes match its digest. Without a journal of ours the whole file is
+//! checked.
 
 use std::fs::File;
 use std::io;
@@ -19,11 +20,11 @@ use crate::chunked::chunk::Proving;
 use crate::sink::Mark;
 use crate::sink::file::journal::Found;
 
-/// One read: small enough for a core's cache.
+/// The size of one read. It fits a core's cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// The chunks of `manifest` that stand in their places in `file`, whose journal is `found`, in order.
-/// Blocks.
+/// Returns the chunks of `manifest` that are at their place in `file`, in order. `found` is the
+/// journal of `file`. Blocks.
 pub(crate) fn chunks(
     file: &File,
     found: Option<&Found>,
@@ -63,7 +64,7 @@ pub(crate) fn chunks(
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(places.len());
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Fewer are slower, not worse.
+            // With fewer threads the work only takes longer.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -73,7 +74,7 @@ pub(crate) fn chunks(
     Ok(kept)
 }
 
-/// The chunk's CRC, if it is there, and nothing is cancelled before that is known.
+/// Returns the chunk's CRC if its bytes match its digest. Returns `None` if it is cancelled first.
 fn check(
     file: &File,
     offset: u64,

@@ -1,9 +1,12 @@
-//! [`SeedPlace`]: where a chunk is at hand, in a file or in memory that others may be changing.
+//! [`SeedPlace`]: the place of a chunk in a local file or buffer.
 //!
-//! Nothing there is believed. A chunk that may be held is read and verified at once. A longer one is
-//! read in pieces: where what is written can be written again, it is written first and proved
-//! afterwards; where it cannot, it is proved first and read a second time, and [`Proven`] knows each
-//! piece again.
+//! The content is not trusted, because other programs may change it. A chunk that fits in memory is
+//! read and verified at once. A longer chunk is read in pieces:
+//!
+//! - If the target can be written again, each piece is written first and the whole chunk is
+//!   verified afterwards.
+//! - Otherwise the chunk is verified first and then read a second time. [`Proven`] checks each
+//!   piece of the second read.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 use crate::buffer::ShardBuffer;
 use crate::chunked::chunk::{CRC, Chunk, Proving};
 
-/// One read: small enough for a core's cache.
+/// The size of one read. It fits a core's cache.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Where a chunk is at hand.
+/// The place of a chunk in a local file or buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedPlace {
     source: Source,
-    /// Of its first byte.
+    /// Offset of the chunk's first byte in `source`.
     offset: u64,
 }
 
@@ -45,20 +48,20 @@ impl SeedPlace {
         Self { source: Source::Buffer(Arc::clone(buffer)), offset }
     }
 
-    /// Reads the chunk that `digest` names; `None` where it is not there any more. Holds all of it.
-    /// Blocks.
+    /// Reads and verifies the chunk that `digest` names. Returns `None` if the bytes no longer
+    /// match. Holds the whole chunk in memory. Blocks.
     pub(crate) fn read(&self, digest: &Digest) -> Option<Chunk> {
         Chunk::verified(digest, self.bytes(0, digest.len)?).ok()
     }
 
-    /// The piece at `at` of a chunk of `len` bytes, whatever is there now; `None` where that is too
-    /// little. Blocks.
+    /// Reads the piece at `at` of a chunk of `len` bytes, without verifying it. Returns `None` if
+    /// the source is too short. Blocks.
     pub(crate) fn piece(&self, at: u64, len: u64) -> Option<Bytes> {
         self.bytes(at, PIECE_BYTES.min(len.checked_sub(at)?))
     }
 
-    /// Reads all of the chunk that `digest` names, piece by piece; `None` where it is not there any
-    /// more, and where it is cancelled. Blocks.
+    /// Reads and verifies the chunk that `digest` names, piece by piece. Returns `None` if the
+    /// bytes no longer match, or if it is cancelled. Blocks.
     pub(crate) fn prove(self, digest: &Digest, cancel: &CancellationToken) -> Option<Proven> {
         let mut proving = Proving::new(*digest).ok()?;
         let mut pieces = Vec::new();
@@ -86,9 +89,12 @@ impl SeedPlace {
     }
 }
 
-/// A chunk that was all there. Its pieces are known by their CRCs, which take a byte for each 16 KiB:
-/// what changes meanwhile by chance is found out, and costs a fetch; what was made to have the CRC is
-/// found by the hash of the whole, as wrong bytes are that a target was given once and for all.
+/// A chunk that has been verified and is read a second time. It keeps the CRC of each piece: 24
+/// bytes for each 256 KiB, so a chunk of 64 MiB takes 6 KiB.
+///
+/// A change by accident does not match the CRC, and the chunk is fetched. A change that was made to
+/// match the CRC is found by the hash of the whole blob, as is any wrong byte that a target has
+/// received and cannot take back.
 #[derive(Debug)]
 pub(crate) struct Proven {
     place: SeedPlace,
@@ -97,7 +103,8 @@ pub(crate) struct Proven {
 }
 
 impl Proven {
-    /// The piece at `at`, where one begins; `None` where it is not what it was. Blocks.
+    /// Reads the piece at `at`, the start of a piece. Returns `None` if its CRC differs from the
+    /// first read. Blocks.
     pub(crate) fn piece(&self, at: u64) -> Option<Bytes> {
         let expected = self.pieces.get(usize::try_from(at / PIECE_BYTES).ok()?)?;
         self.place.piece(at, self.len).filter(|piece| Crc::of(CRC, piece) == *expected)
