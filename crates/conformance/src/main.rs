@@ -1,8 +1,9 @@
 //! Runs the read suite on a real server: `tidegate-conformance BASE_URL FOLDER [--endpoint URL]`.
 //!
-//! The server has the files of FOLDER as blobs under BASE_URL, and nothing under BASE_URL/absent.
-//! Credentials come from the environment, as for the command `tidegate`. Prints a line a promise, and
-//! ends with 1 where one is broken, with 2 where the arguments are wrong.
+//! The server must have the files of FOLDER as blobs under BASE_URL, and nothing under
+//! BASE_URL/absent. Credentials come from the environment, as for the command `tidegate`. Prints
+//! one line for each promise. Exits with 1 if a promise is broken, and with 2 if the arguments are
+//! wrong.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,10 +14,10 @@ use tidegate::remote::RemoteOptions;
 use tidegate::{Client, ClientOptions, Location};
 use tidegate_conformance::remote::{ReadPlace, Report, Stored, read_suite};
 
-/// Longer files are left out: each range of each blob is read, and held.
+/// Longer files are left out: the suite reads each range of each blob and holds it in memory.
 const BLOB_BYTES_MAX: u64 = 16 << 20;
 
-/// A server that has what a folder has.
+/// A server that has the files of a folder.
 struct Mirror {
     blobs: Vec<Stored>,
     absent: Location,
@@ -74,7 +75,7 @@ async fn main() -> ExitCode {
 }
 
 fn fail(message: &str) -> ExitCode {
-    // Nowhere to say that standard error is closed.
+    // If standard error is closed, the message is lost.
     let _ = writeln!(std::io::stderr(), "{message}");
     ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! What every remote that is read must do.
+//! Promises of remotes that can be read.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,25 +9,26 @@ use tidegate::{Budget, ByteRange, ErrorKind, Location};
 use super::checksum;
 use super::suite::{Outcome, Report, ensure, failed, worked};
 
-/// A blob, and what its bytes are.
+/// A blob and its bytes.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Where it is.
+    /// The location of the blob.
     pub location: Location,
-    /// Its bytes.
+    /// The bytes of the blob.
     pub bytes: Bytes,
 }
 
-/// A place with blobs to be read.
+/// A place with blobs to read.
 #[async_trait]
 pub trait ReadPlace: Sync {
     /// Its blobs: one of 0 bytes, one of 1 byte, and longer ones.
     fn blobs(&self) -> Vec<Stored>;
 
-    /// A location where nothing is.
+    /// A location without a blob.
     fn absent(&self) -> Location;
 
-    /// Gives this blob other bytes, by other means than the remote. `false` where the place cannot.
+    /// Gives this blob other bytes, without using the remote. Returns `false` if the place cannot
+    /// do that.
     async fn replace(&self, blob: &Stored, bytes: Bytes) -> bool;
 }
 
@@ -43,7 +44,7 @@ pub async fn read_suite(place: &dyn ReadPlace) -> Report {
     report.add("a checksum that the remote names is that of the bytes", checksums(place).await);
     report.add("a body may be dropped early, and the blob read again", dropped(place).await);
     report.add("a selection tells two blobs apart", selections(place).await);
-    // Last, as it changes the blobs.
+    // Last, because it changes the blobs.
     report.add("a blob that was replaced is not read by its old version", replaced(place).await);
     report
 }
@@ -170,7 +171,7 @@ async fn pinned(place: &dyn ReadPlace) -> Outcome {
         let named = opened.info.version.clone();
         ensure!(named.as_ref() == Some(&version), "expected {version}, got {named:?}");
         ensure!(bytes_of(opened).await? == bytes, "other bytes");
-        // The same by a location of that version.
+        // The same through a location of that version.
         let at = worked("at", location.at(version))?;
         ensure!(
             bytes_of(worked("open", open(&at, &whole()).await)?).await? == bytes,
@@ -252,7 +253,7 @@ async fn replaced(place: &dyn ReadPlace) -> Outcome {
             return Ok(());
         }
         let is_object = matches!(version, Version::Generation(_) | Version::VersionId(_));
-        // Such a version is an object of its own, which is not there any more.
+        // Such a version is an object of its own, which no longer exists.
         let kinds: &[ErrorKind] = match is_object {
             true => &[ErrorKind::Changed, ErrorKind::NotFound],
             false => &[ErrorKind::Changed],

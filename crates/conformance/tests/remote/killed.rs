@@ -11,20 +11,20 @@ use tidegate_conformance::remote::{Place, content};
 
 use crate::folder::Folder;
 
-/// Names the folder that a child writes to.
+/// Environment variable with the folder that a child writes to.
 const FOLDER: &str = "TIDEGATE_CONFORMANCE_FOLDER";
 
-/// Kills, at instants that differ by some of what one write takes.
+/// Number of kills. Their instants differ by a fraction of the time that one write takes.
 const KILLS: u64 = 12;
 
 const LEN: usize = 3 << 20;
 
-/// The two contents that are written in turn.
+/// The two contents that are written alternately.
 fn contents() -> [Bytes; 2] {
     [content(LEN, 1), content(LEN + 1, 2)]
 }
 
-/// Run as a child: writes the target for ever, whole and in parts.
+/// Run as a child process: writes the target for ever, whole and in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -54,8 +54,7 @@ async fn child() {
     }
 }
 
-/// The target is one of the two contents, whole, whenever it is looked at; and what is left is found
-/// and aborted.
+/// The target always has one of the two contents, complete. Leftover uploads are found and aborted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_process_leaves_is_whole_and_can_be_aborted() {
     let (place, contents) = (Folder::new(), contents());

@@ -10,9 +10,10 @@
 //! 4. Registering: once the store has all chunks, it makes the blob of them.
 //!
 //! The store is also asked for the *blob*, in parallel with the other calls, as soon as the digest
-//! of the blob is known. If the caller gives the digest, that is the first request. Otherwise it
-//! goes with the last question about chunks: the digest takes a pass over the whole file, and
-//! chunks are sent during that pass. If the store has the blob, requests in flight are dropped.
+//! of the blob is known. If the caller gives the digest, the blob is asked for before any chunk.
+//! Otherwise it goes with the last question about chunks: the digest takes a pass over the whole
+//! file, and chunks are sent during that pass. If the store has the blob, requests in flight are
+//! dropped.
 //!
 //! Some blobs are their own only chunk: a blob no longer than the longest chunk, and any blob for a
 //! store that takes no manifests or only cuts in ways that we do not know. The same pipeline asks

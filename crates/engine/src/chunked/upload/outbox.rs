@@ -3,10 +3,11 @@
 //! Pure. Chunks that fit into a batch share a request, up to the batch limits. Larger chunks get a
 //! request each.
 //!
-//! While less than half of the window is in use, a batch is sent at once, full or not: more chunks
-//! may never come. Beyond that, a batch is sent when it is full; until then enough is in flight. At
-//! the end, when all remaining chunks are here and slots are free, the chunks are spread over the
-//! free slots. Each request then still carries at least 1 MiB.
+//! While at most half of the window is in use, a batch is sent at once, full or not: more chunks
+//! may never come. Beyond that, a batch is sent when it is worth a request (see
+//! [`Outbox::has_full`]); until then enough is in flight. At the end, when all remaining chunks are
+//! here and slots are free, the chunks are spread over the free slots, but no thinner than 1 MiB a
+//! request.
 
 use std::collections::VecDeque;
 
@@ -90,9 +91,9 @@ impl Outbox {
         self.large.make_contiguous().sort_unstable_by_key(|piece| piece.id);
     }
 
-    /// The next request's load; the chunk that was cut first is in it. `share_bytes` is the memory
-    /// of each request if the whole window is in use. `spread_over` is the number of free slots,
-    /// given only if no more chunks will be added.
+    /// The next request's load, from the chunk that has waited longest on. `share_bytes` is the
+    /// memory of each request if the whole window is in use. `spread_over` is the number of free
+    /// slots, given only if no more chunks will be added.
     pub(super) fn next(&mut self, share_bytes: u64, spread_over: Option<u64>) -> Option<Load> {
         let is_small = match (self.small.front(), self.large.front()) {
             (Some(small), Some(large)) => small.id < large.id,

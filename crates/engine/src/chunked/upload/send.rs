@@ -48,8 +48,7 @@ pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<
     let _under_way = transfer.progress.begin_unit();
     match &load {
         Load::Batch(pieces) => match send_batch(transfer, pieces, held.clone()).await {
-            // A store whose profile omits batches may not know them, or may take less than the
-            // profile says.
+            // A store may not know batches, or may take less than its profile says.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 tracing::debug!(error = error.chain(), "no more batches");
                 transfer.batches.store(false, Ordering::Relaxed);

@@ -77,7 +77,7 @@ struct Time(i64, i64);
 /// that.
 const TICK: Duration = Duration::from_millis(20);
 
-/// File systems without fractions of a second keep at worst every second one.
+/// Some file systems keep no fractions of a second, and at worst only every other second.
 const TICK_COARSE: Duration = Duration::from_secs(2);
 
 impl SourceFile {

@@ -56,9 +56,9 @@ pub(super) async fn spool(
     options: &ChunkedUploadOptions,
 ) -> Result<Spooled> {
     // The store is asked before the stream is read. So the caller learns at once if the store does
-    // not respond or takes no blob of that length.
+    // not respond, and the read stops as soon as the stream is too long for the store.
     let calls = Calls {
-        // The deadline is that of the whole upload, and the caller of `upload` enforces it.
+        // The deadline is that of the whole upload, and `upload` enforces it.
         policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
         budget: options.budget.clone(),
         cancel: options.cancel.clone(),

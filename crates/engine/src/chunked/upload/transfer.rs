@@ -126,7 +126,7 @@ impl Transfer {
 impl KindsOfCalls {
     fn new(file: &SourceFile, budget: &Budget, options: &ChunkedUploadOptions) -> Self {
         let calls = |stats| Calls {
-            // The deadline is that of the whole upload, and the caller of `upload` enforces it.
+            // The deadline is that of the whole upload, and `upload` enforces it.
             policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
             budget: budget.clone(),
             cancel: options.cancel.clone(),
