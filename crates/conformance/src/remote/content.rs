@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tidegate::{Checksum, ChecksumAlgorithm};
 use tidegate_core::checksum::Checksummer;
 
-/// `len` bytes that differ from position to position and from seed to seed: a mixed-up one, or one
-/// from another place, shows.
+/// `len` bytes that differ from position to position and from seed to seed, so that swapped or
+/// misplaced bytes are detected.
 pub fn content(len: usize, seed: u64) -> Bytes {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {

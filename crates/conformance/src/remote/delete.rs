@@ -1,4 +1,4 @@
-//! What every remote that deletes must do.
+//! Promises of remotes that delete.
 
 use tidegate::remote::{DeleteRequest, Guarantee};
 use tidegate::{ErrorKind, Location};
@@ -34,7 +34,7 @@ async fn deletes(place: &dyn Place) -> Outcome {
 
 async fn absent(place: &dyn Place) -> Outcome {
     place.put("delete/blob", content(1, 1)).await;
-    // The last would be under a blob, where a file system has no name.
+    // The last name would be under a blob, which is impossible in a file system.
     for name in ["delete/absent", "no/such/folder", "delete/blob/under"] {
         let at = place.at(name);
         worked(name, worked("delete", at.delete())?.delete(&request(&at)).await)?;

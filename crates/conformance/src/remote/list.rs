@@ -1,4 +1,4 @@
-//! What every remote that lists must do.
+//! Promises of remotes that list.
 
 use futures_util::TryStreamExt;
 use tidegate::remote::{ListPage, ListRequest, WriteOptions};
@@ -7,7 +7,8 @@ use tidegate::{Budget, Location};
 use super::suite::{Outcome, Report, ensure, worked};
 use super::{Place, content};
 
-/// Names whose order is easily got wrong: that of bytes puts `a-b`, `a.b` before `a/b`, and `a0` after.
+/// Names that are easy to sort wrongly: in the order of bytes, `a-b` and `a.b` come before `a/b`,
+/// and `a0` after it.
 const NAMES: [&str; 12] =
     ["a", "a-b", "a.b", "a/b", "a/b.c", "a/b0", "a/ü", "a0", "b/c/d/e", "b/c/d/f", "b/c0", "ä"];
 
@@ -16,7 +17,7 @@ pub async fn list_suite(place: &dyn Place) -> Report {
     let mut report = Report::default();
     report.add("what begins with no name gives one empty page", empty(place).await);
     for (len, name) in NAMES.iter().enumerate() {
-        // In a folder of their own; a file system has no blob `a` beside `a/b`.
+        // In a folder of their own: a file system cannot have a blob `a` next to `a/b`.
         place.put(&nested(name), content(len, 1)).await;
     }
     report.add("every blob is listed once, in the order that the profile says", all(place).await);
@@ -32,7 +33,7 @@ fn nested(name: &str) -> String {
     format!("list/{}", if name == "a" { "a!" } else { name })
 }
 
-/// The names that are there and begin with `prefix`, sorted.
+/// The existing names that begin with `prefix`, sorted.
 fn expected(prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = NAMES.iter().map(|name| nested(name)).collect();
     names.retain(|name| name.starts_with(prefix));
@@ -45,7 +46,7 @@ async fn listed(at: &Location, request: ListRequest) -> Result<Vec<ListPage>, St
     worked("a page", pages.try_collect().await)
 }
 
-/// The names of all entries, sorted where the remote does not.
+/// The names of all entries; sorted here if the remote does not sort.
 async fn names(place: &dyn Place, prefix: &str, count: u32) -> Result<Vec<String>, String> {
     let at = place.at(prefix);
     let is_sorted = worked("list", at.list())?.list_profile().is_sorted;
@@ -60,7 +61,7 @@ async fn names(place: &dyn Place, prefix: &str, count: u32) -> Result<Vec<String
     Ok(names)
 }
 
-/// As the remote calls them.
+/// These names in the form that the remote uses.
 fn called(place: &dyn Place, names: Vec<String>) -> Vec<String> {
     names.into_iter().map(|name| place.at(&name).blob).collect()
 }

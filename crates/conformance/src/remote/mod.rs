@@ -1,9 +1,9 @@
 //! Suites for remotes: [`read_suite`], [`write_suite`], [`parts_suite`], [`list_suite`],
 //! [`delete_suite`].
 //!
-//! A suite asks the remote's abilities directly, one attempt for each call, without retries: what it
-//! checks is the remote, not the transfers above it. It adapts to the remote's profile: where the
-//! profile promises less, less is checked.
+//! A suite calls the remote's abilities directly, one attempt for each call, without retries: it
+//! checks the remote, not the transfers above it. It adapts to the remote's profile: if the profile
+//! promises less, the suite checks less.
 
 mod content;
 mod delete;
@@ -30,16 +30,16 @@ use tidegate::Location;
 /// An empty place for blobs, such as a new folder or a new bucket.
 #[async_trait]
 pub trait Place: Sync {
-    /// The location of a blob of this name, whether it is there or not. Names are plain, with slashes
+    /// The location of a blob with this name, existing or not. Names are plain, with slashes
     /// between their segments.
     fn at(&self, name: &str) -> Location;
 
-    /// Stores a blob by other means than the remote, in place of what has the name.
+    /// Stores a blob without using the remote, and replaces a blob of that name.
     async fn put(&self, name: &str, bytes: Bytes);
 
-    /// A blob's bytes, read by other means than the remote; `None` where there is no such blob.
+    /// The bytes of a blob, read without using the remote; `None` if there is no such blob.
     async fn get(&self, name: &str) -> Option<Bytes>;
 
-    /// Names of everything in the place that is no blob: what calls have left behind.
+    /// Names of everything in the place that is not a blob: leftovers of calls.
     async fn leftovers(&self) -> Vec<String>;
 }

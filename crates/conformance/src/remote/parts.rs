@@ -1,4 +1,4 @@
-//! What every remote that takes uploads in parts must do, until they end. For their ends see
+//! Promises of remotes that take uploads in parts, up to the last part. For the ends of uploads see
 //! `parts_end`.
 
 use bytes::Bytes;
@@ -13,14 +13,14 @@ use super::suite::{Outcome, Report, ensure, failed, worked};
 use super::write::{clean, expect};
 use super::{Place, checksum, content, parts_end};
 
-/// Parts of the suite's blobs: several, and few enough for remotes with long ones.
+/// Parts of the suite's blobs: several, and few enough for remotes with a large minimum part.
 const PARTS: usize = 4;
 
-/// A part where the remote takes short ones.
+/// The part length for remotes that take short parts.
 const PART_BYTES: u64 = 100_000;
 
-/// Checks every promise of [`tidegate::remote::Write`] about uploads in parts. Where the remote takes
-/// none, that they are `Unsupported`.
+/// Checks every promise of [`tidegate::remote::Write`] about uploads in parts. If the remote takes
+/// no parts, checks that they are `Unsupported`.
 pub async fn parts_suite(place: &dyn Place) -> Report {
     let mut report = Report::default();
     let options = WriteOptions::default();
@@ -47,7 +47,7 @@ pub async fn parts_suite(place: &dyn Place) -> Report {
     report
 }
 
-/// An upload on its way, and what it is to make.
+/// An upload in progress, and the blob that it makes.
 pub(super) struct Trial {
     pub(super) at: Location,
     pub(super) upload: Upload,
@@ -56,7 +56,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Begins one whose last part is shorter than the others.
+    /// Begins an upload whose last part is shorter than the others.
     pub(super) async fn begin(
         place: &dyn Place,
         name: &str,
@@ -91,8 +91,8 @@ impl Trial {
         self.at.write()?.part(&self.upload, part).await
     }
 
-    /// Stores all parts, several at once and the last one first where the remote lets; what completes
-    /// them.
+    /// Stores all parts: in parallel and in reverse order if the remote allows it. Returns the
+    /// request that completes the upload.
     pub(super) async fn store(&self) -> Result<CompleteRequest, String> {
         let mut parts = self.parts();
         let mut last = None;
@@ -166,7 +166,7 @@ async fn invisible(place: &dyn Place) -> Outcome {
     Ok(())
 }
 
-/// What the remote has: the parts that were stored, or at least their length.
+/// Checks the remote's list of parts: it has the stored parts, or at least their total length.
 fn same_parts(state: &UploadState, stored: &[StoredPart]) -> Outcome {
     match state {
         UploadState::Parts(parts) => {
@@ -207,7 +207,7 @@ async fn resumes(place: &dyn Place) -> Outcome {
     }
     let text = serde_json::to_string(&trial.upload).map_err(|error| error.to_string())?;
     drop(trial.upload);
-    // What another process has: the upload as text, and a remote of its own.
+    // Another process has only this: the upload as text, and a remote of its own.
     let upload = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let trial = Trial { upload, at: place.at("parts/resumed"), ..trial };
     let state = worked("parts", trial.state().await)?;

@@ -1,4 +1,4 @@
-//! How uploads in parts end: complete, refused, aborted.
+//! The ends of uploads in parts: completed, refused, aborted.
 
 use tidegate::remote::{CompleteRequest, Guarantee, PartNumber, Precondition, WriteOptions};
 use tidegate::{Budget, ErrorKind};
@@ -81,7 +81,7 @@ async fn keeps_existing(place: &dyn Place) -> Outcome {
     match writing.begin(&at.blob, &options).await {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => return Err(format!("begin: {}", error.chain())),
-        // Known only at the end at this remote.
+        // This remote checks the precondition only at the end.
         Ok(upload) => worked("abort", writing.abort(&upload).await)?,
     }
     let trial = Trial::begin(place, "end/fresh", &options).await?;
@@ -93,7 +93,7 @@ async fn keeps_existing(place: &dyn Place) -> Outcome {
 async fn aborts(place: &dyn Place) -> Outcome {
     let trial = Trial::begin(place, "end/aborted", &WriteOptions::default()).await?;
     let request = trial.store().await?;
-    // The second time it is not there, which counts as aborted.
+    // The second time there is no upload, which counts as aborted.
     for _ in 0..2 {
         worked("abort", trial.abort().await)?;
         clean(place).await?;
@@ -116,7 +116,7 @@ async fn is_over(place: &dyn Place) -> Outcome {
         Ok(tidegate::remote::UploadState::Completed(_)) => {}
         state => failed("parts", state, &gone)?,
     }
-    // Several remotes answer the same again; none stores anything else.
+    // Several remotes repeat their response; none stores anything else.
     let empty = CompleteRequest::new(Vec::new());
     let _ = trial.complete(&empty).await;
     expect(place, "end/over", Some(&trial.bytes)).await?;

@@ -1,16 +1,16 @@
-//! A suite's result: which promises were kept, and which not.
+//! The result of a suite: the promises that were kept, and those that were broken.
 
 use std::fmt;
 
-/// What a check gives: an error says what was found instead of what was promised.
+/// The result of a check: an error gives the promised and the actual outcome.
 pub(super) type Outcome = Result<(), String>;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What every remote must do.
+    /// The promise that every remote must keep.
     pub promise: &'static str,
-    /// What this one did.
+    /// What this remote did.
     pub found: String,
 }
 
@@ -38,12 +38,11 @@ impl Report {
         }
     }
 
-    /// Panics with all broken promises, if any, and where nothing was checked. `remote` says what was
-    /// tested.
+    /// Checks that every promise was kept. `remote` names what was tested.
     ///
     /// # Panics
     ///
-    /// That is what it is for.
+    /// If a promise is broken, with all broken promises; and if nothing was checked.
     pub fn assert_kept(&self, remote: &str) {
         let broken: Vec<String> = self.broken.iter().map(ToString::to_string).collect();
         let count = broken.len();
@@ -52,7 +51,7 @@ impl Report {
     }
 }
 
-/// Ends a check where a condition does not hold.
+/// Ends a check if a condition does not hold.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
         if !$condition {
@@ -62,12 +61,12 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-/// What should have worked did not: says which call.
+/// The value of a call that must succeed; otherwise an error that names the call.
 pub(super) fn worked<T>(call: &str, result: tidegate::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{call} failed: {}", error.chain()))
 }
 
-/// What should have failed: the error must be of one of these kinds.
+/// Checks that a call failed with an error of one of these kinds.
 pub(super) fn failed<T>(
     call: &str,
     result: tidegate::Result<T>,

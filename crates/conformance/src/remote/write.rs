@@ -1,4 +1,4 @@
-//! What every remote that stores blobs must do: whole blobs and copies. For parts see
+//! Promises of remotes that store blobs: whole blobs and copies. For parts see
 //! [`super::parts_suite`].
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::suite::{Outcome, Report, ensure, failed, worked};
 use super::{Place, checksum, content, write_conditions};
 
-/// What is left behind is looked for this long: it may be removed in the background.
+/// Leftovers may be removed in the background: the suite waits this long for it.
 const REMOVAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Checks every promise of [`tidegate::remote::Write`] about whole blobs and copies.
@@ -41,7 +41,7 @@ pub(super) async fn put(
     location.write()?.put(&location.blob, &payload, options).await
 }
 
-/// Compares a blob with what it must be, by other means than the remote.
+/// Compares a blob with the expected bytes, without using the remote.
 pub(super) async fn expect(place: &dyn Place, name: &str, expected: Option<&Bytes>) -> Outcome {
     let found = place.get(name).await;
     let len = |bytes: Option<&Bytes>| bytes.map(Bytes::len);
@@ -54,7 +54,7 @@ pub(super) async fn expect(place: &dyn Place, name: &str, expected: Option<&Byte
     Ok(())
 }
 
-/// Nothing is in the place but blobs, at once or soon.
+/// Checks that only blobs are in the place, at once or after `REMOVAL_WAIT_MAX`.
 pub(super) async fn clean(place: &dyn Place) -> Outcome {
     let mut left = place.leftovers().await;
     let began = tokio::time::Instant::now();
@@ -90,7 +90,7 @@ async fn lengths(place: &dyn Place) -> Outcome {
     Ok(())
 }
 
-/// A source that gives these bytes in small frames, and says that they are `len`.
+/// A source that delivers these bytes in small frames and reports `len` as their length.
 fn source(bytes: Bytes, len: u64) -> Payload {
     Payload::reopened(len, move || {
         let frames: Vec<_> =
@@ -178,7 +178,7 @@ async fn dropped(place: &dyn Place) -> Outcome {
     let theirs = Arc::clone(&waits);
     let endless = Payload::reopened(9 << 20, move || {
         let waits = Arc::clone(&theirs);
-        // Asked for more than the first bytes, which are on their way then.
+        // Polled after the first bytes, which are being sent then.
         let rest = stream::once(async move {
             waits.notify_one();
             std::future::pending().await

@@ -1,4 +1,4 @@
-//! What every remote must do about preconditions of a put.
+//! Promises of remotes about the preconditions of a put.
 
 use futures_util::future::join_all;
 use tidegate::remote::{Guarantee, Precondition, Version, WriteOptions};
@@ -8,10 +8,10 @@ use super::suite::{Outcome, Report, ensure, failed, worked};
 use super::write::{expect, put};
 use super::{Place, content};
 
-/// Writers that race for one name.
+/// Writers that race for the same name.
 const WRITERS: u64 = 24;
 
-/// Races: one alone may end well by luck.
+/// Number of races: a single race may end well by chance.
 const RACES: u64 = 8;
 
 pub(super) async fn add(report: &mut Report, place: &dyn Place) {

@@ -1,4 +1,4 @@
-//! [`Bed`]: a store under check, blobs that no other case has, and sources that misbehave.
+//! [`Bed`]: a store under test, blobs that no other case uses, and sources that misbehave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use futures_util::TryStreamExt as _;
 use tidegate::store::{BlobStore, PutRequest, PutSource};
 use tidegate::{Budget, Digest, DigestFunction, Error, ErrorKind, Operation};
 
-/// The store, and what makes the blobs of its cases.
+/// The store, and a generator for the blobs of its cases.
 pub(super) struct Bed<'a, S: ?Sized> {
     pub(super) store: &'a S,
     pub(super) budget: Budget,
@@ -23,7 +23,7 @@ impl<'a, S: BlobStore + ?Sized> Bed<'a, S> {
         Self { store, budget: Budget::default(), function, seed, made: AtomicU64::new(0) }
     }
 
-    /// Bytes that no other call gives, and their digest.
+    /// Bytes that no other call returns, and their digest.
     pub(super) fn blob(&self, len: usize) -> (Digest, Bytes) {
         // Short blobs of one case must differ: the number comes first.
         let number = self.made.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +56,8 @@ impl<'a, S: BlobStore + ?Sized> Bed<'a, S> {
         }
     }
 
-    /// A blob's bytes from `offset` on; fails where more come than its digest allows.
+    /// The bytes of a blob from `offset` on. Fails if the store sends more than the digest's
+    /// length.
     pub(super) async fn get(&self, digest: &Digest, offset: u64) -> tidegate::Result<Bytes> {
         let mut body = self.store.get(digest, offset, &self.budget).await?;
         let mut all = BytesMut::new();
@@ -71,7 +72,7 @@ impl<'a, S: BlobStore + ?Sized> Bed<'a, S> {
         Ok(all.freeze())
     }
 
-    /// Fails unless the store has the blob and gives these bytes.
+    /// Fails unless the store has the blob and returns these bytes.
     pub(super) async fn expect(&self, digest: &Digest, bytes: &Bytes) -> Result<(), String> {
         super::ensure(!self.is_missing(digest).await?, || format!("{digest} is missing"))?;
         let got = self.get(digest, 0).await.map_err(|error| error.chain())?;
@@ -89,7 +90,7 @@ impl<'a, S: BlobStore + ?Sized> Bed<'a, S> {
     }
 }
 
-/// A source that gives at most so many bytes at a time.
+/// A source that delivers at most a fixed number of bytes at a time.
 #[derive(Debug)]
 pub(super) struct InPieces(pub(super) Bytes, pub(super) usize);
 
@@ -100,7 +101,7 @@ impl PutSource for InPieces {
     }
 }
 
-/// A source that gives the first bytes, and then fails, or waits for ever.
+/// A source that delivers the first bytes, and then fails or waits for ever.
 #[derive(Debug)]
 pub(super) struct Stopping {
     pub(super) bytes: Bytes,

@@ -1,4 +1,4 @@
-//! Whole blobs: missing, get, put.
+//! Cases for whole blobs: missing, get, put.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,12 @@ use tidegate::{Digest, ErrorKind};
 use super::bed::{Bed, InPieces};
 use super::{Outcome, ensure};
 
-/// Enough that every store moves it in several pieces, and that a Remote Execution API's batch could
-/// not hold it.
+/// So long that every store moves it in several pieces, and that it does not fit into a batch of
+/// the Remote Execution API.
 const LARGE_BYTES: usize = 20_000_003;
 
-/// Digests in one call of `missing`: more than fit into one message of a server that takes 16 KiB.
+/// Digests in one call of `missing`: more than fit into one message of a server with a limit of 16
+/// KiB.
 const MANY: usize = 2_000;
 
 pub(super) async fn is_there_after_its_put<S: BlobStore + ?Sized>(bed: &Bed<'_, S>) -> Outcome {
@@ -23,7 +24,7 @@ pub(super) async fn is_there_after_its_put<S: BlobStore + ?Sized>(bed: &Bed<'_, 
         bed.expect_none(&digest).await?;
         bed.put(digest, &bytes).await?;
         bed.expect(&digest, &bytes).await?;
-        // Once more is success, too.
+        // To put it again also succeeds.
         bed.put(digest, &bytes).await?;
         bed.expect(&digest, &bytes).await?;
     }

@@ -1,4 +1,4 @@
-//! Batches and manifests.
+//! Cases for stores of chunks: batches of chunks, and manifests that make blobs of them.
 
 use bytes::Bytes;
 use tidegate::chunked::{Chunking, FastCdc2020Params};
@@ -9,7 +9,7 @@ use tidegate_core::chunking::cuts;
 use super::bed::Bed;
 use super::{Outcome, ensure};
 
-/// Chunks in one batch here: all stores that take batches take so many, of so many bytes.
+/// Chunks in one batch here: every store that takes batches takes this count and these bytes.
 const BATCH_COUNT: usize = 20;
 const BATCH_CHUNK_BYTES: usize = 1_000;
 
@@ -20,7 +20,7 @@ pub(super) async fn profile(store: &dyn ChunkStore) -> Outcome {
     ensure(!profile.digest_functions.is_empty(), || "it names no digest function".to_owned())
 }
 
-/// Puts a batch; `None` where the store takes none.
+/// Puts a batch; `None` if the store takes no batches.
 async fn put_batch(
     bed: &Bed<'_, dyn ChunkStore + '_>,
     chunks: &[(Digest, Bytes)],
@@ -81,7 +81,7 @@ pub(super) async fn mixed_batch(bed: &Bed<'_, dyn ChunkStore + '_>) -> Outcome {
     Ok(())
 }
 
-/// A blob, cut as the store would have it.
+/// A blob, cut with the store's chunking.
 struct CutBlob {
     digest: Digest,
     bytes: Bytes,
@@ -89,7 +89,7 @@ struct CutBlob {
     manifest: Manifest,
 }
 
-/// A blob of some chunks; `None` where the store takes no manifests.
+/// A blob of some chunks; `None` if the store takes no manifests.
 async fn cut_blob(bed: &Bed<'_, dyn ChunkStore + '_>) -> Result<Option<CutBlob>, String> {
     let profile = bed.store.profile().await.map_err(|error| error.chain())?;
     if !profile.can_splice {
@@ -98,7 +98,7 @@ async fn cut_blob(bed: &Bed<'_, dyn ChunkStore + '_>) -> Result<Option<CutBlob>,
     let named = profile.chunkings.first().copied();
     let default = || FastCdc2020Params::new(64 << 10, 0).map(Chunking::FastCdc2020);
     let chunking = named.map_or_else(default, Ok).map_err(|error| error.to_string())?;
-    // Three chunks at least.
+    // At least three chunks.
     let len = usize::try_from(chunking.chunk_bytes_max() * 5 / 2).unwrap_or(8 << 20);
     let (digest, bytes) = bed.blob(len);
     let mut rest = bytes.clone();
@@ -130,7 +130,7 @@ pub(super) async fn round_trip(bed: &Bed<'_, dyn ChunkStore + '_>) -> Outcome {
     bed.expect_none(&blob.digest).await?;
     register(bed, &blob.manifest, Registered::Done).await?;
     bed.expect(&blob.digest, &blob.bytes).await?;
-    // Once more is success, too.
+    // To register it again also succeeds.
     register(bed, &blob.manifest, Registered::Done).await?;
     let second = blob.chunks.first().map_or(0, |(digest, _)| digest.len);
     for offset in [1, second - 1, second, second + 1, blob.digest.len - 1, blob.digest.len] {
@@ -142,7 +142,7 @@ pub(super) async fn round_trip(bed: &Bed<'_, dyn ChunkStore + '_>) -> Outcome {
     given_manifest(bed, &blob).await
 }
 
-/// The manifest that the store gives is of this blob, and its chunks are there.
+/// Checks the manifest that the store returns: it is of this blob, and the store has its chunks.
 async fn given_manifest(bed: &Bed<'_, dyn ChunkStore + '_>, blob: &CutBlob) -> Outcome {
     let profile = bed.store.profile().await.map_err(|error| error.chain())?;
     if !profile.can_split {
@@ -182,7 +182,7 @@ pub(super) async fn wrong_manifest(bed: &Bed<'_, dyn ChunkStore + '_>) -> Outcom
     for (digest, bytes) in &blob.chunks {
         bed.put(*digest, bytes).await?;
     }
-    // All chunks are there, and they add up to the length, in another order.
+    // The store has all chunks, and their total length is right, but they are in another order.
     let mut digests = blob.manifest.chunks().to_vec();
     digests.reverse();
     let chunking = blob.manifest.chunking().copied();

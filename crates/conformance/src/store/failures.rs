@@ -1,4 +1,4 @@
-//! Puts that must fail, or that are dropped: the store keeps nothing of them.
+//! Puts that must fail, or that are dropped: the store keeps none of their bytes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate::store::BlobStore;
 use super::bed::{Bed, InPieces, Stopping};
 use super::{Outcome, ensure};
 
-/// Blobs of one piece and of several.
+/// Lengths of one piece and of several.
 const LENS: [usize; 2] = [1_000, 1_500_000];
 
 pub(super) async fn wrong_bytes<S: BlobStore + ?Sized>(bed: &Bed<'_, S>) -> Outcome {
@@ -18,11 +18,11 @@ pub(super) async fn wrong_bytes<S: BlobStore + ?Sized>(bed: &Bed<'_, S>) -> Outc
         let put = bed.put_source(digest, InPieces(other, 100_000)).await;
         ensure(put.is_err(), || format!("{len} wrong bytes were taken"))?;
         bed.expect_none(&digest).await?;
-        // The right bytes are taken after that.
+        // The store then takes the right bytes.
         bed.put(digest, &bytes).await?;
         bed.expect(&digest, &bytes).await?;
     }
-    // The right first bytes of a digest that says more.
+    // A right prefix under a digest with a greater length.
     let (digest, bytes) = bed.blob(1_000);
     let longer = Digest { len: 2_000, ..digest };
     let put = bed.put_source(longer, InPieces([&*bytes, &*bytes].concat().into(), 100)).await;
@@ -59,7 +59,7 @@ pub(super) async fn dropped<S: BlobStore + ?Sized>(bed: &Bed<'_, S>) -> Outcome 
         let ended = tokio::time::timeout(Duration::from_millis(200), put).await;
         ensure(ended.is_err(), || "a put ended before its source did".to_owned())?;
         bed.expect_none(&digest).await?;
-        // What is left of the first does not stand in the way of the second.
+        // Leftovers of the first put do not block the second.
         bed.put(digest, &bytes).await?;
         bed.expect(&digest, &bytes).await?;
     }

@@ -1,7 +1,7 @@
 //! The suite of every [`BlobStore`] and every [`ChunkStore`].
 //!
-//! A check gives all [`Violation`]s that it finds; none is what a store must have. Each case uses
-//! blobs of its own, made from the seed, so that a store may hold others, and a server may be checked
+//! A check returns all [`Violation`]s that it finds; a correct store has none. Each case uses its
+//! own blobs, made from the seed. So a store may hold other blobs, and a server may be checked
 //! again with another seed.
 //!
 //! | file | idea |
@@ -25,10 +25,10 @@ use tidegate::store::{BlobStore, ChunkStore};
 
 use self::bed::Bed;
 
-/// How long a case may take: a slow server needs a second or two for the longest.
+/// The time limit of a case. A slow server needs a second or two for the longest case.
 const CASE_MAX: Duration = Duration::from_mins(1);
 
-/// Something that a store does otherwise than every store must.
+/// A promise that a store does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The case that found it.
@@ -43,12 +43,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a case says: nothing, or what was wrong.
+/// The result of a case: an error says what was wrong.
 type Outcome = Result<(), String>;
 
 type Case<'a> = (&'static str, Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>);
 
-/// Checks the three calls of every store, with blobs that `function` names.
+/// Checks the three calls of every store, with blobs named by `function`.
 pub async fn check_blobs(
     store: &dyn BlobStore,
     function: DigestFunction,
@@ -73,8 +73,8 @@ pub async fn check_blobs(
     run(cases).await
 }
 
-/// Checks all calls, with blobs that each digest function of the store's profile names. A store that
-/// takes no manifests is not asked to.
+/// Checks all calls, with blobs named by each digest function of the store's profile. If the store
+/// takes no manifests, they are not checked.
 pub async fn check(store: &dyn ChunkStore, seed: u64) -> Vec<Violation> {
     let profile = match store.profile().await {
         Ok(profile) => profile,
@@ -110,7 +110,7 @@ async fn run(cases: Vec<Case<'_>>) -> Vec<Violation> {
     violations
 }
 
-/// Fails a case where something is not so.
+/// Fails a case if a condition does not hold.
 fn ensure(is_so: bool, message: impl FnOnce() -> String) -> Outcome {
     if is_so { Ok(()) } else { Err(message()) }
 }

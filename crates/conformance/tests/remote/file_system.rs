@@ -1,4 +1,4 @@
-//! What only file systems have: links, odd names, rights, nested folders.
+//! Properties of file systems only: links, odd names, permissions, nested folders.
 
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -22,8 +22,8 @@ async fn listed(place: &Folder, prefix: &str) -> tidegate::Result<ListPage> {
     Ok(pages.into_iter().next().unwrap())
 }
 
-/// A link may lead out of the tree, or round in a circle. It is named, as the caller may delete what
-/// is not listed.
+/// A link may lead out of the tree, or form a cycle. The page names it as unlisted,
+/// because the caller may delete names that the page does not have.
 #[tokio::test]
 async fn links_are_named_and_not_followed() {
     let (place, outside) = (Folder::new(), Folder::new());
@@ -51,7 +51,7 @@ async fn names_that_are_no_text_are_named() {
     assert!(page.unlisted[0].reason.contains("UTF-8"));
 }
 
-/// An empty list would let a caller delete everything at the other end.
+/// An empty list would let a caller delete everything at the other end of a synchronisation.
 #[tokio::test]
 async fn a_missing_folder_is_no_empty_one() {
     let place = Folder::new();
@@ -69,7 +69,7 @@ async fn folders_too_deep_are_an_error() {
     assert_eq!(listed(&place, "deep/").await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
-/// Replacing a file keeps what it lets people do, and a put through a link keeps the link.
+/// Replacing a file keeps its permissions, and a put through a link keeps the link.
 #[tokio::test]
 async fn a_put_keeps_rights_and_links() {
     let place = Folder::new();
@@ -108,7 +108,7 @@ async fn what_is_no_name_of_a_file_is_refused() {
     assert_eq!(place.get("folder/file").await, Some(content(1, 1)));
 }
 
-/// A journal may be forged: its ids lead nowhere but to uploads.
+/// A journal may be forged: only ids of uploads are accepted.
 #[tokio::test]
 async fn an_id_that_is_no_upload_is_refused() {
     let place = Folder::new();
@@ -130,7 +130,7 @@ async fn an_id_that_is_no_upload_is_refused() {
     assert_eq!(place.get("folder/file").await, Some(content(1, 1)));
 }
 
-/// Damage between storing a part and completing is found.
+/// Damage to a stored part is detected when the upload completes.
 #[tokio::test]
 async fn a_part_that_is_damaged_on_the_disk_is_found() {
     let place = Folder::new();
@@ -154,7 +154,7 @@ async fn a_part_that_is_damaged_on_the_disk_is_found() {
     assert_eq!(place.get("target").await, None);
 }
 
-/// Names that leave no room for what hidden names add.
+/// Names so long that the suffix of hidden names does not fit.
 #[tokio::test]
 async fn long_names_are_written_and_their_uploads_found() {
     let place = Folder::new();

@@ -22,7 +22,7 @@ impl Folder {
         self.folder.path().join(name)
     }
 
-    /// Every path in it that is no folder of blobs.
+    /// Every file, link and hidden folder in it. Other folders hold only blobs.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.folder.path().to_path_buf()];
@@ -44,7 +44,7 @@ impl Folder {
 #[async_trait]
 impl Place for Folder {
     fn at(&self, name: &str) -> Location {
-        // Joining would drop a slash at the end, which a prefix may have.
+        // `Path::join` would drop the slash at the end of a prefix.
         let path = format!("{}/{name}", self.folder.path().display());
         self.client.locate(&path).unwrap()
     }

@@ -3,8 +3,8 @@
 //! | promise | test |
 //! |---|---|
 //! | local files are read, written, listed and deleted as every remote must | `file` |
-//! | links, odd names and rights are treated as a file system needs | `file_system` |
-//! | what a killed process leaves is whole, and can be aborted | `killed` |
+//! | links, odd names and permissions are treated as a file system needs | `file_system` |
+//! | a killed process leaves the target complete, and its uploads can be aborted | `killed` |
 //! | HTTP, Google, S3 and Azure are read as every remote must | `servers` |
 //! | an ability that a remote lacks is `Unsupported`, and the error names it | `servers` |
 

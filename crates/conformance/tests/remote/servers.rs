@@ -94,7 +94,7 @@ async fn azure_reads_as_every_remote() {
     reads(Flavour::Azure).await;
 }
 
-/// The error names the blob, the scheme and what is missing.
+/// The error names the blob, the scheme and the missing ability.
 #[tokio::test]
 async fn an_ability_that_is_missing_is_unsupported() {
     for (flavour, scheme) in
@@ -117,7 +117,7 @@ async fn an_ability_that_is_missing_is_unsupported() {
     }
 }
 
-/// What is pinned to a version is not written to.
+/// A location that is pinned to a version cannot be written.
 #[tokio::test]
 async fn a_pinned_blob_cannot_be_written() {
     let file = tempfile::NamedTempFile::new().unwrap();

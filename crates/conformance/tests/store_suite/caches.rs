@@ -1,4 +1,4 @@
-//! Caches of the Remote Execution API, played by the testkit.
+//! Caches of the Remote Execution API, simulated by the testkit.
 
 use std::sync::Arc;
 

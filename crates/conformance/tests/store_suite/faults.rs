@@ -1,4 +1,4 @@
-//! Stores with one fault each, so that it is seen that the suite finds them.
+//! Stores with one fault each: the suite must find every fault.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use tidegate::store::{
 use tidegate::{Budget, Digest, Result};
 use tidegate_conformance::store::check;
 
-/// What is wrong with a store.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Takes bytes for what they are called.
+    /// Takes bytes without verifying their digest.
     Believes,
-    /// Says that nothing is missing.
+    /// Reports that nothing is missing.
     MissesNothing,
-    /// Says of an empty blob that it is missing.
+    /// Reports an empty blob as missing.
     MissesEmpty,
-    /// Gives blobs from their start, whatever the offset.
+    /// Sends blobs from their start, and ignores the offset.
     NoOffset,
-    /// Gives the last byte twice.
+    /// Sends the last byte twice.
     Longer,
-    /// Gives no bytes of an unknown blob, in place of `NotFound`.
+    /// Sends no bytes for an unknown blob, instead of `NotFound`.
     EmptyUnknown,
-    /// Keeps what it has of a put that fails or is dropped.
+    /// Keeps the bytes of a put that fails or is dropped.
     KeepsParts,
-    /// Answers a batch in the opposite order.
+    /// Responds to a batch in the opposite order.
     Reversed,
-    /// Makes a blob of chunks that are not there.
+    /// Makes a blob of chunks that are missing.
     LostChunk,
     /// Has forgotten a manifest.
     NoManifest,
@@ -136,7 +136,7 @@ impl ChunkStore for Faulty {
     }
 }
 
-/// The cases that find a fault.
+/// The cases that find this fault.
 async fn found(fault: Fault) -> HashSet<&'static str> {
     let store = Faulty { memory: MemoryStore::new(1 << 30), fault };
     check(&store, 6).await.into_iter().map(|violation| violation.case).collect()

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | memory, folder, and a store of three methods pass | `ours` |
 //! | caches of the Remote Execution API pass | `caches` |
-//! | real servers pass | `servers`, where `TIDEGATE_CONFORMANCE_STORES` names some |
-//! | the suite finds what is wrong with a store | `faults` |
+//! | real servers pass | `servers`, if `TIDEGATE_CONFORMANCE_STORES` names some |
+//! | the suite finds the faults of a store | `faults` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -18,7 +18,7 @@ mod shelf;
 use tidegate::store::ChunkStore;
 use tidegate_conformance::store::check;
 
-/// Fails with all that is wrong with the store.
+/// Fails with all violations of the store.
 async fn assert_conforms(name: &str, store: &dyn ChunkStore, seed: u64) {
     let violations = check(store, seed).await;
     let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();

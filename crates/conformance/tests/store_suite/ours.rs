@@ -20,7 +20,7 @@ async fn the_folder_store_conforms() {
     let folder = tempfile::tempdir().unwrap();
     let store = FolderStore::open(folder.path()).await.unwrap();
     assert_conforms("folder", &store, 3).await;
-    // Of what failed or was dropped nothing is left, once the threads that remove it have run.
+    // Failed and dropped puts leave nothing, once the threads that remove it have run.
     let incoming = folder.path().join(".incoming");
     let left = || std::fs::read_dir(&incoming).unwrap().count();
     for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! Real servers: `TIDEGATE_CONFORMANCE_STORES` holds their URLs, with commas between. See
+//! Real servers: `TIDEGATE_CONFORMANCE_STORES` holds their URLs, separated by commas. See
 //! `tests/interop`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ async fn real_servers_conform() {
         println!("skipped: {VARIABLE} names no server");
         return;
     }
-    // A server keeps the blobs of earlier runs.
+    // A server keeps the blobs of earlier runs, so the seed is the time.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap();
     for url in urls.split(',') {

@@ -1,4 +1,4 @@
-//! [`Shelf`]: the smallest store, of three methods.
+//! [`Shelf`]: the smallest store, with three methods.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

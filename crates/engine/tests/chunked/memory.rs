@@ -1,7 +1,8 @@
-//! What a transfer takes of memory is what it takes of the budget, and little more.
+//! A transfer uses little more memory than it reserves from the budget.
 //!
-//! Each transfer is a process of its own, so that what it takes is told by the system: this program
-//! again, told by its environment what to do. The cache is in the process of the test.
+//! Each transfer runs in a process of its own, so that the system reports its memory. The process
+//! is this program again, with the parameters in its environment. The cache is in the process of
+//! the test.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,23 +23,23 @@ use crate::call::{
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Several times what may be held: of the default budget three sixteenths, and one load more.
+/// Several times what may be held: three sixteenths of the default budget, and one load more.
 const LEN: u64 = 128 * MIB;
-/// For what is not the blob's bytes: code that had not run before, threads, connections.
+/// For other memory than the blob's bytes: code that had not run before, threads, connections.
 const SLACK_BYTES: u64 = 16 * MIB;
-/// What arrives is read into the allocator's memory, of which it keeps some in holes.
+/// Received bytes are read into the allocator's memory, and the allocator keeps some in holes.
 const SLACK_DOWN_BYTES: u64 = 48 * MIB;
-/// What is known of a chunk that is on its way, and the allocator's part of it.
+/// State of a chunk in flight, and the allocator's overhead for it.
 const CHUNK_BYTES: u64 = KIB;
 
-/// What one process is told, and where it stands in its environment.
+/// Environment variables with the parameters of a child process.
 const URL: &str = "TIDEGATE_TEST_URL";
 const FILE: &str = "TIDEGATE_TEST_FILE";
 const DIGEST: &str = "TIDEGATE_TEST_DIGEST";
-/// Stands before what it says, among whatever else a test program prints.
+/// Precedes the child's report, within the other output of a test program.
 const MARK: &str = "took ";
 
-/// How chunks travel.
+/// How chunks are sent.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Some 256 KiB each, a dozen in a request.
@@ -61,7 +62,7 @@ impl Way {
         ReapiOptions {
             chunk_functions: vec![ChunkFunction::FastCdc2020 { avg_bytes, seed: 0 }],
             batch_bytes_max,
-            // So that much is in flight.
+            // So that many bytes are in flight.
             latency: RpcLatency { mean_ms: 100, jitter_ms: 0 },
             trusting: true,
             ..ReapiOptions::default()
@@ -92,13 +93,13 @@ fn memory_is_what_the_budget_holds() {
     }
 }
 
-/// What a transfer took, in bytes.
+/// The memory of one transfer, in bytes.
 #[derive(Debug)]
 struct Took {
     chunks: u64,
-    /// Of the budget, at most.
+    /// The peak of the bytes reserved from the budget.
     held: u64,
-    /// The most that was resident, beyond what was before.
+    /// The peak of resident memory, beyond that before the transfer.
     memory: u64,
 }
 
@@ -151,7 +152,7 @@ async fn down() {
     say(report.chunks.unwrap().all.chunks, &budget, before);
 }
 
-/// What this process is to do, if it is one.
+/// The parameters of this process, if it is a child.
 async fn told() -> Option<(Arc<dyn ChunkStore>, String, Digest)> {
     let [url, file, digest] = [URL, FILE, DIGEST].map(|name| std::env::var(name).ok());
     let store = call::cache(&url?, RemoteOptions::default()).unwrap();
@@ -165,7 +166,7 @@ fn say(chunks: u64, budget: &Budget, before: u64) {
     println!("\n{MARK}{chunks} {} {memory}", budget.held_bytes_peak());
 }
 
-/// A figure of this process, in bytes.
+/// A line of this process's status, in bytes.
 fn resident(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

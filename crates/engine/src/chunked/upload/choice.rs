@@ -1,4 +1,4 @@
-//! How a blob is named and cut, by what the store says and the caller asks for.
+//! How a blob is named and cut: combines the store's profile and the caller's options.
 
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::DigestFunction;
@@ -7,12 +7,12 @@ use super::transfer::Transfer;
 use super::{ChunkedUploadOptions, StoreProfile};
 use crate::error::{ErrorKind, Result, Setting};
 
-/// What a chunk takes of memory beside its bytes, until the blob is made of all of them: its place
-/// in the ledger, and in the message that lists them. It cannot be the budget's, for whoever holds
-/// of it must not wait for more; so there is a limit to it of its own.
+/// The memory of a chunk next to its bytes, until the blob is made: its entry in the ledger, and in
+/// the message that lists all chunks. It is not charged to the budget, because a holder of budget
+/// bytes must not wait for more of them. So it has a limit of its own.
 const KNOWN_BYTES: u64 = 512;
 
-/// So many chunks are fine whatever the budget: 32 MiB.
+/// This number of chunks is allowed with any budget: 65,536 chunks of 512 bytes are 32 MiB.
 const CHUNKS_MAX_MIN: u64 = 1 << 16;
 
 /// The function that names the blob and its chunks.
@@ -38,11 +38,11 @@ pub(super) fn digest_function(
     Ok(function)
 }
 
-/// How the file is cut; `None` where it is put whole. As everybody else does it, only what is
-/// strictly longer than the longest chunk is cut: so equal blobs are cut alike.
+/// How the file is cut; `None` if it is put whole. As in other clients, a file is cut only if it is
+/// strictly longer than the longest chunk, so that all clients cut equal blobs alike.
 ///
-/// A server may want chunks so small that a long file would have more of them than memory: such a
-/// file is put whole, unless the caller would not have that.
+/// A server may want chunks so small that the list of a long file's chunks exceeds memory. Such a
+/// file is put whole, unless the caller has turned that off.
 pub(super) fn chunking(
     profile: &StoreProfile,
     options: &ChunkedUploadOptions,
@@ -55,7 +55,7 @@ pub(super) fn chunking(
     let Some(chunking) = options.chunking.or_else(|| profile.chunkings.first().copied()) else {
         return Ok(None);
     };
-    // A store that names none takes any: it only checks that the chunks make up the blob.
+    // A store that names no chunking takes any: it only checks that the chunks make up the blob.
     let is_known = profile.chunkings.is_empty() || profile.chunkings.contains(&chunking);
     let is_known = profile.can_splice && is_known;
     let fits = profile.blob_bytes_max.is_none_or(|max| chunking.chunk_bytes_max() <= max);

@@ -1,8 +1,8 @@
-//! The store is asked once more for what it acknowledged.
+//! Asks the store once more for what it acknowledged.
 //!
-//! A store may acknowledge a blob and lose it before it is safe, for instance where it writes later, or
-//! evicts as fast as it is filled. One question at the end finds that. It proves what the store says
-//! then, not what it keeps.
+//! A store may acknowledge a blob and lose it before it is safe, for instance if it writes later,
+//! or evicts as fast as it is filled. One question at the end finds that. It verifies what the
+//! store says then, not what the store keeps later.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,14 @@ use super::transfer::Transfer;
 use crate::error::{ErrorKind, Result};
 use crate::report::Form;
 
-/// Digests in one question, as in those before (see `inquiry`).
+/// Digests in one question, as in the earlier ones (see `inquiry`).
 const BATCH_MAX: usize = 1024;
 
 /// Chunks that an error names.
 const NAMED_MAX: usize = 3;
 
-/// Fails where the store lacks the blob, or chunks that it was made of or that this upload has put.
+/// Fails if the store lacks the blob, or chunks that the blob was made of or that this upload has
+/// put.
 pub(super) async fn confirm(
     transfer: &Transfer,
     ledger: &Ledger,
@@ -29,7 +30,7 @@ pub(super) async fn confirm(
     let is_asked = |fate| match outcome {
         Form::Chunks => true,
         Form::Present => fate == Fate::Sent,
-        // An upload to a store is of chunks, or of one blob.
+        // An upload to a store has the form of chunks or of one blob.
         Form::Whole | Form::Shards => false,
     };
     let chunks = ledger.ids(is_asked).into_iter().filter_map(|id| ledger.piece(id));

@@ -1,5 +1,5 @@
-//! [`Cutting`]: the first stage: the file's chunks with their digests, in order, as they become
-//! known, and at the end the digest of the whole.
+//! [`Cutting`]: the first stage. It delivers the file's chunks with their digests, in order, as
+//! they become known, and at the end the digest of the whole file.
 //!
 //! A blob that is put whole is one chunk; it is hashed on one of the runtime's blocking threads.
 
@@ -18,18 +18,18 @@ use crate::budget::Budget;
 use crate::chunked::cut::{CutOptions, CutStream, cut_file};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// One read of a file that is hashed whole.
+/// Bytes of one read of a file that is hashed whole.
 const READ_BYTES: u64 = 1 << 20;
 
-/// Chunks handed on together, if they are there already: a bound on how long others wait.
+/// Chunks delivered together, if they are ready: this bounds how long other work waits.
 const TOGETHER_MAX: usize = 256;
 
-/// What has become known.
+/// One step of cutting.
 #[derive(Debug)]
 pub(super) enum Cut {
     /// The next chunks, at least one.
     Chunks(Vec<Digest>),
-    /// There are no more; the digest of all of them together.
+    /// There are no more chunks; the digest of the whole file.
     End(Digest),
 }
 
@@ -54,8 +54,8 @@ enum Stage {
 }
 
 impl Cutting {
-    /// Begins to cut. The digest of the whole is computed beside, also where the caller says what it
-    /// is: a store that does not verify would give the file a wrong name.
+    /// Starts to cut. The digest of the whole file is computed at the same time, even if the caller
+    /// gives it: a store that does not verify would give the file a wrong name.
     pub(super) fn chunks(
         file: &Arc<SourceFile>,
         digest_function: DigestFunction,
@@ -76,7 +76,7 @@ impl Cutting {
         Self { file: Arc::clone(file), stage: Stage::Chunks { stream, failure: None } }
     }
 
-    /// All of the file as one chunk; `known` is its digest where it need not be computed.
+    /// The whole file as one chunk; `known` is its digest if it is already known.
     pub(super) fn whole(
         file: &Arc<SourceFile>,
         digest_function: DigestFunction,
@@ -102,7 +102,7 @@ impl Cutting {
         Self { file: Arc::clone(file), stage }
     }
 
-    /// What becomes known next. Cancel-safe.
+    /// The next step. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Cut> {
         match &mut self.stage {
             Stage::Whole(digest, _) => {
@@ -142,7 +142,8 @@ impl Cutting {
         }
     }
 
-    /// After the last chunk: the digest of the whole, which must be what the caller says.
+    /// After the last chunk: the digest of the whole file, which must match the one that the caller
+    /// gave.
     async fn end(&mut self) -> Result<Cut> {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Chunks { stream, .. } => match stream.finish().await.map_err(placed)? {
@@ -159,7 +160,7 @@ impl Cutting {
     }
 }
 
-/// A file that changes is to be sent again, not fetched.
+/// For an upload, the hint for a changed file is to send it again, not to fetch it.
 fn placed(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Changed => error.with_hint("upload it again when nobody writes to it"),

@@ -1,8 +1,9 @@
-//! [`UploadFloor`]: the floor under the speed of one upload, over all of its requests.
+//! [`UploadFloor`]: the lowest speed that one upload may have, over all of its requests.
 //!
-//! A cache that takes one byte a second never stalls. So each request under way tells every second
-//! what its connection has sent. Bytes of a connection count once, whichever request tells them. The
-//! time after a request's last byte does not count: then the cache works, and has a limit for that.
+//! A cache that takes one byte a second never stalls. So each request in flight reports every
+//! second how many bytes its connection has sent. Bytes of a connection count once, even if several
+//! requests report them. The time after a request's last byte does not count: then the cache works,
+//! and another limit applies.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::store::{SendProgress, SentBytes};
 
-/// How often a request tells what was sent; a sixtieth of the default period.
+/// How often a request reports its sent bytes: a sixtieth of the default period.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// See the module docs.
@@ -28,20 +29,20 @@ pub(super) struct UploadFloor {
 #[derive(Debug)]
 struct Told {
     floor: SpeedFloor,
-    /// By connection, bytes that were told.
+    /// The bytes that were reported, by connection.
     connections: HashMap<usize, u64>,
 }
 
 impl UploadFloor {
     pub(super) fn new(policy: &RetryPolicy) -> Self {
         let told = Told { floor: SpeedFloor::new(policy), connections: HashMap::new() };
-        // Short periods, as tests have them, are looked at more often.
+        // Tests use short periods, and then requests report more often.
         let look = LOOK.min(Duration::from_millis(policy.slow_ms_max) / 4);
         Self { epoch: Instant::now(), look, told: Mutex::new(told) }
     }
 
-    /// Returns once the upload is too slow for the request to go on; says whether it may be made
-    /// anew. Cancel-safe.
+    /// Returns once the upload is too slow for the request to continue. The verdict says whether
+    /// the request may be restarted. Cancel-safe.
     pub(super) async fn too_slow(&self, request: &SendProgress) -> SpeedVerdict {
         if !self.told().floor.is_on() {
             return std::future::pending().await;
@@ -56,7 +57,7 @@ impl UploadFloor {
                 continue;
             };
             let bytes = self.told().not_told(sent, &mut own_bytes);
-            // The stall limit ends what brings nothing.
+            // If nothing is sent, the stall limit ends the request.
             if bytes == 0 {
                 continue;
             }
@@ -73,10 +74,11 @@ impl UploadFloor {
 }
 
 impl Told {
-    /// Bytes that were sent and not told yet; `own_bytes` are those of the request that were.
+    /// Bytes that were sent and not reported yet. `own_bytes` are the reported bytes of a request
+    /// that has no connection.
     fn not_told(&mut self, sent: SentBytes, own_bytes: &mut u64) -> u64 {
         let told = match sent.connection {
-            // What it sent before this upload used it is not this upload's.
+            // Bytes that it sent before this upload used it do not count.
             Some(connection) => self.connections.entry(connection).or_insert(sent.bytes),
             None => own_bytes,
         };
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
     use crate::store::Outgoing;
 
-    /// Writes so many bytes a second.
+    /// Writes a fixed number of bytes each second.
     #[derive(Debug)]
     struct Link(Instant, u64);
 
@@ -105,7 +107,7 @@ mod tests {
         RetryPolicy { bytes_per_s_min: 1000, slow_ms_max: 60_000, ..RetryPolicy::default() }
     }
 
-    /// When the first of so many requests over one connection is told that it is too slow.
+    /// The seconds until the first of `requests` requests over one connection is too slow.
     async fn told_after(requests: usize, bytes_per_s: u64) -> Option<u64> {
         let floor = UploadFloor::new(&policy());
         let link: Arc<dyn Outgoing> = Arc::new(Link(Instant::now(), bytes_per_s));

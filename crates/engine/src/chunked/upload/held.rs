@@ -1,13 +1,13 @@
-//! [`Held`]: memory that the budget has granted, and the bytes that are in it.
+//! [`Held`]: memory that the budget has granted, and the bytes in it.
 //!
-//! Bytes go to the store, and from there to a connection, which may be sending them still when the
-//! request that they belong to was given up. So what was granted goes back when the last of them is
-//! gone, and not when somebody has lost interest.
+//! The store passes the bytes on to a connection. The connection may still send them after the
+//! request was given up. So the permit is released when the last of the bytes is dropped, and not
+//! when the request ends.
 //!
-//! Long runs are mappings of their own. From the allocator, runs of a megabyte that come and go on
-//! many threads leave holes that nobody sees: with 55 MiB held, a process had 110 to 140 MiB. A batch
-//! has its run in a room that the batch before it had (see [`super::spare`], which says what that
-//! brings).
+//! Long runs are separate memory mappings. If the allocator served them, runs of a megabyte that
+//! many threads allocate and free would leave holes that no report shows: with 55 MiB held, a
+//! process had 110 to 140 MiB. A batch puts its run into a room that an earlier batch has used (see
+//! [`super::spare`], which gives the gain).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,31 +18,32 @@ use super::spare::{MAPPED_BYTES_MIN, Room, Spare, Spares};
 use crate::budget::BytesPermit;
 use crate::error::Result;
 
-/// Memory that the budget has granted, for as long as anybody holds a clone.
+/// Memory that the budget has granted. It stays charged until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     bytes: u64,
     grant: Arc<Grant>,
 }
 
-/// What was granted, and where it goes once nobody holds it.
+/// The permit, and where it goes when the last [`Held`] is dropped.
 #[derive(Debug)]
 struct Grant {
-    // There until the end.
+    // `Some` until drop.
     permit: Option<BytesPermit>,
     room: Mutex<Option<Room>>,
     spares: Option<Spares>,
 }
 
 impl Held {
-    /// So many of the bytes of `permit`, if it has as many.
+    /// The first `bytes` bytes of `permit`, or all of it if it has fewer.
     pub(super) fn new(permit: BytesPermit, bytes: u64) -> Self {
         let bytes = bytes.min(permit.bytes());
         let grant = Grant { permit: Some(permit), room: Mutex::default(), spares: None };
         Self { bytes, grant: Arc::new(grant) }
     }
 
-    /// As [`Self::new`], and then to `spares`: what one run takes, in `room` where there is one.
+    /// Like [`Self::new`], for the memory of one batch. The run is placed in `room` if there is
+    /// one. At the end the room and its permit go to `spares`.
     pub(super) fn spared(
         permit: BytesPermit,
         bytes: u64,
@@ -54,13 +55,13 @@ impl Held {
         Self { bytes, grant: Arc::new(Grant { permit: Some(permit), room, spares }) }
     }
 
-    /// Bytes that may be held.
+    /// The number of bytes that may be held.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A run of `len` bytes, as `fill` leaves all of it, which this pays for as long as anybody has
-    /// any of it.
+    /// A run of `len` bytes. `fill` writes all of them. The permit stays charged until the last
+    /// slice of the run is dropped.
     pub(super) fn filled(
         &self,
         len: usize,
@@ -71,7 +72,8 @@ impl Held {
         Ok(Bytes::from_owner(Paid { run, _held: self.clone() }))
     }
 
-    /// As [`Self::filled`], for a run that takes all that was granted, in a room where it fits one.
+    /// Like [`Self::filled`], for one run that takes everything that was granted. It is placed in a
+    /// room if its length fits one.
     pub(super) fn filled_whole(
         &self,
         len: usize,
@@ -86,7 +88,7 @@ impl Held {
         Ok(Bytes::from_owner(run))
     }
 
-    /// Lets go of the room, before something else is held instead of what was in it.
+    /// Releases the room, before other memory is held instead of its bytes.
     pub(super) fn let_go_of_room(&self) {
         let room = self.grant.room().take();
         drop(room);
@@ -137,7 +139,7 @@ impl Run {
     }
 }
 
-/// Bytes, and after them what pays for them.
+/// Bytes, and then the permit that they are charged to: fields are dropped in this order.
 struct Paid {
     run: Run,
     _held: Held,
@@ -152,9 +154,9 @@ impl AsRef<[u8]> for Paid {
     }
 }
 
-/// Bytes in a room, which goes back to what pays for it.
+/// Bytes in a room. On drop the room goes back to the grant.
 struct RoomRun {
-    // There until the end.
+    // `Some` until drop.
     room: Option<Room>,
     len: usize,
     held: Held,

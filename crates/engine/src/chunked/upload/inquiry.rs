@@ -1,48 +1,50 @@
-//! [`Inquiry`]: when the store is asked which chunks it lacks, and about how many at once.
+//! [`Inquiry`]: when the store is asked which chunks it lacks, and for how many at once.
 //!
 //! Pure. The first chunks are asked for soon, so that sending begins while the file is still being
-//! cut; later ones in batches that double as they fill, up to a bound. Where cutting is slower than
-//! asking, a batch does not wait until it is full: it goes after a short linger, and a longer one
-//! for each that is under way. So there is always something to send, the last batch, which
-//! everything after it waits for, is small, and a file that is cut within the linger costs one
-//! request.
+//! cut. Later batches double as they fill, up to a bound: 16, 32, 64, ... 1,024 chunks. If cutting
+//! is slower than asking, a batch goes before it is full: after a short linger, which is longer the
+//! more batches are in flight. This has three effects:
+//!
+//! - There is always something to send.
+//! - The last batch is small. Everything after it waits for it.
+//! - A file that is cut within the linger costs one request.
 
 use std::time::Duration;
 
-/// The first batch: the window that sending starts with.
+/// The first batch: the window at the start of sending.
 const BATCH_FIRST: usize = 16;
 
-/// The largest batch: some 40 KiB of request, and half a GiB of blob at the usual 512 KiB a chunk,
-/// more than any window sends in one round trip.
+/// The largest batch. It takes some 40 KiB of request and covers half a GiB of blob at the usual
+/// 512 KiB a chunk. That is more than any window sends in one round trip.
 const BATCH_MAX: usize = 1024;
 
-/// Batches under way at once: enough that latency does not limit 4,096 chunks a round trip.
+/// Batches in flight at once: enough that latency does not limit 4,096 chunks a round trip.
 const IN_FLIGHT_MAX: usize = 4;
 
-/// A batch that is not full waits for so long after its first chunk, and as long again for each
-/// that is under way: a tenth of a round trip
-/// within a region, and 200 requests a second at the most where there is no latency.
+/// A batch that is not full waits this long after its first chunk, and as long again for each batch
+/// in flight. This is a tenth of a round trip within a region, and allows at most 200 requests a
+/// second if there is no latency.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// What waits to be asked for.
+/// The chunks that are still to be asked for.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     waiting: Vec<usize>,
     since: Duration,
     batch: usize,
     in_flight: usize,
-    /// Nothing will be added.
+    /// No more chunks will be added.
     is_closed: bool,
 }
 
 impl Inquiry {
-    /// Nothing to ask.
+    /// Starts empty.
     pub(super) fn new() -> Self {
         let since = Duration::ZERO;
         Self { waiting: Vec::new(), since, batch: BATCH_FIRST, in_flight: 0, is_closed: false }
     }
 
-    /// Adds a chunk by its number. Times are since any start.
+    /// Adds a chunk by its number. `now` may count from any fixed start.
     pub(super) fn push(&mut self, id: usize, now: Duration) {
         if self.waiting.is_empty() {
             self.since = now;
@@ -50,13 +52,13 @@ impl Inquiry {
         self.waiting.push(id);
     }
 
-    /// Nothing will be added: what waits need not wait any longer.
+    /// No more chunks will be added: waiting chunks do not linger any more.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// The next batch to ask for now, if there is one; it is under way until [`Self::answered`].
-    /// `has_lingered` says that [`Self::due`] has passed, and nothing else was to be done.
+    /// The next batch to ask for now, if there is one. It is in flight until [`Self::answered`].
+    /// `has_lingered` says that [`Self::due`] has passed and nothing else was to be done.
     pub(super) fn next(&mut self, now: Duration, has_lingered: bool) -> Option<Vec<usize>> {
         let is_full = self.waiting.len() >= self.batch;
         let is_due = is_full || self.is_closed || has_lingered;
@@ -73,12 +75,12 @@ impl Inquiry {
         Some(batch)
     }
 
-    /// A batch was answered.
+    /// The store has responded to a batch.
     pub(super) fn answered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// When to look for a batch again although nothing has happened.
+    /// When to call [`Self::next`] again even if nothing happens.
     pub(super) fn due(&self) -> Option<Duration> {
         let under_way = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
         let has_room = self.in_flight < IN_FLIGHT_MAX;
@@ -86,12 +88,12 @@ impl Inquiry {
         lingers.then(|| self.since + LINGER.saturating_mul(under_way.saturating_add(1)))
     }
 
-    /// Whether more may be added: cutting should not run far ahead of asking.
+    /// Whether cutting may add more: it should not run far ahead of asking.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < 2 * BATCH_MAX
     }
 
-    /// Whether no answer will come any more.
+    /// Whether every batch has been asked for and has its response.
     pub(super) fn is_over(&self) -> bool {
         self.is_closed && self.waiting.is_empty() && self.in_flight == 0
     }

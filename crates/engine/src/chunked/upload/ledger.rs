@@ -1,8 +1,8 @@
-//! [`Ledger`]: the chunks of the blob as far as it has been cut, and what became of each.
+//! [`Ledger`]: the chunks of the blob that have been cut so far, and the fate of each.
 //!
-//! Pure. About 200 bytes of memory for each distinct chunk, which are not the budget's: a manifest
-//! has to be whole before it can be registered, and who holds of the budget must not wait for more
-//! of it. How many chunks there may be is said in `choice`.
+//! Pure. It takes about 200 bytes of memory for each distinct chunk. They are not charged to the
+//! budget: a manifest must be complete before it can be registered, and a holder of budget bytes
+//! must not wait for more of them. `choice` limits the number of chunks.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ pub(super) enum Fate {
     Present,
     /// This upload has put it, now or before the store lost it.
     Sent,
-    /// Another upload of this process has seen to it.
+    /// Another upload of this process has put it.
     Shared,
 }
 
-/// A chunk that is to be sent, and where in the file it is.
+/// A chunk that may have to be sent, and its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Its number among the distinct chunks.
@@ -50,7 +50,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Appends the next chunk of the blob; gives its number where it is the first of its kind.
+    /// Appends the next chunk of the blob. Returns its number if no earlier chunk was equal.
     pub(super) fn append(&mut self, digest: Digest) -> Option<usize> {
         let offset = self.len_bytes;
         self.len_bytes = self.len_bytes.saturating_add(digest.len);
@@ -66,8 +66,8 @@ impl Ledger {
         Some(id)
     }
 
-    /// Says what became of a chunk; one that is open again may have been lost by the store. Gives
-    /// whether this is the first time that it is settled.
+    /// Sets the fate of a chunk. `Open` is allowed again: the store may have lost the chunk.
+    /// Returns whether the chunk is settled for the first time.
     pub(super) fn settle(&mut self, id: usize, fate: Fate) -> bool {
         let Some(entry) = self.distinct.get_mut(id) else { return false };
         self.open += usize::from(fate == Fate::Open);
@@ -94,7 +94,7 @@ impl Ledger {
         those.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.piece.digest.len))
     }
 
-    /// Chunks whose fate is not known.
+    /// The number of distinct chunks whose fate is not known.
     pub(super) fn open(&self) -> usize {
         self.open
     }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((ledger.open(), ledger.ids(|fate| fate == Fate::Open)), (1, vec![0]));
         ledger.settle(7, Fate::Sent);
         assert_eq!(ledger.open(), 1);
-        // What was sent once stays so, whoever brings it the next time.
+        // A chunk that was sent once stays `Sent`, even if another upload sends it the next time.
         assert!(!ledger.settle(0, Fate::Present));
         assert_eq!(ledger.ids(|fate| fate == Fate::Sent), [0]);
     }

@@ -1,36 +1,43 @@
-//! [`upload`]: a file becomes a blob of a store, and only chunks that the store lacks travel.
+//! [`upload`]: makes a local file a blob of a store, and sends only the chunks that the store
+//! lacks.
 //!
-//! One pipeline, whose stages overlap: the file is cut and digested on all cores; the store is
-//! asked which chunks it lacks while cutting goes on; what it lacks is read again, when its turn
-//! has come, and put, small chunks together. When all are there, the blob is made of them.
+//! The stages of the pipeline overlap:
 //!
-//! Whether the *blob* is there is asked as soon as its digest is known, beside everything else:
-//! where the caller knows the digest, with the first request; otherwise with the last question
-//! about chunks, since computing it takes a pass over the file in which chunks could be sent
-//! already. Where it is there, what is still in flight ends.
+//! 1. Cutting: the file is cut into chunks and hashed on all cores.
+//! 2. Asking: the store is asked which chunks it lacks while cutting continues.
+//! 3. Sending: a missing chunk is read from the file again when it is sent. Small chunks share a
+//!    request.
+//! 4. Registering: once the store has all chunks, it makes the blob of them.
 //!
-//! A blob that is no longer than the longest chunk, and any blob for a store that takes no
-//! manifests or cuts by nothing that we know, is its own only chunk: the same pipeline asks for
-//! it and puts it. So it goes where a store that takes manifests does not take this one: it may be
-//! longer than a message can be.
+//! The store is also asked for the *blob*, in parallel with the other calls, as soon as the digest
+//! of the blob is known. If the caller gives the digest, the blob is asked for before any chunk.
+//! Otherwise it goes with the last question about chunks: the digest takes a pass over the whole
+//! file, and chunks are sent during that pass. If the store has the blob, requests in flight are
+//! dropped.
+//!
+//! Some blobs are their own only chunk: a blob no longer than the longest chunk, and any blob for a
+//! store that takes no manifests or only cuts in ways that we do not know. The same pipeline asks
+//! for it and puts it. A blob is also put whole if a store that takes manifests rejects its
+//! manifest. Such a blob may be longer than a message can be.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `options` | what the caller chooses |
 //! | `choice` | how blobs are named and cut, by what store and caller say |
 //! | `source` | the file, and whether it changes |
-//! | `spool` | a stream, made a file |
+//! | `spool` | a stream, copied to a file |
 //! | `cutting` | its chunks, as they become known |
-//! | `ledger` | what became of each |
-//! | `inquiry` | when the store is asked what it lacks |
-//! | `outbox` | what goes into one request |
-//! | `pipeline` | all of it under way |
+//! | `ledger` | the fate of each chunk |
+//! | `inquiry` | when the store is asked which chunks it lacks |
+//! | `outbox` | which chunks go into one request |
+//! | `pipeline` | all stages together |
 //! | `send`, `piece_source` | one request that carries bytes |
-//! | `floor` | the floor under the upload's speed |
-//! | `register` | the blob is made of its chunks, which may be lost in the meantime |
+//! | `floor` | the lowest speed that an upload may have |
+//! | `register` | the blob is made of its chunks; lost chunks are sent again |
 //! | `confirm` | the store is asked once more for what it acknowledged |
-//! | `held` | memory that is paid for |
-//! | `transfer` | what all of these share |
+//! | `held` | memory that is charged to the budget |
+//! | `spare` | memory that the next batch reuses |
+//! | `transfer` | state that all of these share |
 
 mod choice;
 mod confirm;
@@ -70,22 +77,27 @@ use crate::report::{ChunkReport, ChunkTotals, Form, Report};
 use crate::transfer::deadline;
 use crate::verified::Verified;
 
-/// Puts a file into `store`. A pipe, a terminal, or a file whose length is not what the system says
-/// is read to its end first, into a temporary file (in `TMPDIR`, else `/var/tmp`).
+/// Puts a file into `store`. A pipe, a terminal, or a file with a wrong reported length is first
+/// copied to a temporary file (in `TMPDIR`, else `/var/tmp`).
 ///
-/// Of the file's bytes only those travel that the store lacks and that no other upload of this
-/// process is sending to it. The file may be larger than memory: what is read is the budget's.
+/// A chunk is sent only if the store lacks it and no other upload of this process is sending it to
+/// the store. The file may be larger than memory: the buffers that it is read into are charged to
+/// the budget.
 ///
-/// Dropping the future ends it, and everything in flight.
+/// Dropping the future ends the upload and every request in flight.
 ///
 /// # Errors
 ///
-/// `Changed` where the file changes meanwhile: nothing was registered then. `Integrity` where it is
-/// not what [`ChunkedUploadOptions::digest`] says, or the store contradicts itself, or, with
-/// [`ChunkedUploadOptions::confirm`], has lost what it acknowledged. `Exhausted` where the
-/// store loses chunks as fast as they come, or attempts or the deadline are used up. `Unsupported`
-/// for a digest function that the store does not know, and a blob that is too long for it. What the
-/// store says, and what reading the file says, as it is.
+/// - `Changed` if the file changes during the upload. Nothing was registered then.
+/// - `Integrity` if the file does not have the digest [`ChunkedUploadOptions::digest`], if the
+///   store contradicts itself, or, with [`ChunkedUploadOptions::confirm`], if the store has lost
+///   what it acknowledged.
+/// - `Exhausted` if the store loses chunks as fast as they are sent, or if the attempts or the
+///   deadline are used up.
+/// - `Unsupported` for a digest function that the store does not know, and for a blob that is too
+///   long for it.
+///
+/// Other errors of the store, and errors of reading the file, are returned unchanged.
 pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
     path: impl AsRef<Path>,
@@ -96,7 +108,7 @@ pub(crate) async fn upload(
     let (name, cancel) = (name.as_str(), &options.cancel);
     deadline::in_time(deadline_ms, cancel, (Operation::Upload, name), |cancel| async move {
         let options = ChunkedUploadOptions { cancel: cancel.clone(), ..options.clone() };
-        // CANCEL: the upload is dropped, and with it all that is in flight.
+        // CANCEL: the upload is dropped, and with it all requests in flight.
         tokio::select! {
             biased;
             () = cancel.cancelled() => {
@@ -150,7 +162,7 @@ async fn run(
     let outcome = match chunking {
         _ if pipeline.is_present() => (Form::Present, 0),
         Some(chunking) => {
-            // One that the store does not name it would refuse.
+            // A store refuses a chunking that its profile does not name.
             let named = profile.chunkings.contains(&chunking).then_some(chunking);
             match register::register(&transfer, &mut pipeline, blob, named).await {
                 Ok(rounds) => (Form::Chunks, rounds),
@@ -176,9 +188,9 @@ async fn run(
     Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
 }
 
-/// Reads a file whose digest the caller gave and that nothing has compared with it yet: the store had
-/// the blob, or another upload of this process has sent it. Success means that the file has that
-/// digest, also where another transfer sent the blob.
+/// Reads and hashes the file if the caller gave its digest and the two have not been compared yet.
+/// That is so if the store had the blob, or if another upload of this process sent it. After
+/// success the file has that digest, also if another transfer sent the blob.
 async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
     if !transfer.file.is_uncompared() {
         return Ok(());
@@ -190,7 +202,7 @@ async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
     }
 }
 
-/// The store cannot make the blob of its chunks: it gets all of it.
+/// Puts the whole blob, because the store cannot make it of its chunks.
 async fn whole_instead(
     transfer: &Arc<Transfer>,
     profile: &StoreProfile,

@@ -1,28 +1,33 @@
-//! [`Outbox`]: the chunks that the store lacks, and what of them goes into the next request.
+//! [`Outbox`]: the missing chunks, and which of them go into the next request.
 //!
-//! Pure. Chunks that fit a batch travel together, as many as fit; the others alone. While less than
-//! half of the window is in use a request goes full or not: what waits for company may wait in
-//! vain. Beyond that it goes once it is full, and until then enough is under way.
-//! Only at the end, when everything that is left is here and slots are free, is it spread over
-//! them, as long as each still has enough to be worth a request.
+//! Pure. Chunks that fit into a batch share a request, up to the batch limits. Larger chunks get a
+//! request each.
+//!
+//! While at most half of the window is in use, a batch is sent at once, full or not: more chunks
+//! may never come. Beyond that, a batch is sent when it is worth a request (see
+//! [`Outbox::has_full`]); until then enough is in flight. At the end, when all remaining chunks are
+//! here and slots are free, the chunks are spread over the free slots, but no thinner than 1 MiB a
+//! request.
 
 use std::collections::VecDeque;
 
 use super::ledger::Piece;
 use crate::chunked::BatchLimits;
 
-/// The largest batch, whatever the store takes: a request's own cost does not show any more.
+/// The largest batch, even if the store takes more: at this size the cost of a request is
+/// negligible.
 pub(super) const BATCH_BYTES_MAX: u64 = 4 << 20;
 
-/// What is spread is not spread thinner: below it a request costs more than its bytes.
+/// Chunks are not spread into smaller batches than this: a smaller request costs more than its
+/// bytes.
 const SPREAD_BYTES_MIN: u64 = 1 << 20;
 
-/// What one request carries.
+/// The chunks of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Small chunks together.
+    /// Small chunks that share a request.
     Batch(Vec<Piece>),
-    /// One by itself.
+    /// One chunk in a request of its own.
     Single(Piece),
 }
 
@@ -52,7 +57,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Nothing to be sent, in batches within `batch` and `held_bytes_max`.
+    /// Starts empty. Batches stay within `batch` and `held_bytes_max`.
     pub(super) fn new(batch: Option<BatchLimits>, held_bytes_max: u64) -> Self {
         let none = BatchLimits { bytes_max: 0, count_max: 0, overhead_bytes: 0 };
         let mut limits = batch.unwrap_or(none);
@@ -72,7 +77,7 @@ impl Outbox {
         }
     }
 
-    /// From now on each chunk travels alone.
+    /// From now on each chunk gets a request of its own.
     pub(super) fn end_batches(&mut self) {
         if self.limits.count_max == 0 {
             return;
@@ -86,9 +91,9 @@ impl Outbox {
         self.large.make_contiguous().sort_unstable_by_key(|piece| piece.id);
     }
 
-    /// The next request's load, the chunk that has waited longest first. `share_bytes` is what each
-    /// request may have where all of the window is in use, and `spread_over` the number of free
-    /// slots, where nothing will be added.
+    /// The next request's load, from the chunk that has waited longest on. `share_bytes` is the
+    /// memory of each request if the whole window is in use. `spread_over` is the number of free
+    /// slots, given only if no more chunks will be added.
     pub(super) fn next(&mut self, share_bytes: u64, spread_over: Option<u64>) -> Option<Load> {
         let is_small = match (self.small.front(), self.large.front()) {
             (Some(small), Some(large)) => small.id < large.id,
@@ -101,14 +106,14 @@ impl Outbox {
         }
         let spread = spread_over.map_or(u64::MAX, |slots| self.small_bytes.div_ceil(slots.max(1)));
         let most = spread.max(SPREAD_BYTES_MIN).min(self.limits.bytes_max);
-        // A share may be passed by the chunk that fills it: without it, memory lies idle.
+        // The last chunk may pass the share: otherwise memory would stay unused.
         let enough = share_bytes.max(SPREAD_BYTES_MIN);
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = self.small.front() {
             let cost = self.cost(piece);
             let is_full =
                 pieces.len() >= self.limits.count_max || bytes >= enough || bytes + cost > most;
-            // One always fits the store's limit, if not its share.
+            // One chunk always fits the store's limit, even if it exceeds the share.
             if is_full && !pieces.is_empty() {
                 break;
             }
@@ -119,8 +124,8 @@ impl Outbox {
         Some(Load::Batch(pieces))
     }
 
-    /// Whether there is a load that is worth a request whatever comes next: half of what the store
-    /// takes, or what a request may have of memory.
+    /// Whether there is a load that is worth a request even if no more chunks come: half of what
+    /// the store takes in a batch, or one request's share of memory.
     pub(super) fn has_full(&self, share_bytes: u64) -> bool {
         let enough = share_bytes.max(SPREAD_BYTES_MIN).min(self.limits.bytes_max / 2);
         !self.large.is_empty()
@@ -128,12 +133,12 @@ impl Outbox {
             || self.small.len() >= self.limits.count_max
     }
 
-    /// Whether there is nothing to be sent.
+    /// Whether there is nothing to send.
     pub(super) fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
 
-    /// What waits, in bytes.
+    /// The bytes that wait.
     pub(super) fn len_bytes(&self) -> u64 {
         self.small_bytes.saturating_add(self.large_bytes)
     }

@@ -1,12 +1,12 @@
 //! [`PieceSource`]: a long run of the file as the source of one put, read a piece at a time while
 //! it is sent.
 //!
-//! One piece is read ahead while the one before travels. The bytes are hashed in order as they are
-//! read, again (see `source`), and the last of them are given out only if the whole is what its
-//! digest says: so a put of something else never ends.
+//! One piece is read ahead while the previous one is sent. The bytes are hashed again in order as
+//! they are read (see `source`). The last bytes are delivered only if the hash of the whole run
+//! matches its digest. So a put with other content never completes.
 //!
-//! Invariants: pieces held here and one in the store's hands are within the permit, which goes back
-//! when the last of them is gone.
+//! Invariants: the pieces that are held here and the one that the store holds are charged to the
+//! permit. The permit is released when the last of them is dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -24,16 +24,17 @@ use super::source::SourceFile;
 use crate::chunked::{PutSource, SendProgress};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// The largest piece: the hand-over to a blocking thread does not show, and a put holds little.
+/// The largest piece. At this size the cost of a blocking thread is negligible, and a put holds
+/// little.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
 
-/// Pieces held at once: one read ahead, one given out in parts, one on its way through the store.
+/// Pieces held at once: one read ahead, one delivered in parts, one on its way through the store.
 const PIECES_HELD: u64 = 3;
 
-/// No offset: nothing has been read.
+/// Marks that no offset is known, because nothing has been read.
 const NOWHERE: u64 = u64::MAX;
 
-/// What is taken from the budget for a put of `len` bytes.
+/// The bytes reserved from the budget for a put of `len` bytes.
 pub(super) fn held_bytes(len: u64) -> u64 {
     len.min(PIECES_HELD * PIECE_BYTES_MAX)
 }
@@ -47,20 +48,20 @@ pub(super) struct PieceSource {
     piece_bytes: u64,
     held: Held,
     reading: Mutex<Reading>,
-    /// Where the attempt under way began, or [`NOWHERE`].
+    /// The offset of the first read of the current attempt, or [`NOWHERE`].
     began: AtomicU64,
-    /// Of the attempt under way.
+    /// Progress of the current attempt.
     sending: StdMutex<SendProgress>,
     failure: StdMutex<Option<Error>>,
 }
 
 #[derive(Debug, Default)]
 struct Reading {
-    /// What was read last, and its offset in the run.
+    /// The piece that was read last, and its offset in the run.
     last: Option<(u64, Bytes)>,
-    /// What is being read, and its offset in the run.
+    /// The piece that is being read, and its offset in the run.
     ahead: Option<(u64, Reader)>,
-    /// With whoever reads.
+    /// `None` while a reader thread has it.
     check: Option<Check>,
 }
 
@@ -75,7 +76,7 @@ struct Check {
 }
 
 impl PieceSource {
-    /// The bytes of `piece`, read into what `held` allows.
+    /// The bytes of `piece`, read into the memory of `held`.
     pub(super) fn new(file: Arc<SourceFile>, piece: &Piece, held: Held) -> Self {
         Self {
             file,
@@ -90,18 +91,19 @@ impl PieceSource {
         }
     }
 
-    /// Where the attempt under way began to read: what the store has kept of those before it. What
-    /// was read since may have come to nothing.
+    /// The offset at which the current attempt began to read. The store has kept the bytes before
+    /// it. The store may have lost bytes that this attempt read.
     pub(super) fn kept(&self) -> Option<u64> {
         Some(self.began.load(Ordering::Relaxed)).filter(|offset| *offset != NOWHERE)
     }
 
-    /// Why reading failed, where it did: the store's own error may only say that it got nothing.
+    /// The reason why reading failed, if it did. The store's own error may only say that it got no
+    /// bytes.
     pub(super) fn take_failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Another attempt begins.
+    /// Starts another attempt.
     pub(super) fn begin(&self, sending: &SendProgress) {
         *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending.clone();
         self.began.store(NOWHERE, Ordering::Relaxed);
@@ -113,10 +115,11 @@ impl PieceSource {
         if let Some(bytes) = reading.slice(offset, len_max) {
             return Ok(bytes);
         }
-        // Let go of before another is read: what is held is bounded.
+        // Released before another piece is read: the bytes held are bounded.
         reading.last = None;
         if !matches!(&reading.ahead, Some((ahead, _)) if *ahead == offset) {
-            // Somewhere else than foreseen; the hash comes back with the piece that nobody wants.
+            // Not the offset that was read ahead. The hash comes back with the piece that is not
+            // needed.
             let check = match reading.ahead.take() {
                 Some((_, unwanted)) => self.join(unwanted).await.ok().map(|(_, check)| check),
                 None => reading.check.take(),
@@ -145,7 +148,8 @@ impl PieceSource {
         let piece_bytes = self.piece_bytes;
         tokio::task::spawn_blocking(move || {
             let mut check = check.unwrap_or_else(|| Check::new(&digest));
-            // An earlier attempt of somebody else may have left more than was read here.
+            // An earlier attempt of another upload may have left the store more bytes than were
+            // read here.
             while check.hashed_bytes < offset {
                 let len = piece_bytes.min(offset - check.hashed_bytes);
                 let bytes = read(&file, start + check.hashed_bytes, len, &held)?;
@@ -153,7 +157,7 @@ impl PieceSource {
             }
             let bytes = read(&file, start + offset, piece_bytes.min(digest.len - offset), &held)?;
             let end = offset + bytes.len() as u64;
-            // What is read again has been hashed before.
+            // Bytes that are read again are already in the hash.
             let fresh = end.saturating_sub(check.hashed_bytes).min(bytes.len() as u64);
             let known = bytes.len() - usize::try_from(fresh).unwrap_or(bytes.len());
             check.update(&bytes[known..]);
@@ -187,7 +191,7 @@ impl PieceSource {
 impl PutSource for PieceSource {
     async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
         if offset >= self.digest.len || len_max == 0 {
-            // A store that was given all of it before reads nothing else.
+            // A store that already has all bytes reads at the end only.
             let order = Ordering::Relaxed;
             let _ = self.began.compare_exchange(NOWHERE, offset.min(self.digest.len), order, order);
             self.sending.lock().unwrap_or_else(PoisonError::into_inner).passed_all();
@@ -195,7 +199,7 @@ impl PutSource for PieceSource {
         }
         match self.piece(offset, len_max as u64).await {
             Ok(bytes) => {
-                // Where it is not the first it stays as it is.
+                // Only the first read of an attempt sets it.
                 let order = Ordering::Relaxed;
                 let _ = self.began.compare_exchange(NOWHERE, offset, order, order);
                 let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,7 +211,8 @@ impl PutSource for PieceSource {
                 Ok(bytes)
             }
             Err(error) => {
-                // Told twice: what the store makes of it may say less.
+                // The store gets a short error, and the full one is kept: the store's own error may
+                // say less.
                 let told = Error::new(
                     error.kind(),
                     Operation::Upload,
@@ -223,7 +228,7 @@ impl PutSource for PieceSource {
 }
 
 impl Reading {
-    /// What was read last, from `offset` on.
+    /// The part of the last piece from `offset` on.
     fn slice(&self, offset: u64, len_max: u64) -> Option<Bytes> {
         let (start, bytes) = self.last.as_ref()?;
         let skip = usize::try_from(offset.checked_sub(*start)?).ok()?;
@@ -235,7 +240,7 @@ impl Reading {
 
 impl Check {
     fn new(digest: &Digest) -> Self {
-        // Functions that name blobs can be computed, so there is always one.
+        // Every function that names blobs can be computed, so this is always `Some`.
         Self { checksummer: Checksummer::new(digest.function.algorithm()).ok(), hashed_bytes: 0 }
     }
 

@@ -2,25 +2,28 @@
 //!
 //! ```text
 //! Cutting --> Ledger --> (lead or follow) --> Inquiry --> Outbox --> send
-//!              what        who sees to it      what is     what goes
-//!              there is    in this process     missing     together
+//!              all         one upload of       which         what
+//!             chunks       this process      chunks are     shares a
+//!                            leads           missing?       request
 //! ```
 //!
-//! One future drives it and owns all that is in flight: dropping it ends every request, and then
-//! lets go of the chunks that it led, so that others take them over.
+//! One future drives the pipeline and owns everything in flight. Dropping it ends every request,
+//! and then releases the chunks that it led, so that other uploads can lead them.
 //!
-//! A chunk is led from before it is asked for until its fate is known, not only while it is sent:
-//! of two uploads that find the same chunk, the second either follows, or asks once the first has
-//! put it.
+//! A chunk is led from before the store is asked for it until its fate is known, not only while it
+//! is sent. So if two uploads find the same chunk, the second one follows, or it asks after the
+//! first one has put the chunk.
 //!
-//! Why nobody waits for ever:
-//! - What this upload leads goes its way whatever it follows; it stops cutting when much is open,
-//!   but what has been cut is asked for and sent all the same. So every lead ends.
-//! - A load's memory is taken from the budget before it is read, all of it at once, and held until
-//!   the store has it. With it in hand, only a request is waited for; whoever holds a request waits
-//!   for the store alone. What cuts holds memory only while it works (see `cut`).
-//! - One load at a time waits for memory, so that a large blob does not stand in the queue with
-//!   hundreds of wishes before a small one.
+//! Why no upload waits for ever:
+//! - A chunk that this upload leads is asked for and sent, even while the upload follows other
+//!   chunks. Too many open chunks pause only cutting; chunks that have been cut continue. So every
+//!   lead ends.
+//! - All memory of a load is reserved from the budget before the load is read, and held until the
+//!   store has the load. A load that has its memory waits only for a request permit. A load that
+//!   has its request permit waits only for the store. Cutting holds memory only while it works (see
+//!   `cut`).
+//! - One load at a time waits for memory. So a large blob does not put hundreds of reservations
+//!   into the queue before the one of a small blob.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -42,50 +45,50 @@ use crate::chunked::inflight::{Joined, Key, Lead};
 use crate::error::{Error, Result};
 use crate::transfer::driver::{Flight, Units, Waiting, drive};
 
-/// How far cutting runs ahead of sending: no further than what is surely still in the page cache
-/// when it is read again.
+/// How far cutting runs ahead of sending. Bytes that were cut are read again when they are sent;
+/// 512 MiB are surely still in the page cache then.
 const AHEAD_BYTES_MAX: u64 = 512 << 20;
 
-/// Loads under way hold at most this many sixteenths of the budget, and one load more: there is room
-/// for other blobs, and with the default budget 48 MiB, which fill 10 Gbit/s at 40 ms.
+/// Loads in flight hold at most this many sixteenths of the budget, and one load more. The rest is
+/// for other blobs. With the default budget this is 48 MiB, which fill 10 Gbit/s at 40 ms.
 const SIXTEENTHS: u64 = 3;
 
-/// Chunks whose fate may be open at once: a bound on memory where chunks are tiny.
+/// Chunks whose fate may be open at once. This bounds memory when chunks are tiny.
 const OPEN_MAX: usize = 1 << 16;
 
-/// A load that may be sent.
+/// A load that has its memory and may be sent.
 pub(super) struct Granted {
     load: Load,
     permit: BytesPermit,
 }
 
-/// What else happens.
+/// Events other than the end of a call.
 pub(super) enum Event {
     Cut(Result<Cut>),
-    /// A question has waited long enough for more chunks to go with it.
+    /// The linger of a question is over: it goes without more chunks.
     Lingered,
 }
 
-/// Something in flight has ended well.
+/// The successful result of something in flight.
 pub(super) enum Ended {
     Asked { ids: Vec<usize>, blob: Option<Digest>, missing: HashSet<Digest> },
     Sent { load: Load, paid_bytes: u64 },
     Followed { id: usize, is_done: bool },
 }
 
-/// Whether the blob is there.
+/// The state of the question whether the store has the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
-    /// Does not arise, or has been answered.
+    /// There is nothing to ask, or the store has responded.
     None,
-    /// Is to be put.
+    /// The store is to be asked.
     Open(Digest),
-    /// Has been put.
+    /// The store has been asked and has not responded.
     Put,
 }
 
 impl Question {
-    /// Puts it, where it is to be put.
+    /// Takes the blob to ask for, if the question is open.
     fn put(&mut self) -> Option<Digest> {
         let Self::Open(blob) = *self else { return None };
         *self = Self::Put;
@@ -93,10 +96,10 @@ impl Question {
     }
 }
 
-/// One upload under way.
+/// One upload in progress.
 pub(super) struct Pipeline {
     transfer: Arc<Transfer>,
-    /// Calls and waits that are about to be in flight.
+    /// Calls and waits that are to be added to those in flight.
     begun: Vec<Waiting<Result<Ended>>>,
     leads: HashMap<usize, Lead<Key, ()>>,
     cutting: Option<Cutting>,
@@ -106,7 +109,7 @@ pub(super) struct Pipeline {
     brought: u64,
     sending: usize,
     held_bytes: u64,
-    /// Whether the blob is there.
+    /// Whether the store has the blob.
     question: Question,
     blob: Option<Digest>,
     is_present: bool,
@@ -115,7 +118,8 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Begins with nothing cut. `asked` is the blob where it is known and not its only chunk.
+    /// Starts with nothing cut. `asked` is the blob, if its digest is known and it is not its own
+    /// only chunk.
     pub(super) fn new(
         transfer: &Arc<Transfer>,
         profile: &StoreProfile,
@@ -147,25 +151,26 @@ impl Pipeline {
         this
     }
 
-    /// Works until the fate of every chunk is known, or the blob turns out to be there. Nothing is
-    /// in flight then.
+    /// Runs until the fate of every chunk is known, or the store says that it has the blob. Nothing
+    /// is in flight afterwards.
     pub(super) async fn run(&mut self) -> Result<()> {
         let cancel = self.transfer.calls.register.cancel.clone();
         let mut flight = Flight::default();
         let driven = drive(self, &mut flight, &cancel).await;
-        // What is still in flight is of no use: whether the blob is there, if everything was sent; or
-        // everything else, if the blob is there. It would keep requests, memory and chunks from
-        // others, perhaps from this upload's own next request.
+        // What is still in flight is not needed: either the question for the blob, if all chunks
+        // were sent, or everything else, if the store has the blob. It would keep requests, memory
+        // and chunks from other uploads, and perhaps from the next request of this one.
         drop(flight);
         driven?;
         self.begun.clear();
         self.cutting = None;
-        // Only now: a lead may be taken over only when nothing of it is in flight.
+        // Only now: a lead may pass to another upload only when nothing of it is in flight.
         self.leads.clear();
         Ok(())
     }
 
-    /// The store has lost chunks: finds out which, or takes it that `these` are, whatever it says.
+    /// The store has lost chunks. Asks for the chunks `ids` again, or, with `is_forced`, sends them
+    /// without asking.
     pub(super) async fn again(&mut self, ids: &[usize], is_forced: bool) -> Result<()> {
         self.is_forced = is_forced;
         self.question = Question::None;
@@ -176,7 +181,7 @@ impl Pipeline {
         self.run().await
     }
 
-    /// The blob, once all of it has been read or it turned out to be there.
+    /// The blob, once the whole file has been read or the store says that it has the blob.
     pub(super) fn blob(&self) -> Option<Digest> {
         self.blob
     }
@@ -186,13 +191,13 @@ impl Pipeline {
         self.is_present
     }
 
-    /// Chunks that were not there and have been brought since, by anybody; one that had to be
-    /// brought twice counts twice.
+    /// Number of chunks that were missing and that this or another upload has sent since. A chunk
+    /// that had to be sent twice counts twice.
     pub(super) fn brought(&self) -> u64 {
         self.brought
     }
 
-    /// What has been cut, and its fate.
+    /// The chunks that have been cut, and their fates.
     pub(super) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -217,7 +222,7 @@ impl Pipeline {
             Cut::End(blob) => {
                 self.cutting = None;
                 self.inquiry.close();
-                // One that is its only chunk is asked for as that.
+                // A blob that is its own only chunk is asked for as a chunk.
                 let is_chunk = self.ledger.piece(0).is_some_and(|piece| piece.digest == blob);
                 if !is_chunk && !self.transfer.file.is_named() {
                     self.question = Question::Open(blob);
@@ -227,7 +232,7 @@ impl Pipeline {
         }
     }
 
-    /// Sees to a chunk, or waits for the upload that does.
+    /// Leads a chunk, or follows the upload that leads it.
     fn lead_or_follow(&mut self, id: usize) {
         let Some(piece) = self.ledger.piece(id) else { return };
         let store = Arc::clone(&self.transfer.identity);
@@ -252,7 +257,7 @@ impl Pipeline {
             let blob = self.question.put();
             self.start_asking(ids, blob);
         }
-        // Where little is left to send, asking whether it need be sent takes as long.
+        // If little is left to send, the question would take as long as sending.
         if (!self.outbox.is_empty() || self.brought == 0)
             && let Some(blob) = self.question.put()
         {
@@ -272,8 +277,8 @@ impl Pipeline {
         }));
     }
 
-    /// What is sent next, if the window and the budget have room; waits for its memory only if that
-    /// is not to be had at once.
+    /// The next load, if the window and the budget have room. Waits for the load's memory only if
+    /// the budget does not grant it at once.
     fn next_load(&mut self, flight: &mut Flight<Result<Ended>>) -> Option<Waiting<Granted>> {
         if !self.transfer.batches.load(Ordering::Relaxed) {
             self.outbox.end_batches();
@@ -288,7 +293,7 @@ impl Pipeline {
             let nothing_comes = self.inquiry.is_over();
             let spread_over = nothing_comes.then_some(free as u64);
             let share_bytes = held_bytes_max / limit.max(1) as u64;
-            // What comes next may fill it, and there is enough under way until then.
+            // More chunks may fill the load, and enough is in flight until then.
             if !nothing_comes && self.sending > limit / 2 && !self.outbox.has_full(share_bytes) {
                 return None;
             }
@@ -306,7 +311,7 @@ impl Pipeline {
         }
     }
 
-    /// What is to be had at once for a load that takes `bytes`.
+    /// The memory of a load that takes `bytes`, if the budget grants it at once.
     fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<Room>)> {
         let Transfer { budget, spares, .. } = &*self.transfer;
         let spare = if matches!(load, Load::Batch(_)) { spares.take(bytes) } else { None };
@@ -346,7 +351,7 @@ impl Pipeline {
     fn on_ended(&mut self, ended: Ended) {
         match ended {
             Ended::Asked { ids, blob, missing } => {
-                // The blob by itself is asked for beside the batches.
+                // A question for the blob alone is not counted by the inquiry.
                 if !ids.is_empty() {
                     self.inquiry.answered();
                 }
@@ -442,7 +447,8 @@ impl Units for Pipeline {
     }
 
     fn is_over(&self, _in_flight: usize) -> bool {
-        // Where nothing had to be brought, the blob is likely there: its answer saves making it.
+        // If nothing had to be sent, the store likely has the blob: its response then saves
+        // registering.
         let is_awaited = self.brought == 0 && self.question != Question::None;
         self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
     }
@@ -452,7 +458,7 @@ impl Units for Pipeline {
     }
 }
 
-/// What loads under way may hold together before another is begun.
+/// The bytes that loads in flight may hold together before another load starts.
 fn held_bytes_max(budget: &Budget) -> u64 {
     budget.limits().bytes / 16 * SIXTEENTHS
 }

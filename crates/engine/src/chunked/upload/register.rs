@@ -1,10 +1,12 @@
-//! The last stage: the blob is made of its chunks, which may have gone in the meantime.
+//! The last stage: the store makes the blob of its chunks. It may have lost some of them by then.
 //!
-//! A store may lose a chunk between saying that it has it and making a blob of it; then it is asked
-//! again, and what it lacks is sent again. A store may also say that it has a chunk that it cannot
-//! use, for instance one that it knows as a blob made of chunks itself; asking again says the same
-//! again. So where the store lacks nothing and yet finds something missing, chunks are sent
-//! whatever it says: those first that it said it had, then all. Both end after some rounds.
+//! A store may lose a chunk after it has said that it has it. Then the store is asked again, and
+//! the missing chunks are sent again.
+//!
+//! A store may also say that it has a chunk that it cannot use, for instance a chunk that it only
+//! knows as a blob made of chunks. To ask again gives the same response. So if the store lacks
+//! nothing and still reports a missing chunk, chunks are sent without asking: first those that the
+//! store said it had, then all. Both end after `ROUNDS_MAX` rounds.
 
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
@@ -16,10 +18,11 @@ use super::transfer::Transfer;
 use crate::chunked::{Manifest, Registered};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often lost chunks are sent again: a store that loses them faster than they come is full.
+/// How often lost chunks are sent again. A store that loses them faster than they are sent is full.
 const ROUNDS_MAX: u32 = 3;
 
-/// Makes `blob` of its chunks, all of which are there, cut by `chunking` where the store knows that. Gives how often some were not.
+/// Makes `blob` of its chunks. The store should have all of them. `chunking` is how they were cut,
+/// if the store knows that chunking. Returns how often some chunks were missing.
 pub(super) async fn register(
     transfer: &Transfer,
     pipeline: &mut Pipeline,
@@ -47,16 +50,17 @@ pub(super) async fn register(
     Err(lost(transfer, pipeline, doubt))
 }
 
-/// Which of the store's claims to have a chunk are not believed.
+/// The chunks for which the store's word is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
     None,
-    /// About those that this upload has not sent.
+    /// Those that this upload has not sent.
     Unsent,
     All,
 }
 
-/// Sends what the store lacks, or, where it says that this is nothing, what it must lack.
+/// Sends the chunks that the store lacks. If it says that it lacks none, sends those that it may
+/// lack.
 async fn bring_again(pipeline: &mut Pipeline, doubt: Doubt) -> Result<Doubt> {
     if doubt == Doubt::None {
         let all = pipeline.ledger().ids(|_| true);

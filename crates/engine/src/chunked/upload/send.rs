@@ -1,9 +1,9 @@
-//! One load's way from the file to the store: read, compared, put, until the store has it.
+//! Sends one load: reads it from the file, compares it, and puts it until the store has it.
 //!
-//! The bytes are granted before this begins, and read only now. They are held while an attempt
-//! that failed rests, since they will be needed again at once; the request's permit is not. What
-//! was granted goes back when the last of the bytes is gone, and the connection may have some of
-//! them after this has ended.
+//! The memory is granted before this begins, and the bytes are read only now. During the pause
+//! after a failed attempt the bytes stay in memory, since the next attempt needs them at once. The
+//! request's permit is released for the pause. The memory's permit is released when the last of the
+//! bytes is dropped: the connection may hold some of them after this has ended.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::{SLOW_HINT, floor_of};
 use crate::transfer::part::Part;
 
-/// What a load holds while it is sent, in bytes, without what the store buffers.
+/// The bytes that a load holds while it is sent, without the store's buffers.
 pub(super) fn held_bytes(load: &Load) -> u64 {
     match load {
         Load::Batch(_) => load.len_bytes(),
@@ -34,7 +34,7 @@ pub(super) fn held_bytes(load: &Load) -> u64 {
     }
 }
 
-/// What is taken from the budget for a load, in bytes.
+/// The bytes that are reserved from the budget for a load.
 pub(super) fn paid_bytes(load: &Load, store: &dyn ChunkStore) -> u64 {
     let buffered = match load {
         Load::Batch(_) => store.put_batch_buffer_bytes(load.len_bytes()),
@@ -43,12 +43,12 @@ pub(super) fn paid_bytes(load: &Load, store: &dyn ChunkStore) -> u64 {
     held_bytes(load).saturating_add(buffered)
 }
 
-/// Puts a load. Fails with what no further attempt can mend.
+/// Puts a load. Fails with errors that no further attempt can fix.
 pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<Load> {
     let _under_way = transfer.progress.begin_unit();
     match &load {
         Load::Batch(pieces) => match send_batch(transfer, pieces, held.clone()).await {
-            // One that says nothing of batches may not know them, or take less than it says.
+            // A store may not know batches, or may take less than its profile says.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 tracing::debug!(error = error.chain(), "no more batches");
                 transfer.batches.store(false, Ordering::Relaxed);
@@ -90,14 +90,14 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
         let is_failed = |piece: &&Piece| failed.contains(&piece.digest);
         let failed: Vec<Piece> = pieces.iter().filter(is_failed).copied().collect();
         if *error.retry() == RetryClass::Never {
-            // Perhaps because they are not what they were.
+            // Perhaps because the file has changed: then that is the error.
             let pieces = pieces.to_vec();
             let compare = move |file: &SourceFile| file.compare(&chunks, &pieces);
             let compared = transfer.file.blocking(compare).await;
             return compared.and(Err(in_part(transfer, &failed, error)));
         }
         if chunks.iter().map(|(digest, _)| digest.len).sum::<u64>() < bytes {
-            // Some were taken: that is progress, however few bytes they have.
+            // The store took some chunks: that is progress, even if they have few bytes.
             attempts.on_bytes(calls.policy.progress_bytes_min);
         }
         let rested = attempts.interrupted(error).await;
@@ -105,12 +105,12 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
     }
 }
 
-/// How long a call may take in all that moves `bytes`, however steadily.
+/// How long a call that moves `bytes` may take in all, even if it moves them steadily.
 fn longest(transfer: &Transfer, bytes: u64) -> Duration {
     transfer.calls.put.patience(bytes).saturating_add(transfer.answer_limit(bytes))
 }
 
-/// What a call comes to, unless nothing of it moves for the stall limit, or the upload is too slow.
+/// The outcome of `call`. Fails if nothing moves for the stall limit, or if the upload is too slow.
 async fn moving<T>(
     transfer: &Transfer,
     sending: &Sending,
@@ -138,7 +138,7 @@ fn too_slow(transfer: &Transfer, verdict: SpeedVerdict) -> Error {
     error
 }
 
-/// What goes out for one attempt; none of it is under way once this is dropped.
+/// The progress of one attempt. Its bytes no longer count as in flight once this is dropped.
 struct Sending(SendProgress);
 
 impl Drop for Sending {
@@ -147,8 +147,8 @@ impl Drop for Sending {
     }
 }
 
-/// Removes the chunks that were taken; fails with why another was not, one that is hopeless first,
-/// and says which one that is.
+/// Removes the chunks that the store took. Otherwise fails with the error of one chunk, preferably
+/// one that cannot be retried, and returns that chunk.
 fn taken(
     transfer: &Transfer,
     chunks: &mut Vec<(Digest, Bytes)>,
@@ -173,8 +173,8 @@ fn taken(
     failure.map_or((None, Ok(())), |(digest, error)| (Some(digest), Err(error)))
 }
 
-/// The error as that of these chunks of the file. An error of the file itself, or of the caller's own
-/// doing, is about no chunk.
+/// Adds the place of these chunks in the file to the error. An error of the file itself, or a
+/// cancellation, is about no chunk and stays as it is.
 fn in_part(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
     let is_of_file = error.target() == &**transfer.file.name();
     let has_part = is_of_file
@@ -195,11 +195,11 @@ fn in_part(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
     part.add_to(error, &transfer.calls.register, "was not taken")
 }
 
-/// Reads chunks again, all into one run of memory. What is read after this was dropped is still
-/// paid for.
+/// Reads chunks again, all into one run of memory. If this is dropped, the reading thread keeps the
+/// permit until it ends.
 async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec<(Digest, Bytes)>> {
     let work = move |file: &SourceFile| {
-        // All of it fits into memory: the budget has granted it.
+        // The sum fits into memory: the budget has granted it.
         let len = |piece: &Piece| usize::try_from(piece.digest.len).unwrap_or(usize::MAX);
         let mut bytes = held.filled_whole(pieces.iter().map(len).sum(), |mut rest| {
             for piece in &pieces {
@@ -211,7 +211,7 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
         })?;
         let chunks: Vec<_> =
             pieces.iter().map(|piece| (piece.digest, bytes.split_to(len(piece)))).collect();
-        // Of a blob that is its own only chunk the caller may have said what it is.
+        // The caller may have given the digest of a blob that is its own only chunk.
         let is_named = chunks.iter().any(|(digest, _)| file.is_called(digest));
         if file.is_doubtful()? || is_named {
             file.compare(&chunks, &pieces)?;
@@ -257,14 +257,14 @@ async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<(
         rested.map_err(|error| in_part(transfer, std::slice::from_ref(piece), error))?;
         (known, resume) = (kept.max(known), true);
         if is_stuck && kept == len {
-            // It says that it has all of it, and does not finish.
+            // The store says that it has all bytes, and does not finish the put.
             (session, known, resume, is_anew) = (PutSession::default(), 0, false, true);
         }
     }
 }
 
-/// Whether a store may have refused to go on with an upload because it has kept something else of
-/// it than it says. Begun anew under another name, it either succeeds or shows what is wrong.
+/// Whether the store may have refused to continue an upload because it has kept other bytes than it
+/// says. A restart under another name either succeeds or shows the error.
 fn may_disagree(error: &Error) -> bool {
     let is_final = *error.retry() == RetryClass::Never;
     is_final

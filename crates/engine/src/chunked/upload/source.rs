@@ -1,25 +1,27 @@
-//! [`SourceFile`]: the file that is uploaded: opened once, read by position, watched for changes.
+//! [`SourceFile`]: the file that is uploaded. It is opened once, read by position, and watched for
+//! changes.
 //!
-//! A file that changes while it is read would become a blob that never existed. What says that it
-//! has not changed:
+//! A file that changes while it is read would become a blob that never existed. Three checks detect
+//! a change:
 //!
-//! 1. *Length and modification time*, compared with what they were when it was opened: after each
-//!    read of chunks that are to be sent, and before anything is registered.
-//! 2. *The digest*, compared with that of the first read, whenever the first kind of proof may be
-//!    blind: where the file was written to so shortly before it was opened that the clock of the
-//!    file system may not have moved on since (git calls such files racy), and where its change
-//!    time moves, as it does when the modification time is put back. And always of what is put by
-//!    itself, since that is read in order anyway (see `piece_source`).
-//! 3. *The store*, which verifies what it is given. What it refuses is hashed again, so that the
-//!    error says what is wrong.
+//! 1. *Length and modification time*, compared with those at opening: after each read of chunks
+//!    that are to be sent, and before anything is registered.
+//! 2. *The digest*, compared with that of the first read, if the first check may miss a change.
+//!    That is so if the file was written shortly before it was opened: the clock of the file system
+//!    may not have advanced since (git calls such files racy). It is also so if the change time
+//!    moves, as it does when a program resets the modification time. A blob that is put whole is
+//!    always compared, since it is read in order anyway (see `piece_source`).
+//! 3. *The store*, which verifies the bytes that it gets. Bytes that it refuses are hashed again,
+//!    so that the error gives the cause.
 //!
-//! The digest is not compared every time, because it costs as much as naming the chunk did: with
-//! SHA-256 a core-second for each GB sent, in a pipeline that is bound by just that where the link
-//! is fast. What only the third sees is bytes that are written through a memory map whose page was
-//! dirty before the upload began.
+//! The digest is not compared every time, because that costs as much as naming the chunk: with
+//! SHA-256 a core-second for each GB sent. On a fast link that is what limits the pipeline. Only
+//! the third check detects bytes written through a memory map whose page was dirty before the
+//! upload began.
 //!
-//! What is no regular file, or lies about its length, cannot be read twice: it is read once, into a
-//! private copy (see `spool`), and that is uploaded. Nothing else can write to it.
+//! A file that is not regular, or that reports a wrong length, cannot be read twice. It is read
+//! once, into a private copy (see `spool`), and the copy is uploaded. Nothing else can write to the
+//! copy.
 //!
 //! Files are read on the runtime's blocking threads.
 
@@ -47,23 +49,23 @@ pub(super) struct SourceFile {
     file: Arc<File>,
     name: Arc<str>,
     stamp: Stamp,
-    /// It was last changed so long before it was opened that another change will show.
+    /// The last change was so long before opening that another change will show in the times.
     is_settled: bool,
-    /// What the caller says that it is: bytes of something else are his mistake, not a change.
+    /// The digest that the caller gave. Other bytes are then an error of the caller, not a change.
     named: Option<Digest>,
-    /// All of its bytes were read, and they are what the caller says.
+    /// All bytes were read, and they have the digest that the caller gave.
     is_compared: AtomicBool,
     note: Option<String>,
     #[expect(dead_code, reason = "held until the file is closed")]
     descriptors: Descriptors,
 }
 
-/// What changes when a file does.
+/// The metadata that change with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     len: u64,
     modified: Time,
-    /// Moves with everything, also with what changes no bytes, such as a new link.
+    /// Moves with every change, also with one that changes no bytes, such as a new link.
     changed: Time,
 }
 
@@ -71,16 +73,16 @@ struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Time(i64, i64);
 
-/// File systems take the time from the kernel's tick, every 10 ms at the slowest; this is twice
+/// File systems take the time from the kernel's tick, which is 10 ms at the slowest. This is twice
 /// that.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Those that keep no parts of a second keep every second one at the coarsest.
+/// Some file systems keep no fractions of a second, and at worst only every other second.
 const TICK_COARSE: Duration = Duration::from_secs(2);
 
 impl SourceFile {
-    /// Opens a file; `options.digest` is what the caller says that it is. A stream is read to its end
-    /// first, as far as `store` takes blobs.
+    /// Opens a file. `options.digest` is the digest that the caller expects. A stream is first read
+    /// to its end, up to the blob length that `store` takes.
     pub(super) async fn open(
         store: &Arc<dyn ChunkStore>,
         path: &Path,
@@ -114,7 +116,7 @@ impl SourceFile {
         }
     }
 
-    /// What the caller may want to know of how it was read.
+    /// A note for the caller on how the file was read.
     pub(super) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -124,22 +126,22 @@ impl SourceFile {
         self.stamp.len
     }
 
-    /// What errors call it.
+    /// The file's name in errors.
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Whether the caller says what it is.
+    /// Whether the caller gave the digest.
     pub(super) fn is_named(&self) -> bool {
         self.named.is_some()
     }
 
-    /// Whether this is what the caller says that it is.
+    /// Whether the caller gave this digest.
     pub(super) fn is_called(&self, digest: &Digest) -> bool {
         self.named.as_ref() == Some(digest)
     }
 
-    /// Fails where it is not what the caller says.
+    /// Fails if `actual` is not the digest that the caller gave.
     pub(super) fn check_named(&self, actual: &Digest) -> Result<()> {
         match &self.named {
             Some(named) if named != actual => Err(self.differs(named)),
@@ -150,14 +152,14 @@ impl SourceFile {
         }
     }
 
-    /// All of its bytes were read, and are those of `digest`.
+    /// Records that all bytes were read and have this digest.
     pub(super) fn compared_with(&self, digest: &Digest) {
         if self.is_called(digest) {
             self.is_compared.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether the caller says what it is, and its bytes have not been compared with that.
+    /// Whether the caller gave a digest that has not been compared with the bytes yet.
     pub(super) fn is_uncompared(&self) -> bool {
         self.named.is_some() && !self.is_compared.load(Ordering::Relaxed)
     }
@@ -167,7 +169,7 @@ impl SourceFile {
         &self.file
     }
 
-    /// Runs `work` on the file where it may block.
+    /// Runs `work` on the file on a blocking thread.
     pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
@@ -176,13 +178,14 @@ impl SourceFile {
         blocking(&self.name, move || work(&file)).await
     }
 
-    /// Fails with `Changed` where its length or modification time are not what they were. Blocks.
+    /// Fails with `Changed` if the length or the modification time has changed since opening.
+    /// Blocks.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         self.is_doubtful().map(drop)
     }
 
-    /// As [`Self::check_unchanged`]; and whether what was read should be compared with its digest,
-    /// as a change might not show. Blocks.
+    /// Like [`Self::check_unchanged`]. Returns whether the bytes read should be compared with their
+    /// digest, because a change might not show. Blocks.
     pub(super) fn is_doubtful(&self) -> Result<bool> {
         let metadata = self.file.metadata().map_err(|error| unreadable(&self.name, error))?;
         let now = Stamp::of(&metadata);
@@ -197,7 +200,7 @@ impl SourceFile {
         Ok(!self.is_settled || now.changed != self.stamp.changed)
     }
 
-    /// Reads `buffer` full from `offset`; a file that ends before has changed. Blocks.
+    /// Fills `buffer` from `offset`. Fails with `Changed` if the file ends before that. Blocks.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset).map_err(|error| {
             let told = match error.kind() {
@@ -211,8 +214,8 @@ impl SourceFile {
         })
     }
 
-    /// Compares chunks that were read again with what they were, at the places of `pieces`. Takes a
-    /// while.
+    /// Compares chunks that were read again with their digests. `pieces` gives their places for the
+    /// error. Takes a while.
     pub(super) fn compare(&self, chunks: &[(Digest, Bytes)], pieces: &[Piece]) -> Result<()> {
         for (digest, bytes) in chunks {
             if Digest::of(digest.function, bytes) != *digest {
@@ -230,7 +233,7 @@ impl SourceFile {
         Ok(())
     }
 
-    /// The bytes are not those of `digest`.
+    /// The error for bytes that do not have this digest.
     pub(super) fn differs(&self, digest: &Digest) -> Error {
         if self.named.as_ref() != Some(digest) {
             return self.changed("its bytes are not what they were when it was first read");
@@ -240,7 +243,7 @@ impl SourceFile {
             .with_hint("check the digest, and that nobody writes to the file")
     }
 
-    /// It has changed, and how that shows.
+    /// The error for a changed file; `message` says how the change shows.
     pub(super) fn changed(&self, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Changed, Operation::Upload, &*self.name, message)
             .with_hint("upload it again when nobody writes to it")
@@ -256,7 +259,7 @@ impl Stamp {
         }
     }
 
-    /// Whether a change after `now` gets another time than the last one before.
+    /// Whether a change after `now` gets another time than the last change before.
     fn is_settled(&self, now: SystemTime) -> bool {
         let last = self.modified.max(self.changed);
         let tick = if last.1 == 0 { TICK_COARSE } else { TICK };
@@ -264,7 +267,7 @@ impl Stamp {
             return false;
         };
         let last = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
-        // A clock that is behind the file's says nothing.
+        // If the clock is behind the file's time, the age is unknown.
         last.and_then(|last| now.duration_since(last).ok()).is_some_and(|age| age > tick)
     }
 }
@@ -299,7 +302,7 @@ mod tests {
         assert!(settled(then, then, 10_026));
         assert!(!settled(Time(5, 1), then, 10_010));
         assert!(!settled(tick, tick, 11_999) && settled(tick, tick, 12_001));
-        // From the future, from before 1970, and what no clock says.
+        // Times in the future, before 1970, and not valid.
         assert!(!settled(then, then, 9000) && !settled(Time(-5, 1), Time(-5, 1), 10_000));
         assert!(!settled(Time(1, -1), Time(1, -1), 10_000));
         assert!(!settled(Time(i64::MAX, 1), then, 10_000));

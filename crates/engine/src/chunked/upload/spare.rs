@@ -1,14 +1,15 @@
-//! [`Spares`]: memory that one batch is done with, for the next.
+//! [`Spares`]: memory of finished batches, kept for the next batches.
 //!
-//! New pages have to be found and cleared. To use them again takes 17 % off an upload's processor
-//! time, 0.23 s of 1.41 s for 512 MiB on two busy cores; where these limit an upload, that is a fifth
-//! of its time at 1 GB/s. See "Weighed again" in `docs/benchmarks.md`. A
-//! window's requests end in bunches, and as many begin again: so all that a batch had is kept, and
-//! with it what pays for it. An upload holds no more for this than it may hold at once anyway, but
-//! holds it for longer; it lets go of what lies idle as soon as somebody's wish for bytes cannot be
-//! granted.
+//! Why: the system has to find and clear new pages. Reusing pages takes 17 % off an upload's
+//! processor time, 0.23 s of 1.41 s for 512 MiB on two busy cores. If these cores limit an upload,
+//! that is a fifth of its time at 1 GB/s. See "Weighed again" in `docs/benchmarks.md`.
 //!
-//! What is in a room is never read again: whoever takes one fills what it uses of it.
+//! Requests of a window end in bunches, and the same number start again. So all rooms of finished
+//! batches are kept, each with its permit. An upload holds no more bytes than without spares, but
+//! it holds them for longer. It releases idle rooms as soon as the budget cannot grant another
+//! request for bytes.
+//!
+//! Invariant: old bytes of a room are never read. A batch fills the part of the room that it uses.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -17,15 +18,15 @@ use memmap2::{MmapMut, MmapOptions};
 use super::outbox::BATCH_BYTES_MAX;
 use crate::budget::{Budget, BytesPermit, Reclaim};
 
-/// What is shorter comes from the allocator, which has it at hand.
+/// Shorter runs come from the allocator, which keeps small blocks ready.
 pub(super) const MAPPED_BYTES_MIN: usize = 64 << 10;
 
-/// Room for any batch.
+/// Large enough for any batch.
 const ROOM_BYTES: usize = 4 << 20;
 const _: () = assert!(ROOM_BYTES as u64 >= BATCH_BYTES_MAX);
 
-/// A mapping that any batch fits into, and how much of it has pages, from its beginning: only those
-/// are memory, and paid for.
+/// A mapping that any batch fits into. Only its first `touched_bytes` have pages: only they take
+/// memory, and only they are charged.
 #[derive(Debug)]
 pub(super) struct Room {
     mapping: MmapMut,
@@ -33,29 +34,30 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Whether `len` bytes are to go into one.
+    /// Whether a run of `len` bytes goes into a room.
     pub(super) fn fits(len: usize) -> bool {
         (MAPPED_BYTES_MIN..=ROOM_BYTES).contains(&len)
     }
 
-    /// Without pages; `None` where the system has none to give.
+    /// A room without pages; `None` if the system cannot map one.
     pub(super) fn new() -> Option<Self> {
         let mapping = MmapOptions::new().len(ROOM_BYTES).map_anon().ok()?;
         Some(Self { mapping, touched_bytes: 0 })
     }
 
-    /// Bytes that have pages.
+    /// The number of bytes that have pages.
     pub(super) fn touched_bytes(&self) -> u64 {
         self.touched_bytes as u64
     }
 
-    /// The first `len` bytes, which are no more than a batch has.
+    /// The first `len` bytes; `len` is at most a batch.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         self.mapping.get(..len).unwrap_or_default()
     }
 
-    /// As [`Self::bytes`], to be filled. Pages that are missing come all at once, which costs less
-    /// than one by one; where the system does not take that advice, they come when written to.
+    /// Like [`Self::bytes`], to be filled. Missing pages are populated in one call, which costs
+    /// less than one page fault each. If the system does not support that advice, each page is
+    /// populated at its first write.
     pub(super) fn bytes_mut(&mut self, len: usize) -> &mut [u8] {
         #[cfg(target_os = "linux")]
         if let Some(missing) = len.checked_sub(self.touched_bytes) {
@@ -67,26 +69,26 @@ impl Room {
     }
 }
 
-/// A room that lies idle, and what pays for it.
+/// An idle room and its permit.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) room: Room,
     pub(super) permit: BytesPermit,
 }
 
-/// Rooms that lie idle; clones share them.
+/// Idle rooms; clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Spares(Arc<Store>);
 
 #[derive(Debug)]
 struct Store {
     budget: Budget,
-    // The last to come is the first to go: more of it is in the processor's caches.
+    // Last in, first out: the processor's caches hold more of the last room.
     idle: Mutex<Vec<Spare>>,
 }
 
 impl Spares {
-    /// None yet.
+    /// Starts empty, and registers with `budget` to release idle rooms when it runs short.
     pub(super) fn new(budget: &Budget) -> Self {
         let store = Arc::new(Store { budget: budget.clone(), idle: Mutex::default() });
         let weak: Weak<Store> = Arc::downgrade(&store);
@@ -95,8 +97,8 @@ impl Spares {
         Self(store)
     }
 
-    /// One for a batch of `bytes`, if there is one. None of more than twice as many: all of it would
-    /// be held until the batch is sent.
+    /// An idle room for a batch of `bytes`, if there is one. Its permit is at most twice `bytes`:
+    /// all of the permit is held until the batch is sent.
     pub(super) fn take(&self, bytes: u64) -> Option<Spare> {
         usize::try_from(bytes).ok().filter(|len| Room::fits(*len))?;
         let mut idle = self.0.lock();
@@ -104,17 +106,17 @@ impl Spares {
         Some(idle.remove(at))
     }
 
-    /// Keeps one, unless its memory is wanted.
+    /// Keeps a room, unless the budget has waiters.
     pub(super) fn put(&self, spare: Spare) {
         let mut idle = self.0.lock();
-        // Whoever waits already will not call on us; whoever is about to takes this lock first.
+        // A task that already waits for bytes does not call `reclaim` again: it is counted in
+        // `is_wanted`. A task that is about to wait is counted before it takes this lock.
         if !self.0.budget.is_wanted() {
             idle.push(spare);
         }
     }
 
-    /// Lets go of what lies idle, those that have lain longest first, until the rest is within
-    /// `bytes_max`.
+    /// Releases idle rooms, the longest idle first, until the rest is within `bytes_max`.
     pub(super) fn shed(&self, bytes_max: u64) {
         let mut idle = self.0.lock();
         let mut bytes = 0;

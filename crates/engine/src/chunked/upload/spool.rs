@@ -1,11 +1,13 @@
-//! [`spool`]: a stream, read to its end into a file of our own, so that it can be read twice.
+//! [`spool`]: reads a stream to its end into a temporary file, so that it can be read twice.
 //!
-//! Why: a store wants a blob's digest before its bytes, and a chunk's bytes are read again when its
-//! turn to be sent has come. Memory is not the place: a stream may be of any length.
+//! Why: a store wants a blob's digest before its bytes, and a chunk is read again when it is sent.
+//! Memory cannot keep the stream: a stream may have any length.
 //!
-//! Invariants: the file has no name, so that nothing else can open it and nothing is left of it,
-//! whatever ends this process; it is no longer than the blob may be, and leaves a part of what was free
-//! on its disk to others.
+//! Invariants:
+//! - The file has no name. So no other process can open it, and nothing is left of it, however this
+//!   process ends.
+//! - The file is no longer than the store allows, and it leaves a sixteenth of the disk's free
+//!   space free.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -24,21 +26,21 @@ use crate::read::ReadStats;
 use crate::remote::local::{self, LocalStream};
 use crate::transfer::attempt::Calls;
 
-/// Read at once: twice what a pipe holds.
+/// Bytes of one read: twice what a pipe holds.
 const READ_BYTES: u64 = 128 << 10;
 
-/// Of what is free on the disk, this part stays so.
+/// One sixteenth of the disk's free space stays free.
 const SPARED_PART: u64 = 16;
 
 /// A stream that was read to its end.
 pub(super) struct Spooled {
     pub(super) file: File,
     pub(super) metadata: Metadata,
-    /// For people: where it is.
+    /// A message for people: where the copy is.
     pub(super) note: String,
 }
 
-/// A stream on its way into a file.
+/// A stream that is being copied to a file.
 struct Spool {
     name: Arc<str>,
     folder: PathBuf,
@@ -46,16 +48,17 @@ struct Spool {
     named: Option<Digest>,
 }
 
-/// Reads `stream`, called `name`, to its end.
+/// Reads `stream` to its end. Errors call it `name`.
 pub(super) async fn spool(
     stream: LocalStream,
     name: &Arc<str>,
     store: &Arc<dyn ChunkStore>,
     options: &ChunkedUploadOptions,
 ) -> Result<Spooled> {
-    // Asked first: a store that does not answer, or takes no blob so long, is told of at once.
+    // The store is asked before the stream is read. So the caller learns at once if the store does
+    // not respond, and the read stops as soon as the stream is too long for the store.
     let calls = Calls {
-        // The deadline is the whole upload's, which its caller keeps.
+        // The deadline is that of the whole upload, and `upload` enforces it.
         policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
         budget: options.budget.clone(),
         cancel: options.cancel.clone(),
@@ -67,13 +70,13 @@ pub(super) async fn spool(
     let spool = Spool {
         name: Arc::clone(name),
         folder: folder(),
-        // What is made of chunks may be longer than what is put.
+        // A blob made of chunks may be longer than a blob that is put whole.
         len_max: profile.blob_bytes_max.filter(|_| !profile.can_splice),
         named: options.digest,
     };
     let permit = options.budget.bytes(READ_BYTES).await;
     let stop = CancellationToken::new();
-    // CANCEL: a thread that reads sees that its work is not wanted any more.
+    // CANCEL: the guard stops the thread that reads.
     let _guard = stop.clone().drop_guard();
     blocking(name, move || {
         let spooled = spool.fill(stream, permit.bytes(), &stop);
@@ -83,7 +86,7 @@ pub(super) async fn spool(
     .await
 }
 
-/// Where long files that are soon gone belong: what is in `/tmp` may be memory.
+/// The folder for long temporary files. `/tmp` may be in memory, so `/var/tmp` is the default.
 fn folder() -> PathBuf {
     let large = Path::new("/var/tmp");
     match std::env::var_os("TMPDIR") {
@@ -127,7 +130,7 @@ impl Spool {
         Ok(Spooled { file, metadata, note })
     }
 
-    /// Ends it as soon as it is longer than it may be.
+    /// Fails as soon as the stream is longer than it may be.
     fn check(&self, len: u64) -> Result<()> {
         if let Some(named) = self.named.filter(|named| len > named.len) {
             let message = format!("its bytes are not those of {named}: there are more");

@@ -1,4 +1,4 @@
-//! [`Transfer`]: what every part of one upload needs to know.
+//! [`Transfer`]: the state that all parts of one upload share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,8 +21,8 @@ use crate::report::StoreRequests;
 use crate::transfer::attempt::Calls;
 use crate::transfer::window::{Sent, TransferWindow};
 
-/// A store reads, hashes and writes a blob at least this fast, in bytes a second, when it makes it
-/// of chunks or finishes one that was put.
+/// The lowest speed, in bytes a second, at which a store reads, hashes and writes a blob when it
+/// makes it of chunks or finishes a put.
 const STORE_BYTES_PER_S: u64 = 32 << 20;
 
 /// One upload.
@@ -31,7 +31,7 @@ pub(super) struct Transfer {
     pub(super) store: Arc<dyn ChunkStore>,
     /// Names the store in this process.
     pub(super) identity: Arc<str>,
-    /// Those of all transfers of this client.
+    /// Shared by all transfers of this client.
     pub(super) in_flight: ChunksInFlight,
     pub(super) file: Arc<SourceFile>,
     pub(super) calls: KindsOfCalls,
@@ -83,35 +83,35 @@ impl Transfer {
         self.epoch.elapsed()
     }
 
-    /// When that is.
+    /// The instant of a time since the upload began.
     pub(super) fn at(&self, time: Duration) -> Instant {
         self.epoch + time
     }
 
-    /// Requests that may carry bytes now: what the window says, and no more than the budget can
-    /// have in flight, since the others would only hold bytes and wait.
+    /// Requests that may carry bytes now: the window's limit, but no more than the budget's
+    /// requests. Further requests would only hold bytes and wait.
     pub(super) fn window_limit(&self) -> usize {
         let requests = usize::try_from(self.budget.limits().requests).unwrap_or(usize::MAX);
         self.window.limit().min(requests)
     }
 
-    /// What the window says.
+    /// The window's limit.
     pub(super) fn window_now(&self) -> u32 {
         self.window.limit_now()
     }
 
-    /// A request that carries bytes is sent.
+    /// Records that a request with bytes is sent.
     pub(super) fn started(&self) -> Sent {
         self.window.send()
     }
 
-    /// How long nothing of a request may move.
+    /// How long a request may go without moving a byte.
     pub(super) fn stall_limit(&self) -> Duration {
         self.calls.register.patience(0)
     }
 
-    /// How long a store may take to answer once it has all bytes of a blob. Both making it again
-    /// of chunks and putting it again are harmless, so a bound that is too short costs time only.
+    /// How long a store may take to respond once it has all bytes of a blob. A retry is harmless,
+    /// both of registering and of putting, so a bound that is too short costs only time.
     pub(super) fn answer_limit(&self, len: u64) -> Duration {
         let more_ms = len.saturating_mul(1000) / STORE_BYTES_PER_S;
         self.stall_limit().saturating_add(Duration::from_millis(more_ms))
@@ -126,7 +126,7 @@ impl Transfer {
 impl KindsOfCalls {
     fn new(file: &SourceFile, budget: &Budget, options: &ChunkedUploadOptions) -> Self {
         let calls = |stats| Calls {
-            // The deadline is the whole upload's; whoever calls it keeps it.
+            // The deadline is that of the whole upload, and `upload` enforces it.
             policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
             budget: budget.clone(),
             cancel: options.cancel.clone(),
@@ -136,7 +136,7 @@ impl KindsOfCalls {
         };
         let counted = || calls(options.progress.call_stats());
         Self {
-            // What a store can do is asked once for all its blobs: it counts for none.
+            // A store's profile is asked once for all its blobs, so it counts for none of them.
             profile: calls(Arc::default()),
             missing: counted(),
             put: counted(),
@@ -145,7 +145,7 @@ impl KindsOfCalls {
         }
     }
 
-    /// The attempts made: by kind, and in all.
+    /// The attempts made, by kind and in total.
     pub(super) fn totals(&self) -> (StoreRequests, ReadTotals) {
         let kinds = [&self.missing, &self.put, &self.put_batch, &self.register];
         let kinds = kinds.map(|calls| calls.stats.totals());

@@ -1,4 +1,4 @@
-//! What an attempt may bring, what counts as one, and what none can mend.
+//! What counts as an attempt, how attempts are limited, and which errors end a download at once.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::bed::{Bed, chunks};
 use super::fake::{Act, Call, Fault};
 use crate::call::download_chunks;
 
-/// So many chunks of one batch.
+/// `count` chunks that fit into one batch.
 fn small(count: u64) -> Bed {
     Bed::new(chunks((0..count).map(|seed| (1000, seed))))
 }
@@ -27,7 +27,7 @@ async fn what_no_attempt_can_mend_ends_it_at_once() {
     assert_eq!((error.kind(), bed.store.fetches().len()), (ErrorKind::NoAccess, 1));
 }
 
-/// A wrong port should not take as long to report as a store that breaks in between.
+/// An error such as a wrong port is reported sooner than a store that fails during the download.
 #[tokio::test(start_paused = true)]
 async fn an_address_where_nothing_answers_is_tried_four_times() {
     let mut bed = small(4);
@@ -38,7 +38,7 @@ async fn an_address_where_nothing_answers_is_tried_four_times() {
     assert_eq!(bed.store.log(), vec![Call::Profile; 4]);
 }
 
-/// A list of chunks only saves bytes: it is not waited for longer than for anything else.
+/// A list of chunks only saves bytes: the download waits for it no longer than for any other call.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_never_comes_costs_the_stall_limit() {
     let mut bed = small(4);
@@ -53,20 +53,21 @@ async fn a_list_that_never_comes_costs_the_stall_limit() {
     assert!(start.elapsed() <= stall + pause, "{:?}", start.elapsed());
     assert!(report.notes.iter().any(|note| note.contains("no answer")), "{report:?}");
     assert!(report.memory.unwrap() == bed.content());
-    // As chunks or not at all: then it is asked for as often as anything else.
+    // Without the fallback the list is needed, and is retried like any other call.
     bed.options.whole_fallback = false;
     let error = bed.run(Target::Memory).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
 }
 
-/// However many attempts it takes: only those that bring nothing are counted.
+/// The number of attempts is not limited if each makes progress: only attempts without progress
+/// count.
 #[tokio::test(start_paused = true)]
 async fn attempts_that_bring_something_do_not_count() {
     let mut bed = small(20);
     bed.options.retry.attempts_max = 3;
     bed.options.retry.progress_bytes_min = 1;
     let digests: Vec<_> = (0..20).map(|index| bed.digest(index)).collect();
-    // The one at place n comes with the n-th attempt.
+    // The chunk at place n arrives with the n-th attempt.
     bed.store.script(move |_, digest, nth| {
         let place = digests.iter().position(|one| Some(one) == digest);
         Act::fault(if place.is_some_and(|place| nth < place) { Fault::Broken } else { Fault::None })
@@ -75,7 +76,7 @@ async fn attempts_that_bring_something_do_not_count() {
     assert_eq!(bed.store.fetches().len(), 20);
 }
 
-/// The same of a stream that breaks again and again, a little further on each time.
+/// The same for a stream that breaks again and again, a little further each time.
 #[tokio::test(start_paused = true)]
 async fn a_stream_may_break_often_as_long_as_it_goes_on() {
     let mut bed = Bed::new(chunks([(300_000, 1), (300_000, 2)]));
@@ -101,7 +102,7 @@ async fn another_number_of_answers_than_was_asked_for_is_an_error() {
     assert!(error.chain().contains("expected 4 answers to a batch, got 3"), "{}", error.chain());
 }
 
-/// While one rests after a failure, its request is another's.
+/// During the pause before a retry, another transfer can use the request permit.
 #[tokio::test(start_paused = true)]
 async fn no_request_is_held_while_resting() {
     let mut bed = small(4).with_budget(64 << 20, 1);
@@ -117,7 +118,7 @@ async fn no_request_is_held_while_resting() {
         while bed.store.finished().is_empty() {
             tokio::task::yield_now().await;
         }
-        // A file's thread is not of the clock that stands.
+        // Into memory: a file's thread does not follow the paused clock.
         let store = other.dyn_store();
         download_chunks(&store, &other.blob, Target::Memory, &other.options).await.unwrap();
         bed.store.fetches().len()
@@ -129,10 +130,10 @@ async fn no_request_is_held_while_resting() {
     assert_eq!(asked, 1, "the first still rested when the second had ended");
 }
 
-/// What a store sends beyond the end of what it was asked for is nobody's.
+/// Bytes that a store sends beyond the end of a chunk are dropped.
 #[tokio::test(start_paused = true)]
 async fn bytes_beyond_the_end_are_left_out() {
-    // No multiple of a frame: the last one holds both.
+    // Not a multiple of a frame: the last frame holds bytes of the chunk and bytes beyond it.
     let lens = [305_000, 3_005_000];
     let bed = Bed::new(chunks(lens.into_iter().zip(1..))).with_budget(4 << 20, 4);
     bed.store.script(|call, _, _| match call {

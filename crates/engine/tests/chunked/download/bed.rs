@@ -1,5 +1,5 @@
 //! What every test needs: a blob cut into chunks, a store that holds it, a folder, and targets
-//! whose content can be looked at.
+//! whose content can be read back.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tidegate_testkit::pseudo_random;
 use super::fake::FakeStore;
 use crate::call::{ChunkedDownloadOptions, download_chunks};
 
-/// Nothing here takes so long; what is still held then was leaked.
+/// Longer than any test needs: bytes still held then have leaked.
 const HANG: Duration = Duration::from_mins(1);
 
 /// A blob, a store that holds it, and a folder.
@@ -37,7 +37,7 @@ pub(crate) fn chunks(lens_and_seeds: impl IntoIterator<Item = (usize, u64)>) -> 
 
 /// A client with a budget of its own.
 pub(crate) fn client(budget: BudgetOptions) -> Client {
-    // A fuzzer has no such folder, and needs none: digests prove what is resumed.
+    // A fuzzer has no such folder and needs none: digests verify resumed bytes.
     let state = option_env!("CARGO_TARGET_TMPDIR")
         .map_or_else(StateFolder::none, |folder| StateFolder::at(format!("{folder}/state")));
     Client::new(ClientOptions::default().budget(Budget::new(budget)).state(state))
@@ -60,7 +60,7 @@ impl Bed {
         Self { store: Arc::new(store), blob, chunks, folder, options }
     }
 
-    /// With so many bytes and requests in the budget.
+    /// Sets the bytes and requests of the budget.
     pub(crate) fn with_budget(mut self, bytes: u64, requests: u32) -> Self {
         self.options.client = client(BudgetOptions { requests, bytes });
         self
@@ -90,8 +90,8 @@ impl Bed {
         let outcome = download_chunks(&self.dyn_store(), &self.blob, target, &self.options).await;
         assert_eq!(self.store.in_flight(), 0, "nothing is in flight after the return");
         self.options.client.pool().clear();
-        // Threads that deliver to a writer, or cut a seed, end by themselves, and then give back what
-        // they hold. Not by the runtime's clock, which may stand.
+        // Threads that deliver to a writer, or cut a seed, end by themselves and then release what
+        // they hold. Real time, since the runtime's clock may be paused.
         let since = std::time::Instant::now();
         while self.options.client.budget().held_bytes() > 0 {
             assert!(
@@ -104,7 +104,7 @@ impl Bed {
         outcome
     }
 
-    /// Into a file; what is under its name then.
+    /// Downloads to a file and checks the file.
     pub(crate) async fn to_file(&self) -> Result<Report> {
         let outcome = self.run(Target::File(self.path())).await;
         if outcome.is_ok() {
@@ -114,12 +114,12 @@ impl Bed {
         outcome
     }
 
-    /// Whether the file under the target's name is the blob.
+    /// Whether the target file has the blob's bytes.
     pub(crate) fn holds_blob(&self) -> bool {
         std::fs::read(self.path()).unwrap() == self.content()
     }
 
-    /// Into a writer; what it was given.
+    /// Downloads to a writer; returns the bytes written to it.
     pub(crate) async fn to_writer(&self) -> (Result<Report>, Vec<u8>) {
         let collect = Collect::default();
         let writer = Box::new(collect.clone());
@@ -128,7 +128,7 @@ impl Bed {
         (outcome, given)
     }
 
-    /// Into a buffer; what is in it.
+    /// Downloads to a buffer; returns the buffer.
     pub(crate) async fn to_buffer(&self) -> (Result<Report>, Arc<ShardBuffer>) {
         let buffer = Arc::new(ShardBuffer::new(ShardBufferOptions::default()).unwrap());
         let outcome = self.run(Target::Buffer(Arc::clone(&buffer))).await;
@@ -136,7 +136,7 @@ impl Bed {
     }
 }
 
-/// Takes bytes in order, and shows them.
+/// A writer that takes bytes in order and shows them.
 #[derive(Clone, Default)]
 pub(crate) struct Collect(pub(crate) Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! What an error says: which blob, which chunk, where in the blob, why, and what to do.
+//! A download error names the blob, the chunk, its range in the blob, the reason, and what to do.
 
 use tidegate::ErrorKind;
 
@@ -14,11 +14,11 @@ async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
         (Fault::Missing, "", ErrorKind::NotFound),
         (Fault::EndAfter(0), "ended before its bytes did", ErrorKind::Exhausted),
     ];
-    // Alone, in a batch, and too long to be held.
+    // In a request of its own, in a batch, and too long to be held.
     for lens in [[300_000; 4], [1000; 4], [1000, 2000, 2_000_000, 3000]] {
         for (fault, cause, kind) in &faults {
             if *fault == Fault::EndAfter(0) && lens[2] < 300_000 {
-                // No stream.
+                // These chunks are not streamed.
                 continue;
             }
             let mut bed = Bed::new(chunks(lens.into_iter().zip(1..))).with_budget(4 << 20, 4);
@@ -41,7 +41,7 @@ async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
     }
 }
 
-/// A batch that fails as a whole is told by its first chunk, and by all its bytes.
+/// The error of a whole batch names its first chunk, and the range of all its chunks.
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
     let bed = Bed::new(chunks((0..4).map(|seed| (1000, seed))));
@@ -57,7 +57,7 @@ async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
     assert!(told.contains("(8 attempts)") && told.matches("attempt").count() == 1, "{told}");
 }
 
-/// One that comes as a whole is told by what is missing of it.
+/// The error of a blob that is fetched whole has the range of the missing bytes.
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_the_whole_tells_how_far_it_came() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);

@@ -1,4 +1,4 @@
-//! A [`MemoryStore`] that does as a script says, and remembers what it was asked.
+//! A [`MemoryStore`] that follows a script and records every call.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryClass;
 use tokio_util::sync::CancellationToken;
 
-/// What the store holds at most; no test comes near.
+/// The capacity of the store, far above what any test needs.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The frames that streams bring.
+/// The frame length of streams.
 const FRAME_BYTES: usize = 10_000;
 
-/// What was asked.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Profile,
@@ -38,7 +38,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// The chunks that it asks for.
+    /// The chunks of the call.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         match self {
             Self::Get { digest, .. } => vec![*digest],
@@ -48,38 +48,38 @@ impl Call {
     }
 }
 
-/// What becomes of one call, or of one chunk of a batch.
+/// The fault of one call, or of one chunk of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     #[default]
     None,
-    /// Fails at once; an attempt later may do better.
+    /// Fails at once; a retry may succeed.
     Broken,
     /// Fails at once, for good.
     Refused,
     /// There is no such blob.
     Missing,
-    /// Fails at once, for good: it is not the blob that it was.
+    /// Fails at once, for good: the blob has changed.
     Changed,
-    /// One bit of the answer is wrong.
+    /// One bit of the response is wrong.
     Flipped,
-    /// The stream breaks after so many bytes.
+    /// The stream breaks after this number of bytes.
     CutAfter(usize),
-    /// The stream ends after so many bytes, as if that were all.
+    /// The stream ends after this number of bytes, without an error.
     EndAfter(usize),
-    /// The stream goes on behind its end.
+    /// The stream continues beyond its end.
     Longer,
-    /// A batch without the last of its answers.
+    /// A batch without the last of its responses.
     Fewer,
-    /// No answer ever.
+    /// No response ever.
     Hang,
-    /// An answer that goes on for ever, of frames without a byte, one a second.
+    /// A response without an end, of empty frames, one a second.
     Empty,
-    /// A frame of so many bytes each second.
+    /// A frame of this number of bytes each second.
     Drip(usize),
 }
 
-/// How one call is treated.
+/// How the store responds to one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Act {
     pub(crate) delay: Duration,
@@ -106,7 +106,7 @@ impl Act {
     }
 }
 
-/// Says how a call is treated that asks for a chunk for the n-th time (from 0).
+/// Decides the response to a call that asks for a chunk for the n-th time (from 0).
 type Script = Box<dyn Fn(&Call, Option<&Digest>, usize) -> Act + Send + Sync>;
 
 pub(crate) struct FakeStore {
@@ -129,7 +129,7 @@ impl fmt::Debug for FakeStore {
     }
 }
 
-/// Counts what is under way until it is over, however it ends.
+/// Counts a call as in flight until it is dropped.
 struct InFlight(Arc<AtomicUsize>);
 
 impl Drop for InFlight {
@@ -178,12 +178,12 @@ impl FakeStore {
         self.manifests.lock().unwrap().insert(*blob, Ok(manifest));
     }
 
-    /// Holds bytes under a name, right or wrong, without a manifest.
+    /// Holds bytes under a right or wrong digest, without a manifest.
     pub(crate) fn hold_bytes(&self, digest: Digest, bytes: impl Into<Bytes>) {
         self.memory.insert_unverified(digest, bytes.into()).unwrap();
     }
 
-    /// Answers with another manifest than the right one, or with a failure.
+    /// Responds with another manifest than the right one, or with a failure.
     pub(crate) fn answer_manifest(&self, blob: &Digest, answer: Result<Manifest, ErrorKind>) {
         self.manifests.lock().unwrap().insert(*blob, answer);
     }
@@ -199,23 +199,23 @@ impl FakeStore {
         *self.script.lock().unwrap() = Box::new(script);
     }
 
-    /// Everything that was asked, in order.
+    /// All calls, in order.
     pub(crate) fn log(&self) -> Vec<Call> {
         self.log.lock().unwrap().clone()
     }
 
-    /// Forgets what was asked so far.
+    /// Forgets all calls so far.
     pub(crate) fn forget(&self) {
         self.log.lock().unwrap().clear();
         self.finished.lock().unwrap().clear();
     }
 
-    /// What was asked and has been answered to its end, in the order of the ends.
+    /// The calls with a complete response, in the order of their ends.
     pub(crate) fn finished(&self) -> Vec<Call> {
         self.finished.lock().unwrap().clone()
     }
 
-    /// How often each chunk was asked for.
+    /// How often each chunk was requested.
     pub(crate) fn asked_for(&self) -> HashMap<Digest, usize> {
         let mut counts = HashMap::new();
         for digest in self.log().iter().flat_map(Call::digests) {
@@ -224,12 +224,12 @@ impl FakeStore {
         counts
     }
 
-    /// Requests for bytes.
+    /// Calls that ask for bytes.
     pub(crate) fn fetches(&self) -> Vec<Call> {
         self.log().into_iter().filter(|call| !call.digests().is_empty()).collect()
     }
 
-    /// Opens `gate` once so many requests for bytes have been answered.
+    /// Opens `gate` after `count` calls for bytes have their response.
     pub(crate) fn open_after(&self, count: usize, gate: &CancellationToken) {
         *self.opens.lock().unwrap() = Some((count, gate.clone()));
     }

@@ -1,4 +1,4 @@
-//! What the store does wrong, and what becomes of the download and its target.
+//! Faults of the store, and their effect on the download and its target.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ async fn bytes_that_stay_wrong_fail_the_download_and_leave_the_old_file() {
     }
 }
 
-/// Wrong bytes of a chunk that is streamed into the file are written over by right ones.
+/// Wrong bytes of a chunk that is streamed into the file are overwritten by right ones.
 #[tokio::test(start_paused = true)]
 async fn wrong_bytes_of_a_long_chunk_are_written_over() {
     let lens = [3_000_000, 500, 2_000_000];
@@ -191,8 +191,8 @@ async fn a_whole_blob_goes_on_where_it_broke() {
     assert_eq!(offsets.collect::<Vec<_>>(), [0, 1_000_000]);
 }
 
-/// Bazel's trouble 30742: a late missing chunk restarted the whole blob into the same stream and
-/// appended it.
+/// Bazel issue 30742: a chunk was found missing late, and the whole blob was appended to the same
+/// stream.
 #[tokio::test(start_paused = true)]
 async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
     for len in [1000, 300_000] {
@@ -213,7 +213,7 @@ async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
     }
 }
 
-/// Memory has most of its chunks already, but not the first: only the gaps are filled.
+/// The buffer already has most of its chunks, but not the first: only the gaps are filled.
 #[tokio::test(start_paused = true)]
 async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
     let bed = large(40);
@@ -229,7 +229,7 @@ async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
     assert_eq!(bed.options.progress.snapshot().done_bytes, bed.blob.len);
 }
 
-/// A stream has its first chunks already: the whole blob is asked for behind them.
+/// A stream already has its first chunks: the whole blob is requested from the offset after them.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_has_a_prefix_is_given_the_rest_of_the_whole() {
     let bed = large(40);
@@ -240,7 +240,7 @@ async fn a_stream_that_has_a_prefix_is_given_the_rest_of_the_whole() {
         Some(digest) if *digest == last => Act::behind(&gate).but(Fault::Missing),
         _ => Act::default(),
     });
-    // Only once what comes before has been delivered.
+    // Opens only after all earlier chunks have been delivered.
     let progress = Arc::clone(&bed.options.progress);
     let open = async {
         while progress.snapshot().done_bytes < 39 * 300_000 {
@@ -345,7 +345,7 @@ async fn whoever_reads_the_output_may_go_away() {
     }
 }
 
-/// However it is dressed up: nothing is nothing.
+/// Frames without bytes are no progress.
 #[tokio::test(start_paused = true)]
 async fn frames_without_a_byte_are_silence() {
     for can_split in [true, false] {
@@ -363,7 +363,7 @@ async fn frames_without_a_byte_are_silence() {
     }
 }
 
-/// Some say of the whole batch what they should say of the chunk.
+/// Some stores report the whole batch as not found if one chunk is missing.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_not_found_is_a_missing_chunk() {
     let bed = Bed::new(chunks((0..40).map(|seed| (1000, seed))));

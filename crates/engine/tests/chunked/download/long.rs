@@ -1,8 +1,9 @@
-//! Chunks too long to be held: each is fetched once while in flight, taken from seeds, and held in
-//! pieces only.
+//! Chunks too long to be held: each is fetched once while in flight, copied from seeds, and held
+//! only in pieces.
 //!
-//! A budget of 16 MiB makes what is longer than 2 MiB too long, and has room for two downloads. Files are written in time that is
-//! not paused, so these tests do not pause it: what they wait for, they are told.
+//! With a budget of 16 MiB, chunks longer than 2 MiB are too long, and there is room for two
+//! downloads. File writes take real time, so these tests do not pause the clock. They wait for
+//! events instead.
 
 use std::fs;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ fn another(bed: &Bed) -> ChunkedDownloadOptions {
     }
 }
 
-/// Waits until so many units have begun: none waits for anything before it has joined the others.
+/// Waits until `count` units have begun. A unit joins those in flight before it waits for anything.
 async fn begun(options: &ChunkedDownloadOptions, count: u32) {
     while options.progress.snapshot().in_flight < count {
         tokio::task::yield_now().await;
@@ -59,7 +60,7 @@ enum Kind {
     Buffer,
 }
 
-/// A target whose bytes can be looked at.
+/// A target that shows its bytes.
 enum Given {
     File(std::path::PathBuf),
     Buffer(Arc<ShardBuffer>),
@@ -142,7 +143,7 @@ async fn each_is_fetched_once_by_downloads_at_once() {
     }
 }
 
-/// What a file has brought goes into a stream, too.
+/// Bytes that are fetched into a file are also copied into a stream.
 #[tokio::test]
 async fn a_stream_copies_from_a_file() {
     let bed = Bed::new(chunks([(2_200_000, 1), (100, 2)])).with_budget(BUDGET_BYTES, 16);
@@ -168,11 +169,11 @@ async fn a_stream_copies_from_a_file() {
     assert_eq!(bed.store.asked_for()[&bed.digest(0)], 1);
 }
 
-/// A stream may wait for whoever reads it: the others fetch for themselves.
+/// A stream may block on its reader, so it is never a leader: other downloads fetch for themselves.
 #[tokio::test]
 async fn nobody_waits_for_what_goes_into_a_stream() {
     let mut bed = Bed::new(chunks([(2_200_000, 1), (100, 2)])).with_budget(BUDGET_BYTES, 16);
-    // Silence is not given up within this test.
+    // The limit for silence is longer than this test.
     bed.options.retry.stall_ms_max = 3_600_000;
     let (gate, long) = (CancellationToken::new(), bed.digest(0));
     let held = gate.clone();
@@ -235,7 +236,7 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
     }
 }
 
-/// Of those that waited for a leader one leads then, and the others wait for it.
+/// If a leader is cancelled, one of its followers becomes the leader, and the others follow it.
 #[tokio::test]
 async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
     let bed = bed();
@@ -295,7 +296,7 @@ async fn a_leaders_failure_is_its_own() {
     assert!(two.bytes() == bed.content());
 }
 
-/// Content whose chunks are mostly too long to be held with the budget of [`seeded`].
+/// Two versions of a file. Most chunks are too long to be held with the budget of [`seeded`].
 fn versions() -> (Vec<u8>, Vec<u8>) {
     let old = pseudo_random(6_000_000, 1).to_vec();
     let mut new = old.clone();
@@ -326,7 +327,7 @@ fn seeded() -> Bed {
     bed
 }
 
-/// Into every kind of target that this budget has room for.
+/// Downloads into every kind of target that this budget has room for.
 async fn everywhere(bed: &Bed) -> Vec<Report> {
     let file = bed.to_file().await.unwrap();
     fs::remove_file(bed.path()).unwrap();
@@ -353,7 +354,7 @@ async fn what_a_seed_has_is_copied() {
     }
 }
 
-/// The index says where they are; what is not there any more costs a fetch.
+/// The index says where the chunks of the seed are. A chunk that is no longer there costs a fetch.
 #[tokio::test]
 async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     let bed = seeded();
@@ -394,7 +395,7 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     let (outcome, ()) = tokio::join!(bed.to_file(), arrived);
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoAccess);
     bed.store.script(|_, _, _| Act::default());
-    // Of the chunk that recurs only its first place is left.
+    // The recurring chunk is left only at its first place.
     let part = fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&part, b"lost", 7_500_000).unwrap();
     let report = bed.to_file().await.unwrap();
@@ -408,7 +409,7 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     );
 }
 
-/// In memory a byte that is wrong cannot be taken back: it is told at the end of its chunk.
+/// In memory a wrong byte cannot be undone: it is reported at the end of its chunk.
 #[tokio::test]
 async fn wrong_bytes_in_memory_fail_the_download_and_name_the_chunk() {
     let bed = bed();

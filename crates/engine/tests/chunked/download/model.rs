@@ -1,6 +1,8 @@
-//! Rounds of chance: blobs, stores, faults, targets and budgets of all kinds. Whatever happens, what
-//! is delivered is right, what was there before stays until then, nothing is in flight after the
-//! return, nothing is held, and the next attempt gets there.
+//! Random rounds: blobs, stores, faults, targets and budgets of all kinds. After every round:
+//!
+//! - The bytes delivered are right, and the old file stays until the new one is complete.
+//! - Nothing is in flight after the return, and no bytes are held.
+//! - The next attempt, without faults, succeeds.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use super::fake::{Act, Call, FakeStore, Fault};
 
 const ROUNDS: u64 = 150;
 
-/// One round's dice.
+/// The random choices of one round.
 struct Dice(SplitMix64);
 
 impl Dice {
@@ -42,7 +44,7 @@ impl Dice {
 
     fn bed(&mut self) -> Bed {
         let count = self.one_of(&[0, 1, 2, 10, 60]);
-        // Few seeds, so that some recur.
+        // Few seeds, so that some chunks recur.
         let kinds = (0..count).map(|_| {
             let seed = self.below(40);
             (len(seed), seed)
@@ -80,7 +82,7 @@ impl Dice {
                 index if hard => all[index - 4].clone(),
                 _ => Fault::None,
             };
-            // A batch hangs as a whole, or not at all.
+            // A batch cannot hang for a single chunk.
             let fault = match (call, fault) {
                 (Call::Profile | Call::Manifest, _) | (Call::Batch { .. }, Fault::Hang) => {
                     Fault::None
@@ -108,7 +110,7 @@ enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::File, Kind::Writer, Kind::Buffer, Kind::Memory, Kind::Discard];
 
-/// Runs it, and looks at what the target was given.
+/// Downloads, and checks the target's bytes.
 async fn attempt(bed: &Bed, kind: Kind) -> Result<Report> {
     match kind {
         Kind::File => {
@@ -173,7 +175,7 @@ async fn whatever_happens_what_is_delivered_is_right() {
                 <= bed.options.client.budget().limits().bytes
         );
         bed.store.script(|_, _, _| Act::default());
-        // A fresh log, so that counts of attempts begin anew.
+        // A fresh log, so that the counts of attempts restart.
         bed.store.forget();
         bed.options.whole_fallback = true;
         match attempt(&bed, kind).await {

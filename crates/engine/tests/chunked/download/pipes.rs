@@ -1,4 +1,5 @@
-//! A named pipe as the target: it waits for its reader, and for nobody who has gone.
+//! A named pipe as the target: the download waits for its reader, and ends when it is cancelled or
+//! dropped.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tidegate::{ErrorKind, Target};
 use super::bed::{Bed, chunks};
 use crate::call::download_chunks;
 
-/// Nothing here takes so long.
+/// Longer than any test needs.
 const HANG: Duration = Duration::from_secs(20);
 
-/// With a pipe in the target's place.
+/// A bed with a pipe as its target.
 fn piped() -> Bed {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
     mkfifoat(CWD, bed.path(), Mode::RUSR | Mode::WUSR).unwrap();
@@ -43,7 +44,7 @@ async fn a_wait_for_a_reader_can_be_cancelled() {
     assert!(poll!(&mut run).is_pending());
     bed.options.cancel.cancel();
     let outcome = tokio::time::timeout(HANG, run).await;
-    // What still waits must not keep the test from its end.
+    // Opens the pipe, so that a thread that still waits cannot keep the test from ending.
     let _reader = std::fs::File::options().read(true).write(true).open(bed.path()).unwrap();
     let error = outcome.expect("it goes on waiting").unwrap_err();
     assert_eq!((error.kind(), bed.store.log().len()), (ErrorKind::Cancelled, 0));
@@ -58,7 +59,7 @@ fn a_dropped_wait_for_a_reader_leaves_no_thread() {
         let target = Target::File(bed.path());
         let mut run = Box::pin(download_chunks(&store, &bed.blob, target, &bed.options));
         assert!(poll!(&mut run).is_pending());
-        // Threads take their work in order: what was polled for has begun once this has.
+        // Threads take their work in order: the work of the poll has begun once this has.
         tokio::task::spawn_blocking(|| ()).await.unwrap();
     });
     let (ended, ends) = mpsc::channel();

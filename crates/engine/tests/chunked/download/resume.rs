@@ -1,4 +1,4 @@
-//! What an earlier attempt left is not fetched again, and nothing wrong of it is believed.
+//! Bytes of an earlier attempt are not fetched again, and wrong ones are never reused.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::bed::{Bed, chunks};
 use super::fake::{Act, Call, FakeStore, Fault};
 use crate::call::download_chunks;
 
-/// Twenty chunks; those from the tenth on are refused, once the others have been handed on.
+/// A first attempt with twenty chunks. Those from the tenth on are refused, after the others have
+/// been delivered.
 async fn first_attempt(bed: &Bed, expected_bytes: u64) {
     let gate = CancellationToken::new();
     let opened = gate.clone();
@@ -29,7 +30,8 @@ async fn first_attempt(bed: &Bed, expected_bytes: u64) {
     mend(bed);
 }
 
-/// Waits until so many bytes have been handed to the sink. No time passes meanwhile.
+/// Waits until this number of bytes has been delivered to the sink. The paused clock does not
+/// advance.
 async fn handed_on(bed: &Bed, bytes: u64) {
     while bed.options.progress.snapshot().done_bytes < bytes {
         std::thread::yield_now();
@@ -42,7 +44,7 @@ fn mend(bed: &Bed) {
     bed.store.forget();
 }
 
-/// A first attempt that fails, and a store that is well again after it.
+/// A first attempt that fails, and a store without faults after it.
 async fn broken_off() -> Bed {
     let bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
     first_attempt(&bed, 3_000_000).await;
@@ -99,13 +101,13 @@ async fn what_another_blob_left_is_used_where_it_is_the_same() {
     assert_eq!(report.resumed_bytes, 4 * 300_000);
 }
 
-/// A chunk that stands in one of its places is copied to the others.
+/// A chunk that is left at one of its places is copied to the others.
 #[tokio::test(start_paused = true)]
 async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
     let seeds = (0..20).chain([3, 4]);
     let bed = Bed::new(chunks(seeds.map(|seed| (300_000, seed))));
     first_attempt(&bed, 3_600_000).await;
-    // Those at the end are lost.
+    // The copies at the end are lost.
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.write_all_at(&vec![0; 600_000], 20 * 300_000).unwrap();
     let report = bed.to_file().await.unwrap();
@@ -132,7 +134,8 @@ async fn a_whole_blob_is_gone_on_with() {
     assert_eq!(bed.store.fetches(), [Call::Get { digest: bed.blob, offset }]);
 }
 
-/// Bytes that came before the store said so may be those of something else.
+/// A store may report late that the blob has changed: bytes fetched before that may be of another
+/// blob.
 #[tokio::test(start_paused = true)]
 async fn what_came_of_a_blob_that_changed_is_not_kept() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
@@ -148,7 +151,7 @@ async fn what_came_of_a_blob_that_changed_is_not_kept() {
     }
 }
 
-/// Cancelled while it is looked at, a part file is left as it is, whatever has been seen of it.
+/// If the download is cancelled while the part file is examined, the part file stays as it is.
 #[tokio::test(start_paused = true)]
 async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
     let mut bed = broken_off().await;
@@ -159,7 +162,7 @@ async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
         bed.store = Arc::new(store);
         bed.options.cancel = CancellationToken::new();
         let cancel = bed.options.cancel.clone();
-        // The next that happens after this answer is that look.
+        // After this response the download examines the part file.
         bed.store.script(move |call, _, _| {
             if *call == asked {
                 cancel.cancel();
@@ -175,8 +178,8 @@ async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
     assert_eq!((report.form == Form::Whole, report.resumed_bytes), (true, 3_000_000));
 }
 
-/// What was cancelled, by the token or by dropping the future, leaves nothing in flight, and its
-/// part file for the next.
+/// A cancelled download, by the token or by dropping the future, leaves nothing in flight, and its
+/// part file for the next attempt.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_download_is_gone_on_with() {
     let mut bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
@@ -210,14 +213,14 @@ async fn a_dropped_download_leaves_nothing_in_flight() {
         Box::pin(download_chunks(&store, &bed.blob, Target::File(bed.path()), &bed.options));
     let outcome = tokio::time::timeout(Duration::from_secs(1), run).await;
     assert!(outcome.is_err() && bed.store.in_flight_peak() == 16);
-    // Aborted tasks are dropped by the runtime as soon as it gets to them.
+    // The runtime drops aborted tasks at their next turn.
     while bed.store.in_flight() > 0 {
         tokio::task::yield_now().await;
     }
     assert_eq!(bed.options.client.budget().held_bytes(), 0);
 }
 
-/// Begun anew right after it was dropped: what still writes for the first is waited for.
+/// A second download right after a drop waits for the writes of the first one.
 #[tokio::test]
 async fn a_dropped_download_can_be_begun_anew_at_once() {
     let bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
@@ -271,11 +274,11 @@ async fn a_download_that_goes_on_keeps_another_out() {
     assert!(first.is_ok() && bed.holds_blob());
 }
 
-/// A failure before the part file has been looked at leaves what is in it.
+/// A failure before the part file has been examined leaves its bytes.
 #[tokio::test(start_paused = true)]
 async fn a_failure_before_the_first_chunk_leaves_what_there_was() {
     let mut bed = broken_off().await;
-    // As after a crash between the last byte and the name.
+    // As after a crash between the last byte and the rename.
     let part = std::fs::OpenOptions::new().write(true).open(bed.part()).unwrap();
     part.set_len(bed.blob.len).unwrap();
     for call in [Call::Profile, Call::Manifest] {

@@ -1,4 +1,4 @@
-//! What is at hand is copied, not fetched, and nothing of it is believed.
+//! Chunks of seeds are copied instead of fetched, and each is verified.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -88,7 +88,7 @@ async fn the_file_that_has_the_name_already_is_a_seed() {
     assert_eq!(bed.to_file().await.unwrap().chunks.unwrap().reused.chunks, 0);
 }
 
-/// Gives the seed an index that says it is what it was when `before` was its index.
+/// Gives the seed a forged index: valid for the file as it is now, with the chunks of `before`.
 fn forge(seed: &Path, before: &[u8]) {
     let now = fs::read(index_of(seed)).unwrap();
     let header_end = |index: &[u8]| {
@@ -102,17 +102,17 @@ fn forge(seed: &Path, before: &[u8]) {
     fs::write(index_of(seed), forged).unwrap();
 }
 
-/// Changes the seed, with an index that does not tell.
+/// Changes the seed, with an index that does not show the change.
 async fn change(bed: &Bed, seed: &Path, change: impl FnOnce()) {
     let index = fs::read(index_of(seed)).unwrap();
     change();
-    // Makes it the index of what is there now.
+    // Makes the index of the seed as it is now.
     bed.run(Target::Memory).await.unwrap();
     forge(seed, &index);
 }
 
-/// The index is believed as to where chunks are, the bytes never: what is not there any more costs
-/// a fetch.
+/// The index is trusted for the places of chunks, never for their bytes. A chunk that is no longer
+/// there costs a fetch.
 #[tokio::test(start_paused = true)]
 async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     let (bed, seed) = seeded();
@@ -121,7 +121,7 @@ async fn a_seed_that_changes_under_its_index_costs_a_fetch() {
     bytes[1_000_000] ^= 1;
     change(&bed, &seed, || fs::write(&seed, &bytes).unwrap()).await;
     let report = bed.to_file().await.unwrap();
-    // That one chunk is fetched by itself shows that the index was used, and not believed.
+    // Exactly one chunk more is fetched: so the index was used, and the bytes were verified.
     assert_eq!(report.chunks.unwrap().moved.chunks, first.chunks.unwrap().moved.chunks + 1);
     assert_eq!(report.chunks.unwrap().reused.chunks, first.chunks.unwrap().reused.chunks - 1);
     let (report, given) = bed.to_writer().await;
@@ -146,14 +146,14 @@ async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
     );
 }
 
-/// What changes a file can put its modification time back, but not the time of that.
+/// A program can reset a file's modification time, but not its change time.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_hides_makes_the_index_stale() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
     let before = fs::metadata(&seed).unwrap();
-    // As long as it was, and nearly the blob itself by now. The clock of the file system stands
-    // still between its ticks.
+    // The same length as before, and nearly the bytes of the blob. Repeated until the change time
+    // moves, because the clock of the file system stands still between its ticks.
     while fs::metadata(&seed).unwrap().ctime_nsec() == before.ctime_nsec() {
         fs::write(&seed, [&bed.content()[..], b"x"].concat()).unwrap();
     }
@@ -172,9 +172,10 @@ async fn an_index_of_what_the_seed_was_is_not_used() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
     let index = fs::read(index_of(&seed)).unwrap();
-    // A time as long as any other in the index's header, so that only its digits tell.
+    // A time with as many digits as any other in the index's header, so that only the digits
+    // differ.
     let then = UNIX_EPOCH + Duration::new(1_600_000_000, 123_456_789);
-    // As long as it was, but nearly the blob itself by now.
+    // The same length as before, but nearly the bytes of the blob.
     fs::write(&seed, [&bed.content()[..], b"x"].concat()).unwrap();
     fs::File::options().write(true).open(&seed).unwrap().set_modified(then).unwrap();
     let report = bed.to_file().await.unwrap();
@@ -237,7 +238,7 @@ async fn blobs_named_by_blake3_have_seeds_too() {
     assert!(report.chunks.unwrap().reused.bytes > 1_900_000, "{report:?}");
 }
 
-/// What is not there any more is fetched together, as if no seed had had it.
+/// Chunks that are no longer in the seed are fetched in batches, as without a seed.
 #[tokio::test(start_paused = true)]
 async fn a_seed_that_lost_everything_costs_few_requests() {
     let (bed, seed) = seeded();
@@ -261,7 +262,7 @@ async fn a_seed_that_lost_everything_costs_few_requests() {
     }
 }
 
-/// The blob's chunks are known once it has been fetched: the same index as a cut would give.
+/// After a download the blob's chunks are known: the index is the same as that of a cut.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     let (old, new) = versions();
@@ -278,7 +279,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     assert!(fs::read(&index).unwrap() == kept);
     assert!(cut.chunks.unwrap().reused.bytes > 1_900_000, "{cut:?}");
 
-    // Nothing is where it was: with the index each chunk is looked for there, and is not found.
+    // All chunks have moved: with the index each is looked for at its old place, and not found.
     let mut moved = old.content();
     moved.rotate_left(1);
     change(&new, &old.path(), || fs::write(old.path(), moved).unwrap()).await;
@@ -289,7 +290,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     assert_eq!(report.chunks.unwrap().reused.chunks, 0, "the target's own index was used");
     let fresh = fs::read(&index).unwrap();
     assert!(fresh != kept);
-    // And the index of what it is now.
+    // The index now matches the file.
     let report = new.to_file().await.unwrap();
     assert_eq!((report.chunks.unwrap().moved.chunks, report.notes.len()), (0, 0));
 }
@@ -304,7 +305,7 @@ async fn an_index_that_cannot_be_kept_is_a_note() {
     assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 2, "nothing else is left");
 }
 
-/// What came whole was not verified chunk by chunk.
+/// A blob that was fetched whole was not verified chunk by chunk.
 #[tokio::test(start_paused = true)]
 async fn a_blob_that_came_whole_has_no_index() {
     let mut bed = bed(&versions().0);
@@ -314,7 +315,7 @@ async fn a_blob_that_came_whole_has_no_index() {
     assert_eq!(fs::read_dir(bed.folder.path()).unwrap().count(), 1);
 }
 
-/// A pipe in a seed's place has no end that anybody holds.
+/// A pipe as a seed would never end.
 #[tokio::test(start_paused = true)]
 async fn a_pipe_is_no_seed() {
     let (_, new) = versions();

@@ -1,4 +1,5 @@
-//! Several downloads at once: what one is fetching, the others wait for; a failure is one's own.
+//! Several downloads at once: a follower shares the chunks that its leader fetches. A failure is
+//! not shared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +36,12 @@ fn target(bed: &Bed, index: usize) -> Target {
 async fn downloads_of_one_blob_at_once_fetch_each_chunk_once() {
     let mut bed = mixed();
     slow(&bed);
-    // Those who lead would find a larger window than those who follow, and hurry ahead.
+    // A fixed window: otherwise a leader's window would grow faster than a follower's, and the
+    // leader would run ahead.
     bed.options.window = WindowOptions::fixed(16);
     let store = bed.dyn_store();
-    // All of a kind, so that they ask in one order; and no files: what those wait for takes no
-    // paused time, so that they could be late.
+    // All targets of one kind, so that all ask in the same order. No files: a file's wait takes no
+    // paused time, so its download could be late.
     for kind in 0..2 {
         bed.store.forget();
         let targets = [0, 3, 6, 9, 12, 15].map(|index| target(&bed, index + kind));
@@ -68,7 +70,7 @@ async fn downloads_into_all_kinds_of_targets_share_what_is_in_flight() {
     assert!(std::fs::read(bed.folder.path().join("target-2")).unwrap() == bed.content());
 }
 
-/// A blob that is short is one chunk, whether or not the store keeps chunks.
+/// A short blob is one chunk, whether or not the store keeps chunks.
 #[tokio::test(start_paused = true)]
 async fn short_blobs_are_shared_as_chunks_are() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
@@ -94,7 +96,7 @@ async fn stores_do_not_share() {
     );
 }
 
-/// The first download leads every fetch, and is cancelled in the middle of them.
+/// The first download leads every fetch, and is cancelled during them.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cancelled_hands_its_work_over() {
     let bed = mixed();
@@ -116,7 +118,7 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
     assert!(follower.unwrap().memory.unwrap() == bed.content());
 }
 
-/// The first to ask for a chunk is refused; whoever waited for it asks for itself.
+/// The leader of a chunk is refused; its follower then asks for the chunk itself.
 #[tokio::test(start_paused = true)]
 async fn a_leaders_failure_is_its_own() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
@@ -134,8 +136,8 @@ async fn a_leaders_failure_is_its_own() {
     assert!(done.unwrap().memory.unwrap() == bed.content());
 }
 
-/// Two blobs that share chunks in opposite orders, one request at a time: neither waits for what
-/// the other would bring only after what it waits for itself.
+/// Two blobs that share chunks in opposite orders, with one request at a time: the downloads do not
+/// deadlock.
 #[tokio::test(start_paused = true)]
 async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
     let seeds: Vec<u64> = (0..30).collect();
@@ -158,8 +160,7 @@ async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
     }
 }
 
-/// Whoever leads may be in a runtime that nobody drives any more: those who wait do not wait for
-/// ever.
+/// A leader may be in a runtime that is no longer driven: its followers do not wait for ever.
 #[test]
 fn a_leader_that_stands_still_is_not_waited_for_without_end() {
     let kinds = [

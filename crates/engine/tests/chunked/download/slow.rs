@@ -1,4 +1,4 @@
-//! Stores that bring something, and too little of it.
+//! Stores that deliver bytes too slowly.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::bed::{Bed, chunks};
 use super::fake::{Act, Call, FakeStore, Fault};
 
-/// Four chunks, each by a request of its own; without `can_split` the blob comes in one stream.
+/// Four chunks, each in a request of its own. Without `can_split` the blob comes in one stream.
 fn bed(can_split: bool, chunk_bytes: usize, bytes_per_s: usize) -> Bed {
     let store = FakeStore::new().with_profile(|profile| {
         profile.can_split = can_split;
@@ -22,7 +22,7 @@ fn bed(can_split: bool, chunk_bytes: usize, bytes_per_s: usize) -> Bed {
     bed
 }
 
-/// It never stalls, and would take a month.
+/// The store never stalls, and the download would take weeks.
 #[tokio::test(start_paused = true)]
 async fn a_byte_a_second_is_asked_for_anew_and_then_fails() {
     for can_split in [true, false] {
@@ -46,7 +46,7 @@ async fn a_byte_a_second_is_asked_for_anew_and_then_fails() {
 #[tokio::test(start_paused = true)]
 async fn what_reaches_the_floor_arrives() {
     for can_split in [true, false] {
-        // The whole download is measured, not each of its streams.
+        // The speed of the whole download counts, not that of each stream.
         let bytes_per_s = if can_split { 300 } else { 1200 };
         let bed = bed(can_split, 100_000, bytes_per_s);
         let report = bed.to_file().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_floor_of_zero_is_none() {
     bed.to_file().await.unwrap();
 }
 
-/// Time in which nothing is asked for, because other transfers use the budget, is not the store's.
+/// Time in which no request is in flight, because other transfers use the budget, does not count.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_budget_is_not_slow() {
     let bed = bed(true, 300_000, 10_000).with_budget(64 << 20, 1);

@@ -1,4 +1,4 @@
-//! Every target gets the blob, each chunk fetched once, in as few requests as make sense.
+//! Every target gets the blob. Each chunk is fetched once, and small chunks share requests.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use super::bed::{Bed, chunks};
 use super::fake::{Act, Call, FakeStore};
 use crate::call::download_chunks;
 
-/// Small ones, large ones, and some that recur near and far.
+/// Small chunks, large chunks, and some that recur near and far.
 fn mixed() -> Bed {
     let lens = [100, 300_000, 5, 100, 70_000, 1_000_000, 100, 300_000, 1, 1, 20_000, 100];
     let seeds = [1, 2, 3, 1, 4, 5, 1, 2, 6, 6, 7, 1];
@@ -35,7 +35,7 @@ async fn a_file_gets_its_bytes_with_each_distinct_chunk_fetched_once() {
     each_asked_for_once(&bed);
     assert_eq!((report.chunks.unwrap().all.chunks, report.chunks.unwrap().moved.chunks), (12, 7));
     assert!(report.form != Form::Whole && report.chunks.unwrap().shared.chunks == 0);
-    // The profile, the manifest, two batches of the five small ones, and two that are large.
+    // The profile, the manifest, two batches of the five small chunks, and two large chunks.
     assert_eq!(bed.store.log().len(), 6);
     assert_eq!(report.totals.requests, 6);
 }
@@ -139,7 +139,7 @@ async fn a_hash_that_the_store_does_not_know_is_refused_before_anything_is_fetch
     assert_eq!(std::fs::read_dir(bed.folder.path()).unwrap().count(), 0, "nothing is left");
 }
 
-/// A chunk longer than what may be held goes straight into the sink.
+/// A chunk too long to be held is streamed into the sink.
 #[tokio::test(start_paused = true)]
 async fn a_chunk_too_long_to_be_held_is_streamed_to_all_its_places() {
     let lens = [3_000_000, 500, 3_000_000, 1_000_000];
@@ -154,7 +154,7 @@ async fn a_chunk_too_long_to_be_held_is_streamed_to_all_its_places() {
     assert!(report.is_ok() && given == bed.content());
 }
 
-/// Whatever the umask is: what is on its way may be as secret as what it replaces.
+/// Under any umask: the part file may be as secret as the file that it replaces.
 #[tokio::test]
 async fn what_is_on_its_way_is_for_nobody_else() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
@@ -176,7 +176,7 @@ async fn what_is_on_its_way_is_for_nobody_else() {
     assert_eq!(std::fs::metadata(bed.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// Names are bytes: what cannot be shown of them tells them apart all the same.
+/// File names are bytes: two names that differ only in invalid text are different targets.
 #[tokio::test]
 async fn targets_whose_names_are_no_text_do_not_meet() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));

@@ -1,4 +1,5 @@
-//! How many requests are in flight, what they hold, and that nothing waits for what it need not.
+//! How many requests are in flight, how many bytes they hold, and that no request waits without
+//! need.
 
 use std::time::Duration;
 
@@ -44,13 +45,15 @@ async fn no_more_requests_than_the_budget_has_are_in_flight() {
     assert_eq!(bed.store.in_flight_peak(), 3);
 }
 
-/// Bazel's window stalls behind its slowest chunk; here all others are there before it is.
+/// Bazel's window stalls behind its slowest chunk. Here all other chunks arrive before the slowest
+/// one.
 #[tokio::test(start_paused = true)]
 async fn a_slow_head_stalls_nothing() {
     let bed = Bed::new(chunks((0..200).map(|seed| (300_000, seed))));
     let head = bed.digest(0);
     for is_file in [true, false] {
-        // The head comes once all others have; were one to wait for it, none would come.
+        // The head arrives after all other chunks. If one of them waited for the head, none would
+        // arrive.
         let gate = CancellationToken::new();
         let opened = gate.clone();
         bed.store.forget();
@@ -59,7 +62,8 @@ async fn a_slow_head_stalls_nothing() {
             Some(digest) if *digest == head => Act::behind(&gate),
             _ => Act::default(),
         });
-        // What a file waits for takes no paused time: keeps the clock from running ahead of it.
+        // File writes take real time: this task is always ready, so that the paused clock does not
+        // run ahead.
         let guard = std::time::Instant::now();
         let busy = async {
             while !opened.is_cancelled() {
@@ -79,7 +83,8 @@ async fn a_slow_head_stalls_nothing() {
     }
 }
 
-/// A stream must wait for its head; what waits behind it is what the budget grants.
+/// A stream must wait for its first chunk. The bytes that wait behind it stay within the stream's
+/// share.
 #[tokio::test(start_paused = true)]
 async fn behind_a_slow_head_a_stream_holds_no_more_than_its_share() {
     let bed = Bed::new(chunks((0..200).map(|seed| (300_000, seed)))).with_budget(16 << 20, 64);
@@ -121,12 +126,12 @@ async fn a_blob_takes_no_more_than_its_share_however_far_the_window_grows() {
     assert_eq!(bed.store.in_flight_peak(), 56);
 }
 
-/// However small the budget and however many the blobs, everything is done in the end.
+/// With any budget and any number of blobs, all downloads complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn many_blobs_share_a_tiny_budget_without_waiting_for_each_other() {
     for (bytes, requests) in [(4096, 1), (64 << 10, 1), (1 << 20, 2), (3 << 20, 5)] {
         let lens = [900, 300_000, 70_000, 2_000_000, 900, 1, 300_000];
-        // Some recur, and would be kept.
+        // Some chunks recur, and would be kept.
         let kinds = (0..40).map(|n| n * 5 % 16).map(|n| (lens[n % 7], n as u64));
         let bed = Bed::new(chunks(kinds)).with_budget(bytes, requests);
         let store = bed.dyn_store();
@@ -138,7 +143,7 @@ async fn many_blobs_share_a_tiny_budget_without_waiting_for_each_other() {
             download_chunks(&store, &bed.blob, target, &bed.options)
         });
         let all = futures_util::future::join_all(runs);
-        // A guard against a deadlock, of which this is the test.
+        // The timeout turns a deadlock into a failure.
         let reports = tokio::time::timeout(Duration::from_mins(2), all).await;
         for report in reports.expect("a deadlock") {
             report.unwrap();
@@ -154,7 +159,7 @@ async fn a_blob_that_does_not_fit_the_budget_goes_into_no_memory() {
     assert_eq!(error.kind(), tidegate::ErrorKind::Invalid);
 }
 
-/// A million places of one chunk are one request.
+/// 200,000 places of one chunk are one request.
 #[tokio::test(start_paused = true)]
 async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     let one = chunks([(16, 1)]).remove(0);
@@ -177,7 +182,7 @@ async fn a_failed_download_gives_its_places_back() {
     bed.to_file().await.unwrap();
 }
 
-/// Whoever reads one stream may wait for the other download, which needs the only request.
+/// The reader of one stream may wait for the other download, which needs the only request.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_pauses_keeps_no_request() {
     for can_split in [true, false] {
@@ -207,7 +212,7 @@ async fn a_reader_that_pauses_keeps_no_request() {
     }
 }
 
-/// Takes nothing until the sender is gone.
+/// A writer that takes nothing until the sender is dropped.
 struct Paused {
     reads: std::sync::mpsc::Receiver<()>,
     collect: Collect,

@@ -1,4 +1,5 @@
-//! What these tests share: files, how they are cut, and how an upload is run.
+//! What these tests share: files, how they are cut, and how an upload is run. A call that hangs
+//! fails its test after [`HANG`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tidegate_core::retry::RetryPolicy;
 use super::store::FakeStore;
 use crate::call::{UploadOptions, upload};
 
-/// Far beyond what any test takes: only a hang reaches it.
+/// Far longer than any test takes: only a hang reaches it.
 pub(crate) const HANG: Duration = Duration::from_mins(1);
 
 /// Chunks of 256 to 4096 bytes, 1 KiB on average.
@@ -25,12 +26,12 @@ pub(crate) fn small() -> Chunking {
 /// The longest chunk of [`small`].
 pub(crate) const SMALL_MAX: u64 = 4096;
 
-/// Chunks of 64 to 127 KiB: alone, where a batch has 64 KiB.
+/// Chunks of 64 to 127 KiB: none fits into a batch of 64 KiB.
 pub(crate) fn large() -> Chunking {
     Chunking::RepMaxCdc(RepMaxCdcParams::new(64 << 10, 128 << 10).unwrap())
 }
 
-/// A file, and what is in it.
+/// A file and its bytes.
 pub(crate) struct File {
     _folder: TempDir,
     pub(crate) path: PathBuf,
@@ -55,7 +56,7 @@ impl File {
     }
 }
 
-/// `SplitMix64`, as bytes.
+/// The output of `SplitMix64`, as bytes.
 pub(crate) fn random(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = Random(seed);
     let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).collect();
@@ -73,13 +74,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Once in so many.
+    /// True once in `n` times on average.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.next().is_multiple_of(n)
     }
 }
 
-/// Retries without naps.
+/// Options whose retries do not pause.
 pub(crate) fn options() -> UploadOptions {
     let retry = RetryPolicy { delay_ms_min: 1, delay_ms_max: 2, ..RetryPolicy::default() };
     UploadOptions { retry, ..UploadOptions::default() }
@@ -89,7 +90,7 @@ pub(crate) fn budget(requests: u32, bytes: u64) -> Budget {
     Budget::new(BudgetOptions { requests, bytes })
 }
 
-/// Uploads; panics where that hangs.
+/// Uploads; panics if the upload hangs.
 pub(crate) async fn run(
     store: &Arc<FakeStore>,
     path: &Path,
@@ -99,7 +100,7 @@ pub(crate) async fn run(
     tokio::time::timeout(HANG, upload(&store, path, options)).await.unwrap()
 }
 
-/// Waits until something is so; panics where it never is.
+/// Waits until `test` holds; panics if it never does.
 pub(crate) async fn until(test: impl Fn() -> bool) {
     let wait = async {
         while !test() {

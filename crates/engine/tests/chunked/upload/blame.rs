@@ -1,4 +1,4 @@
-//! What an error says: which file, which chunk, where in the file, why, and what to do.
+//! An upload error names the file, the chunk, its range in the file, the reason, and what to do.
 
 use std::os::unix::fs::FileExt;
 
@@ -22,7 +22,8 @@ fn places(file: &File, chunking: &Chunking) -> Vec<(Digest, std::ops::Range<u64>
     cuts(chunking, &file.bytes).map(&mut place).collect()
 }
 
-/// Chunks that travel alone, for now or for good, until it is given up.
+/// A chunk in a request of its own: the store refuses it, for now or for good, until the upload
+/// gives up.
 #[tokio::test]
 async fn a_failure_tells_the_file_the_chunk_and_its_place() {
     for (class, kind) in
@@ -43,7 +44,8 @@ async fn a_failure_tells_the_file_the_chunk_and_its_place() {
     }
 }
 
-/// One of a batch is told by its own place; the batch as a whole by that of its chunks.
+/// A refused chunk of a batch is reported with its own range. A batch that fails as a whole is
+/// reported with the range of all its chunks.
 #[tokio::test]
 async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
     for alone in [true, false] {
@@ -68,7 +70,7 @@ async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
     }
 }
 
-/// Bytes that are not what they were are told by the chunk that they are in.
+/// If bytes have changed, the error names the chunk that they are in.
 #[tokio::test]
 async fn a_change_that_is_found_in_a_chunk_tells_its_place() {
     for chunking in [small(), large()] {

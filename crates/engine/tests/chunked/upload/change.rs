@@ -1,4 +1,4 @@
-//! A file that changes under an upload.
+//! A file that changes during an upload.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ enum Change {
     Truncated,
     Grown,
     Rewritten,
-    /// With its modification time put back, as a memory map may leave it.
+    /// Also resets the modification time, as a write through a memory map may leave it.
     RewrittenUnseen,
 }
 
@@ -40,7 +40,7 @@ fn change(path: &PathBuf, change: Change) {
     }
 }
 
-/// A store before which the file changes when the first such call comes.
+/// A store that changes the file when the first call of the given kind arrives.
 fn changing(
     chunkings: &[Chunking],
     path: PathBuf,
@@ -91,8 +91,8 @@ async fn a_change_after_the_last_chunk_was_put_is_found_before_it_is_registered(
     }
 }
 
-/// What is written through a memory map to a page that is dirty already moves no time: only the
-/// store sees that, and the error says all the same what is wrong.
+/// A write through a memory map to a page that is already dirty moves no file time. Only the store
+/// detects it, and the error still gives the cause.
 #[tokio::test]
 async fn a_change_that_only_the_store_sees_is_told_as_one() {
     let file = File::random(1 << 20, 33);
@@ -122,7 +122,7 @@ async fn a_change_while_all_chunks_are_there_is_found() {
     let store = changing(&[small()], file.path.clone(), Change::Rewritten, |call| {
         matches!(call, Call::Register { .. })
     });
-    // The first registration finds the change in the file, not in the chunks, and is too late.
+    // The change comes with the first registration, after the last check, so this upload succeeds.
     run(&store, &file.path, &options()).await.unwrap();
     std::fs::write(&file.path, &file.bytes).unwrap();
     store.blobs().remove(&file.digest());

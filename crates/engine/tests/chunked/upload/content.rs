@@ -1,4 +1,4 @@
-//! What the store has at the end is the file.
+//! After an upload the store has the file's bytes under the file's digest.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ async fn a_store_that_cannot_make_blobs_of_chunks_gets_them_whole() {
     }
 }
 
-/// It takes manifests, and does not say of what: of anything, then, if it is asked to.
+/// The store takes manifests and names no chunking: the file is cut if the caller gives a chunking.
 #[tokio::test]
 async fn a_store_that_names_no_way_of_cutting_is_given_chunks_only_if_told() {
     let file = File::random(1 << 20, 3);
@@ -126,7 +126,7 @@ async fn a_file_that_is_not_what_the_caller_says_is_refused() {
     }
 }
 
-/// A store that does not verify takes whatever name the caller gives.
+/// A store that does not verify takes any name that the caller gives.
 #[tokio::test]
 async fn a_store_that_does_not_verify_is_given_no_wrong_name() {
     let (large, small_one) = (File::random(100_000, 6), File::random(1000, 6));
@@ -148,7 +148,7 @@ async fn a_store_that_does_not_verify_is_given_no_wrong_name() {
         assert!(error.to_string().contains(&other.digest().to_string()), "{error}");
         assert_eq!(store.registers(), 0);
         assert!(!store.blobs().contains_key(&other.digest()));
-        // Its own name it may have.
+        // With its right digest the same file is taken.
         let chosen = UploadOptions { digest: Some(file.digest()), ..options() };
         run(&store, &file.path, &chosen).await.unwrap();
         assert!(store.blobs()[&file.digest()] == file.bytes);
@@ -170,12 +170,12 @@ async fn what_cannot_be_asked_of_the_store_is_refused() {
     assert_eq!(store.log(), []);
 }
 
-/// The store says how small chunks are, and does not know how many there will be.
+/// The store sets the chunk size, and does not know how many chunks a file will have.
 #[tokio::test]
 async fn a_blob_of_more_chunks_than_memory_is_put_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sparse");
-    // Some 80,000 chunks of 1 KiB on average, all of zeros.
+    // Some 80,000 chunks of 1 KiB on average, all zeros.
     std::fs::File::create(&path).unwrap().set_len(80 << 20).unwrap();
     for (budget_bytes, whole_fallback, expected) in [
         (256 << 20, true, Ok(Form::Chunks)),
@@ -202,7 +202,7 @@ async fn what_is_no_file_is_refused() {
     assert_eq!(store.log(), []);
 }
 
-/// Waiting for a writer has no bound of its own, and can be cancelled.
+/// Waiting for a writer has no timeout of its own, and can be cancelled.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_pipe_is_read_to_its_end_and_a_wait_for_its_writer_can_be_cancelled() {

@@ -1,4 +1,4 @@
-//! Calls that fail, hang, or are ended.
+//! Calls that fail, hang, or are cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +84,8 @@ async fn a_put_that_broke_goes_on_under_its_own_name() {
     assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
 }
 
-/// A store that has lost what was kept of a put, or has kept more than it says, refuses to go on.
+/// A store that has lost the bytes it kept of a put, or has kept more than it says, refuses to
+/// continue.
 #[tokio::test]
 async fn a_put_that_may_not_go_on_begins_anew_once() {
     for (kind, expected) in [
@@ -138,7 +139,7 @@ async fn what_is_refused_anew_as_well_is_refused() {
     assert_eq!(store.count(|call| matches!(call, Call::Put { .. })), 3);
 }
 
-/// The blob was asked for, and then all its chunks were brought before there was an answer.
+/// The store is asked for the blob, and all chunks are sent before it responds.
 #[tokio::test]
 async fn nothing_else_is_in_flight_while_the_blob_is_made() {
     let file = File::random(1 << 20, 62);
@@ -163,7 +164,7 @@ async fn nothing_else_is_in_flight_while_the_blob_is_made() {
     assert_eq!(report.unwrap().digest, Some(blob));
 }
 
-/// A manifest may be longer than a message can be.
+/// The store may refuse a manifest, because it can be longer than a message.
 #[tokio::test]
 async fn what_cannot_be_made_of_chunks_is_put_whole() {
     for named in [false, true] {
@@ -178,7 +179,7 @@ async fn what_cannot_be_made_of_chunks_is_put_whole() {
         assert!(store.blobs()[&file.digest()] == file.bytes);
         assert_eq!((store.registers(), report.chunks.unwrap().requests.put), (1, 1));
     }
-    // Not where that is not wanted.
+    // Not if the caller does not want that.
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::Register { .. } => Reply::Fail(ErrorKind::Unsupported, RetryClass::Never),
         _ => Reply::Go,
@@ -186,7 +187,7 @@ async fn what_cannot_be_made_of_chunks_is_put_whole() {
     let chosen = UploadOptions { whole_fallback: false, ..options() };
     let error = run(&store, &File::random(1 << 20, 65).path, &chosen).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    // Nor where it would not be taken either.
+    // Nor if the blob is too long to be put whole.
     let mut bounded = profile(&[small()]);
     bounded.blob_bytes_max = Some(100_000);
     let store = FakeStore::scripted(bounded, |call, _| match call {
@@ -325,7 +326,7 @@ async fn a_deadline_bounds_the_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_asked_again() {
-    // The first as a batch, the second by itself.
+    // The first length goes as a batch, the second in a request of its own.
     for (len, bound_s) in [(10_000, 3), (8 << 20, 60)] {
         let mut is_first = true;
         let store = FakeStore::scripted(profile(&[]), move |call, _| match call {
@@ -343,7 +344,7 @@ async fn a_store_that_hangs_is_asked_again() {
         let dynamic: Arc<dyn ChunkStore> = Arc::clone(&store) as _;
         let report = upload(&dynamic, &file.path, &patient).await.unwrap();
         assert_eq!((report.digest.unwrap(), report.totals.restarts), (file.digest(), 1));
-        // By the test's own clock, which stands still while anything is done.
+        // The test's clock stands still while any task has work.
         let elapsed = start.elapsed();
         assert!(elapsed > Duration::from_secs(1), "{elapsed:?}");
         assert!(elapsed < Duration::from_secs(bound_s), "{elapsed:?}");

@@ -1,4 +1,4 @@
-//! Chunks that the store loses, or says that it has and has not.
+//! Chunks that the store loses, or says that it has although it cannot use them.
 
 use std::sync::{Arc, Mutex};
 
@@ -56,8 +56,8 @@ async fn a_store_that_loses_chunks_as_fast_as_they_come_is_given_up() {
     assert_eq!((store.registers(), store.in_flight()), (4, 0));
 }
 
-/// buildbuddy#12168: a chunk that exists only as a manifest is "there", and no blob can be made
-/// of it.
+/// buildbuddy#12168: a chunk that exists only as a manifest is reported as present, and no blob can
+/// be made of it.
 #[tokio::test]
 async fn a_chunk_that_is_only_said_to_be_there_is_sent_all_the_same() {
     let file = File::random(100_000, 42);

@@ -1,4 +1,4 @@
-//! How many requests, when, and how much is held.
+//! The number and order of requests, and the memory held.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ async fn a_thousand_small_chunks_take_few_requests() {
     let report = run(&store, &File::random(1 << 20, 20).path, &options()).await.unwrap();
     assert!(report.chunks.unwrap().moved.chunks > 500, "{report:?}");
     let requests = report.chunks.unwrap().requests;
-    // 17 full batches of 64 KiB; asked for in 16, 32, 64 and so on. Where the machine is slow to
-    // cut, some go that are not full.
+    // 17 full batches of 64 KiB, and questions for 16, 32, 64 and so on chunks. If the machine is
+    // slow to cut, some batches and questions are sent before they are full.
     assert!(requests.put_batch < 60 && requests.missing < 60, "{requests:?}");
     assert_eq!((requests.put, requests.register, report.totals.restarts), (0, 1, 0));
     let counted = |test: fn(&Call) -> bool| store.count(test) as u64;
@@ -39,7 +39,7 @@ async fn sending_begins_while_asking_goes_on() {
     let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {
         Call::Missing(_) => {
             asked += 1;
-            // No answer to these until something has been put.
+            // The store responds to these only after a put.
             if asked > 2 { Reply::Wait(Arc::clone(&put)) } else { Reply::Go }
         }
         Call::PutBatch(_) => {
@@ -48,7 +48,7 @@ async fn sending_begins_while_asking_goes_on() {
         }
         _ => Reply::Go,
     });
-    // It would hang.
+    // Without overlap this would hang.
     let report = run(&store, &File::random(1 << 20, 22).path, &options()).await.unwrap();
     assert!(report.chunks.unwrap().requests.missing > 2, "{report:?}");
 }
@@ -70,10 +70,10 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
         let file = File::random(2 << 20, 23);
         let full = async {
             until(|| store.putting_peak() == window.start as usize).await;
-            // The last of what cuts is gone: a room has 256 KiB and more.
+            // Cutting has released its memory: one room of it has 256 KiB and more.
             let cut = || chosen.progress.snapshot().read_bytes == file.bytes.len() as u64;
             until(|| cut() && chosen.client.budget().held_bytes() < 450_000).await;
-            // All of it is paid for.
+            // The budget covers all bytes of the batches.
             let copies = if packs { 2 } else { 1 };
             assert!(chosen.client.budget().held_bytes() >= copies * store.bytes());
             gate.add_permits(10_000);
@@ -94,8 +94,8 @@ async fn what_is_held_is_the_budgets() {
         let file = File::random(24 << 20, 24);
         let report = run(&store, &file.path, &chosen).await.unwrap();
         assert_eq!(report.digest.unwrap(), file.digest());
-        // What is sent holds three sixteenths of the budget and one request more; what cuts less than 1 MiB
-        // a core.
+        // Sending holds three sixteenths of the budget and one request more. Cutting holds less
+        // than 1 MiB for each core.
         let load = 3 * (128 << 10);
         let cut = (1 << 20) * std::thread::available_parallelism().unwrap().get() as u64;
         assert!(store.bytes_peak() <= limit / 16 * 3 + load, "{}", store.bytes_peak());
@@ -117,7 +117,7 @@ async fn progress_adds_up() {
     assert_eq!(shown.done_bytes, 400_000);
 }
 
-/// What a failed request had sent counts for nothing any more.
+/// Bytes that a failed request had sent no longer count.
 #[tokio::test]
 async fn what_must_go_again_is_not_shown_as_gone() {
     for chunking in [small(), large()] {

@@ -1,4 +1,4 @@
-//! Stores that take something, and too little of it.
+//! Stores that take bytes too slowly.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use super::bed::{File, large, options};
 use super::store::{Call, FakeStore, Reply, profile};
 
-/// How long an upload takes to fail to a store that takes so many bytes of each request a second,
-/// and the error.
+/// Uploads to a store that takes `bytes_per_s` of each request. Returns the seconds until the
+/// upload fails, the error, and the number of requests.
 async fn failure(bytes_per_s: u64, retry: RetryPolicy) -> (u64, tidegate::Error, usize) {
     let store = FakeStore::scripted(profile(&[large()]), move |call, _| match call {
         Call::Put { .. } => Reply::Drip(bytes_per_s),
         _ => Reply::Go,
     });
-    // One chunk of more than 64 KiB, which no batch takes.
+    // One chunk of 90 KiB, which fits into no batch of 64 KiB.
     let file = File::random(90 << 10, 30);
     let chosen = crate::call::UploadOptions { retry, ..options() };
     let start = Instant::now();
@@ -28,7 +28,7 @@ async fn failure(bytes_per_s: u64, retry: RetryPolicy) -> (u64, tidegate::Error,
     (start.elapsed().as_secs(), error, puts)
 }
 
-/// It never stalls, and each attempt could take a long time.
+/// The store never stalls, and each attempt could take a long time.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_takes_a_byte_a_second_is_tried_anew_and_then_the_upload_fails() {
     let retry = RetryPolicy { slow_ms_max: 10_000, ..options().retry };
@@ -40,7 +40,7 @@ async fn a_store_that_takes_a_byte_a_second_is_tried_anew_and_then_the_upload_fa
     assert!((20..25).contains(&seconds), "{seconds} s");
 }
 
-/// What ends it then is the time that an attempt may take.
+/// Then the time limit of an attempt ends it.
 #[tokio::test(start_paused = true)]
 async fn a_floor_of_zero_is_none() {
     let retry = RetryPolicy { bytes_per_s_min: 0, attempts_max: 2, ..options().retry };

@@ -1,4 +1,4 @@
-//! Only what the store lacks travels, and each chunk once.
+//! Only missing chunks are sent, and each chunk once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ async fn a_blob_that_is_there_is_not_made_again() {
 
 #[tokio::test]
 async fn a_blob_that_is_there_without_its_chunks_ends_their_sending() {
-    // Nothing can be put: only finding the blob ends it.
+    // No put succeeds: the upload ends only if the blob is found.
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::Put { .. } | Call::PutBatch(_) => Reply::Wait(Arc::new(Semaphore::new(0))),
         _ => Reply::Go,
@@ -134,7 +134,7 @@ async fn who_follows_an_upload_that_is_cancelled_leads_then() {
     let follow = async {
         until(|| !store.puts().is_empty()).await;
         let meanwhile = async {
-            // The second has cut all of it, and waits for the first or at the gate.
+            // The second upload has cut the whole file, and waits for the first one or at the gate.
             until(|| second.progress.snapshot().read_bytes == 1 << 20).await;
             cancel.cancel();
             gate.add_permits(10_000);

@@ -1,4 +1,4 @@
-//! A [`MemoryStore`] that does what a script says, and remembers every call.
+//! A [`MemoryStore`] that follows a script and records every call.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -23,7 +23,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::retry::RetryClass;
 use tokio::sync::Semaphore;
 
-/// What the store was asked.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Missing(Vec<Digest>),
@@ -32,29 +32,30 @@ pub(crate) enum Call {
     Register { blob: Digest, chunking: Option<Chunking> },
 }
 
-/// What it does about that.
+/// How the store responds to a call.
 pub(crate) enum Reply {
-    /// What a store does.
+    /// Does what a store does.
     Go,
     /// Fails as a whole.
     Fail(ErrorKind, RetryClass),
-    /// Of a batch, fails these; of a put, takes so many pieces and then breaks.
+    /// For a batch: fails this number of chunks. For a put: takes this number of pieces and then
+    /// breaks.
     Break(usize),
-    /// Waits for a permit, then goes on.
+    /// Waits for a permit, then continues.
     Wait(Arc<Semaphore>),
-    /// Takes so many bytes of a put each second, and never all.
+    /// Takes this number of bytes of a put each second, and never all.
     Drip(u64),
     /// For `missing`: lacks only these.
     Lacks(Vec<Digest>),
-    /// For `register`: a chunk is missing, whatever there is.
+    /// For `register`: a chunk is missing, even if all are there.
     ChunkMissing,
-    /// Of a batch, fails the first for now and the last for good.
+    /// For a batch: fails the first chunk for now and the last for good.
     Refuse,
-    /// For a batch: answers for one chunk less.
+    /// For a batch: one response is missing.
     Short,
 }
 
-/// All blobs, to be looked at and changed; the store has the changes when this is dropped.
+/// All blobs, to read and change. The store takes over the changes when this is dropped.
 pub(crate) struct Blobs {
     memory: MemoryStore,
     all: OnceCell<HashMap<Digest, Bytes>>,
@@ -99,7 +100,7 @@ impl Drop for Blobs {
     }
 }
 
-/// What the store holds at most; no test comes near.
+/// The capacity of the store, far above what any test needs.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
 type Script = Box<dyn FnMut(&Call, &mut Blobs) -> Reply + Send>;
@@ -107,9 +108,9 @@ type Script = Box<dyn FnMut(&Call, &mut Blobs) -> Reply + Send>;
 pub(crate) struct FakeStore {
     identity: String,
     pub(crate) profile: StoreProfile,
-    /// Takes chunks for what they are called.
+    /// Takes bytes without verifying their digest.
     believes: AtomicBool,
-    /// Buffers a copy of what is put.
+    /// Reports a buffer for a copy of the bytes of a put.
     packs: AtomicBool,
     memory: MemoryStore,
     log: Mutex<Vec<Call>>,
@@ -127,7 +128,7 @@ impl fmt::Debug for FakeStore {
     }
 }
 
-/// What a cache says of itself: 64 KiB a batch, so that tests need not be large.
+/// A cache's profile with batches of 64 KiB, so that test files can be small.
 pub(crate) fn profile(chunkings: &[Chunking]) -> StoreProfile {
     let mut profile = StoreProfile::new(DigestFunction::Sha256);
     profile.digest_functions.push(DigestFunction::Blake3);
@@ -165,12 +166,12 @@ impl FakeStore {
         })
     }
 
-    /// From now on takes chunks for what they are called.
+    /// From now on takes bytes without verifying their digest.
     pub(crate) fn believe(&self) {
         self.believes.store(true, Ordering::SeqCst);
     }
 
-    /// From now on says that it buffers a copy of what is put, or not.
+    /// From now on reports that it buffers a copy of a put, or not.
     pub(crate) fn pack(&self, packs: bool) {
         self.packs.store(packs, Ordering::SeqCst);
     }
@@ -207,7 +208,7 @@ impl FakeStore {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// The most calls that carried bytes at once.
+    /// The peak number of calls with bytes in flight.
     pub(crate) fn putting_peak(&self) -> usize {
         self.putting_peak.load(Ordering::SeqCst)
     }
@@ -217,7 +218,7 @@ impl FakeStore {
         self.bytes.load(Ordering::SeqCst)
     }
 
-    /// The most bytes of batches in flight.
+    /// The peak of the bytes of batches in flight.
     pub(crate) fn bytes_peak(&self) -> u64 {
         self.bytes_peak.load(Ordering::SeqCst)
     }
@@ -236,7 +237,7 @@ impl FakeStore {
         self.putting_peak.fetch_max(now + usize::from(is_put), Ordering::SeqCst);
         self.log.lock().unwrap().push(call.clone());
         let reply = (self.script.lock().unwrap())(&call, &mut self.blobs());
-        // Whoever sends many at once is seen to.
+        // Yields, so that calls of one task overlap and are counted.
         tokio::task::yield_now().await;
         match reply {
             Reply::Fail(kind, class) => Err(failure(kind, class)),
@@ -250,14 +251,14 @@ impl FakeStore {
 
     async fn take(&self, digest: &Digest, bytes: &Bytes) -> Result<()> {
         if self.believes.load(Ordering::SeqCst) {
-            // A copy: what is put is the budget's.
+            // A copy: the bytes of a put are charged to the caller's budget.
             return self.memory.insert_unverified(*digest, Bytes::copy_from_slice(bytes));
         }
         self.memory.put(&PutRequest::new(*digest, Arc::new(bytes.clone()))).await
     }
 }
 
-/// A call under way.
+/// A call in flight.
 struct Under<'a> {
     store: &'a FakeStore,
     bytes: u64,
@@ -276,7 +277,7 @@ pub(crate) fn failure(kind: ErrorKind, class: RetryClass) -> Error {
     Error::new(kind, Operation::Upload, "fake", "the script says so").retryable(class)
 }
 
-/// A source that gives so many pieces and then breaks.
+/// A source that delivers a number of pieces and then breaks.
 #[derive(Debug)]
 struct Breaking {
     source: Arc<dyn PutSource>,

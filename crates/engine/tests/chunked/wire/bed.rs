@@ -1,7 +1,7 @@
-//! A cache, a folder and a budget: what every test here starts from.
+//! A cache, a folder and a budget: the setup of every test here.
 //!
-//! Chunks are of some 1 KiB, so that blobs can be small. They travel in batches of 16 KiB, or each
-//! alone by `ByteStream`, as the test chooses.
+//! Chunks have some 1 KiB, so that blobs can be small. They are sent in batches of 16 KiB, or each
+//! in a `ByteStream` call of its own, as the test chooses.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,19 +28,19 @@ pub(crate) const CUT: ChunkFunction = ChunkFunction::FastCdc2020 { avg_bytes: 10
 pub(crate) const LEN: usize = 256 << 10;
 /// The budget of every test: less than the blob.
 pub(crate) const BUDGET_BYTES: u64 = 128 << 10;
-/// Nothing here takes so long; what is still in flight then was leaked.
+/// Longer than any test needs: requests still in flight then have leaked.
 const SETTLED_MS_MAX: u64 = 20_000;
-/// No transfer here takes so long; one that does waits for what never comes.
+/// Longer than any transfer needs: a transfer that takes longer has hung.
 const TRANSFER_MS_MAX: u64 = 60_000;
-/// Silence is not given up within any test, so that nothing is mended by waiting for it.
+/// The limit for silence, longer than any test: no test passes by waiting for it.
 const PATIENCE_MS: u64 = 3_600_000;
 
-/// How chunks travel.
+/// How chunks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Some sixteen of them in a request.
+    /// Some sixteen chunks in a request.
     Batches,
-    /// Each in a request of its own.
+    /// Each chunk in a request of its own.
     Streams,
 }
 
@@ -57,7 +57,7 @@ impl Way {
     }
 }
 
-/// A cache, how it is reached, and where files are.
+/// A cache, a connection to it, and a folder for files.
 pub(crate) struct Bed {
     pub(crate) server: ReapiServer,
     pub(crate) store: Arc<dyn ChunkStore>,
@@ -70,7 +70,7 @@ impl Bed {
         Self::with(options, &reapi::ReapiOptions::default()).await
     }
 
-    /// A cache that is spoken to in another way than by default.
+    /// A cache, with client options other than the defaults.
     pub(crate) async fn with(options: ReapiOptions, client: &reapi::ReapiOptions) -> Self {
         let server = ReapiServer::start(options).await.unwrap();
         let store = Self::client(&server, client);
@@ -107,7 +107,7 @@ impl Bed {
         }
     }
 
-    /// As above, and silence is given up soon.
+    /// Like [`Self::retry`], with a short limit for silence.
     pub(crate) fn impatient() -> RetryPolicy {
         RetryPolicy { stall_ms_max: 600, header_ms_max: 600, ..Self::retry() }
     }
@@ -134,12 +134,12 @@ impl Bed {
         self.folder.path().join("target")
     }
 
-    /// The bytes under the target's name.
+    /// The bytes of the target file.
     pub(crate) fn arrived(&self) -> Option<Vec<u8>> {
         std::fs::read(self.target()).ok()
     }
 
-    /// Downloads to the target with these options, and checks what holds however it ends.
+    /// Downloads to the target with these options, and checks what holds after every outcome.
     pub(crate) async fn download(
         &self,
         name: &BlobName,
@@ -160,7 +160,7 @@ impl Bed {
         outcome
     }
 
-    /// Writes a file and uploads it, and checks what holds however that ends.
+    /// Writes a file and uploads it, and checks what holds after every outcome.
     pub(crate) async fn upload(
         &self,
         data: &Bytes,
@@ -186,11 +186,11 @@ impl Bed {
         path
     }
 
-    /// Nothing is in flight, and nothing is held.
+    /// Nothing is in flight, and no bytes are held.
     pub(crate) async fn settled(&self) {
         let idle = tokio::time::timeout(Duration::from_millis(SETTLED_MS_MAX), self.server.idle());
         assert!(idle.await.is_ok(), "still in flight: {:?}", self.server.counts().total);
-        // A file's read that was cancelled lets go of its bytes when the system call returns.
+        // A cancelled file read releases its bytes when the system call returns.
         let free = async {
             while self.client.budget().held_bytes() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -202,7 +202,7 @@ impl Bed {
     }
 }
 
-/// A writer whose bytes can be looked at.
+/// A writer that shows its bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Collect(Arc<Mutex<Vec<u8>>>);
 
@@ -227,7 +227,7 @@ impl std::io::Write for Collect {
     }
 }
 
-/// What it came to.
+/// The outcome of `transfer`; panics if it hangs.
 pub(crate) async fn in_time<T>(transfer: impl Future<Output = T>) -> T {
     let limit = Duration::from_millis(TRANSFER_MS_MAX);
     tokio::time::timeout(limit, transfer).await.expect("it waits for what never comes")
@@ -238,7 +238,7 @@ pub(crate) fn blob(seed: u64) -> Bytes {
     pseudo_random(LEN, seed)
 }
 
-/// A name as the engine has it.
+/// A blob's name as the engine's type.
 pub(crate) fn digest(name: &BlobName) -> Digest {
     use tidegate_testkit::reapi::HashFunction;
     let function = match name.function {

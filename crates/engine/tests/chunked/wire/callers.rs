@@ -1,4 +1,5 @@
-//! Several callers of one cache in one process: what one caller may do gives another nothing.
+//! Several callers of one cache in one process. The permissions of one caller give another caller
+//! nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use crate::call::{ChunkedDownloadOptions, UploadOptions, client_of, download_chu
 const OWNER: &str = "owner";
 const TENANT: &str = "tenant";
 
-/// Turns of the runtime in which a request would have been sent.
+/// After this number of turns of the runtime a request would have been sent.
 const TURNS: usize = 1_000;
 
-/// The cache as the caller with this token reaches it.
+/// The cache, reached with this token.
 fn store(server: &ReapiServer, token: &str) -> Arc<dyn ChunkStore> {
     let mut headers = ExtraHeaders::new();
     headers.add("authorization", &format!("Bearer {token}")).unwrap();
@@ -31,7 +32,7 @@ fn store(server: &ReapiServer, token: &str) -> Arc<dyn ChunkStore> {
     crate::call::store(&remotes, &server.url()).unwrap()
 }
 
-/// By this client, which all callers of a test share.
+/// Downloads with the client that all callers of a test share.
 async fn get(
     client: &Client,
     server: &ReapiServer,
@@ -65,7 +66,7 @@ async fn put(
     in_time(upload(&store, file, &options)).await
 }
 
-/// Opens `gate` once the second caller had every chance to wait for the first one's request.
+/// Opens `gate` after the second caller had every chance to wait for the first one's request.
 async fn open(gate: &Gate, is_under_way: impl Fn() -> bool) {
     gate.reached(1).await;
     while !is_under_way() {
@@ -102,7 +103,7 @@ async fn a_caller_without_permission_gets_nothing_of_another_ones_download() {
 #[tokio::test]
 async fn a_caller_sends_what_another_one_is_sending_to_its_own_side() {
     for (way, rpc) in [(Way::Batches, Rpc::BatchUpdate), (Way::Streams, Rpc::Write)] {
-        // One chunk, and several.
+        // One chunk, and several chunks.
         for len in [2_000, 20_000] {
             sends_to_its_own_side(way, rpc, len).await;
         }
@@ -144,7 +145,7 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
     assert_eq!(report.memory, Some(data), "{way:?} {len}");
 }
 
-/// Whatever a server could tell two callers apart by keeps them apart here.
+/// Callers are separate if they differ in anything that a server could distinguish them by.
 #[tokio::test]
 async fn callers_are_told_apart_by_all_that_the_cache_sees_of_them() {
     let tls = Some(Tls::default());

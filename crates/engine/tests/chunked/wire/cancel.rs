@@ -1,5 +1,5 @@
-//! The end before the end: nothing is in flight after it, the part file stays, and the next attempt
-//! fetches the rest. `Bed` checks after every transfer that nothing is in flight or held.
+//! Transfers that end early. Nothing is in flight afterwards, the part file stays, and the next
+//! attempt fetches the rest. `Bed` checks after every transfer that nothing is in flight or held.
 
 use tidegate::ErrorKind;
 use tidegate_core::window::WindowOptions;
@@ -111,7 +111,7 @@ async fn the_first_error_ends_the_rest_and_is_the_one_reported() {
         let name = bed.server.put(data.clone());
         let gate = Gate::new();
         let rpc = if way == Way::Batches { Rpc::BatchRead } else { Rpc::Read };
-        // One waits for ever; the next is refused.
+        // The first request waits for ever; the second is refused.
         let refusal = GrpcStatus::new(Code::PermissionDenied, "the second");
         bed.server.script().push(ReapiRule::new(ReapiFault::Fail(refusal)).rpc(rpc).nth(2));
         bed.server.script().push(ReapiRule::new(ReapiFault::Hold(gate)).rpc(rpc));
@@ -134,8 +134,8 @@ async fn what_arrived_before_the_end_is_not_fetched_again() {
             .script()
             .push(ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(rpc).nth(nth).always());
         let cancel = CancellationToken::new();
-        // One at a time, so that what came before the gate has been written at the gate but for
-        // the last.
+        // One request at a time: at the gate, all earlier responses except the last have been
+        // written.
         let window = WindowOptions::fixed(1);
         let options = ChunkedDownloadOptions { cancel: cancel.clone(), window, ..bed.down() };
         let mut download = Box::pin(bed.download(&name, &options));
@@ -157,7 +157,7 @@ async fn what_arrived_before_the_end_is_not_fetched_again() {
             after + report.resumed_bytes + report.chunks.unwrap().reused.bytes,
             data.len() as u64
         );
-        // What was on its way when it ended may come twice: one request's worth.
+        // The bytes in flight at the end may come twice: those of one request.
         assert!(before + after <= data.len() as u64 + (32 << 10), "{way:?} {before} {after}");
     }
 }

@@ -1,4 +1,4 @@
-//! Many things that go wrong at once, by seed: what arrives is right.
+//! Many faults at once, chosen by seed: the bytes delivered are right.
 
 use futures_util::future::join_all;
 use tidegate::ErrorKind;
@@ -16,7 +16,7 @@ use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with, upload};
 
 const SEEDS: u64 = 24;
 
-/// A fault that passes, and the kind of call that it is for.
+/// A passing fault, and the kind of call that it is for.
 fn fault(random: &mut SplitMix64) -> (Option<Rpc>, ReapiFault) {
     let unavailable = || GrpcStatus::new(Code::Unavailable, "by seed");
     let bytes = random.below(3000);
@@ -81,8 +81,7 @@ async fn what_arrives_through_chaos_is_right() {
     }
 }
 
-/// Uploads that share chunks, memory and requests, of which there are too few for any two of them;
-/// some are ended before they end.
+/// Uploads that share chunks, with a budget too small for any two of them. Some are cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
     for seed in 0..SEEDS {
@@ -103,7 +102,7 @@ async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
         let retry = RetryPolicy { attempts_max: 60, ..Bed::impatient() };
         let client = client_with(&budget);
         let uploads = (0..8_u64).map(|index| {
-            // Half of each is the same.
+            // The first half is the same for all.
             let data =
                 [blob(seed).slice(..40 << 10), blob(1000 + index).slice(..40 << 10)].concat();
             let path = bed.file(&index.to_string(), &data);

@@ -1,5 +1,5 @@
-//! What transfers share by their client, and how a client brings and sends a cache's blobs by their
-//! URLs.
+//! What transfers share through their client, and how a client fetches and sends a cache's blobs by
+//! URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::bed::{Bed, Way, blob, chunks, digest, in_time};
 
-/// A cache with a blob of some 250 chunks, each of which is a request, and the blob's URL.
+/// A cache with a blob of some 250 chunks, each in a request of its own, and the blob's URL.
 async fn cache(options: ReapiOptions) -> (ReapiServer, BlobName, Bytes, String) {
     let server = ReapiServer::start(options).await.unwrap();
     let data = blob(7);
@@ -45,7 +45,7 @@ async fn transfers_of_one_client_share_chunks_and_those_of_two_share_none() {
             download.progress(Arc::clone(progress)).await.unwrap()
         };
         let open = async {
-            // Both are at work on their first chunks.
+            // Both are fetching their first chunks.
             gate.reached(1).await;
             while progress.iter().any(|progress| progress.snapshot().in_flight < 16) {
                 tokio::task::yield_now().await;
@@ -103,7 +103,7 @@ async fn a_blob_of_a_cache_comes_as_chunks_where_the_cache_gives_them() {
             Ok(report) => assert!(split && report.chunks.is_some()),
             Err(error) => assert!(!split && error.kind() == ErrorKind::Unsupported, "{error:?}"),
         }
-        // Whole, for each of these reasons.
+        // Each of these options makes the download fetch the blob whole.
         let sum = Checksummer::of(ChecksumAlgorithm::Md5, &data).unwrap();
         let report = download().expect(sum).await.unwrap();
         assert!(report.chunks.is_none() && report.verified.checksums().len() == 2, "{report:?}");
@@ -194,7 +194,7 @@ async fn a_cache_without_a_blob_is_a_target_and_nothing_else() {
     assert_eq!(server.counts().total.arrived, 0, "nothing was sent");
 }
 
-/// Code without a runtime waits on its own thread; a task must not.
+/// Code without a runtime blocks its own thread; an async task must not.
 #[test]
 fn every_call_can_be_waited_for_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -1,5 +1,5 @@
-//! What an upload's success says: the file has the digest that was given, and, where the caller asks
-//! for it, the cache still has at the end what it acknowledged.
+//! What a successful upload means: the file has the given digest, and, if the caller asks for it,
+//! the cache still has at the end what it acknowledged.
 
 use bytes::Bytes;
 use tidegate::{Error, ErrorKind, Form};
@@ -8,8 +8,8 @@ use tidegate_testkit::reapi::{HashFunction, ReapiFault, Rpc};
 use super::bed::{Bed, Way, blob, chunks, digest};
 use crate::call::{UploadOptions, upload};
 
-/// How an upload ends that asks once more, at a cache that acknowledges and then loses; and what the
-/// cache has lost by its digest. Without the question it succeeds.
+/// The error of an upload with `confirm` to a cache that acknowledges and then loses. Without
+/// `confirm` the same upload succeeds.
 async fn confirmed(way: Way, data: &Bytes, rpc: Rpc, fault: &ReapiFault) -> Error {
     let bed = Bed::by(way).await;
     bed.server.script().always(rpc, fault.clone());
@@ -55,7 +55,8 @@ async fn a_cache_that_keeps_what_it_acknowledged_is_asked_once_more() {
         let bed = Bed::by(way).await;
         let options = UploadOptions { confirm: Some(true), ..bed.up() };
         let asked = bed.upload(&blob(3), &options).await.unwrap().chunks.unwrap().requests.missing;
-        // There already: once whether it is there, and once whether it still is.
+        // The blob is there already: the first question asks for it, and the second one confirms
+        // it.
         let report = bed.upload(&blob(3), &options).await.unwrap();
         assert_eq!((report.form, report.chunks.unwrap().moved.chunks), (Form::Present, 0));
         assert!(asked >= 2 && report.chunks.unwrap().requests.missing >= 2, "{asked} {report:?}");
@@ -80,7 +81,7 @@ async fn a_digest_that_the_cache_has_is_compared_with_the_file() {
     }
 }
 
-/// An upload that waits for another one of the same digest compares its own file, too.
+/// An upload that follows another one with the same digest also compares its own file.
 #[tokio::test]
 async fn a_file_that_another_upload_stands_for_is_compared() {
     let bed = Bed::by(Way::Batches).await;

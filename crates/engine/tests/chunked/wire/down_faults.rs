@@ -1,5 +1,5 @@
-//! Downloads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
-//! the right kind that leaves nothing under the target's name.
+//! Downloads survive every fault that occurs once. A fault that persists is an error of the right
+//! kind, and leaves nothing under the target's name.
 
 use futures_util::future::join_all;
 use tidegate::{ErrorKind, Form};
@@ -18,7 +18,7 @@ fn fail(code: Code) -> ReapiFault {
     ReapiFault::Fail(GrpcStatus::new(code, "scripted"))
 }
 
-/// The call that brings chunks.
+/// The call that fetches chunks.
 fn bringing(way: Way) -> Rpc {
     match way {
         Way::Batches => Rpc::BatchRead,
@@ -26,7 +26,7 @@ fn bringing(way: Way) -> Rpc {
     }
 }
 
-/// Downloads a blob with one fault and expects it whole. Gives how many calls of that kind it took.
+/// Downloads a blob with one fault and expects it whole. Returns the number of calls of that kind.
 async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     let bed = Bed::by(way).await;
     let data = blob(1);
@@ -42,7 +42,7 @@ async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     bed.server.counts().calls(rpc)
 }
 
-/// How many calls of a kind a download takes when nothing goes wrong.
+/// The number of calls of a kind that a download makes without faults.
 async fn undisturbed(way: Way, rpc: Rpc) -> usize {
     let bed = Bed::by(way).await;
     let name = bed.server.put(blob(1));
@@ -51,7 +51,7 @@ async fn undisturbed(way: Way, rpc: Rpc) -> usize {
     bed.server.counts().calls(rpc)
 }
 
-/// One that does not know batches, or makes shorter messages than it says.
+/// A server that does not know batches, or makes shorter messages than it says.
 #[tokio::test]
 async fn what_cannot_be_got_in_batches_is_got_alone() {
     let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
@@ -86,7 +86,7 @@ async fn a_call_that_fails_once_is_made_once_more() {
         for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
             let expected = undisturbed(way, rpc).await;
             for fault in &faults {
-                // A chunk that has come whole needs no better end.
+                // A chunk that has arrived whole is accepted, even if its call then fails.
                 let has_come = rpc == Rpc::Read && matches!(fault, ReapiFault::FailAfter(_));
                 let calls = survives(way, rpc, fault, 1).await;
                 assert_eq!(calls, expected + usize::from(!has_come), "{rpc:?} {fault:?}");
@@ -152,7 +152,7 @@ async fn a_batch_that_answers_oddly_once_is_sorted_out() {
     survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(BatchLie::Reversed), 2).await;
 }
 
-/// Downloads with a fault that never ends and expects an error of this kind and nothing else.
+/// Downloads with a fault that persists, and expects an error of this kind and nothing else.
 async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize {
     let bed = Bed::by(way).await;
     let name = bed.server.put(blob(1));
@@ -173,14 +173,14 @@ async fn what_never_works_is_given_up_after_its_attempts() {
         let cases = [Rpc::Capabilities, Rpc::Split].into_iter().flat_map(|rpc| {
             [fail(Code::Unavailable), ReapiFault::Lost, ReapiFault::Close].map(|fault| (rpc, fault))
         });
-        // Side by side, as some wait for what never comes.
+        // In parallel, because some of them wait for a timeout.
         let calls =
             join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
-        // A server that closes each connection before its first response counts as none.
+        // If a server closes each connection before its first response, it counts as unreachable.
         let first_contact = 4;
         let all = [attempts, attempts, first_contact, attempts, attempts, attempts];
         assert_eq!(calls.await, all, "{way:?}");
-        // Several of these are in flight, and each may use its attempts up.
+        // Several of these calls are in flight, and each may use up its attempts.
         let calls = fails(way, bringing(way), fail(Code::Unavailable), ErrorKind::Exhausted).await;
         assert!((attempts..=16 * attempts).contains(&calls), "{way:?} {calls}");
     }
@@ -215,7 +215,7 @@ async fn bytes_that_are_always_wrong_are_never_delivered() {
 
 #[tokio::test]
 async fn an_answer_that_never_comes_in_a_batch_is_given_up() {
-    // Batches of several chunks in which one is never answered get shorter, down to that one.
+    // If one chunk of a batch never gets a response, the batches shrink, down to that chunk.
     let omitted = ReapiFault::Batch(BatchLie::Omitted);
     fails(Way::Batches, Rpc::BatchRead, omitted, ErrorKind::Exhausted).await;
     let foreign = ReapiFault::Batch(BatchLie::Foreign);
@@ -253,12 +253,12 @@ async fn every_chunk_is_fetched_once() {
             let batches: Vec<_> =
                 counts.batches.iter().filter(|batch| batch.rpc == Rpc::BatchRead).collect();
             assert!(batches.iter().all(|batch| batch.bytes <= 16 << 10), "{batches:?}");
-            // Full but for what the next chunk would have been too much for.
+            // Each batch is so full that the next chunk does not fit.
             assert!(batches.len() <= LEN_BATCHES_MAX, "{}", batches.len());
         }
     }
 }
 
-/// 256 KiB in batches of 16 KiB less a chunk of 4 KiB at the most, and as many again while few are
-/// in flight.
+/// 256 KiB in batches of 16 KiB less a chunk of at most 4 KiB, and as many again while few are in
+/// flight.
 const LEN_BATCHES_MAX: usize = 44;

@@ -1,4 +1,4 @@
-//! Transfers that end at each of their calls in turn, and go on.
+//! Transfers that are cancelled at each of their calls in turn, and then continued.
 
 use tidegate::ErrorKind;
 use tokio_util::sync::CancellationToken;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::bed::{Bed, Way, blob};
 use crate::call::{ChunkedDownloadOptions, UploadOptions};
 
-/// Calls from one end to the next: each where there are few, some where there are hundreds.
+/// Calls between two cancellations: 1 if a transfer has few calls, more if it has hundreds.
 fn step(way: Way) -> usize {
     match way {
         Way::Batches => 1,
@@ -69,7 +69,7 @@ async fn an_upload_may_end_at_any_call_and_go_on() {
             }
             let before = bed.server.counts().bytes_in;
             bed.upload(&data, &bed.up()).await.unwrap();
-            // What was taken is not sent again; what was on its way may be.
+            // Chunks that the cache took are not sent again; chunks in flight may be.
             let sent = bed.server.counts().bytes_in;
             assert!(sent <= data.len() as u64 + before, "{way:?} {calls}: {before} {sent}");
             ends += 1;
@@ -78,8 +78,8 @@ async fn an_upload_may_end_at_any_call_and_go_on() {
     }
 }
 
-/// Dropped without a word, again and again, into the same part file. Whoever writes the file lets
-/// go of it a moment later; until then it is said to be in use.
+/// Dropped again and again, into the same part file. The thread that writes the file releases it a
+/// moment later; until then the file is reported as in use.
 #[tokio::test]
 async fn a_download_that_is_dropped_again_and_again_gets_there() {
     for way in Way::ALL {

@@ -1,5 +1,5 @@
-//! A slow chunk holds nothing up but itself, and a target that takes bytes in order holds no more
-//! than the budget grants.
+//! A slow chunk delays only itself. A target that takes bytes in order holds no more than the
+//! budget grants.
 
 use tidegate_core::window::WindowOptions;
 use tidegate_testkit::Gate;
@@ -8,7 +8,7 @@ use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 use super::bed::{BUDGET_BYTES, Bed, Collect, LEN, Way, blob, chunks};
 use crate::call::ChunkedDownloadOptions;
 
-/// Holds the first chunk's call until the gate opens.
+/// Holds the call for the first chunk until the gate opens.
 fn hold_head(bed: &Bed, data: &[u8], gate: &Gate) {
     let head = chunks(data).swap_remove(0);
     bed.server.script().push(ReapiRule::new(ReapiFault::Hold(gate.clone())).hash(head.hash));
@@ -26,7 +26,7 @@ async fn a_slow_head_stalls_nothing_else_of_a_file() {
     let mut download = Box::pin(bed.download(&name, &options));
     tokio::select! {
         ended = &mut download => panic!("{ended:?}"),
-        // Everything else arrives, far beyond the window and the budget.
+        // All other chunks arrive, far beyond the window and the budget.
         () = bed.server.counted(|counts| counts.served_all().len() >= rest) => {}
     }
     assert_eq!(bed.server.counts().served(&chunks(&data)[0].hash), 0);
@@ -48,7 +48,7 @@ async fn a_slow_head_stalls_nothing_else_in_batches() {
     let mut download = Box::pin(bed.download(&name, &options));
     tokio::select! {
         ended = &mut download => panic!("{ended:?}"),
-        // All but what travels with it.
+        // All chunks except those in the same batch.
         () = bed.server.counted(|counts| counts.bytes_out >= LEN as u64 - (16 << 10)) => {}
     }
     gate.open();
@@ -70,7 +70,7 @@ async fn what_waits_behind_a_slow_head_is_the_budgets() {
         ended = &mut download => panic!("{ended:?}"),
         () = gate.reached(1) => {}
     }
-    // As much as there is room for comes, and no more.
+    // Bytes arrive until the budget is used up, and no further.
     let come = bed.server.counted(|counts| counts.bytes_out >= BUDGET_BYTES);
     let bounded = tokio::time::timeout(std::time::Duration::from_millis(300), async {
         tokio::select! {

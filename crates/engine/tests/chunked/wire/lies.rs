@@ -1,5 +1,5 @@
-//! Answers of Split that cannot be right: nothing is fetched by them. The blob comes whole, or not
-//! at all where that was asked.
+//! Responses of Split that cannot be right: no chunk is fetched by them. The download fetches the
+//! whole blob, or fails if the caller allows only chunks.
 
 use tidegate::{ErrorKind, Form};
 use tidegate_testkit::reapi::{
@@ -59,7 +59,7 @@ async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
     }
 }
 
-/// A cache that fails at this one call, in whatever way, has the blob all the same.
+/// A cache may fail only at Split, in any way, and still have the blob.
 #[tokio::test]
 async fn the_blob_comes_whole_where_its_list_never_comes() {
     let fail = |code| ReapiFault::Fail(GrpcStatus::new(code, "scripted"));
@@ -100,7 +100,8 @@ async fn a_list_that_makes_up_another_blob_is_found_out() {
 #[tokio::test]
 async fn another_function_than_asked_is_taken_as_it_is() {
     for way in Way::ALL {
-        // It is of another function, longer than those of the one asked for, and advertised.
+        // The response names another function than the one asked for. Its chunks are longer, and
+        // the server advertises it.
         let other = ChunkFunction::RepMaxCdc { min_bytes: 64 << 10, horizon_bytes: 64 << 10 };
         let options = ReapiOptions { chunk_functions: vec![CUT, other], ..way.options() };
         let bed = Bed::new(options).await;

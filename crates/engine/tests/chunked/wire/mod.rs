@@ -1,9 +1,9 @@
 //! Chunked transfers against a cache that misbehaves as scripted: what arrives, what it costs, and
-//! what is left when it fails.
+//! what is left after a failure.
 //!
 //! | promise | test |
 //! |---|---|
-//! | a fault that passes is survived, a fault that stays is an error, and nothing wrong gets the target's name | `down_faults` |
+//! | a passing fault is survived, a lasting fault is an error, and wrong bytes never get the target's name | `down_faults` |
 //! | the same for uploads; a failed upload registers nothing | `up_faults` |
 //! | each chunk is fetched once; only missing chunks are sent | `down_faults::every_chunk_is_fetched_once`, `up_faults::only_what_is_missing_travels` |
 //! | a manifest that cannot be right is not used | `lies` |

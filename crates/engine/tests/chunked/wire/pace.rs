@@ -1,4 +1,4 @@
-//! Servers that are slow, stall, or ask for patience.
+//! Servers that are slow, stall, or ask the client to wait.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,8 @@ async fn a_write_that_is_cut_goes_on_at_its_next_byte() {
     assert_eq!(bed.server.counts().bytes_in, data.len() as u64, "no byte went twice");
 }
 
-/// What `QueryWriteStatus` says is checked: it may forget, and it may lie.
+/// The response to `QueryWriteStatus` is checked: the server may forget, and it may respond
+/// wrongly.
 #[tokio::test]
 async fn a_write_begins_again_where_nothing_is_known_of_it() {
     let not_found = ReapiFault::Fail(GrpcStatus::new(Code::NotFound, "never heard of it"));
@@ -76,7 +77,7 @@ async fn a_write_begins_again_where_nothing_is_known_of_it() {
     let negative = ReapiFault::Committed(-7);
     for fault in [not_found, refused, too_much, negative] {
         let bed = Bed::by(Way::Streams).await;
-        // Refused before anything of it was taken.
+        // Refused before the server took any byte.
         let busy = GrpcStatus::new(Code::Unavailable, "busy");
         bed.server.script().next(Rpc::Write, ReapiFault::Fail(busy));
         bed.server.script().always(Rpc::QueryWriteStatus, fault.clone());
@@ -87,7 +88,7 @@ async fn a_write_begins_again_where_nothing_is_known_of_it() {
     }
 }
 
-/// A server that says that it took less than it was sent has not taken it.
+/// If a server acknowledges fewer bytes than were sent, the write is not done.
 #[tokio::test]
 async fn a_write_that_took_too_little_is_not_believed() {
     let bed = Bed::by(Way::Streams).await;
@@ -113,7 +114,7 @@ async fn a_server_that_asks_for_too_much_patience_is_given_up() {
         };
         let expected = [ErrorKind::Throttled, ErrorKind::Exhausted];
         assert!(expected.contains(&error.kind()), "{rpc:?}: {error:?}");
-        // Nobody comes back before he was told to.
+        // No call is repeated before the time that the server asked for.
         let calls = bed.server.calls();
         let asked: Vec<_> = calls.iter().filter(|call| call.rpc == rpc).collect();
         let distinct: HashSet<_> = asked.iter().map(|call| &call.hashes).collect();
@@ -121,7 +122,7 @@ async fn a_server_that_asks_for_too_much_patience_is_given_up() {
     }
 }
 
-/// The deadline bounds everything, also what would be tried again for ever.
+/// The deadline bounds everything, also calls that would be retried for ever.
 #[tokio::test]
 async fn a_deadline_ends_what_would_go_on() {
     for rpc in [Rpc::Capabilities, Rpc::Split, Rpc::BatchRead] {
@@ -163,7 +164,7 @@ async fn a_window_that_adapts_moves_the_same_bytes() {
     }
 }
 
-/// A server that takes few calls at once a connection is not asked for more.
+/// The client stays within a server's limit of calls on one connection.
 #[tokio::test]
 async fn a_connection_that_takes_few_calls_is_no_obstacle() {
     for way in Way::ALL {
@@ -176,7 +177,7 @@ async fn a_connection_that_takes_few_calls_is_no_obstacle() {
     }
 }
 
-/// What a server has not acknowledged yet is shown as being on its way, and not twice at the end.
+/// Bytes without acknowledgement are shown as in flight, and do not count twice at the end.
 #[tokio::test]
 async fn what_goes_out_is_shown_before_it_is_acknowledged() {
     for (way, rpc) in [(Way::Batches, Rpc::BatchUpdate), (Way::Streams, Rpc::Write)] {

@@ -1,4 +1,4 @@
-//! Chunks that travel as zstd.
+//! Chunks that are sent compressed with zstd.
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
@@ -11,7 +11,7 @@ use tidegate_testkit::reapi::{
 use super::bed::{Bed, Way};
 use crate::call::{ChunkedDownloadOptions, client_with};
 
-/// Shrinks to less than half, and is cut into chunks that differ.
+/// Compresses to less than half, and is cut into chunks that differ.
 fn text() -> Bytes {
     pseudo_random(64 << 10, 1).iter().flat_map(|byte| format!("{byte:08b}").into_bytes()).collect()
 }
@@ -19,7 +19,7 @@ fn text() -> Bytes {
 async fn bed(options: ServerOptions) -> Bed {
     let client = ReapiOptions { compression: Compression::Always, ..ReapiOptions::default() };
     let bed = Bed::with(options, &client).await;
-    // Each of 16 streams takes 8.5 MiB to be unpacked.
+    // Each of 16 streams takes 8.5 MiB for decompression.
     let budget = Budget::new(BudgetOptions { requests: 64, bytes: 256 << 20 });
     Bed { client: client_with(&budget), ..bed }
 }
@@ -81,7 +81,8 @@ async fn what_breaks_while_packed_goes_on() {
     }
 }
 
-/// What a stream is unpacked into is the budget's; where that has not so much, the bytes come plain.
+/// The decompression buffer of a stream is charged to the budget. If the budget is too small, the
+/// bytes are sent uncompressed.
 #[tokio::test]
 async fn a_budget_without_room_for_a_window_gets_plain_bytes() {
     for (budget_bytes, is_packed) in [(1 << 20, false), (256 << 20, true)] {

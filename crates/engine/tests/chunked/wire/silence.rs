@@ -1,7 +1,7 @@
-//! A connection that goes silent in the midst of a transfer: nothing says that it is gone, and the
-//! transfer goes on over another all the same.
+//! A connection that goes silent during a transfer, without an error. The transfer continues over
+//! another connection.
 //!
-//! The clock stands while nothing can happen but a timer, and then jumps to that.
+//! The clock is paused: it advances only when every task waits, and then jumps to the next timer.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tidegate_testkit::reapi::{ReapiFault, ReapiRule, Rpc};
 
 use super::bed::{Bed, Way, blob};
 
-/// Less than what the bed takes for a hang, with the 20 s that a server has to answer.
+/// With the 20 s that a server has to respond, less than the timeout of `Bed`.
 const SILENCE_MS: u64 = 5_000;
-/// Both of these, and one for the steps of the clock.
+/// 5 s of silence, 20 s for a response, and 1 s for the steps of the clock.
 const GIVEN_UP_SECONDS: u64 = 5 + 20 + 1;
 
-/// A cache whose one connection goes silent at the second call of this kind.
+/// A cache whose only connection goes silent at the second call of this kind.
 async fn silenced(way: Way, rpc: Rpc) -> Bed {
     let client = reapi::ReapiOptions {
         keep_alive_ms: Some(SILENCE_MS),
@@ -28,7 +28,7 @@ async fn silenced(way: Way, rpc: Rpc) -> Bed {
     bed
 }
 
-/// Lets the clock stand from the silence until calls come over another connection.
+/// Pauses the clock from the silence until calls arrive over another connection.
 async fn jump(bed: &Bed) {
     while bed.server.script().applied() == 0 {
         tokio::task::yield_now().await;
@@ -36,7 +36,7 @@ async fn jump(bed: &Bed) {
     tokio::time::pause();
     let mut seconds = 0;
     while bed.server.connections() < 2 {
-        // Not a yield: then there would always be something to do, and the clock would not move.
+        // Not a yield: then a task would always be ready, and the clock would not advance.
         tokio::time::sleep(Duration::from_secs(1)).await;
         seconds += 1;
         assert!(seconds <= GIVEN_UP_SECONDS, "the connection is not given up");

@@ -1,7 +1,7 @@
-//! A cache that stops in the midst of an upload: the stall limit holds for every call of it, and all
+//! A cache that stops during an upload. The stall limit holds for every call of the upload, and all
 //! attempts end in the time that the policy gives them.
 //!
-//! The clock stands from the first silence on, and jumps to the next timer.
+//! The clock is paused from the first silence on, and jumps to the next timer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,11 @@ use crate::call::{UploadOptions, client_of, upload};
 
 const ATTEMPTS: u32 = 3;
 const STALL: Duration = Duration::from_secs(1);
-/// What a cache gets beyond the stall limit for 16 MiB, and the pauses between attempts.
+/// The time that a cache gets beyond the stall limit for 16 MiB, and the pauses between attempts.
 const MORE: Duration = Duration::from_millis(600);
 
-/// An upload of `len` bytes that falls silent at this call; how long it takes from then on.
+/// Uploads `len` bytes to a cache that is silent at this call. Returns the time from the silence to
+/// the error.
 async fn silent(rpc: Rpc, len: usize, batch_bytes_max: u64, chunks: bool) -> Duration {
     let options = ReapiOptions { batch_bytes_max, ..ReapiOptions::default() };
     let server = ReapiServer::start(options).await.unwrap();
@@ -72,7 +73,7 @@ async fn the_stall_limit_holds_for_every_call_of_an_upload() {
         (Rpc::FindMissing, 3 * MIB, BATCH, true),
         (Rpc::BatchUpdate, 3 * MIB, BATCH, true),
         (Rpc::BatchUpdate, 3 * MIB, BATCH, false),
-        // All of it fits into what waits on the way, or not.
+        // The whole upload fits into the buffers on its way, or it does not.
         (Rpc::Write, 3 * MIB, 1, true),
         (Rpc::Write, 16 * MIB, 1, false),
         (Rpc::QueryWriteStatus, 3 * MIB, 1, false),

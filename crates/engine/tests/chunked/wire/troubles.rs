@@ -1,4 +1,4 @@
-//! The troubles that chunked clients and servers are known for, by the names under which they were
+//! Bugs that chunked clients and servers are known for, by the names under which they were
 //! reported.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tidegate_testkit::{Gate, pseudo_random};
 use super::bed::{BUDGET_BYTES, Bed, CUT, Collect, Way, blob, chunks, hashes};
 use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with};
 
-/// A chunk was downloaded with the blob's output as its own, and truncated it.
+/// The bug: a chunk was downloaded with the blob's output path as its own, and truncated it.
 #[tokio::test]
 async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
     for way in Way::ALL {
@@ -24,7 +24,7 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
         bed.server.put(data.slice(..usize::try_from(cut[0].len_bytes).unwrap()));
         let old = b"the old output, longer than a chunk or not";
         bed.file("target", old);
-        // One that does not travel with the first.
+        // A chunk that is not in the first batch.
         let gate = Gate::new();
         let rpc = if way == Way::Batches { Rpc::BatchRead } else { Rpc::Read };
         let hold = ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(rpc).hash(&cut[150].hash);
@@ -35,7 +35,7 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
             ended = &mut download => panic!("{ended:?}"),
             () = gate.reached(1) => {}
         }
-        // One of its chunks is a blob that somebody else wants, into a file of its own.
+        // One of its chunks is also a blob, and another download fetches it into a file of its own.
         let other = Target::File(bed.folder.path().join("chunk"));
         let options = bed.down();
         let head = super::bed::digest(&cut[0]);
@@ -50,7 +50,8 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
     }
 }
 
-/// A chunk that was missing late made the blob be fetched whole, behind what had been written.
+/// The bug: a chunk was found missing late, and the whole blob was appended to the bytes already
+/// written.
 #[tokio::test]
 async fn bazel_30742_a_late_missing_chunk_begins_the_blob_from_its_beginning() {
     for way in Way::ALL {
@@ -83,7 +84,7 @@ async fn bazel_30742_a_late_missing_chunk_fails_where_the_blob_is_not_wanted_who
     }
 }
 
-/// A blob that is known by its manifest is gone with its chunk: there is no whole blob either.
+/// A blob that exists only as a manifest is lost with its chunk: there is no whole blob either.
 #[tokio::test]
 async fn bazel_30742_a_late_missing_chunk_of_a_manifest_is_not_found() {
     for way in Way::ALL {
@@ -96,7 +97,8 @@ async fn bazel_30742_a_late_missing_chunk_of_a_manifest_is_not_found() {
     }
 }
 
-/// What has gone into a pipe cannot be taken back: the rest follows, and nothing comes twice.
+/// Bytes in a pipe cannot be taken back. The rest of the blob follows them, and no byte comes
+/// twice.
 #[tokio::test]
 async fn bazel_30742_a_late_missing_chunk_appends_nothing_to_what_was_written_in_order() {
     for way in Way::ALL {
@@ -124,7 +126,7 @@ async fn bazel_30742_a_late_missing_chunk_appends_nothing_to_what_was_written_in
 async fn bazel_30742_a_late_missing_chunk_leaves_memory_right() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
-        // A blob in memory is the budget's for as long as it is there.
+        // A blob in memory is charged to the budget until it is dropped.
         let budget = Budget::new(BudgetOptions { requests: 64, bytes: 1 << 20 });
         let data = blob(1);
         let name = bed.server.put(data.clone());
@@ -137,13 +139,13 @@ async fn bazel_30742_a_late_missing_chunk_leaves_memory_right() {
     }
 }
 
-/// A chunk that came again after it had left the window was fetched again.
+/// The bug: a chunk that recurred after it had left the window was fetched again.
 #[tokio::test]
 async fn a_recurring_chunk_is_fetched_once_however_far_apart() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
-        // Zeros at both ends and in the middle, of which all chunks but the last of a run are
-        // equal, with a window's length of other chunks between them.
+        // Zeros at both ends and in the middle. In each run of zeros all chunks except the last are
+        // equal. Between the runs are other chunks, as many as a window holds.
         let mut data = vec![0; 20 << 10];
         data.extend(pseudo_random(80 << 10, 1));
         data.extend(vec![0; 20 << 10]);
@@ -166,7 +168,7 @@ async fn a_recurring_chunk_is_fetched_once_however_far_apart() {
     }
 }
 
-/// A million equal chunks: one is fetched, and little is held.
+/// 4,096 equal chunks: only one is fetched or sent.
 #[tokio::test]
 async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     let bed = Bed::by(Way::Streams).await;
@@ -184,7 +186,7 @@ async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
     assert_eq!((sent.chunks.unwrap().moved.chunks, bed.server.counts().stored(&zero.hash)), (1, 1));
 }
 
-/// Two downloads of blobs that share chunks, at the same time: each chunk travels once.
+/// Two downloads of blobs that share chunks, at the same time: each chunk is fetched once.
 #[tokio::test]
 async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     const CHUNKS: u32 = 20;
@@ -193,7 +195,7 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     let name = bed.server.put(data.clone());
     let gate = Gate::new();
     bed.server.script().always(Rpc::Read, ReapiFault::Hold(gate.clone()));
-    // Room for what both want, so that neither waits for the other's memory.
+    // Room for both downloads, so that neither waits for the other's memory.
     let budget = Budget::new(BudgetOptions { requests: 64, bytes: 1 << 20 });
     let client = client_with(&budget);
     let options = || ChunkedDownloadOptions {
@@ -207,7 +209,7 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     let first = crate::call::download_chunks(&bed.store, &digest, to("a"), &one);
     let second = crate::call::download_chunks(&bed.store, &digest, to("b"), &other);
     let opened = async {
-        // Both have paid for as many chunks as their windows hold, and ask for the same ones.
+        // Both have reserved memory for a full window, and ask for the same chunks.
         while budget.held_bytes() < 2 * u64::from(CHUNKS) * 4096 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -229,7 +231,7 @@ async fn a_chunk_that_two_blobs_share_is_fetched_once_while_in_flight() {
     bed.settled().await;
 }
 
-/// `FindMissing` says that a chunk is there that Splice cannot use.
+/// `FindMissing` reports a chunk as present that Splice cannot use.
 #[tokio::test]
 async fn buildbuddy_12168_a_chunk_that_is_said_to_be_there_is_sent_when_splice_misses_it() {
     for way in Way::ALL {
@@ -242,12 +244,12 @@ async fn buildbuddy_12168_a_chunk_that_is_said_to_be_there_is_sent_when_splice_m
         assert_eq!((report.form, report.chunks.unwrap().rounds), (Form::Chunks, 1));
         let counts = bed.server.counts();
         assert_eq!((counts.calls(Rpc::Splice), counts.stored(&cut[7].hash)), (2, 1));
-        // Only what was not sent before is sent on suspicion.
+        // Only chunks that this upload has not sent yet are sent without asking.
         assert!(cut.iter().all(|chunk| counts.stored(&chunk.hash) == 1));
     }
 }
 
-/// The same, and sending it again does not help.
+/// The same, and to send the chunk again does not help.
 #[tokio::test]
 async fn buildbuddy_12168_a_store_that_never_sees_the_chunk_is_given_up() {
     let bed = Bed::by(Way::Batches).await;
@@ -261,7 +263,7 @@ async fn buildbuddy_12168_a_store_that_never_sees_the_chunk_is_given_up() {
     assert!(sent <= 5 * data.len() as u64, "{sent}");
 }
 
-/// A chunk that is evicted between `FindMissing` and Splice is sent again, and only that.
+/// A chunk that is evicted between `FindMissing` and Splice is sent again, and no other chunk is.
 #[tokio::test]
 async fn a_chunk_evicted_before_splice_is_sent_again() {
     for way in Way::ALL {
@@ -279,7 +281,7 @@ async fn a_chunk_evicted_before_splice_is_sent_again() {
     }
 }
 
-/// Evicted as soon as `FindMissing` had said that it was there.
+/// Evicted as soon as `FindMissing` had reported it as present.
 #[tokio::test]
 async fn a_chunk_evicted_after_find_missing_is_sent_after_all() {
     for way in Way::ALL {
@@ -299,7 +301,7 @@ async fn a_chunk_evicted_after_find_missing_is_sent_after_all() {
     }
 }
 
-/// Splicing a gigabyte took longer than the client waited: it was made again, and was done.
+/// The bug: Splice of a gigabyte took longer than the client's timeout. A retry succeeds.
 #[tokio::test]
 async fn remote_apis_376_a_splice_that_times_out_is_asked_for_again() {
     let bed = Bed::by(Way::Batches).await;
@@ -312,8 +314,8 @@ async fn remote_apis_376_a_splice_that_times_out_is_asked_for_again() {
     assert_eq!((counts.calls(Rpc::Splice), counts.bytes_in), (2, data.len() as u64));
 }
 
-/// Finding, sending and splicing one after the other cost round trips for every group of chunks:
-/// here the calls of a small blob are few, and those of a larger one overlap.
+/// The bug: finding, sending and splicing in sequence cost round trips for every group of chunks.
+/// Here a small blob takes few calls, and those of a larger blob overlap.
 #[tokio::test]
 async fn tuist_12971_a_small_blob_takes_one_round_trip_a_stage() {
     let options = ReapiOptions { chunk_functions: vec![CUT], ..ReapiOptions::default() };
@@ -336,10 +338,11 @@ async fn tuist_12971_a_small_blob_takes_one_round_trip_a_stage() {
 async fn tuist_12971_chunks_are_sent_while_others_are_still_asked_for() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
-        // More chunks than are asked for at once.
+        // More chunks than one question covers.
         let data = pseudo_random(4 << 20, 1);
         let gate = Gate::new();
-        // Every question but the first is held: what the first found missing travels meanwhile.
+        // Every question except the first is held: the chunks that the first one found missing are
+        // sent meanwhile.
         let held = ReapiRule::new(ReapiFault::Hold(gate.clone())).rpc(Rpc::FindMissing).nth(2);
         bed.server.script().push(held.always());
         let options = bed.up();
@@ -356,7 +359,7 @@ async fn tuist_12971_chunks_are_sent_while_others_are_still_asked_for() {
     }
 }
 
-/// A cache without Splice, and a blob that is too short to be cut, go whole.
+/// For a cache without Splice, and for a blob too short to be cut, the blob is sent whole.
 #[tokio::test]
 async fn what_cannot_be_spliced_goes_whole() {
     let without = ReapiOptions { splice: false, ..Way::Streams.options() };

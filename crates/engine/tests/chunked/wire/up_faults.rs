@@ -1,5 +1,5 @@
-//! Uploads: whatever goes wrong once is survived, and whatever goes wrong always is an error of
-//! the right kind that registers nothing.
+//! Uploads survive every fault that occurs once. A fault that persists is an error of the right
+//! kind, and nothing is registered.
 
 use futures_util::future::join_all;
 use tidegate::{ErrorKind, Form};
@@ -29,8 +29,8 @@ fn calls(way: Way) -> [Rpc; 4] {
     [Rpc::Capabilities, Rpc::FindMissing, taking(way), Rpc::Splice]
 }
 
-/// Uploads a blob with one fault and expects it at the cache. Gives how many calls of that kind it
-/// took.
+/// Uploads a blob with one fault and expects it at the cache. Returns the number of calls of that
+/// kind.
 async fn survives(way: Way, rpc: Rpc, fault: &ReapiFault, nth: u64) -> usize {
     let bed = Bed::by(way).await;
     bed.server.script().push(ReapiRule::new(fault.clone()).rpc(rpc).nth(nth));
@@ -59,7 +59,7 @@ async fn a_call_that_fails_once_is_made_again() {
     ];
     for way in Way::ALL {
         for rpc in calls(way) {
-            // Side by side, as some wait for what never comes.
+            // In parallel, because some of them wait for a timeout.
             join_all(faults.iter().map(|fault| survives(way, rpc, fault, 1))).await;
         }
     }
@@ -87,7 +87,7 @@ async fn a_write_that_is_cut_goes_on() {
     }
 }
 
-/// A server that does not say what it kept, or says something else than it then insists on.
+/// A server that does not report the bytes it kept, or reports another number than it then accepts.
 #[tokio::test]
 async fn a_write_that_cannot_go_on_begins_anew() {
     for answer in [
@@ -110,7 +110,8 @@ async fn a_write_that_cannot_go_on_begins_anew() {
     }
 }
 
-/// As often as it takes: what was kept is progress, and what was read and lost is none.
+/// The number of restarts is not limited: bytes that the server kept are progress. Bytes that were
+/// read and lost are none.
 #[tokio::test]
 async fn a_write_that_gets_a_little_further_each_time_arrives() {
     let bed = Bed::by(Way::Streams).await;
@@ -124,7 +125,7 @@ async fn a_write_that_gets_a_little_further_each_time_arrives() {
     assert!(report.totals.restarts > 0);
 }
 
-/// All bytes came, and only that they are all did not.
+/// All bytes have arrived, and only the end of the write was lost.
 #[tokio::test]
 async fn a_write_that_lacks_only_its_end_is_ended() {
     let bed = Bed::by(Way::Streams).await;
@@ -141,8 +142,9 @@ async fn a_write_that_lacks_only_its_end_is_ended() {
     assert_eq!(offsets, [0, i64::try_from(chunk.len_bytes).unwrap()]);
 }
 
-/// All bytes came, the server knows it, and it does not finish the upload: it is begun anew under
-/// another name. So is one that is said to be complete with another length.
+/// All bytes have arrived, the server reports that, and it does not finish the write: it is
+/// restarted under another name. The same holds for a write that is reported as complete with
+/// another length.
 #[tokio::test]
 async fn a_write_that_is_not_finished_begins_anew() {
     let unavailable = || fail(Code::Unavailable);
@@ -182,7 +184,7 @@ async fn a_write_that_is_not_finished_begins_anew() {
     }
 }
 
-/// One that does not know batches, or takes shorter messages than it says.
+/// A server that does not know batches, or takes shorter messages than it says.
 #[tokio::test]
 async fn what_cannot_be_put_in_batches_is_put_alone() {
     let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
@@ -198,7 +200,7 @@ async fn what_cannot_be_put_in_batches_is_put_alone() {
     }
 }
 
-/// One that says that it takes manifests, and takes none.
+/// A server that says that it takes manifests, and takes none.
 #[tokio::test]
 async fn a_blob_that_cannot_be_spliced_is_put_whole() {
     for way in Way::ALL {
@@ -234,7 +236,7 @@ async fn a_chunk_that_nobody_asked_for_is_not_believed_to_be_missing() {
     fails(Way::Batches, Rpc::FindMissing, foreign, ErrorKind::Integrity).await;
 }
 
-/// `FindMissing` says that all is there, and nothing is: all is sent when Splice misses it.
+/// `FindMissing` reports all chunks as present, and none is: all are sent after Splice has failed.
 #[tokio::test]
 async fn a_store_that_lacks_what_it_says_it_has_gets_it() {
     for way in Way::ALL {
@@ -255,7 +257,7 @@ async fn a_store_that_forgets_what_it_took_gets_it_again() {
     }
 }
 
-/// Uploads with a fault that never ends and expects an error of this kind, and no blob.
+/// Uploads with a fault that persists, and expects an error of this kind, and no blob.
 async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize {
     let bed = Bed::by(way).await;
     let data = blob(1);
@@ -274,13 +276,13 @@ async fn what_never_works_is_given_up_after_its_attempts() {
         let cases = [Rpc::Capabilities, Rpc::Splice]
             .into_iter()
             .flat_map(|rpc| [fail(Code::Unavailable), ReapiFault::Lost].map(|fault| (rpc, fault)));
-        // Side by side, as some wait for what never comes.
+        // In parallel, because some of them wait for a timeout.
         let calls =
             join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
         assert!(calls.await.iter().all(|calls| *calls == attempts));
         for rpc in [Rpc::FindMissing, taking(way)] {
             let calls = fails(way, rpc, fail(Code::Unavailable), ErrorKind::Exhausted).await;
-            // What rests keeps its place in the window.
+            // A call that pauses before its retry keeps its place in the window.
             let most = if rpc == Rpc::FindMissing { 4 } else { 16 } * attempts;
             assert!((attempts..=most).contains(&calls), "{rpc:?} {calls}");
         }
@@ -301,7 +303,7 @@ async fn what_is_refused_is_not_asked_again() {
 #[tokio::test]
 async fn a_store_that_loses_everything_is_given_up() {
     for way in Way::ALL {
-        // It says that it took everything, and has nothing when the blob is to be made of it.
+        // The cache acknowledges every chunk, and has none when the blob is to be made of them.
         let splices = {
             let bed = Bed::by(way).await;
             bed.server.script().always(taking(way), ReapiFault::Forget);
@@ -336,7 +338,7 @@ async fn only_what_is_missing_travels() {
             report.chunks.unwrap().reused.chunks + report.chunks.unwrap().moved.chunks,
             cut.len() as u64
         );
-        // Again: one question, and nothing else.
+        // A second upload finds the blob and sends nothing.
         bed.server.clear_counts();
         let again = bed.upload(&data, &bed.up()).await.unwrap();
         assert_eq!(again.form, Form::Present);
