@@ -1,8 +1,8 @@
 //! Google Cloud Storage: `gs://bucket/key`.
 //!
 //! Finds credentials as Google's own clients do: application default credentials,
-//! `GOOGLE_APPLICATION_CREDENTIALS`, the metadata service. It looks for none if
-//! `STORAGE_EMULATOR_HOST` is set, or if the caller gives an endpoint together with `anonymous`.
+//! `GOOGLE_APPLICATION_CREDENTIALS`, the metadata service. It looks for none if the caller asks for
+//! `anonymous`, or if `STORAGE_EMULATOR_HOST` is set and the caller gives no endpoint.
 
 use std::sync::Arc;
 
