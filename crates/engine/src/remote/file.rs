@@ -8,7 +8,6 @@
 //! A path that is not a regular file, or that reports a wrong length, is a stream (see
 //! [`super::local`]). A stream has no version and no length, and ignores ranges. It is opened only
 //! once, because a second reader would get only the rest.
-
 //!
 //! | file | idea |
 //! |---|---|

@@ -213,8 +213,8 @@ impl ObjectRemote {
         Ok(there)
     }
 
-    /// Looks the credentials up once more, if they were refused. Returns whether there are others
-    /// now.
+    /// Looks the credentials up once more, if they were refused. Returns whether the lookup found
+    /// different ones.
     async fn renew(
         &self,
         generation: u64,

@@ -93,7 +93,7 @@ impl Walk {
     pub(super) fn open(prefix: &str, after: Option<&PageToken>, budget: &Budget) -> Result<Self> {
         let key = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]).to_owned();
         let shown = if key.is_empty() { "." } else { key.as_str() };
-        // The caller names the prefix's own folder, so a link there is followed.
+        // The caller names the prefix's own folder, so the walk follows a link there.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(CWD, shown, flags, Mode::empty())
             .map_err(|error| failed(shown, Operation::List, error.into()))?;

@@ -149,8 +149,8 @@ fn has_success(headers: &HeaderMap) -> bool {
     Status::from_header_map(headers).is_some_and(|status| status.code() == Code::Ok)
 }
 
-/// An HTTP status other than 200 is a failure, whatever the gRPC status says (gRPC, "HTTP to gRPC
-/// Status Code Mapping").
+/// An HTTP status other than 200 is a failure, also with a gRPC status of success (gRPC, "HTTP to
+/// gRPC Status Code Mapping").
 fn refuse_status(status: StatusCode, headers: &mut HeaderMap) {
     let code = match status {
         StatusCode::OK => return,

@@ -18,7 +18,7 @@ use crate::store::{BatchLimits, StoreProfile};
 /// larger one, often have this limit for messages all the same, and a larger batch saves nothing.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
-/// Room in a message besides blobs: the instance's name, which can be long at some servers.
+/// Room in a message in addition to blobs: the instance's name, which can be long at some servers.
 const MESSAGE_SLACK_BYTES: u64 = 64 << 10;
 
 /// Overhead of a chunk in a batch: its hash (66), its length (11), the data's length (6), numbers

@@ -29,7 +29,7 @@ const CHARS_MAX: usize = 300;
 const TOO_LARGE: [&str; 3] =
     ["larger than max", "exceeds maximum size", "message length too large"];
 
-/// Maximum delay that is accepted from a server; the caller has its own limits for retries.
+/// Maximum retry delay that is taken from a server; the caller has its own limits for retries.
 const RETRY_SECONDS_MAX: i64 = 24 * 3600;
 
 /// The server's description of a failure.

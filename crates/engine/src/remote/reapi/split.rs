@@ -171,7 +171,7 @@ impl ReapiCache {
             Ok(answer) => answer.into_inner(),
             Err(status) if answers(&status, Code::AlreadyExists) => return Ok(Registered::Done),
             Err(status) if answers(&status, Code::NotFound) => return Ok(Registered::ChunkMissing),
-            // Whatever the message says: there is no other way to send a list of this size.
+            // Any message counts: there is no other way to send a list of this size.
             Err(status)
                 if message_bytes > MESSAGE_BYTES
                     && (answers(&status, Code::ResourceExhausted)
