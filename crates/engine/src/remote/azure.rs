@@ -1,7 +1,8 @@
-//! Azure Blob Storage: `az://container/key`, the account by `AZURE_STORAGE_ACCOUNT_NAME`.
+//! Azure Blob Storage: `az://container/key`. `AZURE_STORAGE_ACCOUNT_NAME` names the account.
 //!
-//! Credentials by the `AZURE_STORAGE_*` variables (key, SAS token, service principal, managed
-//! identity). An endpoint given by hand is the account's URL, as Azurite prints it.
+//! Credentials come from the `AZURE_STORAGE_*` variables (key, SAS token, service principal,
+//! managed identity). If the caller gives an endpoint, it is the account's URL, as Azurite prints
+//! it.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(super) fn connect(
             invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
         })?;
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
-        // An emulator's URL ends in the account; Azure's own begins with it.
+        // An emulator's URL ends in the account's name; Azure's own URL begins with it.
         let account = url.path().trim_matches('/');
         if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
             builder = builder.with_account(account);
@@ -47,7 +48,7 @@ pub(super) fn connect(
     if let Some(key) = &options.customer_key {
         builder = builder.with_encryption_key(key.base64());
     }
-    // The environment may give one, too.
+    // The environment can also set a key.
     let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
     if keyed {
         require_tls(builder.get_config_value(&AzureConfigKey::Endpoint).as_deref())?;
@@ -64,7 +65,7 @@ pub(super) fn connect(
         .with_retry(no_retries())
         .with_client_options(ClientOptions::new().with_allow_http(true))
         .with_http_connector(transport.clone());
-    // The environment may say so, too.
+    // The environment can also switch signatures off.
     let unsigned = builder.get_config_value(&AzureConfigKey::SkipSignature);
     let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
     let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
@@ -96,8 +97,8 @@ fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure>
     })
 }
 
-/// The caller's headers. They are put on a request after it was signed, and a signature by the
-/// account's key (`signed`) covers all that are called `x-ms-`.
+/// The caller's headers. The transport adds them after the request is signed. A signature with the
+/// account's key (`signed`) covers all headers named `x-ms-*`, so such headers are refused then.
 fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
     let mut headers = options.headers.for_store(options.anonymous)?;
     let covered = headers.keys().find(|name| name.as_str().starts_with("x-ms-"));

@@ -1,17 +1,18 @@
-//! Credentials that can be asked for once more: [`Renewable`].
+//! Credentials that can be looked up again: [`Renewable`].
 //!
-//! `object_store` keeps what a provider gave until shortly before it expires, and cannot be told that
-//! the service rejects it: a token that is revoked, or expires by another clock than ours, would be
-//! sent until then. So the provider is wrapped here. A request that is rejected has the credential
-//! found anew, by a new provider with nothing in its cache, and is sent again if another one is there.
+//! `object_store` caches a provider's credential until shortly before it expires. It has no call to
+//! report that the service rejected the credential. It would continue to send a token that was
+//! revoked, or that expired by the service's clock. So this module wraps the provider. When a
+//! request is rejected, a new provider with an empty cache looks the credential up again. If the
+//! credential differs, the request is sent again.
 //!
-//! What can change: the answer of a metadata, container or token service, and files (a profile, a
-//! service account's key). The environment of a process does not change: such credentials are found
-//! to be the same, and the rejection stands.
+//! A lookup can change the response of a metadata, container or token service, and the content of
+//! files (a profile, a service account's key). The environment of a process does not change: the
+//! lookup gives the same credential, and the rejection stands.
 //!
-//! Invariant: a credential is looked for once for all requests in which it was rejected. `generation`
-//! counts how often the credential has changed, so that a request knows whether the one it was sent
-//! with is still the one that is given out.
+//! Invariant: one lookup serves all requests in which a credential was rejected. `generation`
+//! counts how often the credential has changed, so a request knows whether its own credential is
+//! still the current one.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,21 +24,22 @@ use tokio::task::spawn_blocking;
 
 use crate::error::Result;
 
-/// A provider of a store's credentials, as `object_store` has it.
+/// A provider of a store's credentials, in the type of `object_store`.
 pub(super) type Provider<C> = Arc<dyn CredentialProvider<Credential = C>>;
 
-/// Makes a provider that remembers nothing. May read files.
+/// Makes a provider with an empty cache. May read files.
 type Find<C> = dyn Fn() -> Result<Provider<C>> + Send + Sync;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Credentials of any kind, as requests see them.
+/// Credentials of any type, as requests use them.
 #[async_trait]
 pub(super) trait Renew: fmt::Debug + Send + Sync {
-    /// Which credential is given out now; to be kept while a request is under way.
+    /// The generation of the current credential. The caller keeps it while a request is in flight.
     async fn generation(&self) -> u64;
 
-    /// The credential of this generation was rejected. Says whether there is another one now.
+    /// Reports that the credential of this generation was rejected. Returns whether there is
+    /// another one now.
     async fn renew(&self, generation: u64) -> Result<bool, BoxError>;
 }
 
@@ -68,7 +70,7 @@ impl<C> fmt::Debug for Renewable<C> {
 }
 
 impl<C: Eq + 'static> Renewable<C> {
-    /// Finds a provider at once, and others by the same means.
+    /// Makes the first provider now, and later providers with the same function.
     pub(super) fn new(
         find: impl Fn() -> Result<Provider<C>> + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -90,7 +92,7 @@ impl<C: fmt::Debug + Eq + Send + Sync + 'static> CredentialProvider for Renewabl
         let credential = provider.get_credential().await?;
         let mut state = self.lock();
         let is_new = state.given.as_ref().is_none_or(|given| **given != *credential);
-        // Another provider may have taken its place meanwhile, whose credential is the newer one.
+        // A renewal may have replaced the provider in the meantime; its credential is newer.
         if is_new && Arc::ptr_eq(&state.provider, &provider) {
             state.give(&credential);
         }
@@ -101,7 +103,8 @@ impl<C: fmt::Debug + Eq + Send + Sync + 'static> CredentialProvider for Renewabl
 #[async_trait]
 impl<C: fmt::Debug + Eq + Send + Sync + 'static> Renew for Renewable<C> {
     async fn generation(&self) -> u64 {
-        // So that what the request is sent with has been counted. A failure is the request's to tell.
+        // So that the credential of the next request is counted. The request itself reports a
+        // failure.
         let _ = self.get_credential().await;
         self.lock().generation
     }
@@ -134,7 +137,7 @@ mod tests {
     use super::*;
     use crate::error::{Error, ErrorKind, Operation};
 
-    /// Credentials `0`, `1`, ...: the next one whenever one is looked for; the last one stays.
+    /// Credentials `0`, `1`, ...: each lookup gives the next one, up to `last`, which then stays.
     fn counting(last: u64) -> (Arc<AtomicU64>, Renewable<u64>) {
         let found = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&found);
@@ -154,7 +157,7 @@ mod tests {
         assert!(renewed.into_iter().all(Result::unwrap));
         assert_eq!(found.load(Ordering::Relaxed), 2);
         assert_eq!(*credentials.get_credential().await.unwrap(), 1);
-        // A later rejection is of a later credential.
+        // A later rejection concerns a later credential.
         assert!(credentials.renew(credentials.generation().await).await.unwrap());
         assert_eq!(*credentials.get_credential().await.unwrap(), 2);
     }

@@ -1,13 +1,13 @@
-//! [`CustomerKey`]: the key with which a cloud encrypts a blob, kept by its owner and not by the
-//! cloud: Google calls it customer-supplied (CSEK), Amazon SSE-C, Microsoft customer-provided
-//! (CPK). It travels with every request for the blob, questions about it included.
+//! [`CustomerKey`]: a key with which a cloud encrypts a blob, and which the customer keeps, not the
+//! cloud. Google calls it customer-supplied (CSEK), Amazon SSE-C, Microsoft customer-provided
+//! (CPK). Every request for the blob carries it, including requests for metadata.
 //!
 //! Invariants:
 //! - Its bytes are in no `Debug` output and in no error.
-//! - It goes to the cloud that its remote speaks to and nowhere else: not to plain HTTP servers,
-//!   not along redirects, not to the services that give credentials.
-//! - It is never sent without TLS, except to this machine: the clouds refuse it then, but only
-//!   after everyone on the way has read it.
+//! - It goes only to the cloud of its remote: not to plain HTTP servers, not along redirects, not
+//!   to the services that give credentials.
+//! - It is never sent without TLS, except to this machine. The clouds refuse it without TLS, but
+//!   only after the network has seen it.
 
 use std::fmt;
 use std::fs::File;
@@ -23,10 +23,10 @@ use url::{Host, Url};
 use super::locate::invalid;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// AES-256 is the one algorithm of all three clouds.
+/// AES-256 is the only algorithm of all three clouds.
 const KEY_BYTES: usize = 32;
 
-/// Far more than 32 bytes in base64 with line breaks take; what is longer is no key.
+/// Far more than 32 bytes in base64 with line breaks need; a longer file is not a key.
 const FILE_BYTES_MAX: u64 = 1024;
 
 /// An AES-256 key that the caller keeps.
@@ -45,9 +45,9 @@ impl CustomerKey {
         Self(bytes)
     }
 
-    /// A key as a file holds it: 32 raw bytes, or their base64 with white space around it.
+    /// Parses a key as a file holds it: 32 raw bytes, or their base64 with white space around it.
     ///
-    /// Fails with `Invalid` for anything else; the error does not show what was given.
+    /// Fails with `Invalid` for anything else; the error does not show the content.
     pub fn parse(content: &[u8]) -> Result<Self> {
         if let Ok(bytes) = <[u8; KEY_BYTES]>::try_from(content) {
             return Ok(Self(bytes));
@@ -64,9 +64,9 @@ impl CustomerKey {
         })
     }
 
-    /// The key that a file holds, as [`Self::parse`] has it. Blocks.
+    /// Reads a key from a file, in the forms of [`Self::parse`]. Blocks.
     ///
-    /// Fails with `Invalid` for a file that cannot be read or holds no key.
+    /// Fails with `Invalid` if the file cannot be read or holds no key.
     pub fn from_file(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let mut content = Vec::new();
@@ -79,22 +79,22 @@ impl CustomerKey {
         })
     }
 
-    /// As all clouds want it in their headers.
+    /// The base64 of the key, as all clouds expect it in their headers.
     pub(super) fn base64(&self) -> String {
         STANDARD.encode(self.0)
     }
 
-    /// The base64 of the key's SHA-256, by which Google knows it again.
+    /// The base64 of the key's SHA-256, by which Google identifies the key.
     #[cfg(feature = "gcs")]
     pub(super) fn sha256_base64(&self) -> String {
-        // SHA-256 is an algorithm that can always be computed.
+        // SHA-256 is always available here.
         Checksummer::of(ChecksumAlgorithm::Sha256, &self.0)
             .map(|sum| sum.to_base64())
             .unwrap_or_default()
     }
 }
 
-/// Refuses to send a key to `endpoint` in the clear. `None` is the cloud's own address, which has
+/// Refuses to send a key to `endpoint` without TLS. `None` is the cloud's own address, which has
 /// TLS.
 pub(super) fn require_tls(endpoint: Option<&str>) -> Result<()> {
     let Some(endpoint) = endpoint else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! [`Delete`]: removing blobs.
+//! [`Delete`]: deleting blobs.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::error::Result;
 pub struct DeleteRequest {
     /// Its name.
     pub blob: String,
-    /// The version that it must be of, so that what was written meanwhile stays; `None` deletes
-    /// whatever there is.
+    /// The version that the blob must have, so that a newer one is not deleted; `None` deletes any
+    /// version.
     pub version: Option<Version>,
 }
 
@@ -21,36 +21,37 @@ pub struct DeleteRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeleteProfile {
-    /// How [`DeleteRequest::version`] is kept.
+    /// How strictly [`DeleteRequest::version`] is checked.
     pub version: Guarantee,
     /// One request of [`Delete::delete_all`] takes at most this many blobs.
     pub batch_max: usize,
 }
 
 impl DeleteProfile {
-    /// A remote that deletes one blob a request.
+    /// A remote that deletes one blob with each request.
     pub const fn single(version: Guarantee) -> Self {
         Self { version, batch_max: 1 }
     }
 }
 
-/// A place whose blobs can be deleted.
+/// A remote whose blobs can be deleted.
 #[async_trait]
 pub trait Delete: fmt::Debug + Send + Sync {
-    /// How this remote deletes. No request is sent.
+    /// How this remote deletes. Sends no request.
     fn delete_profile(&self) -> DeleteProfile;
 
-    /// Deletes a blob, in one request. A blob that is not there counts as deleted, whatever version
-    /// was asked for: several remotes do not tell the difference, and so the call can be repeated.
+    /// Deletes a blob, in one request. A missing blob counts as deleted, whichever version was
+    /// asked for: several remotes do not report the difference. So the call can be repeated.
     ///
-    /// Fails with `Changed` where the blob is of another version, and with `Unsupported` for a version
-    /// where the profile says [`Guarantee::None`].
+    /// Fails with `Changed` if the blob has another version. Fails with `Unsupported` if a version
+    /// is given and the profile says [`Guarantee::None`].
     ///
-    /// Dropping the future ends the request. The blob may be deleted nevertheless.
+    /// Dropping the future ends the request; the remote may still delete the blob.
     async fn delete(&self, request: &DeleteRequest) -> Result<()>;
 
-    /// Deletes blobs, as many as the profile allows in one request; one result for each, in order. By
-    /// default one after the other. Dropping the future leaves some of them.
+    /// Deletes blobs, as many in one request as the profile allows. Returns one result for each, in
+    /// order. The default deletes one after another. Dropping the future leaves some blobs
+    /// undeleted.
     async fn delete_all(&self, requests: &[DeleteRequest]) -> Vec<Result<()>> {
         let mut results = Vec::with_capacity(requests.len());
         for request in requests {

@@ -1,12 +1,12 @@
 //! [`ExtraHeaders`]: header fields that the caller adds to every request for a blob.
 //!
-//! Their values reach the server byte for byte as given; S3's are covered by the signature.
+//! Their values reach the server byte for byte as given. The signature of S3 covers them.
 //!
 //! Invariants:
 //! - A value is in no `Debug` output and in no error: it may be a token.
-//! - What a request means stays the engine's: fields that say which bytes, of which version, in
-//!   which coding and over which connection are refused, as are those that signing sets.
-//! - They go to the host that was asked for and not along a redirect to another.
+//! - Only the engine decides what a request means. Fields that select bytes, version, coding or
+//!   connection are refused, and so are fields that signing sets.
+//! - They go to the host of the URL, not along a redirect to another host.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::locate::invalid;
 use crate::error::{Result, Setting};
 
-/// Fields that are set where the request is made, and why they cannot be the caller's.
+/// Fields that the engine sets itself, and the reason why the caller cannot set them.
 const REFUSED: [(&str, &str); 27] = [
     ("range", RANGE),
     ("x-ms-range", RANGE),
@@ -68,13 +68,14 @@ impl ExtraHeaders {
         Self::default()
     }
 
-    /// Adds a field; one of the same name stays, too.
+    /// Adds a field; an earlier field of the same name stays.
     ///
-    /// Fails with `Invalid` for a name that is none or that the engine sets itself, and for a
-    /// value with anything but visible ASCII, spaces and tabs. The error does not show the value.
+    /// Fails with `Invalid` for a name that is not valid or that the engine sets itself, and for a
+    /// value with characters other than visible ASCII, spaces and tabs. The error does not show the
+    /// value.
     pub fn add(&mut self, name: &str, value: &str) -> Result<()> {
         let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-            // It may be a value that stands where the name should.
+            // The text may be a secret value in the wrong position, so the error does not show it.
             return Err(invalid("a header", "its name has characters that no name can have")
                 .with_hint("write NAME: VALUE"));
         };
@@ -82,7 +83,7 @@ impl ExtraHeaders {
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| parsed == *refused) {
             return Err(invalid(&target(), why));
         }
-        // The type takes more, but signing does not.
+        // `HeaderValue` allows more characters than signing does.
         let sound = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
         let Some(mut value) = HeaderValue::from_str(value).ok().filter(|_| sound) else {
             return Err(invalid(
@@ -95,10 +96,10 @@ impl ExtraHeaders {
         Ok(())
     }
 
-    /// Adds a field that is written as in a request: `Name: value`. White space around the value
-    /// is not part of it.
+    /// Adds a field that is written as in a request: `Name: value`. White space around the value is
+    /// removed.
     ///
-    /// Fails as [`Self::add`] does, and without a colon.
+    /// Fails as [`Self::add`] does, and if there is no colon.
     pub fn add_line(&mut self, line: &str) -> Result<()> {
         let Some((name, value)) = line.split_once(':') else {
             return Err(
@@ -108,17 +109,17 @@ impl ExtraHeaders {
         self.add(name, value.trim_matches([' ', '\t']))
     }
 
-    /// The names, in lower case; one that was added twice comes once.
+    /// The names, in lower case, each name once.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(HeaderName::as_str)
     }
 
-    /// Whether there are none.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fields for an object store, whose requests carry credentials of their own.
+    /// The fields for an object store, whose requests carry the store's own credentials.
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     pub(super) fn for_store(&self, anonymous: bool) -> Result<HeaderMap> {
         if !anonymous && self.0.contains_key(http::header::AUTHORIZATION) {
@@ -128,8 +129,7 @@ impl ExtraHeaders {
         Ok(self.0.clone())
     }
 
-    /// The fields for a server that has no credentials of its own to set, and for what is made of
-    /// them.
+    /// The fields for a server without a credential scheme, and for further processing.
     pub(super) fn as_map(&self) -> &HeaderMap {
         &self.0
     }

@@ -1,21 +1,20 @@
 //! The local file system as a remote: `file://` URLs and plain paths.
 //!
-//! A file is pinned by device, inode, length, modification time and change time: taken when it is
-//! opened and compared again after its last byte, so that a file that is rewritten while it is read is
-//! `Changed`, not a mixture. The change time is what a writer cannot put back. Reads happen on the
+//! A file is pinned by device, inode, length, modification time and change time. The remote reads
+//! these when it opens the file and again after the last byte. So a file that is rewritten during a
+//! read gives `Changed`, not a mixture. A writer cannot set the change time back. Reads run on the
 //! runtime's blocking threads.
 //!
-//! What is no regular file, or lies about its length, is a stream (see [`super::local`]): it has
-//! neither version nor length, ignores ranges, and is opened once, as a second time would bring what
-//! the first has left.
-
+//! A path that is not a regular file, or that reports a wrong length, is a stream (see
+//! [`super::local`]). A stream has no version and no length, and ignores ranges. It is opened only
+//! once, because a second reader would get only the rest.
 //!
 //! | file | idea |
 //! |---|---|
 //! | this one | reading |
 //! | [`write`] | whole files, copies; parts go to `upload` |
-//! | [`staged`] | a hidden file that gets its name when it is whole |
-//! | [`upload`], [`parts`] | an upload in parts: a hidden folder, its records, comparing it |
+//! | [`staged`] | a hidden file that gets its name when it is complete |
+//! | [`upload`], [`parts`] | an upload in parts: a hidden folder, its records, verifying it |
 //! | [`receive`] | a payload into a file, with its checksum |
 //! | [`list`], [`walk`] | the files under a prefix, sorted |
 //! | [`delete`] | deleting |
@@ -51,7 +50,7 @@ use super::{
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// One read: large enough that the hand-over to a blocking thread does not show.
+/// One read: large enough to hide the cost of the switch to a blocking thread.
 const READ_BYTES: usize = 1 << 20;
 
 /// One read of a stream: twice what a pipe holds.
@@ -60,7 +59,7 @@ const STREAM_READ_BYTES: usize = 128 << 10;
 /// Blobs are absolute or relative paths.
 #[derive(Debug, Default)]
 pub(crate) struct FileRemote {
-    /// A stream was opened.
+    /// Whether a stream was opened.
     has_streamed: AtomicBool,
 }
 
@@ -73,7 +72,7 @@ impl Read for FileRemote {
             let found = std::fs::metadata(path);
             if found.is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.mode()).is_fifo())
             {
-                // Its writer would take who looks at it for its reader.
+                // Opening the pipe here would look like a reader to its writer.
                 return Ok(BlobInfo::default());
             }
             match LocalFile::open(path, Operation::Stat)? {
@@ -158,7 +157,7 @@ impl Remote for FileRemote {
     }
 }
 
-/// The answer of a file whose bytes are at positions.
+/// The response for a file with random access.
 fn regular(blob: &str, file: File, metadata: &Metadata, request: &OpenRequest) -> Result<Opened> {
     let range = request.range.resolve(metadata.len()).map_err(|error| {
         Error::new(ErrorKind::OutOfRange, Operation::Read, blob, "the range does not fit")
@@ -281,7 +280,7 @@ fn stamp(metadata: &Metadata) -> Version {
     ))
 }
 
-/// The same stamp, of what was not opened. The types of its fields differ between systems.
+/// The same stamp, for a file that is not open. The types of the fields differ between systems.
 fn stamp_of(stat: &Stat) -> Version {
     Version::FileStamp(format!(
         "{:x}-{:x}-{:x}-{:x}.{:09}-{:x}.{:09}",

@@ -1,8 +1,8 @@
 //! Google Cloud Storage: `gs://bucket/key`.
 //!
-//! Credentials as Google's own clients find them: application default credentials,
-//! `GOOGLE_APPLICATION_CREDENTIALS`, the metadata service. With `STORAGE_EMULATOR_HOST`, or an
-//! endpoint given by hand together with `anonymous`, none are asked for.
+//! Finds credentials as Google's own clients do: application default credentials,
+//! `GOOGLE_APPLICATION_CREDENTIALS`, the metadata service. It looks for none if the caller asks for
+//! `anonymous`, or if `STORAGE_EMULATOR_HOST` is set and the caller gives no endpoint.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) fn connect(
     let endpoint = options.endpoint.clone().or(emulator).map(|host| with_scheme(&host));
 
     let mut builder = if anonymous {
-        // Credentials in the environment must not even be read.
+        // Anonymous access must not even read credentials in the environment.
         GoogleCloudStorageBuilder::new()
     } else {
         GoogleCloudStorageBuilder::from_env()
@@ -55,7 +55,7 @@ pub(super) fn connect(
         .with_retry(no_retries())
         .with_client_options(ClientOptions::new().with_allow_http(true))
         .with_http_connector(transport.clone());
-    // The environment may say so, too.
+    // The environment can also switch signatures off.
     let unsigned = builder.get_config_value(&GoogleConfigKey::SkipSignature);
     let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
     let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
@@ -78,7 +78,8 @@ fn credentials(
     Renewable::new(find).map(Arc::new)
 }
 
-/// Reads what the builder names: a service account's key, the application default credentials.
+/// Builds the client. Reads the files that the builder names: a service account's key, the
+/// application default credentials.
 fn build(builder: GoogleCloudStorageBuilder, prefix: &str) -> Result<GoogleCloudStorage> {
     builder.build().map_err(|error| {
         let message = "the credentials cannot be used";
@@ -86,8 +87,8 @@ fn build(builder: GoogleCloudStorageBuilder, prefix: &str) -> Result<GoogleCloud
     })
 }
 
-/// `Accept-Encoding: gzip` keeps blobs that are stored compressed as they are stored: without it
-/// the service decompresses on the way, and neither length, range nor checksum fit.
+/// `Accept-Encoding: gzip` makes the service send compressed blobs as they are stored. Without it,
+/// the service decompresses them, and then length, ranges and checksums do not match.
 fn headers(options: &RemoteOptions, anonymous: bool) -> Result<HeaderMap> {
     let mut headers = options.headers.for_store(anonymous)?;
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));

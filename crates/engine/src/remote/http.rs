@@ -1,15 +1,16 @@
-//! Plain HTTP(S) as a remote: blobs are URLs, queries (signed ones too) included.
+//! Plain HTTP(S) as a remote: blobs are URLs, including queries (also signed ones).
 //!
-//! Requests ask for `identity`, so that ranges and checksums are of the bytes as stored. Google's
-//! storage, behind whatever name, does the opposite of what is wanted then: it decompresses what is
-//! stored compressed. Its answer tells, and it is asked again, and from then on, for `gzip`.
+//! Requests ask for `identity`, so that ranges and checksums cover the bytes as stored. Google's
+//! storage, under any host name, then decompresses blobs that are stored compressed. Its response
+//! shows this. The client then repeats the request with `gzip`, and asks that origin for `gzip`
+//! from then on.
 //!
-//! Redirects are followed, each answer counting as one attempt's part. User info in the URL becomes
-//! basic authentication; that and the caller's own headers are sent to the first host only.
+//! Redirects are followed; each response counts as part of one attempt. User info in the URL
+//! becomes basic authentication. That and the caller's own headers are sent to the first host only.
 //!
-//! A redirector may send each request to another mirror, and mirrors count versions by themselves.
-//! So requests for a version go where the answer came from that named it ([`Settled`]), and the
-//! first URL is resolved again only where that refuses: a signature expires.
+//! A redirector may send each request to another mirror, and each mirror has its own versions. So
+//! requests for a version go to the URL whose response named that version ([`Settled`]). The first
+//! URL is resolved again only if that URL refuses, because a signature can expire.
 
 mod client;
 
@@ -29,8 +30,8 @@ use super::{BlobInfo, OpenRequest, Opened, Read, Remote, RemoteOptions, Selectio
 use crate::budget::Budget;
 use crate::error::{Operation, Result};
 
-/// Versions of one blob whose final URL is kept: one for each mirror that reads of it at the same
-/// time were sent to. A read whose entry is gone asks the first URL again.
+/// Maximum number of versions of one blob whose final URL is kept: one for each mirror that
+/// concurrent reads were redirected to. A read whose entry was evicted asks the first URL again.
 const SETTLED_MAX: usize = 16;
 
 /// One blob.
@@ -38,11 +39,11 @@ const SETTLED_MAX: usize = 16;
 pub(super) struct HttpRemote {
     client: Arc<Client>,
     settled: Mutex<Vec<Settled>>,
-    // What selects the blob, but for its URL.
+    // Everything that selects the blob, except its URL.
     selection: Selection,
 }
 
-/// Where a version of the blob was found, behind redirects.
+/// The URL, after redirects, where a version of the blob was found.
 #[derive(Debug)]
 struct Settled {
     version: Version,
@@ -59,7 +60,8 @@ impl HttpRemote {
         self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks where the version was found that is asked for, else by the first URL.
+    /// Sends the request to the URL where its version was found, or to the first URL if there is
+    /// none.
     async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<Reached> {
         let first = self.client.first(blob)?;
         let found = ask.version.and_then(|version| {
@@ -79,7 +81,7 @@ impl HttpRemote {
         Ok(again)
     }
 
-    /// Keeps where a version was found.
+    /// Records the URL where a version was found.
     fn settle(&self, version: Option<&Version>, reached: &Reached) {
         let Some(version) = version else { return };
         let mut settled = self.settled();
@@ -92,7 +94,7 @@ impl HttpRemote {
     }
 }
 
-/// What an `http://` or `https://` URL names.
+/// Splits an `http://` or `https://` URL into its remote, blob and names.
 pub(super) fn name(text: &str) -> Result<Named> {
     let url = parse(text)?;
     let display = display(&url);
@@ -108,7 +110,7 @@ pub(super) fn name(text: &str) -> Result<Named> {
 /// The URL without user info, query and fragment.
 fn display(url: &Url) -> String {
     let mut shown = url.clone();
-    // Both fail only for URLs that cannot have user info, which then have none to hide.
+    // Both fail only for URLs that cannot have user info.
     let _ = shown.set_username("");
     let _ = shown.set_password(None);
     shown.set_query(None);
@@ -149,9 +151,9 @@ impl Read for HttpRemote {
         let reached = self.send(blob, &ask).await?;
         let (head, target) = (&reached.head, shown(blob));
         if response::may_be_the_end(head, request) {
-            // The refusal of a range carries no version; one more request tells it.
+            // The refusal of a range carries no version, so one more request asks for it.
             let facts = self.facts(blob, request.version.as_ref()).await?;
-            // Where the question for facts brought a byte, the blob is not empty.
+            // If the metadata request returned a byte, the blob is not empty.
             let is_refuted = facts.brought_a_byte && response::unsatisfied_len(head) == Some(0);
             if !is_refuted && let Some(opened) = response::at_the_end(head, request, facts.info) {
                 return Ok(opened.after_one_more());
@@ -181,10 +183,10 @@ impl Remote for HttpRemote {
     }
 }
 
-/// What was asked for by itself.
+/// The result of a metadata request.
 struct Facts {
     info: BlobInfo,
-    /// They came with the first byte of the blob, where `HEAD` was refused.
+    /// The facts came with the first byte of the blob, because `HEAD` was refused.
     brought_a_byte: bool,
 }
 
@@ -203,7 +205,7 @@ impl HttpRemote {
         if !matches!(head.status.as_u16(), 403 | 405 | 501) {
             return Err(response::refusal(head, Operation::Stat, &target, pinned));
         }
-        // Signed URLs and some servers allow GET only; one byte tells the same.
+        // Signed URLs and some servers allow GET only; a request for one byte gives the same facts.
         let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
         let mut reached = self.send(blob, &ask).await?;
         if reached.head.status == StatusCode::RANGE_NOT_SATISFIABLE

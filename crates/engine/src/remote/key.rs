@@ -1,13 +1,14 @@
-//! Which keys of an object store can be asked for: those that `object_store` sends as they stand.
+//! Checks which keys of an object store can be requested: those that `object_store` sends
+//! unchanged.
 //!
-//! `object_store` normalises: `Path::parse` takes a slash off either end, so that a request for the
-//! key `/ok` would bring the object `ok`, which is another one. It refuses other keys. Which objects
-//! these are is up to the store, where every such key is a valid one; so they are refused here, before
-//! the first request, and never replaced.
+//! `object_store` normalises: `Path::parse` removes a slash at either end. A request for the key
+//! `/ok` would fetch the object `ok`, which is another object. It refuses other keys. In the store
+//! every such key is valid. So this module refuses these keys before the first request, and never
+//! replaces them.
 
 use object_store::path::Path;
 
-/// The path by which exactly this key is asked for; else what is wrong with the key.
+/// The path that requests exactly this key, or what is wrong with the key.
 pub(super) fn path(key: &str) -> Result<Path, &'static str> {
     match Path::parse(key) {
         Ok(path) if path.as_ref() == key => Ok(path),

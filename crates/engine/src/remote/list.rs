@@ -1,12 +1,12 @@
 //! [`List`]: the blobs under a prefix, page by page.
 //!
-//! A stream of pages, and not of entries: a page is what one request brings, and each page says where
-//! the next begins ([`ListPage::next`]). So a caller whose listing fails goes on where it failed, also
-//! at a remote that takes no key to start after.
+//! The listing is a stream of pages, not of entries. One request returns one page, and each page
+//! says where the next begins ([`ListPage::next`]). So a caller whose listing fails can continue
+//! where it failed, also at a remote that cannot start after a key.
 //!
-//! Invariant: what the remote has but cannot list is never left out silently. It is an error, or it is
-//! in [`ListPage::unlisted`]. A caller that deletes what a listing lacks would otherwise delete too
-//! much.
+//! Invariant: a blob that cannot be listed is never left out silently. It is an error, or it is in
+//! [`ListPage::unlisted`]. Otherwise a caller that deletes blobs missing from a listing would
+//! delete too much.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,56 +18,56 @@ use super::BlobInfo;
 use crate::budget::Budget;
 use crate::error::Result;
 
-/// Entries of one page, by default: what S3 and Google Cloud Storage give at most.
+/// Default number of entries of one page: the maximum of S3 and Google Cloud Storage.
 const PAGE_ENTRIES_MAX: u32 = 1000;
 
-/// Pages as they arrive. It ends after the page whose `next` is `None`, or after an error.
+/// Pages as they arrive. The stream ends after the page whose `next` is `None`, or after an error.
 pub type ListPages = Pin<Box<dyn Stream<Item = Result<ListPage>> + Send>>;
 
-/// Where a page begins, as the remote wrote it.
+/// Where a page begins, in the remote's own format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PageToken(String);
 
 impl PageToken {
-    /// A token, as the remote wrote it.
+    /// A token, in the remote's own format.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The token, as the remote wrote it.
+    /// The token, in the remote's own format.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What [`List::list`] is asked for.
+/// The request of [`List::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
-    /// What the names begin with: plain text, not the name of a folder. `a/b` has `a/b`, `a/b/c` and
-    /// `a/bc` under it, `a/b/` only `a/b/c`.
+    /// The start of the names: plain text, not the name of a folder. `a/b` matches `a/b`, `a/b/c`
+    /// and `a/bc`; `a/b/` matches only `a/b/c`.
     pub prefix: String,
     /// Where to begin; `None` for the beginning.
     pub from: Option<PageToken>,
-    /// At most this many entries a page; a remote may give fewer.
+    /// Maximum number of entries in a page; a remote may give fewer.
     pub page_entries_max: u32,
 }
 
 impl ListRequest {
-    /// All blobs whose names begin with this, 1,000 a page.
+    /// All blobs whose names begin with this prefix, 1,000 per page.
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), from: None, page_entries_max: PAGE_ENTRIES_MAX }
     }
 
-    /// The same, from this page on.
+    /// The same, starting at this page.
     #[must_use]
     pub fn from(mut self, token: PageToken) -> Self {
         self.from = Some(token);
         self
     }
 
-    /// The same, with at most this many entries a page.
+    /// The same, with at most this many entries per page.
     #[must_use]
     pub fn page_entries_max(mut self, count: u32) -> Self {
         self.page_entries_max = count.max(1);
@@ -79,10 +79,10 @@ impl ListRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListEntry {
-    /// Its name, which all other calls take.
+    /// Its name, as all other calls take it.
     pub blob: String,
-    /// What the listing says of it; fewer facts than [`Read::stat`](super::Read::stat) gives at most
-    /// remotes.
+    /// The facts in the listing; at most remotes fewer than [`Read::stat`](super::Read::stat)
+    /// gives.
     pub info: BlobInfo,
 }
 
@@ -93,37 +93,37 @@ impl ListEntry {
     }
 }
 
-/// Something under the prefix that is no blob of this remote.
+/// An entry under the prefix that is not a blob of this remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unlisted {
-    /// Its name, as far as it can be shown.
+    /// Its name, as far as it can be displayed.
     pub name: String,
     /// Why it is not listed, such as "it is a symbolic link".
     pub reason: &'static str,
 }
 
 impl Unlisted {
-    /// Something that is not listed for this reason.
+    /// An entry that is not listed for this reason.
     pub fn new(name: impl Into<String>, reason: &'static str) -> Self {
         Self { name: name.into(), reason }
     }
 }
 
-/// What one request brings.
+/// The result of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListPage {
     /// Blobs.
     pub entries: Vec<ListEntry>,
-    /// What is there and cannot be listed.
+    /// Entries that exist and cannot be listed.
     pub unlisted: Vec<Unlisted>,
     /// Where the next page begins; `None` on the last page.
     pub next: Option<PageToken>,
 }
 
 impl ListPage {
-    /// A page where everything could be listed.
+    /// A page without unlisted entries.
     pub fn new(entries: Vec<ListEntry>, next: Option<PageToken>) -> Self {
         Self { entries, unlisted: Vec::new(), next }
     }
@@ -133,31 +133,32 @@ impl ListPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListProfile {
-    /// Names come in the order of their bytes, each once.
+    /// Names come in the order of their bytes, each name once.
     pub is_sorted: bool,
 }
 
 impl ListProfile {
-    /// A remote that lists in this order.
+    /// A remote that lists sorted or not.
     pub const fn new(is_sorted: bool) -> Self {
         Self { is_sorted }
     }
 }
 
-/// A place whose blobs can be listed.
+/// A remote whose blobs can be listed.
 pub trait List: fmt::Debug + Send + Sync {
-    /// How this remote lists. No request is sent.
+    /// How this remote lists. Sends no request.
     fn list_profile(&self) -> ListProfile;
 
-    /// The blobs whose names begin with the request's prefix, at most one page in memory. Where
-    /// nothing begins with it, one empty page. A page is asked for when the stream is polled for it;
-    /// dropping the stream ends the request.
+    /// Lists the blobs whose names begin with the request's prefix, with at most one page in
+    /// memory. If no name matches, it gives one empty page. Polling the stream requests the next
+    /// page; dropping the stream ends the request.
     ///
-    /// Memory that a remote needs beyond the page, such as for the names of one folder, is taken from
-    /// `budget` without waiting; `Exhausted` where it is not there.
+    /// A remote may need memory in addition to the page, such as for the names of one folder. It
+    /// takes that memory from `budget` without waiting, and fails with `Exhausted` if the budget
+    /// has too little.
     ///
-    /// A page fails with `NotFound` where the bucket or the folder is missing, with `NoAccess`, and so
-    /// on. An error ends the stream. [`crate::Error::retry`] says whether listing again from the last
-    /// page's token can help.
+    /// A page fails with `NotFound` if the bucket or the folder is missing, with `NoAccess`, and so
+    /// on. An error ends the stream. [`crate::Error::retry`] says whether listing again from the
+    /// last page's token can help.
     fn list(&self, request: &ListRequest, budget: &Budget) -> ListPages;
 }

@@ -1,12 +1,12 @@
-//! [`LocalFile`]: a local path, opened to be read as what it is.
+//! [`LocalFile`]: a local path, opened for reading by its type.
 //!
-//! Not everything that has a path has a length. The system tells none of a pipe or a terminal, and a
-//! wrong one of many files of the kernel: 0 of those in `/proc`, a page of those in `/sys`. What is
-//! believed to be 0 bytes long would be an empty blob. So a length is believed only of a regular file
-//! that has a byte right before it and none behind; everything else is a stream: read in order, once,
-//! to the end that is found there. Devices without an end are refused.
+//! Not every path has a length. The system gives no length for a pipe or a terminal. It gives a
+//! wrong length for many kernel files: 0 in `/proc`, one page in `/sys`. If a reader accepted the
+//! 0, it would deliver an empty blob. So a length is accepted only for a regular file with a byte
+//! immediately before that position and none at it. Everything else is a stream: it is read in
+//! order, once, until the end. Devices without an end are refused.
 //!
-//! All of it blocks, or may; call it off the runtime's threads.
+//! All calls block or may block; call them off the runtime's threads.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal, Read};
@@ -22,45 +22,45 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Read at once to see whether there is anything.
+/// Bytes read at once to find out whether there are any.
 const PROBE_BYTES: usize = 4096;
 
-/// Between two looks whether a wait is still wanted: too short to be noticed, too long to cost much.
+/// Interval between two checks for cancellation: too short to be noticed, too long to cost much.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A file that grows while it is looked at is looked at again so often.
+/// Maximum number of checks of a file that grows during the check.
 const LOOKS_MAX: u32 = 4;
 
-/// What was opened.
+/// An opened path.
 #[derive(Debug)]
 pub(crate) enum LocalFile {
-    /// Its bytes are at positions, as many as the system says.
+    /// A file with random access and the length that the system reports.
     Regular(File, Metadata),
     Stream(LocalStream),
 }
 
-/// Bytes in order, once, to an end that only reading finds.
+/// Bytes in order, once; only reading finds the end.
 #[derive(Debug)]
 pub(crate) struct LocalStream {
     file: File,
-    /// What was read already.
+    /// Bytes that were read already.
     head: Vec<u8>,
 }
 
-/// Whether this path is standard input, which is read as it was given: opened anew, a socket would be
-/// refused, and a file would begin at its beginning.
+/// Whether this path is standard input, which is read through its inherited descriptor. If it were
+/// opened again, a socket would be refused, and a file would start at its beginning.
 fn is_standard_input(path: &Path) -> bool {
     ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].iter().any(|name| path == Path::new(name))
 }
 
-/// What people are told that a path is.
+/// The name of a path in messages.
 pub(crate) fn name(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 impl LocalFile {
-    /// Opens what can be read to an end. A pipe that has no writer yet is opened, too: reading it
-    /// waits for one.
+    /// Opens a path that has an end. A pipe without a writer is opened, too: the read waits for a
+    /// writer.
     pub(crate) fn open(path: &Path, operation: Operation) -> Result<Self> {
         let failed = |error| failed(&name(path), operation, error);
         if is_standard_input(path) {
@@ -71,7 +71,8 @@ impl LocalFile {
         let mut options = OpenOptions::new();
         options.read(true);
         if !found.is_file() || found.len() == 0 {
-            // A pipe would wait for its writer in `open`, and a log of the kernel for its next line.
+            // Without this flag a pipe would wait for its writer in `open`, and a kernel log for
+            // its next line.
             options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
         }
         check_kind(&name(path), operation, &found)?;
@@ -95,7 +96,7 @@ impl LocalFile {
         Ok(Self::Stream(LocalStream { file, head }))
     }
 
-    /// Standard input, which others may read before us and behind us.
+    /// Standard input, which other processes may read before and after us.
     fn of_input(file: File, operation: Operation) -> Result<Self> {
         static IS_TAKEN: AtomicBool = AtomicBool::new(false);
         let name = "standard input";
@@ -110,20 +111,20 @@ impl LocalFile {
         } else if !metadata.is_file() {
             check_end(name, operation, &file, &metadata)?;
         }
-        // A second reader would take what the first has left for all that there is.
+        // A second reader would get only the rest and take it for everything.
         if IS_TAKEN.swap(true, Ordering::AcqRel) {
             return Err(Error::new(ErrorKind::Unsupported, operation, name, "it was read before"));
         }
         Ok(Self::Stream(LocalStream { file, head: Vec::new() }))
     }
 
-    /// A regular file whose length is true; else a stream.
+    /// A regular file if its length is correct; otherwise a stream.
     fn measured(file: File, mut metadata: Metadata) -> io::Result<Self> {
         for _ in 0..LOOKS_MAX {
             let len = metadata.len();
             let has_byte = |at: u64| match file.read_at(&mut [0], at) {
                 Ok(count) => Ok(count > 0),
-                // Whatever else is wrong, reading it will tell.
+                // The read will report any other error.
                 Err(error) if error.raw_os_error() != Some(Errno::SPIPE.raw_os_error()) => {
                     Ok(at < len)
                 }
@@ -148,8 +149,8 @@ impl LocalFile {
 }
 
 impl LocalStream {
-    /// Reads what there is next, and waits for it where nothing is there yet; 0 at the end. `None`
-    /// where `stop` ends the wait.
+    /// Reads the next bytes, and waits for them if there are none yet; 0 at the end. `None` if
+    /// `stop` ends the wait.
     pub(crate) fn read(
         &mut self,
         buffer: &mut [u8],
@@ -162,7 +163,7 @@ impl LocalStream {
             return Ok(Some(count));
         }
         while !stop.is_cancelled() {
-            // Asked before the first read, too: a pipe whose writer has not come yet looks ended.
+            // Polls before the first read, too: a pipe without a writer looks as if it had ended.
             let mut waited = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut waited, Some(&LOOK_EVERY)) {
                 Ok(0) | Err(Errno::INTR) => continue,
@@ -183,7 +184,7 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Refuses what is no source at all.
+/// Refuses paths that cannot be a source.
 fn check_kind(name: &str, operation: Operation, found: &Metadata) -> Result<()> {
     if found.is_dir() {
         return Err(Error::new(ErrorKind::Invalid, operation, name, "it is a folder")
@@ -196,8 +197,8 @@ fn check_kind(name: &str, operation: Operation, found: &Metadata) -> Result<()> 
     Ok(())
 }
 
-/// Refuses devices that may have no end: of those that give bytes, only terminals have one, and the
-/// null device.
+/// Refuses devices that may have no end. Among devices that give bytes, only terminals and the null
+/// device have an end.
 fn check_end(name: &str, operation: Operation, file: &File, found: &Metadata) -> Result<()> {
     let is_null = || std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == found.rdev());
     if !found.file_type().is_char_device() || file.is_terminal() || is_null() {
@@ -208,7 +209,7 @@ fn check_end(name: &str, operation: Operation, file: &File, found: &Metadata) ->
         .with_hint("read a part of it: head -c BYTES DEVICE | tidegate cp - TARGET"))
 }
 
-/// What an error of the file system means.
+/// Maps a file system error to our error.
 pub(crate) fn failed(name: &str, operation: Operation, error: io::Error) -> Error {
     let (kind, message) = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -253,7 +254,7 @@ mod tests {
             std::fs::write(&path, vec![7; len]).unwrap();
             assert_eq!(read(path.to_str().unwrap()).unwrap(), None, "{len}");
         }
-        // With a hole at the end.
+        // The file has a hole at the end.
         File::create(&path).unwrap().set_len(1 << 20).unwrap();
         assert_eq!(read(path.to_str().unwrap()).unwrap(), None);
         for path in ["/proc/version", "/proc/self/cmdline", "/sys/devices/system/cpu/possible"] {

@@ -1,5 +1,5 @@
-//! From what the user typed to a remote and a blob: schemes, endpoints, and names that are safe
-//! to print.
+//! Parses the user's text into a remote and a blob: schemes, endpoints, and names that are safe to
+//! print.
 
 use std::path::PathBuf;
 
@@ -17,10 +17,10 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 #[cfg(feature = "_transport")]
 use crate::transport::TransportOptions;
 
-/// How remotes are reached; what is not given here is taken from the environment, by the rules of
+/// How to reach remotes. Settings that are missing here come from the environment, by the rules of
 /// each remote's own ecosystem.
 ///
-/// What one kind of remote knows and another does not is for the former alone: one set of options
+/// A setting that only one kind of remote knows applies to that kind alone: one set of options
 /// serves URLs of every scheme.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteOptions {
@@ -28,19 +28,19 @@ pub struct RemoteOptions {
     pub endpoint: Option<String>,
     /// Send no credentials and look for none.
     pub anonymous: bool,
-    /// PEM files with certificate authorities to trust besides the system's.
+    /// PEM files with certificate authorities to trust in addition to the system's.
     pub ca_certs: Vec<PathBuf>,
-    /// Sent with every request for a blob behind a network.
+    /// Sent with every request for a blob at a network remote.
     #[cfg(feature = "_transport")]
     pub headers: ExtraHeaders,
-    /// The project that pays for requests to Google Cloud Storage, where the requester pays.
+    /// The project that pays for requests to Google Cloud Storage, for buckets with requester pays.
     pub user_project: Option<String>,
-    /// The requester pays for requests to S3, and agrees to.
+    /// The requester agrees to pay for requests to S3.
     pub request_payer: bool,
     /// The key that the blobs in Google Cloud Storage, S3 or Azure are encrypted with.
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     pub customer_key: Option<CustomerKey>,
-    /// How caches of the Remote Execution API are spoken to.
+    /// Options for caches of the Remote Execution API.
     #[cfg(feature = "reapi")]
     pub reapi: ReapiOptions,
     /// Settings of the HTTP client.
@@ -48,7 +48,7 @@ pub struct RemoteOptions {
     pub transport: TransportOptions,
 }
 
-/// Makes remotes from URLs, and keeps one for each bucket, so that their blobs share connections
+/// Creates remotes from URLs, and keeps one for each bucket, so that their blobs share connections
 /// and credentials.
 #[derive(Debug)]
 pub(crate) struct Remotes {
@@ -57,7 +57,7 @@ pub(crate) struct Remotes {
 }
 
 impl Remotes {
-    /// A maker of remotes with these options.
+    /// Creates remotes with these options.
     #[cfg_attr(
         not(feature = "_transport"),
         expect(unused_variables, clippy::needless_pass_by_value, reason = "local files have none")
@@ -92,7 +92,7 @@ impl Remotes {
         Err(unsupported(&scheme))
     }
 
-    /// As [`Self::locate`]; `text` may name a cache without a blob, too.
+    /// As [`Self::locate`]; `text` may also name a cache without a blob.
     pub(crate) fn locate_target(&self, text: &str) -> Result<Location> {
         match scheme(text).as_deref() {
             #[cfg(feature = "reapi")]
@@ -103,7 +103,7 @@ impl Remotes {
 }
 
 /// The scheme of `text`, in lower case; `None` for a path. A scheme must be followed by `://`, so
-/// that a file called `a:b` stays one.
+/// that `a:b` is a file name.
 fn scheme(text: &str) -> Option<String> {
     let (scheme, _) = text.split_once("://")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -124,7 +124,7 @@ pub(super) fn invalid(target: &str, message: &str) -> Error {
     Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
 }
 
-/// Schemes, and the feature of this crate that each needs.
+/// Schemes, and the feature of this crate that each scheme needs.
 const FEATURES: [(&str, &str); 7] = [
     ("http", "http"),
     ("https", "http"),
@@ -135,7 +135,7 @@ const FEATURES: [(&str, &str); 7] = [
     ("grpcs", "reapi"),
 ];
 
-/// A scheme that no remote of this build has.
+/// The error for a scheme that no remote of this build has.
 pub(super) fn unsupported(scheme: &str) -> Error {
     let unsupported = |message: &str| {
         let target = format!("{scheme}://");
@@ -155,7 +155,7 @@ pub(super) fn last_segment(name: &str) -> Option<String> {
     is_plain(last).then(|| last.to_owned())
 }
 
-/// A name that cannot leave the folder it is put into, and is harmless on a terminal that lists it.
+/// Whether the name stays within its folder and is safe to print on a terminal.
 pub(super) fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains('/') && !name.contains(is_control)
 }

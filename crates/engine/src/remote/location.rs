@@ -1,4 +1,4 @@
-//! [`Location`]: one blob, by the remote or the store that holds it.
+//! [`Location`]: one blob, and the remote or the store that holds it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::is_reserved;
 use crate::store::{ChunkStore, StoreRemote};
 
-/// One blob: the remote that holds it and the name it has there.
+/// One blob: the remote that holds it and its name there.
 #[derive(Clone)]
 pub struct Location {
     /// The remote.
@@ -32,14 +32,15 @@ pub struct Location {
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) store: Arc<dyn ChunkStore>,
-    /// `None` where an upload gives the blob its name.
+    /// `None` if an upload gives the blob its name.
     pub(crate) digest: Option<Digest>,
-    /// There is no other way to the blob, such as a request for a range of it.
+    /// Whether the store is the only way to the blob. Otherwise the remote also serves ranges of
+    /// it.
     pub(crate) is_only: bool,
 }
 
 impl Location {
-    /// A blob of any remote; `display` is shown to people and must hold no secrets. Control
+    /// A blob of any remote; `display` is shown to users and must hold no secrets. Control
     /// characters in it are escaped.
     pub fn new(
         remote: Arc<dyn Remote>,
@@ -65,7 +66,7 @@ impl Location {
         }
     }
 
-    /// The target of an upload to a store of chunks, where the blob gets the name of its content.
+    /// The target of an upload to a store of chunks, where the blob is named by its content.
     pub fn any_in_store(store: Arc<dyn ChunkStore>) -> Self {
         let remote = Arc::new(StoreRemote::new(Arc::clone(&store)));
         Self {
@@ -89,39 +90,39 @@ impl Location {
         }
     }
 
-    /// The same blob in one version: a response that brings another one is `Changed`.
+    /// The same blob in one version: a response with another version is `Changed`.
     ///
-    /// The kinds depend on the remote: a generation in Google Cloud Storage, a version id in S3 and
-    /// Azure, and for both and HTTP an entity tag or a modification date. Fails with `Invalid` for a
-    /// version of another kind, or one that cannot be.
+    /// The kind of version depends on the remote: a generation in Google Cloud Storage, a version
+    /// id in S3 and Azure, and for these two and HTTP an entity tag or a modification date. Fails
+    /// with `Invalid` for another kind of version, or for a malformed one.
     pub fn at(&self, version: Version) -> Result<Self> {
         self.remote.check_version(&version)?;
         let is_own = |stored: &Stored| {
             stored.digest.is_some_and(|digest| version == Version::Digest(digest.to_string()))
         };
-        // A digest pins itself; a store is not asked for another one.
+        // A digest pins itself; a store is not asked for another version.
         let stored = self.stored.clone().filter(is_own);
         let remote = Arc::new(Pinned::new(Arc::clone(&self.remote), version, &self.display));
         Ok(Self { remote, stored, ..self.clone() })
     }
 
-    /// The remote as one that stores blobs. Fails with `Unsupported` where it does not.
+    /// The remote's ability to store blobs. Fails with `Unsupported` if it has none.
     pub fn write(&self) -> Result<&dyn Write> {
         self.remote.as_write().ok_or_else(|| self.lacks("does not store blobs"))
     }
 
-    /// The remote as one that lists blobs. Fails with `Unsupported` where it does not.
+    /// The remote's ability to list blobs. Fails with `Unsupported` if it has none.
     pub fn list(&self) -> Result<&dyn List> {
         self.remote.as_list().ok_or_else(|| self.lacks("does not list blobs"))
     }
 
-    /// The remote as one that deletes blobs. Fails with `Unsupported` where it does not.
+    /// The remote's ability to delete blobs. Fails with `Unsupported` if it has none.
     pub fn delete(&self) -> Result<&dyn Delete> {
         self.remote.as_delete().ok_or_else(|| self.lacks("does not delete blobs"))
     }
 
-    /// The input is understood, but this kind of remote cannot do it: a mistake in the URL, as far as
-    /// the user is concerned.
+    /// The input is valid, but this kind of remote lacks the ability: for the user, a mistake in
+    /// the URL.
     fn lacks(&self, what: &str) -> Error {
         let message = format!("a remote of scheme {} {what}", self.remote.scheme());
         Error::new(ErrorKind::Unsupported, Operation::Locate, &self.display, message)
@@ -132,17 +133,17 @@ impl Location {
         self.remote.selection(&self.blob)
     }
 
-    /// The store of chunks that holds it, where it is in one.
+    /// The store of chunks that holds it, if there is one.
     pub fn store(&self) -> Option<&Arc<dyn ChunkStore>> {
         self.stored.as_ref().map(|stored| &stored.store)
     }
 
-    /// Its place in a store of chunks.
+    /// Its place in a store of chunks, if it has one.
     pub(crate) fn stored(&self) -> Option<&Stored> {
         self.stored.as_ref()
     }
 
-    /// Fails with `Invalid` where it names a cache, but no blob in it.
+    /// Fails with `Invalid` if it names a cache without a blob.
     pub(crate) fn check_is_blob(&self) -> Result<()> {
         if self.stored.as_ref().is_none_or(|stored| stored.digest.is_some()) {
             return Ok(());
@@ -150,23 +151,23 @@ impl Location {
         Err(no_blob(&self.display))
     }
 
-    /// The blob's URL without user info and query, where secrets hide, and with control characters
-    /// escaped.
+    /// The blob's URL without user info and query, which may hold secrets, and with control
+    /// characters escaped.
     pub fn display(&self) -> &str {
         &self.display
     }
 
-    /// The last segment of the blob's name: what a copy in a folder is called. `None` where the
-    /// name ends in a slash, is no plain file name (as one with control characters), or is one that
-    /// part files and indexes have (`.NAME.tidegate-part`): the owner of a blob's name must not
-    /// choose what a later download resumes.
+    /// The last segment of the blob's name, which a copy in a folder gets. `None` if the name ends
+    /// in a slash, is not a plain file name (for example with control characters), or is a name of
+    /// part files and indexes (`.NAME.tidegate-part`). The owner of a blob must not choose which
+    /// file a later download resumes.
     pub fn file_name(&self) -> Option<&str> {
         let is_ours = |name: &&str| is_reserved(OsStr::new(name));
         self.file_name.as_deref().filter(|name| !is_ours(name))
     }
 }
 
-/// A URL names a cache where it should name a blob.
+/// The error for a URL that names a cache but should name a blob.
 pub(super) fn no_blob(display: &str) -> Error {
     invalid(display, "the URL names a cache, but no blob in it")
         .with_hint("write grpc://HOST:PORT/INSTANCE/sha256/HASH/SIZE")

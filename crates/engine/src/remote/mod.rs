@@ -1,22 +1,22 @@
-//! Remotes: places that hold blobs, and what each can do.
+//! Remotes: places that hold blobs, and the abilities of each.
 //!
-//! | trait | ability | who has it |
+//! | trait | ability | implemented by |
 //! |---|---|---|
 //! | [`Read`] | facts about a blob, a range of its bytes | every remote |
 //! | [`Write`] | a blob in one request, or in parts; copies | `file` |
 //! | [`List`] | the blobs under a prefix | `file` |
-//! | [`Delete`] | removing a blob | `file` |
+//! | [`Delete`] | deleting a blob | `file` |
 //!
-//! [`Remote`] is the handle that gives out these abilities. [`Location`] has a handle and a blob's
-//! name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with `Unsupported`
-//! where the remote lacks the ability, so this error has one wording and one place.
+//! [`Remote`] is the handle that gives access to these abilities. [`Location`] has a handle and a
+//! blob's name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with
+//! `Unsupported` if the remote lacks the ability. So this error has one wording and one place.
 //!
 //! Every network remote sends its requests through one `transport::Transport`.
 //!
-//! What a caller adds to requests belongs in one of two places. What holds for all requests to a
-//! remote (extra headers, the project that pays, a customer's key) is in [`RemoteOptions`]. What is
-//! about one blob is its [`Version`], which [`Location::at`] pins: each kind of version is the
-//! precondition that its remote has for it, and other remotes refuse it.
+//! A caller's additions to requests belong in one of two places. Settings for all requests to a
+//! remote (extra headers, the project that pays, a customer's key) are in [`RemoteOptions`]. The
+//! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
+//! kinds of version into preconditions, and refuses the other kinds.
 
 mod delete;
 mod file;
@@ -82,25 +82,25 @@ pub use write::{
     UploadState, Write, WriteOptions, WriteProfile, Written,
 };
 
-/// A place that holds blobs: the handle that gives out its abilities.
+/// A place that holds blobs: the handle that gives access to its abilities.
 ///
-/// Every remote can be read, so [`Read`] is its supertrait. The methods here give `None` for an
-/// ability that the remote lacks; no request is sent.
+/// Every remote can be read, so [`Read`] is its supertrait. The methods return `None` for an
+/// ability that the remote lacks. They send no request.
 pub trait Remote: Read {
-    /// What errors call this kind of remote: the scheme of its URLs, such as `s3`.
+    /// The name of this kind of remote in errors: the scheme of its URLs, such as `s3`.
     fn scheme(&self) -> &str;
 
-    /// Storing blobs.
+    /// The ability to store blobs.
     fn as_write(&self) -> Option<&dyn Write> {
         None
     }
 
-    /// Listing blobs.
+    /// The ability to list blobs.
     fn as_list(&self) -> Option<&dyn List> {
         None
     }
 
-    /// Deleting blobs.
+    /// The ability to delete blobs.
     fn as_delete(&self) -> Option<&dyn Delete> {
         None
     }

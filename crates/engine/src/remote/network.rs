@@ -1,5 +1,5 @@
-//! The remotes behind a network: one for each bucket, so that its blobs share credentials, one for
-//! each URL over HTTP, and one transport for all, so that they share connections.
+//! The remotes behind a network: one for each bucket, so that its blobs share credentials, and one
+//! for each URL over HTTP. All share one transport, and so its connections.
 
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure", feature = "reapi"))]
 use std::collections::HashMap;
@@ -24,13 +24,13 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::transport::Transport;
 use crate::transport::TransportOptions;
 
-/// What a URL names.
+/// The parts of a URL.
 #[cfg(feature = "_http1")]
 pub(super) struct Named {
-    /// Tells remotes apart: the bucket, or one for all of HTTP.
+    /// Identifies the remote: the bucket, or one value for all of HTTP.
     pub(super) remote: String,
     pub(super) blob: String,
-    /// What may be shown.
+    /// The text that is safe to print.
     pub(super) display: String,
     pub(super) file_name: Option<String>,
 }
@@ -100,7 +100,7 @@ impl Network {
         Ok(Location { remote, blob, display, file_name, stored: None })
     }
 
-    /// Each blob has a remote of its own, which knows where it is redirected to; all share the rest.
+    /// Each blob has its own remote, which knows its redirects; all of them share the client.
     #[cfg(feature = "http")]
     fn http(&self) -> Result<Arc<dyn Remote>> {
         let transport = self.transport()?;
@@ -131,7 +131,7 @@ impl Network {
         Ok(remote)
     }
 
-    /// One for each instance of a cache, so that its blobs share connections.
+    /// One cache client for each instance of a cache, so that its blobs share connections.
     #[cfg(feature = "reapi")]
     fn cache(&self, url: &CacheUrl) -> Result<ReapiCache> {
         let key = url.with_digest(None).to_string();
@@ -165,7 +165,7 @@ impl Network {
             remote: Arc::new(cache),
             blob: digest.map(|digest| digest.to_string()).unwrap_or_default(),
             display,
-            // A copy in a folder is called by its hash there.
+            // A copy in a folder is named by its hash.
             file_name: digest.map(|digest| digest.checksum().hex()),
             stored: Some(stored),
         })
@@ -189,14 +189,14 @@ impl Network {
     }
 }
 
-/// Splits `scheme://BUCKET/KEY` into what names the remote, the key, and what may be shown. The
-/// key is taken as it stands, as the clouds' own tools do: nothing in it is percent-decoded.
+/// Splits `scheme://BUCKET/KEY` into the remote's name, the key, and the text that is safe to
+/// print. The key is taken literally, as the clouds' own tools do: it is not percent-decoded.
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 fn object(text: &str) -> Result<Named> {
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    // What is written like credentials in front of the bucket must not be printed.
+    // Text before the bucket may be credentials and must not be printed.
     let shown_bucket = bucket.rsplit('@').next().unwrap_or_default();
     let shown = format!("{scheme}://{shown_bucket}/{key}");
     if bucket.is_empty() {

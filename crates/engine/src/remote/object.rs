@@ -1,17 +1,17 @@
 //! Object stores as remotes: `object_store` builds the URL, finds credentials and signs; the
-//! bytes come through the engine's transport.
+//! engine's transport delivers the bytes.
 //!
-//! What `object_store` makes of a response is not enough to act on: it hides `Retry-After`,
-//! checksums and the status of a refused range, and drops the body of a server that ignores
-//! ranges. So each request carries a [`Probe`] that brings the answer back past it, body and all;
-//! `object_store` reads only what a refusal says. Its own retries are off: a restart belongs to the
-//! reader, which knows which bytes were delivered.
+//! `object_store` hides facts of a response that the engine needs: `Retry-After`, checksums and the
+//! status of a refused range. It drops the body of a server that ignores ranges. So each request
+//! carries a [`Probe`] that passes the response around `object_store`, body included.
+//! `object_store` reads only the text of a refusal. Its own retries are off: the reader restarts,
+//! because it knows which bytes were delivered.
 //!
-//! One call may take more than one request: a credential that is rejected is asked for once more
+//! One call may take more than one request: a rejected credential is looked up once more
 //! (`credentials`), and a redirect of S3 is followed (`s3_redirect`).
 //!
-//! Headers that need no signature travel with the probe, so that they are put on requests for
-//! blobs and on no others: `object_store` sends requests of its own when it looks for credentials.
+//! Headers that need no signature travel with the probe. So they are added to requests for blobs
+//! only: `object_store` sends its own requests when it looks for credentials.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -31,14 +31,14 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
 
-/// S3 redirects once, to where the bucket is; one more is followed.
+/// S3 redirects once, to the bucket's own address; one more redirect is allowed.
 const REDIRECTS_MAX: u32 = 2;
 
 /// The clients of one bucket at one address.
 #[derive(Clone, Debug)]
 pub(super) struct Stores {
     pub(super) plain: Arc<dyn ObjectStore>,
-    /// Asks for what plain requests do not bring; S3's checksums come only when a header asks.
+    /// Asks for facts that plain responses lack: S3 sends checksums only if a header asks for them.
     pub(super) stat: Arc<dyn ObjectStore>,
 }
 
@@ -48,10 +48,10 @@ impl From<Arc<dyn ObjectStore>> for Stores {
     }
 }
 
-/// Finds the bucket where a redirect says it is.
+/// Finds the bucket at the address that a redirect names.
 pub(super) trait Elsewhere: std::fmt::Debug + Send + Sync {
-    /// The clients of the bucket there; `None` where `head` is of no redirect. The error says why it
-    /// is not followed.
+    /// The clients for the bucket at the new address; `None` if `head` is not a redirect. The error
+    /// says why the redirect is not followed.
     fn stores(&self, head: &ResponseHead, key: &str) -> Result<Option<Stores>, String>;
 }
 
@@ -60,27 +60,27 @@ pub(super) trait Elsewhere: std::fmt::Debug + Send + Sync {
 pub(super) struct ObjectRemote {
     stores: Stores,
     elsewhere: Option<Box<dyn Elsewhere>>,
-    // None where none are sent.
+    // `None` if requests carry no credentials.
     credentials: Option<Arc<dyn Renew>>,
     dialect: Dialect,
-    // "s3://bucket": what a key is shown behind.
+    // "s3://bucket": shown before a key.
     prefix: String,
     added: Added,
-    // Whether a customer's key goes with the requests: a refusal means another thing then.
+    // Whether requests carry a customer's key: then a refusal has another meaning.
     keyed: bool,
-    // What selects an object, but for its key.
+    // Everything that selects an object, except its key.
     selection: Selection,
 }
 
-/// What became of a request that was sent.
+/// The outcome of a request that was sent.
 enum Outcome {
     Answer(ResponseHead, Answer),
-    /// No success, as `object_store` tells it; without a head where the connection failed.
+    /// A failure, as `object_store` reports it; without a head if the connection failed.
     Failure(Option<ResponseHead>, object_store::Error),
 }
 
 impl Outcome {
-    /// Counts the requests that led to an answer.
+    /// Counts the requests that led to a response.
     fn after(mut self, more: u32) -> Self {
         if let Self::Answer(head, _) = &mut self {
             head.requests += more;
@@ -90,7 +90,7 @@ impl Outcome {
 }
 
 impl ObjectRemote {
-    /// The objects of `stores`; what selects one of them is `selection` and its key.
+    /// The objects of `stores`; `selection` and a key select one of them.
     pub(super) fn new(
         stores: impl Into<Stores>,
         dialect: Dialect,
@@ -109,19 +109,19 @@ impl ObjectRemote {
         }
     }
 
-    /// Asks here for credentials once more, where they are rejected; `None` where none are sent.
+    /// Looks credentials up here once more if they are rejected; `None` if requests carry none.
     pub(super) fn with_credentials(mut self, credentials: Option<Arc<dyn Renew>>) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// Sends these headers along, unsigned.
+    /// Adds these headers to requests, unsigned.
     pub(super) fn with_headers(mut self, headers: HeaderMap) -> Self {
         self.added = Added(Arc::new(headers));
         self
     }
 
-    /// Says that a customer's key goes with the requests.
+    /// Sets whether requests carry a customer's key.
     pub(super) fn keyed(mut self, keyed: bool) -> Self {
         self.keyed = keyed;
         self
@@ -142,7 +142,7 @@ impl ObjectRemote {
         Asked { dialect, keyed, signed: self.credentials.is_some() }
     }
 
-    /// One request, and those that it takes to have it answered where and by whom it should be.
+    /// Sends one request, and repeats it after a redirect or with renewed credentials.
     async fn get(&self, blob: &str, operation: Operation, options: GetOptions) -> Result<Outcome> {
         let path = key::path(blob).map_err(|flaw| {
             Error::new(ErrorKind::Unsupported, Operation::Locate, self.target(blob), flaw)
@@ -178,7 +178,7 @@ impl ObjectRemote {
     ) -> Result<Outcome> {
         let probe = Probe::new(self.added.clone());
         options.extensions.insert(probe.clone());
-        // An answer never comes this way, so that nothing can be found wrong with it here.
+        // A response bypasses `object_store`, so its checks here cannot fail.
         let result = store.get_opts(path, options).await;
         match (probe.take(), result) {
             (Some((head, Some(body))), _) => Ok(Outcome::Answer(head, body)),
@@ -193,7 +193,7 @@ impl ObjectRemote {
         }
     }
 
-    /// Where a redirect leads, if `head` is of one that is known here.
+    /// The clients for the redirect's target, if `head` is a known redirect.
     fn elsewhere(
         &self,
         head: &ResponseHead,
@@ -213,8 +213,8 @@ impl ObjectRemote {
         Ok(there)
     }
 
-    /// Asks for the credentials once more, if that is what was refused. Says whether there are others
-    /// now.
+    /// Looks the credentials up once more, if they were refused. Returns whether the lookup found
+    /// different ones.
     async fn renew(
         &self,
         generation: u64,
@@ -235,7 +235,7 @@ impl ObjectRemote {
         })
     }
 
-    /// What failed before the request was sent: nothing but credentials is asked for then.
+    /// The error for a request that was not sent: before sending, only credentials are requested.
     fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
         let (kind, message) = match &error {
             object_store::Error::NotSupported { .. }
@@ -247,7 +247,7 @@ impl ObjectRemote {
         Error::new(kind, Operation::Connect, self.target(blob), message).caused_by(error)
     }
 
-    /// The error behind a failed call that got no usable answer.
+    /// The error for a failed call that got no usable response.
     fn failure(
         &self,
         blob: &str,
@@ -267,7 +267,7 @@ impl ObjectRemote {
     }
 }
 
-/// No answer to the request: the connection failed.
+/// The error for a request without a response: the connection failed.
 fn unanswered(target: String, operation: Operation, error: object_store::Error) -> Error {
     let failure = classify(&error);
     let result = Error::new(failure.kind, operation, target, failure.message)
@@ -295,7 +295,7 @@ fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
         Some(Version::VersionId(id)) => options.version = Some(id.clone()),
         Some(Version::ETag(tag)) => options.if_match = Some(tag.clone()),
         Some(Version::LastModified(date)) => {
-            // Where it is no date, the answer's own is compared all the same.
+            // If this is not a date, the version in the response is compared all the same.
             let date = httpdate::parse_http_date(date).ok();
             options.if_unmodified_since = date.map(SystemTime::into);
         }
@@ -304,7 +304,8 @@ fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
     options
 }
 
-/// `object_store`'s retries off: the reader restarts, with what it knows of delivered bytes.
+/// Switches the retries of `object_store` off: the reader restarts, because it knows which bytes
+/// were delivered.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -351,7 +352,8 @@ impl Read for ObjectRemote {
             Outcome::Failure(head, error) => {
                 if let Some(head) = &head {
                     if response::may_be_the_end(head, request) {
-                        // The refusal of a range carries no version; one more request tells it.
+                        // The refusal of a range carries no version, so one more request asks for
+                        // it.
                         let info = self.facts(blob, request.version.as_ref()).await?;
                         if let Some(opened) = response::at_the_end(head, request, info) {
                             return Ok(opened.after_one_more());
@@ -396,9 +398,9 @@ impl ObjectRemote {
         }
     }
 
-    /// Azure has no suffix ranges: the length is asked for first, and the range is then pinned to
-    /// the version that had it. Facts without a length, or with none left, prove nothing: then the
-    /// whole blob is asked for.
+    /// Azure has no suffix ranges. So this asks for the length first, and pins the range to the
+    /// version of that length. A missing or zero length is not reliable; then it requests the whole
+    /// blob.
     #[cfg(feature = "azure")]
     async fn open_last(
         &self,
@@ -417,7 +419,7 @@ impl ObjectRemote {
         self.open(blob, &request, budget).await.map(Opened::after_one_more)
     }
 
-    /// Google's storage is asked for what it stores, in the coding that it has; see `gcs`.
+    /// Google's storage is asked for the stored bytes in their own coding; see `gcs`.
     fn asks_identity(&self) -> bool {
         match self.dialect {
             #[cfg(feature = "gcs")]

@@ -1,7 +1,7 @@
-//! A remote, narrowed to one version of its blobs: what [`super::Location::at`] makes.
+//! A remote, limited to one version of its blobs: what [`super::Location::at`] returns.
 //!
-//! Whoever reads through it need not know: facts, first requests and restarts all ask for that
-//! version, and an answer of another is `Changed`.
+//! The reader needs no knowledge of it. Metadata requests, first requests and restarts all ask for
+//! that version. A response of another version is `Changed`.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 pub(super) struct Pinned {
     remote: Arc<dyn Remote>,
     version: Version,
-    // What errors call the blob.
+    // The blob's name in errors.
     display: String,
-    // What errors call the remote.
+    // The remote's name in errors.
     scheme: String,
 }
 
@@ -27,7 +27,7 @@ impl Pinned {
         Self { remote, version, display: display.to_owned(), scheme }
     }
 
-    /// Refuses to look for another version, such as the one that an earlier download began.
+    /// Refuses a request for another version, such as the one of an earlier download.
     fn agree(&self, asked: &Version, operation: Operation) -> Result<()> {
         if *asked == self.version {
             return Ok(());
@@ -36,8 +36,9 @@ impl Pinned {
         Err(Error::new(ErrorKind::Changed, operation, &self.display, message))
     }
 
-    /// Checks that the remote names this version. It may write the same date in another way; a
-    /// restart asks for what it was told.
+    /// Checks that the remote reports this version, and returns it as the caller wrote it. The
+    /// remote may write the same date differently, and a restart asks for the version that it was
+    /// given.
     fn as_written(&self, info: BlobInfo, operation: Operation) -> Result<BlobInfo> {
         let named = self.version.expect(info.version.as_ref(), operation, &self.display);
         named.map_err(|error| self.explain(error))?;
@@ -93,7 +94,7 @@ impl Read for Pinned {
     }
 }
 
-/// A version can only be read: writing to it would make another one.
+/// A pinned version can only be read: writing would create another version.
 impl Remote for Pinned {
     fn scheme(&self) -> &str {
         &self.scheme

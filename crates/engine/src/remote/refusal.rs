@@ -1,8 +1,8 @@
-//! What an object store says when it refuses: the code in its answer, where that tells the user
-//! more than the status does.
+//! The meaning of an object store's refusal: the error code in its response, if it says more than
+//! the status.
 //!
-//! Nothing else of an answer's body is shown: S3 repeats the request's headers there when a
-//! signature does not match, a customer's key among them.
+//! No other part of the response body is shown. If a signature does not match, S3 repeats the
+//! request's headers there, including a customer's key.
 //!
 //! Sources: the error tables of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage.
 
@@ -21,18 +21,18 @@ const REJECTED: &str = "the credentials have expired, or are not valid here";
 const GAVE_UP_WAITING: &str = "the remote gave up waiting for the request";
 const TOO_MANY: &str = "the remote asks for fewer requests";
 
-/// What to do about credentials that are rejected although they were asked for anew.
+/// The hint for credentials that were rejected again after a new lookup.
 pub(super) const REJECTED_HINT: &str = "get new credentials (such as by `aws sso login`, `gcloud auth \
      application-default login` or `az login`), and run the same command again to go on where it \
      stopped";
 
-/// What went with a request that was refused.
+/// Properties of a request that was refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) dialect: Dialect,
-    /// A customer's key.
+    /// Whether it carried a customer's key.
     pub(super) keyed: bool,
-    /// Credentials.
+    /// Whether it was signed.
     pub(super) signed: bool,
 }
 
@@ -47,12 +47,12 @@ impl Asked {
     }
 }
 
-/// A refusal as its store words it.
+/// A refusal, in the store's own terms.
 #[derive(Debug)]
 pub(super) struct Refused {
     /// Such as `InvalidAccessKeyId`.
     code: Option<String>,
-    /// What it means and what can be done about it, where the code or the status tells.
+    /// Its meaning and the hint, if the code or the status determines them.
     cause: Option<(ErrorKind, &'static str)>,
     hint: Option<Hint>,
 }
@@ -63,11 +63,11 @@ pub(super) struct Refused {
 struct ServiceCode(String);
 
 impl Refused {
-    /// Looks at an answer that is no success, and at what `object_store` made of its body.
+    /// Examines a failed response, and the error that `object_store` made from its body.
     pub(super) fn of(head: &ResponseHead, error: &object_store::Error, asked: Asked) -> Self {
         let body = document(error).unwrap_or_default();
         let code = between(&body, "<Code>", "</Code>")
-            // An answer to HEAD has no body; Azure repeats the code in a header.
+            // A response to HEAD has no body; Azure repeats the code in a header.
             .or_else(|| head.text("x-ms-error-code"))
             .filter(|code| code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric()))
             .map(str::to_owned);
@@ -79,11 +79,10 @@ impl Refused {
         Self { code, cause, hint }
     }
 
-    /// Whether the service takes the credential no more that went with the request, so that another
-    /// one may pass.
+    /// Whether the service rejected the request's credential, so that another one may be accepted.
     pub(super) fn is_of_credentials(&self, head: &ResponseHead, asked: Asked) -> bool {
         let is_rejected = self.message() == Some(REJECTED);
-        // An answer to HEAD has no body: S3 says 400 to a token that has expired, and nothing more.
+        // A response to HEAD has no body: for an expired token S3 sends only status 400.
         let may_be = self.code.is_none() && head.status == StatusCode::BAD_REQUEST && asked.is_s3();
         asked.signed && (head.status == StatusCode::UNAUTHORIZED || is_rejected || may_be)
     }
@@ -92,10 +91,10 @@ impl Refused {
         self.cause.map(|(_, message)| message)
     }
 
-    /// The same error, saying more.
+    /// The same error, with more details.
     pub(super) fn explain(self, error: Error) -> Error {
         let mut error = match self.cause {
-            // The status says that it passes, and when.
+            // The status already says that the failure is temporary, and when to retry.
             Some((_, GAVE_UP_WAITING | TOO_MANY)) if *error.retry() != RetryClass::Never => error,
             Some((kind, message)) => {
                 let passes = matches!(message, GAVE_UP_WAITING | TOO_MANY);
@@ -114,7 +113,7 @@ impl Refused {
     }
 }
 
-/// The text with the XML that came with a failure, wherever in the chain it is told.
+/// The text with the XML of a failure, from any level of the error chain.
 fn document(error: &object_store::Error) -> Option<String> {
     let mut level: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = level {
@@ -137,7 +136,7 @@ fn cause(code: &str, body: &str) -> Option<(ErrorKind, &'static str)> {
         "ResourceIsEncryptedWithCustomerEncryptionKey" | "BlobUsesCustomerSpecifiedEncryption" => {
             (ErrorKind::NoAccess, KEY_MISSING)
         }
-        // S3 has one code for much, and only its message tells.
+        // S3 has one code for many failures; only the message distinguishes them.
         "InvalidRequest" if body.contains("was stored using a form of Server Side Encryption") => {
             (ErrorKind::NoAccess, KEY_MISSING)
         }
@@ -150,8 +149,8 @@ fn cause(code: &str, body: &str) -> Option<(ErrorKind, &'static str)> {
             (ErrorKind::Invalid, KEY_NEEDLESS)
         }
         "UserProjectMissing" => (ErrorKind::NoAccess, PAYER_MISSING),
-        // Amazon's own clients have these for rejected credentials, for what passes, and for what
-        // passes with fewer requests, whatever the status.
+        // Amazon's own clients use these codes, regardless of the status, for rejected credentials,
+        // temporary failures and throttling.
         "ExpiredToken" | "ExpiredTokenException" | "InvalidToken" | "TokenRefreshRequired" => {
             (ErrorKind::NoAccess, REJECTED)
         }
@@ -179,8 +178,8 @@ fn hint(message: &str) -> Option<Hint> {
     })
 }
 
-/// An answer to `HEAD` has no body and tells nothing but its status; and S3 gives a wrong key, and
-/// a requester who does not pay, the status of any refused access.
+/// The likely cause, from the status alone: a response to `HEAD` has no body. S3 also uses the
+/// status of any refused access for a wrong key, and for a requester who does not pay.
 fn likely(status: StatusCode, explained: bool, asked: Asked) -> Option<Hint> {
     let Asked { keyed, signed, .. } = asked;
     Some(match status {

@@ -1,10 +1,10 @@
-//! From the head of an HTTP response to facts about a blob, or to the error that it means. Pure:
-//! no request is sent here.
+//! Converts the head of an HTTP response to facts about a blob, or to an error. Pure: sends no
+//! request.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `facts` | what the headers say of the blob: length, version, checksums |
-//! | `place` | whether the response answers the request, and where its bytes belong |
+//! | `facts` | the facts in the headers: length, version, checksums |
+//! | `place` | whether the response matches the request, and the position of its bytes |
 //!
 //! Sources: RFC 9110 (ranges, conditions, entity tags), RFC 9530 (`Repr-Digest`), and the
 //! references of Google Cloud Storage (XML API), Amazon S3 and Azure Blob Storage for their
@@ -43,7 +43,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// Refuses a version that this remote cannot be asked for.
+    /// Refuses a version that cannot be requested from this remote.
     pub(super) fn check(self, version: &Version) -> Result<()> {
         let (place, own) = match self {
             #[cfg(feature = "http")]
@@ -63,7 +63,7 @@ impl Dialect {
     }
 }
 
-/// An answer whose bytes belong to `placement`.
+/// A response whose bytes belong at `placement`.
 pub(super) fn opened(
     head: &ResponseHead,
     info: BlobInfo,
@@ -92,8 +92,7 @@ pub(super) fn frames(body: Answer, target: String) -> Body {
     }))
 }
 
-/// The error that a status other than success means. `pinned` says that the request named a
-/// version.
+/// The error for a status other than success. `pinned` says whether the request named a version.
 pub(super) fn refusal(
     head: &ResponseHead,
     operation: Operation,

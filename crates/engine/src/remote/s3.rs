@@ -1,14 +1,14 @@
-//! Amazon S3 and what speaks its protocol: `s3://bucket/key`.
+//! Amazon S3 and services that speak its protocol: `s3://bucket/key`.
 //!
-//! Credentials, region and endpoint as AWS's own tools find them: `AWS_*` variables, then the
+//! Finds credentials, region and endpoint as AWS's own tools do: `AWS_*` variables, then the
 //! profile that `AWS_PROFILE` names in the shared files, then the container's or instance's role.
 //!
-//! A ranged answer of S3 lacks the checksum of the whole object, so that a second store, whose
-//! requests carry `x-amz-checksum-mode: ENABLED` under the signature, answers
+//! A ranged response of S3 lacks the checksum of the whole object. So a second client, whose
+//! requests carry `x-amz-checksum-mode: ENABLED` under the signature, serves
 //! [`super::Remote::stat`].
 //!
-//! The caller's headers are under the signature, too, as S3 takes no `x-amz-` header that is not.
-//! `Accept-Encoding` is not: what speaks the protocol is often behind a proxy that changes it.
+//! The caller's headers are signed, too, because S3 accepts no unsigned `x-amz-` header.
+//! `Accept-Encoding` is not signed: proxies in front of such services often change it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,7 +29,7 @@ use super::{RemoteOptions, Selection};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
-/// How `object_store` calls the setting, and in capitals the variable.
+/// The setting's name in `object_store`, and in capitals the variable's name.
 const CUSTOMER_KEY: &str = "aws_sse_customer_key_base64";
 
 pub(super) fn connect(
@@ -42,7 +42,7 @@ pub(super) fn connect(
         Some(key) => builder.with_ssec_encryption(key.base64()),
         None => builder,
     };
-    // The environment may give one, too.
+    // The environment can also set a key.
     let keyed = CUSTOMER_KEY.parse().is_ok_and(|key| builder.get_config_value(&key).is_some());
     if keyed {
         require_tls(endpoint(&builder).as_deref())?;
@@ -67,8 +67,8 @@ pub(super) fn connect(
         .keyed(keyed))
 }
 
-/// What selects an object. A bucket of Amazon's has one name for all accounts; elsewhere, each
-/// account may have its own buckets, and the access key tells which.
+/// The selection of an object. A bucket name at Amazon is unique across all accounts. Elsewhere
+/// each account may have its own buckets, and the access key identifies the account.
 fn selection(prefix: &str, options: &RemoteOptions, builder: &AmazonS3Builder) -> Selection {
     let setting = |key| builder.get_config_value(&key).unwrap_or_default();
     let selection =
@@ -86,8 +86,9 @@ fn selection(prefix: &str, options: &RemoteOptions, builder: &AmazonS3Builder) -
     }
 }
 
-/// What is signed with; `None` where nothing is signed. Looked for again, they are those of the
-/// profile as it is then, or of the container's or instance's role; those of the environment stay.
+/// The credentials for signing; `None` if requests are not signed. A new lookup reads the profile
+/// again, or asks the container's or instance's role; credentials from the environment stay the
+/// same.
 fn credentials(
     builder: &AmazonS3Builder,
     prefix: &str,
@@ -107,7 +108,7 @@ fn credentials(
     Renewable::new(find).map(|credentials| Some(Arc::new(credentials)))
 }
 
-/// All that it takes to speak to one bucket, wherever it is.
+/// The settings for one bucket, at any address.
 struct Bucket {
     builder: AmazonS3Builder,
     headers: HeaderMap,
@@ -117,7 +118,7 @@ struct Bucket {
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The rest may be secret.
+        // The other fields may be secret.
         f.debug_struct("Bucket").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
@@ -127,7 +128,7 @@ impl Bucket {
         self.prefix.strip_prefix("s3://").unwrap_or(&self.prefix)
     }
 
-    /// Its clients, at the address that is configured or at another one.
+    /// Its clients, at the configured address or at another one.
     fn stores(&self, address: Option<&Address>) -> Result<Stores> {
         let mut builder = self.builder.clone();
         if let Some(Address { endpoint, bucket_in_host, region }) = address {
@@ -148,7 +149,7 @@ impl Bucket {
         })
     }
 
-    /// The address that requests go to first.
+    /// The configured address, where requests go first.
     fn home(&self) -> Option<Url> {
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let region = region.as_deref().unwrap_or("us-east-1").to_owned();
@@ -158,15 +159,16 @@ impl Bucket {
     }
 }
 
-/// Follows what S3 says of a bucket that its global address does not know yet.
+/// Follows S3's redirects for a bucket that its global address does not know yet.
 #[derive(Debug)]
 struct Redirects {
     bucket: Bucket,
-    // One address is usual.
+    // Usually there is one address.
     known: Mutex<HashMap<Address, Stores>>,
 }
 
-/// More than this begin anew, so that a server that makes addresses up does not fill the memory.
+/// The map is cleared at this size, so that a server with invented addresses cannot fill the
+/// memory.
 const KNOWN_MAX: usize = 16;
 
 impl Elsewhere for Redirects {
@@ -192,7 +194,7 @@ impl Elsewhere for Redirects {
     }
 }
 
-/// The address that was configured, by whatever means.
+/// The configured address, from any source.
 fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
     builder
         .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
@@ -205,7 +207,7 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if !has("AWS_ACCESS_KEY_ID") || has("AWS_PROFILE") {
         let profile = Profile::load()?;
-        // Variables win over the profile, as in AWS's own tools.
+        // Variables have priority over the profile, as in AWS's own tools.
         if let (Some(id), Some(secret)) = (&profile.access_key_id, &profile.secret_access_key)
             && !has("AWS_ACCESS_KEY_ID")
             && !options.anonymous
@@ -232,7 +234,7 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
         Url::parse(endpoint).map_err(|error| {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
         })?;
-        // The service's own variable would win over the endpoint given by hand.
+        // Otherwise the service's own variable would have priority over the caller's endpoint.
         builder =
             builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint).with_endpoint(endpoint);
     }

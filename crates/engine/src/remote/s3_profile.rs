@@ -1,8 +1,8 @@
 //! The shared files of AWS's tools: keys, region and endpoint of one profile.
 //!
-//! `object_store` reads the environment but not these files. What needs a service of its own to
-//! turn into keys (single sign-on, an assumed role, a credential process) is refused with its
-//! name rather than passed over in silence, where the profile was named by hand.
+//! `object_store` reads the environment but not these files. Some settings need another service to
+//! get keys (single sign-on, an assumed role, a credential process). If `AWS_PROFILE` names a
+//! profile with such a setting, it is refused by the setting's name, not silently ignored.
 //!
 //! Format: the AWS SDKs and Tools Reference Guide, "Shared config and credentials files".
 
@@ -12,7 +12,7 @@ use configparser::ini::Ini;
 
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 
-/// What a profile gives, as far as it gives it.
+/// The supported settings of a profile.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Profile {
     pub(super) access_key_id: Option<String>,
@@ -22,11 +22,11 @@ pub(super) struct Profile {
     pub(super) endpoint_url: Option<String>,
 }
 
-/// Settings that stand for keys which only another service can give.
+/// Settings that need another service to get keys.
 const INDIRECT: [&str; 4] = ["sso_session", "sso_start_url", "role_arn", "credential_process"];
 
 impl Profile {
-    /// The profile that `AWS_PROFILE` names, else `default`; empty where there are no files.
+    /// The profile that `AWS_PROFILE` names, or `default`; empty if there are no files.
     pub(super) fn load() -> Result<Self> {
         let named = std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("default");
@@ -41,7 +41,7 @@ impl Profile {
         name: &str,
         named_by_hand: bool,
     ) -> Result<Self> {
-        // In the config file every section but the default's is called "profile NAME".
+        // In the config file every section except the default's is named "profile NAME".
         let section = if name == "default" { name.to_owned() } else { format!("profile {name}") };
         let get = |key: &str| credentials.get(name, key).or_else(|| config.get(&section, key));
         let refuse = |message: String| {
@@ -77,7 +77,7 @@ fn read(variable: &str, default: &str) -> Result<Ini> {
     };
     ini.read(text).map_err(|message| {
         let shown = path.map(|path| path.display().to_string()).unwrap_or_default();
-        // The parser's message quotes lines of a file that holds secrets.
+        // The parser's message quotes lines of the file, which holds secrets.
         drop(message);
         Error::new(ErrorKind::Invalid, Operation::Connect, shown, "it is not a valid profile file")
     })?;

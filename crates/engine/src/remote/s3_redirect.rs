@@ -1,33 +1,33 @@
-//! Where a redirect of S3 leads, and whether it is followed.
+//! The target of an S3 redirect, and whether it is followed.
 //!
-//! For some hours after a bucket was made, S3's global address answers 307 with the address of the
-//! region that holds it (Amazon S3 User Guide, "Making requests", "Request redirection"). The request
-//! is then signed again for that address, as a signature covers the host. Such an answer counts for
-//! one request only: the next one begins at the endpoint again.
+//! For some hours after a bucket was created, S3's global address responds with 307 and the address
+//! of the bucket's region (Amazon S3 User Guide, "Making requests", "Request redirection"). The
+//! request is then signed again for that address, because a signature covers the host. Such a
+//! response applies to one request only: the next one begins at the endpoint again.
 //!
-//! A request carries a session token, perhaps headers of the caller's, and perhaps a customer's key.
-//! So a redirect is followed only where the endpoint's owner is at the other end, too: the host has
-//! the endpoint's parent domain, for Amazon's own endpoints it is a host of S3, and the way is no less
-//! protected than before.
+//! A request carries a session token, and may carry headers of the caller and a customer's key. So
+//! a redirect is followed only if the target has the endpoint's owner. The host must be in the
+//! endpoint's parent domain. For Amazon's own endpoints it must be a host of S3. A redirect from
+//! https to http is refused.
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use crate::transport::ResponseHead;
 
-/// The address of a bucket, as `object_store` is told it.
+/// The address of a bucket, as the settings of `object_store` name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Address {
     /// Without a slash at its end.
     pub(super) endpoint: String,
-    /// The endpoint's host names the bucket, which its paths then do not.
+    /// Whether the endpoint's host contains the bucket; then its paths do not.
     pub(super) bucket_in_host: bool,
-    /// The region that signatures name there; as before, where it is not told.
+    /// The region for signatures; `None` keeps the configured one.
     pub(super) region: Option<String>,
 }
 
-/// Where the answer `head` to a request for `key` in `bucket` sends us, whose address is `home`; or why
-/// we do not go there.
+/// The address that the response `head` redirects to, after a request for `key` in `bucket` at the
+/// address `home`; or why the redirect is refused.
 pub(super) fn address(
     head: &ResponseHead,
     home: &Url,
@@ -49,7 +49,7 @@ pub(super) fn address(
     let base = base.ok_or_else(|| format!("it redirects to another key, at {host}"))?;
     let (base, bucket_in_host) = match base.strip_suffix(bucket) {
         Some(base) if base.ends_with('/') => (base.trim_end_matches('/'), false),
-        // The host of another bucket may be another owner's.
+        // The host of another bucket may have another owner.
         _ if base.is_empty() && names(host, bucket) => ("", true),
         _ => return Err(format!("it redirects to another bucket, at {host}")),
     };
@@ -63,7 +63,7 @@ pub(super) fn address(
 
 fn is_of_the_same_owner(home: &Url, to: &Url) -> bool {
     let (Some(Host::Domain(from)), Some(Host::Domain(host))) = (home.host(), to.host()) else {
-        // Addresses have no domain.
+        // IP addresses have no domain.
         return home.host() == to.host();
     };
     if let Some(domain) = AMAZON.iter().find(|domain| from.ends_with(*domain)) {
@@ -79,8 +79,8 @@ fn names(host: &str, bucket: &str) -> bool {
     host.strip_prefix(bucket).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The domain that a host is in. What may be a domain of many owners is not taken for a parent: one
-/// label (`com`), or two short ones (`co.uk`).
+/// The parent domain of a host. A domain that may have many owners is not a parent: one label
+/// (`com`), or two short ones (`co.uk`).
 fn parent(host: &str) -> &str {
     let Some((_, parent)) = host.split_once('.') else { return host };
     match parent.split_once('.') {
@@ -90,10 +90,10 @@ fn parent(host: &str) -> &str {
     }
 }
 
-/// Amazon has many owners below its domain, and services besides S3.
+/// Amazon's domain has hosts of many owners, and services other than S3.
 const AMAZON: [&str; 2] = [".amazonaws.com", ".amazonaws.com.cn"];
 
-/// The region in `s3.REGION.amazonaws.com`, `s3-REGION.amazonaws.com`, and both behind a bucket;
+/// The region in `s3.REGION.amazonaws.com`, `s3-REGION.amazonaws.com`, and in both after a bucket;
 /// `us-east-1` for the global address.
 fn amazon_region(host: &str) -> Option<&str> {
     let rest = AMAZON.iter().find_map(|suffix| host.strip_suffix(suffix))?;

@@ -1,16 +1,16 @@
 //! [`Selection`]: everything that decides which object a name leads to.
 //!
-//! A URL alone does not: `?id=1` and `?id=2`, two users, two endpoints or a header may each lead to
-//! another object under one name that is shown. An interrupted download that is resumed must not mix
-//! two of them, so its journal names what selected the object, by a keyed hash.
+//! A URL alone does not decide: `?id=1` and `?id=2`, two users, two endpoints or a header may each
+//! select another object under the same displayed name. A resumed download must not mix two
+//! objects. So its journal identifies the selection by a keyed hash.
 //!
-//! Invariant: what stands in it may be secret, and leaves the process only as a keyed hash.
+//! Invariant: its content may be secret, and leaves the process only as a keyed hash.
 
 use std::fmt;
 
-/// What selects one object, as bytes; see the module docs. Two names lead to one object if their
-/// selections are equal. They may do so, too, where only what grants access differs, as in two
-/// signed URLs: another proof is needed then.
+/// The selection of one object, as bytes; see the module docs. Two names lead to one object if
+/// their selections are equal. If only the access differs, as in two signed URLs, they may still
+/// lead to one object: then a checksum must verify it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Selection {
     object: Vec<u8>,
@@ -24,28 +24,28 @@ impl fmt::Debug for Selection {
 }
 
 impl Selection {
-    /// Nothing but the kind of remote, such as `gs`.
+    /// A selection with only the kind of remote, such as `gs`.
     pub fn new(kind: &str) -> Self {
         let (object, access) = (Vec::new(), Vec::new());
         Self { object, access }.with("kind", kind)
     }
 
-    /// The same, with what tells objects apart: a bucket, an endpoint, a header.
+    /// Adds a field that distinguishes objects: a bucket, an endpoint, a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         put(&mut self.object, name, value.as_ref());
         self
     }
 
-    /// The same, with what grants access: a signature, an access key. It selects another object only
-    /// at some servers.
+    /// Adds a field that grants access: a signature, an access key. At some servers it also selects
+    /// another object.
     #[must_use]
     pub fn with_access(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         put(&mut self.access, name, value.as_ref());
         self
     }
 
-    /// All of it.
+    /// All fields.
     pub(crate) fn all(&self) -> Vec<u8> {
         let mut all = (self.object.len() as u64).to_le_bytes().to_vec();
         all.extend_from_slice(&self.object);
@@ -53,13 +53,13 @@ impl Selection {
         all
     }
 
-    /// All but what grants access.
+    /// All fields except those that grant access.
     pub(crate) fn object(&self) -> &[u8] {
         &self.object
     }
 
-    /// What a caller with these options has in common for all blobs of one remote. Reads the
-    /// certificate that they name, as making the transport does.
+    /// The fields that all blobs of one remote share for a caller with these options. Reads the
+    /// certificate file that the options name, as the transport does.
     #[cfg(feature = "_http1")]
     pub(super) fn of_caller(remote: &str, options: &super::RemoteOptions) -> Self {
         let mut selection = Self::new(remote).with_headers(options.headers.as_map());
@@ -77,19 +77,19 @@ impl Selection {
         selection.with_access("request payer", [u8::from(options.request_payer)])
     }
 
-    /// The same, with these header fields, in whatever order they are.
+    /// Adds these header fields; their order does not matter.
     #[cfg(feature = "_http1")]
     fn with_headers(self, headers: &http::HeaderMap) -> Self {
         let mut fields: Vec<(&str, &[u8])> =
             headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-        // Stable: the values of one name stay in their order.
+        // The sort is stable: the values of one name keep their order.
         fields.sort_by_key(|(name, _)| *name);
         fields.into_iter().fold(self, |selection, (name, value)| {
             selection.with("header", name).with("value", value)
         })
     }
 
-    /// The same, with a URL: its user info and path, its query without a signature, and that.
+    /// Adds a URL: its user info and path, its query without a signature, and the whole query.
     #[cfg(feature = "http")]
     pub(super) fn with_url(self, url: &url::Url) -> Self {
         let mut bare = url.clone();
@@ -97,18 +97,18 @@ impl Selection {
         let query = bare.query().map(str::to_owned);
         bare.set_query(None);
         let Some(query) = query else { return self.with("url", bare.as_str()) };
-        // As they are written: what decodes to the same may be told apart by a server.
+        // Compared without decoding: a server may distinguish two spellings.
         let (signature, rest): (Vec<&str>, Vec<&str>) =
             query.split('&').partition(|pair| signs(pair.split('=').next().unwrap_or_default()));
         let has_rest = !rest.is_empty() || signature.is_empty();
         let selection = self.with("url", bare.as_str());
         let selection = if has_rest { selection.with("query", rest.join("&")) } else { selection };
-        // The signature's place among the others counts, too, for equality.
+        // The position of the signature among the other parameters counts, too.
         selection.with_access("whole query", query)
     }
 }
 
-/// Each with its length, so that no two lists are one text.
+/// Writes each field with its length, so that two lists never give the same bytes.
 fn put(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     for field in [name.as_bytes(), value] {
         bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
@@ -116,9 +116,9 @@ fn put(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Whether a parameter of a URL's query is a part of a signature: of Amazon S3 (versions 4 and 2),
-/// `CloudFront`, Google Cloud Storage, or a shared access signature of Azure. Other parameters, such
-/// as `versionId`, select an object.
+/// Whether a parameter of a URL's query is part of a signature: of Amazon S3 (versions 4 and 2),
+/// `CloudFront`, Google Cloud Storage, or a shared access signature of Azure. Other parameters,
+/// such as `versionId`, select an object.
 #[cfg(feature = "http")]
 fn signs(name: &str) -> bool {
     const NAMES: [&str; 11] = [

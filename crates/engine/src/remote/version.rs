@@ -1,4 +1,4 @@
-//! What pins a blob's content at a remote, so that a restart never mixes two versions.
+//! [`Version`]: pins a blob's content at a remote, so that a restart never mixes two versions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tidegate_core::checksum::ETag;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// The version of a blob, as the remote that holds it counts versions.
+/// The version of a blob, in the remote's own kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -16,33 +16,33 @@ pub enum Version {
     Generation(String),
     /// A strong entity tag, quotes included, exactly as the remote wrote it.
     ETag(String),
-    /// An S3 version id, where no entity tag is given.
+    /// An S3 version id, if the response has no entity tag.
     VersionId(String),
-    /// A modification date of HTTP, of one second's resolution: the weakest that still counts.
+    /// A modification date of HTTP, with a resolution of one second: the weakest kind.
     LastModified(String),
-    /// A local file: device, inode, length and modification time in nanoseconds.
+    /// A local file: device, inode, length, modification time and change time in nanoseconds.
     FileStamp(String),
-    /// The content's own digest, such as `sha256/HASH/SIZE`, where it is what blobs are named by.
+    /// The content's own digest, such as `sha256/HASH/SIZE`, at remotes that name blobs by digests.
     Digest(String),
 }
 
 impl Version {
-    /// The version in a strong entity tag; `None` for a weak one, which promises no equal bytes,
-    /// and for text that is no entity tag.
+    /// The version in a strong entity tag; `None` for a weak one, which does not promise equal
+    /// bytes, and for other text.
     pub fn from_etag(text: &str) -> Option<Self> {
         let tag = ETag::parse(text).ok()?;
         tag.is_strong().then(|| Self::ETag(text.trim().to_owned()))
     }
 
-    /// The version in a date as HTTP writes it, `Tue, 14 Nov 2023 22:13:20 GMT`; `None` for text
-    /// that is no such date (RFC 9110 section 5.6.7).
+    /// The version in an HTTP date, `Tue, 14 Nov 2023 22:13:20 GMT`; `None` for other text (RFC
+    /// 9110 section 5.6.7).
     #[cfg(feature = "_transport")]
     pub fn from_http_date(text: &str) -> Option<Self> {
         let text = text.trim();
         httpdate::parse_http_date(text).ok().map(|_| Self::LastModified(text.to_owned()))
     }
 
-    /// What stands in it: a number, a tag, an id, a date.
+    /// Its text: a number, a tag, an id, a date.
     #[cfg(feature = "_transport")]
     pub(super) fn text(&self) -> &str {
         match self {
@@ -55,8 +55,7 @@ impl Version {
         }
     }
 
-    /// Checks that a response which was asked for this version names it: `Changed` where it names
-    /// another, or none.
+    /// Checks that a response names this version: `Changed` if it names another, or none.
     pub(crate) fn expect(
         &self,
         given: Option<&Self>,
@@ -71,7 +70,7 @@ impl Version {
         Err(Error::new(ErrorKind::Changed, operation, target, message))
     }
 
-    /// Whether both name the same version: equal, or one date written in two ways.
+    /// Whether both name the same version: equal text, or one date in two formats.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             _ if self == other => true,
@@ -84,8 +83,8 @@ impl Version {
         }
     }
 
-    /// Says why this cannot be the version of a blob at `place`, which counts versions by `takes`;
-    /// `None` where it can be. What passes is fit for a header and for a query.
+    /// Says why this cannot be a version of a blob at `place`; `takes` says whether `place` uses
+    /// this kind. `None` if it can be: then it is valid in a header and in a query.
     #[cfg(feature = "_transport")]
     pub(super) fn flaw(&self, place: &str, takes: bool) -> Option<String> {
         if !takes {

@@ -1,4 +1,4 @@
-//! [`BlobStore`]: the three calls that every store answers.
+//! [`BlobStore`]: the three calls that every store implements.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,65 +13,66 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Body;
 
-/// The bytes of one frame of [`body`]: the reader hashes or copies a frame between two awaits.
+/// Size of one frame of [`body`]: the reader hashes or copies a frame between two awaits.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// A place that holds blobs by their digests.
+/// A store of blobs by their digests.
 ///
-/// All digests of one call have one function. The empty blob is always there: it is never missing,
-/// `get` gives no bytes for it, and `put` of it succeeds.
+/// All digests of one call have the same function. The empty blob always exists: it is never
+/// missing, `get` gives no bytes for it, and `put` of it succeeds.
 #[async_trait]
 pub trait BlobStore: fmt::Debug + Send + Sync {
-    /// Those of `digests` that are not there, in any order. The store splits a list that does not
-    /// fit into one request.
+    /// Returns those of `digests` that are missing, in any order. The store splits a list that does
+    /// not fit into one request.
     async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>>;
 
     /// The bytes of one blob from `offset` on. The caller verifies them.
     ///
-    /// Fails with `NotFound` where the blob is not there.
+    /// Fails with `NotFound` if the blob is missing.
     ///
-    /// What the store needs to decode the bytes is taken from `budget`, without waiting, since the
-    /// caller holds a request of it.
+    /// The store takes memory for decoding from `budget` without waiting, because the caller
+    /// already holds one of its request permits.
     async fn get(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body>;
 
-    /// Puts one blob. That it is there already is success.
+    /// Puts one blob. If the blob already exists, that is a success.
     ///
-    /// The store compares the bytes with the digest. It fails, and keeps nothing, where they differ.
+    /// The store compares the bytes with the digest. If they differ, it fails and keeps nothing.
     async fn put(&self, request: &PutRequest) -> Result<()>;
 
-    /// Tells this store, with its caller's identity, from all others of a [`crate::Client`].
-    /// Transfers share chunks in flight where identities are equal. So identities must differ
-    /// between callers whom the store could treat differently, such as those with other credentials.
-    /// An identity holds no secrets.
+    /// Distinguishes this store, with its caller's identity, from all others of a
+    /// [`crate::Client`]. Transfers share chunks in flight if identities are equal. So callers that
+    /// the store could treat differently, such as those with other credentials, must have different
+    /// identities. An identity holds no secrets.
     ///
     /// The default is the store's address in memory: only transfers of one `Arc` share.
     fn identity(&self) -> Cow<'_, str> {
         Cow::Owned(format!("store at {:p}", std::ptr::from_ref(self).cast::<()>()))
     }
 
-    /// Bytes that the store itself buffers while it puts a blob of `len` bytes, beside those of the
-    /// source: for example a compressed copy. The caller takes them from its budget. 0 by default.
+    /// Bytes that the store itself buffers while it puts a blob of `len` bytes, in addition to
+    /// those of the source: for example a compressed copy. The caller takes them from its budget. 0
+    /// by default.
     fn put_buffer_bytes(&self, len: u64) -> u64 {
         let _ = len;
         0
     }
 }
 
-/// The body of a blob that is in memory, from `offset` on. Copies nothing.
+/// The body of a blob in memory, from `offset` on. Copies nothing.
 pub fn body(mut bytes: Bytes, offset: u64) -> Body {
     bytes.advance(usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len()));
     Box::pin(stream::unfold(bytes, |mut rest| async move {
         if rest.is_empty() {
             return None;
         }
-        // A stream that is always ready would keep its reader's thread from other tasks.
+        // A stream that is always ready would block other tasks on the reader's thread.
         tokio::task::consume_budget().await;
         let frame = rest.split_to(rest.len().min(FRAME_BYTES));
         Some((Ok(frame), rest))
     }))
 }
 
-/// The error of [`BlobStore::get`] for a blob that is not there.
+/// The error of [`BlobStore::get`] for a missing blob.
 pub fn not_found(digest: &Digest) -> Error {
     let message = "the store does not have it";
     Error::new(ErrorKind::NotFound, Operation::Read, digest.to_string(), message)

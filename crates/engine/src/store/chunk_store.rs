@@ -13,31 +13,33 @@ use super::{BlobStore, Manifest, PutRequest, SendProgress, StoreProfile};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// What became of a manifest.
+/// The result of registering a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// The blob is there.
+    /// The blob exists now.
     Done,
-    /// A chunk is not there (any more); put what is missing, then register again.
+    /// A chunk is missing, possibly removed since it was put. The caller puts the missing chunks,
+    /// then registers again.
     ChunkMissing,
 }
 
-/// A place that holds chunks, and blobs as manifests of them.
+/// A store of chunks, and of blobs as manifests of chunks.
 ///
-/// The defaults are those of a store that holds whole blobs, and neither takes nor gives manifests.
+/// The defaults suit a store that holds whole blobs, and neither accepts nor returns manifests.
 #[async_trait]
 pub trait ChunkStore: BlobStore {
-    /// What it can do. The store asks once and keeps the answer.
+    /// The store's capabilities. The store asks for them once and keeps the result.
     async fn profile(&self) -> Result<Arc<StoreProfile>> {
         Ok(Arc::new(StoreProfile::default()))
     }
 
-    /// The bytes of small chunks, in the order of `digests`, each by itself: one may fail, and
-    /// `None` is not there. They must fit [`StoreProfile::batch`]. The caller verifies them, and has
-    /// taken their bytes from its budget; the store takes from `budget` what it needs to decode
-    /// them, as in [`BlobStore::get`].
+    /// The bytes of small chunks, in the order of `digests`. Each has its own result: an error, or
+    /// `None` if it is missing. They must fit [`StoreProfile::batch`]. The caller verifies them,
+    /// and has taken their bytes from its budget. The store takes memory for decoding from
+    /// `budget`, as in [`BlobStore::get`].
     ///
-    /// Fails with `Unsupported` where it gives no such batch; each may be got by itself.
+    /// Fails with `Unsupported` if the store cannot return this batch; then the caller gets each
+    /// chunk by itself.
     ///
     /// The default gets one after another.
     async fn get_batch(
@@ -55,16 +57,17 @@ pub trait ChunkStore: BlobStore {
         Ok(answers)
     }
 
-    /// Puts small chunks, in one request; the answers are in their order. They must fit
+    /// Puts small chunks, in one request; the results are in their order. They must fit
     /// [`StoreProfile::batch`].
     ///
-    /// Fails with `Unsupported` where it takes no such batch; each may be put by itself.
+    /// Fails with `Unsupported` if the store does not accept this batch; then the caller puts each
+    /// chunk by itself.
     ///
-    /// The bytes stay charged to the caller's budget until the last clone of them is dropped, so
-    /// that what a connection is still sending counts. A store that keeps bytes beyond the call has
-    /// to copy them: otherwise an upload larger than the budget never ends.
+    /// The bytes stay charged to the caller's budget until the last clone of them is dropped. So
+    /// bytes that a connection is still sending are counted. A store that keeps bytes after the
+    /// call must copy them: otherwise an upload larger than the budget never ends.
     ///
-    /// Counts in `progress` what it hands to the connection, where it knows.
+    /// The store counts in `progress` the bytes that it hands to the connection, if it knows them.
     ///
     /// The default puts one after another.
     async fn put_batch(
@@ -81,23 +84,24 @@ pub trait ChunkStore: BlobStore {
         Ok(answers)
     }
 
-    /// As [`BlobStore::put_buffer_bytes`], of a batch with `len` bytes. 0 by default.
+    /// As [`BlobStore::put_buffer_bytes`], for a batch with `len` bytes. 0 by default.
     fn put_batch_buffer_bytes(&self, len: u64) -> u64 {
         let _ = len;
         0
     }
 
-    /// The chunks that make up a blob, validated; `None` where the blob is not there, or cannot be
-    /// given as chunks.
+    /// The chunks that make up a blob, validated; `None` if the blob is missing, or has no list of
+    /// chunks.
     ///
-    /// `chunking` is how the caller would have it cut; the store may know better.
+    /// `chunking` is the chunking that the caller prefers; the store may use another one.
     ///
-    /// Fails with `Integrity` for an answer that cannot be a manifest of this blob.
+    /// Fails with `Integrity` for a response that cannot be a manifest of this blob.
     ///
-    /// What is gathered until the manifest is whole is taken from `budget`, without waiting, since
-    /// the caller holds a request of it. Fails with `Unsupported` where the budget has less.
+    /// Memory for the incomplete manifest is taken from `budget` without waiting, because the
+    /// caller already holds one of its request permits. Fails with `Unsupported` if the budget has
+    /// too little.
     ///
-    /// The default gives none.
+    /// The default returns `None`.
     async fn manifest(
         &self,
         digest: &Digest,
@@ -108,10 +112,10 @@ pub trait ChunkStore: BlobStore {
         Ok(None)
     }
 
-    /// Makes a blob of chunks that are there. That the blob is there already is success.
+    /// Makes a blob from existing chunks. If the blob already exists, that is a success.
     ///
-    /// Fails with `Unsupported` where it cannot take this manifest, as by default; the blob may be
-    /// put whole.
+    /// Fails with `Unsupported` if the store cannot accept this manifest, as by default; then the
+    /// caller may put the whole blob.
     async fn register(&self, manifest: &Manifest) -> Result<Registered> {
         let message = "the store takes no manifests";
         let target = manifest.blob().to_string();
@@ -119,7 +123,7 @@ pub trait ChunkStore: BlobStore {
     }
 }
 
-/// One small blob, as many bytes as its digest says.
+/// Gets one small blob, and checks its length.
 async fn get_whole(
     store: &(impl BlobStore + ?Sized),
     digest: &Digest,

@@ -1,9 +1,10 @@
-//! [`Manifest`]: the ordered list of chunks that make up a blob. One that exists adds up.
+//! [`Manifest`]: the ordered list of chunks that make up a blob. The chunks of every manifest add
+//! up to the blob's length.
 
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 
-/// The chunks of one blob, in order; they add up to it.
+/// The chunks of one blob, in order; their lengths add up to the blob's length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     blob: Digest,
@@ -11,30 +12,30 @@ pub struct Manifest {
     chunking: Option<Chunking>,
 }
 
-/// A list of chunks cannot be a manifest of the blob.
+/// Why a list of chunks cannot be a manifest of the blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// No chunk for a blob that has bytes.
+    /// No chunks, although the blob has bytes.
     #[error("expected chunks for a blob of {len} bytes, got none")]
     Empty {
         /// The blob's length in bytes.
         len: u64,
     },
-    /// A chunk without bytes, or longer than the function that cut it allows.
+    /// An empty chunk, or one that is longer than its chunking function allows.
     #[error("expected chunk {index} to have 1 to {max} bytes, got {len}")]
     ChunkLength {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// Its length in bytes.
         len: u64,
-        /// The longest that it may be, in bytes.
+        /// Its maximum length in bytes.
         max: u64,
     },
-    /// A chunk named by another hash function than the blob.
+    /// A chunk with another hash function than the blob.
     #[error("expected chunk {index} to be named by {expected}, got {actual}")]
     Function {
-        /// Its place in the list.
+        /// Its index in the list.
         index: usize,
         /// The blob's function.
         expected: &'static str,
@@ -46,14 +47,15 @@ pub enum ManifestError {
     Sum {
         /// The blob's length in bytes.
         expected: u64,
-        /// The sum, in bytes; where it passes the blob's length, no further than that chunk.
+        /// The sum, in bytes, up to the first chunk that exceeds the blob's length.
         actual: u64,
     },
 }
 
 impl Manifest {
-    /// Checks that `chunks` can make up `blob`: at least one unless it is empty, all named by its
-    /// hash function, none empty, none longer than `chunking` allows, all together as long as it.
+    /// Checks that `chunks` can make up `blob`. There is at least one chunk, unless the blob is
+    /// empty. All chunks have the blob's hash function, none is empty, and none is longer than
+    /// `chunking` allows. Their lengths add up to the blob's length.
     pub fn new(
         blob: Digest,
         chunks: Vec<Digest>,
@@ -96,7 +98,7 @@ impl Manifest {
         &self.chunks
     }
 
-    /// How it was cut, where that is known.
+    /// The chunking that cut it, if it is known.
     pub fn chunking(&self) -> Option<&Chunking> {
         self.chunking.as_ref()
     }

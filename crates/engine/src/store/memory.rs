@@ -1,8 +1,8 @@
 //! [`MemoryStore`]: blobs, chunks and manifests in memory.
 //!
-//! Invariants: the bytes of each blob are charged to the store's budget for as long as the store
-//! has them, and a blob that does not fit is refused: nothing is evicted. What [`BlobStore::put`] and
-//! [`ChunkStore::register`] take has been compared with its digest.
+//! Invariants: the bytes of each blob are charged to the store's budget as long as the store has
+//! them. A blob that does not fit is refused: the store evicts nothing. [`BlobStore::put`] and
+//! [`ChunkStore::register`] compare the bytes with the digest before they keep them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ use crate::remote::Body;
 
 /// Blobs in memory. Clones are the same store.
 ///
-/// A blob that was registered as a manifest takes no memory beside its chunks, which other blobs may
-/// share.
+/// A blob that was registered as a manifest takes no memory in addition to its chunks, which other
+/// blobs may share.
 #[derive(Clone, Debug)]
 pub struct MemoryStore(Arc<Inner>);
 
@@ -49,13 +49,13 @@ struct StoredBlob {
 }
 
 impl MemoryStore {
-    /// A store of up to `bytes_max`, each blob rounded up to 4 KiB.
+    /// A store of up to `bytes_max` bytes, with each blob rounded up to 4 KiB.
     pub fn new(bytes_max: u64) -> Self {
         Self::in_budget(&Budget::new(BudgetOptions { requests: 0, bytes: bytes_max }))
     }
 
-    /// A store that takes its bytes from `budget`. Transfers that have the same budget have less
-    /// room, the more the store holds.
+    /// A store that takes its bytes from `budget`. Transfers with the same budget have less room,
+    /// the more the store holds.
     pub fn in_budget(budget: &Budget) -> Self {
         Self(Arc::new(Inner {
             budget: budget.share(),
@@ -64,14 +64,14 @@ impl MemoryStore {
         }))
     }
 
-    /// The digests of all blobs, with those that are there as manifests, in no order.
+    /// The digests of all blobs, including those that exist as manifests, in no order.
     pub fn digests(&self) -> Vec<Digest> {
         let content = self.content();
         let manifests = content.manifests.keys().filter(|blob| !content.blobs.contains_key(*blob));
         content.blobs.keys().chain(manifests).copied().collect()
     }
 
-    /// The bytes of a blob; copied where they are in several chunks.
+    /// The bytes of a blob; copied if they are in several chunks.
     pub fn bytes(&self, digest: &Digest) -> Option<Bytes> {
         let runs = self.content().runs(digest)?;
         if let [bytes] = &*runs {
@@ -84,17 +84,17 @@ impl MemoryStore {
         Some(all.freeze())
     }
 
-    /// Holds `bytes` as the blob `digest`, and does not compare them: for a caller that has done
-    /// so, and for tests of what a reader does with wrong bytes.
+    /// Holds `bytes` as the blob `digest` without verifying them: for a caller that has verified
+    /// them, and for tests of readers with wrong bytes.
     ///
-    /// Fails with `Storage` where the store is full.
+    /// Fails with `Storage` if the store is full.
     pub fn insert_unverified(&self, digest: Digest, bytes: Bytes) -> Result<()> {
         let permit = self.reserve(&digest, bytes.len() as u64)?;
         self.content().blobs.insert(digest, StoredBlob { bytes, _permit: permit });
         Ok(())
     }
 
-    /// Removes a blob and its manifest, not the chunks of it; says whether there was one.
+    /// Removes a blob and its manifest, but not its chunks; returns whether there was one.
     pub fn remove(&self, digest: &Digest) -> bool {
         let mut content = self.content();
         let manifest = content.manifests.remove(digest);
@@ -116,7 +116,7 @@ impl MemoryStore {
 }
 
 impl Content {
-    /// A blob's bytes in order: one run, or one a chunk.
+    /// A blob's bytes in order: one run, or one run for each chunk.
     fn runs(&self, digest: &Digest) -> Option<Vec<Bytes>> {
         if digest.len == 0 {
             return Some(vec![Bytes::new()]);
@@ -127,7 +127,7 @@ impl Content {
         self.chunks(self.manifests.get(digest)?)
     }
 
-    /// The chunks' bytes, where all are there.
+    /// The chunks' bytes, if none is missing.
     fn chunks(&self, manifest: &Manifest) -> Option<Vec<Bytes>> {
         let bytes = |chunk| self.blobs.get(chunk).map(|blob| blob.bytes.clone());
         manifest.chunks().iter().map(bytes).collect()

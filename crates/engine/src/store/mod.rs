@@ -1,23 +1,23 @@
 //! Stores: places that hold blobs by their digests, and blobs as lists of chunks.
 //!
 //! A store makes exactly one attempt for each call and says in the error whether another can help.
-//! The caller retries, chooses windows, fills batches and takes memory from the budget. Every method
-//! is cancel-safe: dropping its future ends what it has in flight.
+//! The caller retries, chooses windows, fills batches and takes memory from the budget. Every
+//! method is cancel-safe: dropping its future ends its requests in flight.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `blob_store` | [`BlobStore`]: which blobs are missing, get, put |
 //! | `chunk_store` | [`ChunkStore`]: profile, batches, manifests; every method has a default |
 //! | `put` | [`PutRequest`]: one attempt to put one blob |
-//! | `profile` | [`StoreProfile`]: what a store can do |
+//! | `profile` | [`StoreProfile`]: the capabilities of a store |
 //! | `manifest` | [`Manifest`]: the ordered list of chunks that make up a blob, validated |
 //! | `verify` | bytes compared with a digest, piece by piece |
 //! | `memory` | [`MemoryStore`]: blobs in memory |
 //! | `folder` | [`FolderStore`]: blobs in a folder, one file each |
 //! | `store_remote` | the blobs of a store as those of a remote |
-//! | `send_progress` | [`SendProgress`]: how much of a request has gone out |
+//! | `send_progress` | [`SendProgress`]: how many bytes of a request were sent |
 //!
-//! The caches of the Remote Execution API are a store, too: [`crate::remote`]'s `reapi`.
+//! Caches of the Remote Execution API are stores, too: [`crate::remote`]'s `reapi`.
 //!
 //! A store of three methods is enough for uploads and downloads:
 //!

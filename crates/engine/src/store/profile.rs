@@ -1,48 +1,48 @@
-//! [`StoreProfile`]: what a store can do.
+//! [`StoreProfile`]: the capabilities of a store.
 
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::DigestFunction;
 
-/// The average chunk of the stores that this crate implements: the Remote Execution API's
-/// recommendation, so that a local store shares chunks with a cache.
+/// The average chunk size of the stores in this crate: the recommendation of the Remote Execution
+/// API, so that a local store shares chunks with a cache.
 const CHUNK_BYTES_AVG: u64 = 512 << 10;
 
-/// The chunks of one batch of a local store: as a batch of the Remote Execution API.
+/// The limits of one batch of a local store: as for a batch of the Remote Execution API.
 const BATCH: BatchLimits = BatchLimits { bytes_max: 4 << 20, count_max: 4096, overhead_bytes: 0 };
 
-/// How much fits into one batch.
+/// The limits of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// The chunks' bytes together, what the protocol adds to each already taken off.
+    /// Maximum sum of the chunks' bytes, with `overhead_bytes` added for each chunk.
     pub bytes_max: u64,
-    /// Chunks in one batch.
+    /// Maximum number of chunks in one batch.
     pub count_max: usize,
-    /// What the protocol adds to each chunk, at most, in bytes.
+    /// Maximum overhead of the protocol for each chunk, in bytes.
     pub overhead_bytes: u64,
 }
 
-/// What a store can do, as it says itself.
+/// The capabilities of a store, as it reports them.
 ///
 /// The default is a store of whole blobs that are named by SHA-256 or BLAKE3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreProfile {
-    /// The hash functions that may name blobs here, the preferred first; never empty.
+    /// The hash functions for names of blobs, the preferred one first; never empty.
     pub digest_functions: Vec<DigestFunction>,
-    /// How blobs may be cut for this store, the preferred first; empty where it does not say.
+    /// Chunkings for this store, the preferred one first; empty if the store names none.
     pub chunkings: Vec<Chunking>,
-    /// It gives manifests.
+    /// Whether it returns manifests.
     pub can_split: bool,
-    /// It takes manifests.
+    /// Whether it accepts manifests.
     pub can_splice: bool,
-    /// Batches of small chunks; `None` where it takes none.
+    /// Batches of small chunks; `None` if it accepts none.
     pub batch: Option<BatchLimits>,
-    /// The longest blob that it takes, in bytes, where it says so.
+    /// Maximum length of a blob, in bytes; `None` if the store names none.
     pub blob_bytes_max: Option<u64>,
 }
 
 impl StoreProfile {
-    /// Of a store that holds whole blobs only.
+    /// The profile of a store that holds whole blobs only.
     pub fn new(digest_function: DigestFunction) -> Self {
         Self {
             digest_functions: vec![digest_function],
@@ -54,7 +54,7 @@ impl StoreProfile {
         }
     }
 
-    /// Of a store on this machine that holds chunks and manifests.
+    /// The profile of a store on this machine that holds chunks and manifests.
     pub(super) fn local() -> Self {
         let chunking = FastCdc2020Params::new(CHUNK_BYTES_AVG, 0).ok().map(Chunking::FastCdc2020);
         Self {

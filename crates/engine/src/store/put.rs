@@ -1,4 +1,4 @@
-//! [`PutRequest`]: one attempt to put one blob; its source, and what attempts have in common.
+//! [`PutRequest`]: one attempt to put one blob; its source, and the state that attempts share.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,11 @@ use super::SendProgress;
 use super::verify::Verifier;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Bytes that are read from a source at once: hashing them takes about 0.2 ms, which does not hold
-/// up the other tasks of a thread.
+/// Bytes that are read from a source at once: hashing them takes about 0.2 ms, too short to delay
+/// the other tasks of a thread.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
 
-/// Where the bytes of a blob that is put come from. They may be asked for again after a failure.
+/// The source of the bytes of a put. A caller may read them again after a failure.
 #[async_trait]
 pub trait PutSource: fmt::Debug + Send + Sync {
     /// The bytes from `offset` on: at least one and at most `len_max`, or none at the end. The
@@ -32,14 +32,14 @@ impl PutSource for Bytes {
     }
 }
 
-/// What the attempts to put one blob have in common: the name that the store gave the upload, so
+/// The state that the attempts to put one blob share: the name that the store gave the upload, so
 /// that a later attempt can continue it. Clones are the same session.
 #[derive(Clone, Debug, Default)]
 pub struct PutSession(Arc<OnceLock<String>>);
 
 impl PutSession {
-    /// The store's name for the upload: the one that an earlier attempt of this session got from
-    /// `make`, or else a new one. A store that cannot continue an upload does not call this.
+    /// The store's name for the upload: the name that an earlier attempt of this session got from
+    /// `make`, or otherwise a new one. A store that cannot continue an upload does not call this.
     pub fn upload_name(&self, make: impl FnOnce() -> String) -> &str {
         self.0.get_or_init(make)
     }
@@ -50,14 +50,15 @@ impl PutSession {
 pub struct PutRequest {
     /// The blob's name.
     pub digest: Digest,
-    /// The same for attempts that continue each other, and for no others.
+    /// The session, which attempts that continue each other share.
     pub session: PutSession,
-    /// An earlier attempt of this session failed: the store may ask how much of it was kept, and
-    /// continue there. A store that cannot do that reads the source from its start.
+    /// Whether an earlier attempt of this session failed. Then the store may ask how many bytes
+    /// were kept, and continue there. A store that cannot do that reads the source from its start.
     pub resume: bool,
     /// Its bytes.
     pub source: Arc<dyn PutSource>,
-    /// Counts what the store hands to a connection. The source reports what it gives by itself.
+    /// Counts the bytes that the store hands to a connection. The source itself counts the bytes
+    /// that it delivers.
     pub progress: SendProgress,
 }
 
@@ -73,10 +74,10 @@ impl PutRequest {
         }
     }
 
-    /// All of its bytes, in memory of their own, which the caller accounts for.
+    /// All of its bytes, in a newly allocated buffer, which the caller accounts for.
     ///
-    /// Fails with `Integrity` where they are not what the digest says, with `Changed` where the
-    /// source ends early, and with `Storage` where there is not enough memory.
+    /// Fails with `Integrity` if they do not match the digest, with `Changed` if the source ends
+    /// early, and with `Storage` if there is not enough memory.
     pub async fn read_verified(&self) -> Result<Bytes> {
         let len = usize::try_from(self.digest.len).unwrap_or(usize::MAX);
         let mut all: Vec<u8> = Vec::new();

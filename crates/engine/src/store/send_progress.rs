@@ -1,10 +1,11 @@
-//! [`SendProgress`]: how much of a request has been handed to the connection while it is under way,
-//! and whether anything of it still moves.
+//! [`SendProgress`]: how many bytes of a request in flight were handed to the connection, and
+//! whether the request still makes progress.
 //!
-//! On a slow link a request takes a minute to go out, and until its response nothing of it counts.
-//! What is told here is for people who watch: it may have to go again. It also tells a slow request
-//! from one that hangs: bytes that a connection takes are progress, and so are bytes that it hands to
-//! the system while those of this request wait in it.
+//! On a slow link it can take a minute to send a request, and until its response its bytes do not
+//! count as transferred. This count is for display only: the request may have to be sent again. The
+//! count also distinguishes a slow request from a stalled one. Two kinds of bytes are progress:
+//! bytes that a connection takes, and bytes that it hands to the system while it still holds bytes
+//! of this request.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,22 +14,22 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// What a connection may hand to the system before the bytes that it took from one request are among
-/// it: 16 requests on one connection, each with a chunk of 2 MiB that waits in it.
+/// Bytes that a connection may hand to the system before it reaches the bytes of one request: 16
+/// requests on one connection, each with a chunk of 2 MiB in its buffer.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
-/// How long a connection may take to send the bytes that it took from a request, before the time for
-/// the response begins: [`AHEAD_BYTES_MAX`] at the slowest speed that a request may have, 64 KiB/s.
+/// Time that a connection may take to send the bytes of a request that it holds, before the timeout
+/// for the response begins: [`AHEAD_BYTES_MAX`] at the slowest allowed speed, 64 KiB/s.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(512);
 
-/// A connection, as far as it tells what it sends.
+/// A connection that reports the bytes it sends.
 pub(crate) trait Outgoing: fmt::Debug + Send + Sync {
-    /// Bytes handed to the system so far, and when the last of them were.
+    /// Bytes handed to the system so far, and the time of the last of them.
     fn written(&self) -> (u64, Option<Instant>);
 }
 
-/// Told by a store what goes out for one request; a store that does not know says nothing. Clones
-/// are for the same request.
+/// Receives from a store the number of bytes sent for one request; a store that does not know it
+/// reports nothing. Clones are for the same request.
 #[derive(Clone, Debug, Default)]
 pub struct SendProgress {
     inner: Arc<Inner>,
@@ -37,14 +38,14 @@ pub struct SendProgress {
 /// See [`SendProgress::sent`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentBytes {
-    /// Tells connections apart.
+    /// Identifies the connection.
     pub(crate) connection: Option<usize>,
     pub(crate) bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Of all requests that share the counter.
+    /// The sum of all requests that share the counter.
     going_bytes: Arc<AtomicU64>,
     own: Mutex<Own>,
 }
@@ -52,27 +53,27 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Own {
     told_bytes: u64,
-    /// How many bytes are left to be told of.
+    /// How many bytes are not reported yet.
     left_bytes: u64,
     /// When the last byte was handed over.
     all_since: Option<Instant>,
-    /// When something of it last moved.
+    /// The time of the last progress.
     moved: Option<Instant>,
     outgoing: Option<Arc<dyn Outgoing>>,
-    /// What the connection had written when it last took bytes of this request.
+    /// The connection's written bytes when it last took bytes of this request.
     written_bytes: u64,
 }
 
 impl SendProgress {
-    /// Adds what goes out of a request of `len` bytes to `going_bytes`, until [`Self::end`].
+    /// Adds the bytes sent of a request of `len` bytes to `going_bytes`, until [`Self::end`].
     pub(crate) fn new(going_bytes: &Arc<AtomicU64>, len: u64) -> Self {
         let own = Own { left_bytes: len, moved: Some(Instant::now()), ..Own::default() };
         let going_bytes = Arc::clone(going_bytes);
         Self { inner: Arc::new(Inner { going_bytes, own: Mutex::new(own) }) }
     }
 
-    /// So many bytes more were handed to the connection. Beyond the request's length it counts for
-    /// nothing, so what stands around the bytes does no harm.
+    /// Reports that this many more bytes were handed to the connection. Bytes beyond the request's
+    /// length are ignored, so a protocol's overhead may be included.
     pub fn passed(&self, bytes: u64) {
         let mut own = self.own();
         let bytes = bytes.min(own.left_bytes);
@@ -85,14 +86,15 @@ impl SendProgress {
         self.inner.going_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The last byte was handed over, however many there were: the rest is there from before.
+    /// Reports that the last byte was handed over. The count may be lower than the length: the
+    /// server has the other bytes from an earlier attempt.
     pub(crate) fn passed_all(&self) {
         let mut own = self.own();
         own.touch();
         own.all_since = own.all_since.or(own.moved);
     }
 
-    /// The request goes over this connection.
+    /// Reports that the request uses this connection.
     #[cfg(feature = "reapi")]
     pub(crate) fn over(&self, outgoing: Arc<dyn Outgoing>) {
         let mut own = self.own();
@@ -100,8 +102,8 @@ impl SendProgress {
         own.touch();
     }
 
-    /// Returns once nothing of the request has moved for `limit`, or, after its last byte, for
-    /// `response_limit`; gives which of them it was. Cancel-safe.
+    /// Returns when the request has made no progress for `limit`, or, after its last byte, for
+    /// `response_limit`; returns the limit that was exceeded. Cancel-safe.
     pub(crate) async fn stalled(&self, limit: Duration, response_limit: Duration) -> Duration {
         let since = Instant::now();
         loop {
@@ -117,8 +119,8 @@ impl SendProgress {
         }
     }
 
-    /// Bytes that have been sent so far, while the request still has bytes to hand over: those of its
-    /// connection, or its own where the store does not tell the connection.
+    /// Bytes that have been sent so far, as long as the request has bytes to hand over. They are
+    /// those of its connection, or its own if the store does not report the connection.
     pub(crate) fn sent(&self) -> Option<SentBytes> {
         let own = self.own();
         own.all_since.is_none().then(|| match &own.outgoing {
@@ -130,7 +132,8 @@ impl SendProgress {
         })
     }
 
-    /// The request has ended, well or not: nothing of it is under way, whatever is told later.
+    /// Reports that the request has ended, successfully or not: none of its bytes are in flight,
+    /// and later reports are ignored.
     pub(crate) fn end(&self) {
         let told_bytes = std::mem::take(&mut *self.own()).told_bytes;
         self.inner.going_bytes.fetch_sub(told_bytes, Ordering::Relaxed);
@@ -142,13 +145,13 @@ impl SendProgress {
 }
 
 impl Own {
-    /// The connection took bytes of it.
+    /// Records that the connection took bytes of the request.
     fn touch(&mut self) {
         self.moved = Some(Instant::now());
         self.written_bytes = self.outgoing.as_ref().map_or(0, |outgoing| outgoing.written().0);
     }
 
-    /// When something of it last moved, and since when all of it is handed over.
+    /// The time of the last progress, and the time when the last byte was handed over.
     fn look(&mut self) -> (Option<Instant>, Option<Instant>) {
         let written = self.outgoing.as_ref().map(|outgoing| outgoing.written());
         if let Some((bytes, last)) = written
@@ -187,7 +190,7 @@ mod tests {
     async fn seconds_until_stalled(progress: &SendProgress) -> u64 {
         let start = Instant::now();
         progress.stalled(LIMIT, RESPONSE_LIMIT).await;
-        // Timers have milliseconds.
+        // Timers have a resolution of milliseconds.
         (start.elapsed() + Duration::from_millis(10)).as_secs()
     }
 
@@ -205,7 +208,7 @@ mod tests {
         assert_eq!(seconds_until_stalled(&resumed).await, 3);
     }
 
-    /// Writes so many bytes a second, from its beginning on.
+    /// A connection that writes this many bytes per second, from its beginning on.
     #[cfg(feature = "reapi")]
     #[derive(Debug)]
     struct Link(Instant, u64);
@@ -227,7 +230,8 @@ mod tests {
         assert_eq!(seconds_until_stalled(&progress).await, 512 + 3);
     }
 
-    /// A slow connection that still sends is no stall; one that has sent all that waited in it is.
+    /// A slow connection that still sends has not stalled; one that has sent all its buffered bytes
+    /// has.
     #[cfg(feature = "reapi")]
     #[tokio::test(start_paused = true)]
     async fn what_waits_in_a_connection_moves_as_long_as_that_sends() {

@@ -1,5 +1,5 @@
-//! [`StoreRemote`]: the blobs of any [`ChunkStore`] as those of a [`Remote`], so that they can be read
-//! as a stream.
+//! [`StoreRemote`]: the blobs of any [`ChunkStore`] as those of a [`Remote`], so that they can be
+//! read as a stream.
 //!
 //! A blob's name here is its digest, which is also its version and its checksum.
 
@@ -50,7 +50,7 @@ impl Read for StoreRemote {
         Err(Error::new(ErrorKind::Invalid, Operation::Locate, version, message))
     }
 
-    /// The digest alone, whatever the store.
+    /// The digest alone: the same blob in every store.
     fn selection(&self, blob: &str) -> Option<Selection> {
         Some(Selection::new("digest").with("digest", blob))
     }
@@ -83,7 +83,7 @@ impl Remote for StoreRemote {
 }
 
 impl BlobInfo {
-    /// What a digest says of its blob.
+    /// The facts that a digest gives about its blob.
     pub(crate) fn of_digest(digest: &Digest) -> Self {
         Self {
             len_bytes: Some(digest.len),

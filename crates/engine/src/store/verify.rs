@@ -1,4 +1,4 @@
-//! [`Verifier`]: bytes compared with a digest, piece by piece.
+//! [`Verifier`]: compares bytes with a digest, piece by piece.
 
 use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::Digest;
@@ -13,8 +13,8 @@ pub(super) struct Verifier {
 
 impl Verifier {
     pub(super) fn new(digest: &Digest) -> Self {
-        // The functions that name blobs can be computed, so there is always one; without one,
-        // nothing is taken for right.
+        // All digest functions are available, so this never fails; otherwise `finish` would reject
+        // the bytes.
         let checksummer = Checksummer::new(digest.function.algorithm()).ok();
         Self { digest: *digest, checksummer, seen_bytes: 0 }
     }
@@ -31,7 +31,7 @@ impl Verifier {
         self.seen_bytes
     }
 
-    /// Whether these were the blob's bytes; says what they were where not.
+    /// Whether these were the blob's bytes; otherwise the error says what differs.
     pub(super) fn finish(self) -> Result<(), String> {
         let Self { digest, checksummer, seen_bytes } = self;
         if seen_bytes != digest.len {

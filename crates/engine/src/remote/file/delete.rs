@@ -1,6 +1,6 @@
-//! Local files that are deleted: [`Delete`] for [`FileRemote`].
+//! Deleting local files: [`Delete`] for [`FileRemote`].
 //!
-//! A symbolic link is deleted itself, not what it leads to. Folders stay, also empty ones: other
+//! A symbolic link is deleted itself, not its target. Folders stay, even if they are empty: other
 //! processes may be about to write into them.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::sink::file::target::storage_error;
 #[async_trait]
 impl Delete for FileRemote {
     fn delete_profile(&self) -> DeleteProfile {
-        // No file system unlinks by version: the stamp is compared right before.
+        // No file system unlinks by version, so the stamp is compared immediately before.
         DeleteProfile::single(Guarantee::Checked)
     }
 
@@ -48,7 +48,7 @@ fn delete(request: &DeleteRequest) -> Result<()> {
         return refuse("it is not a regular file");
     }
     if let Some(version) = &request.version {
-        // Of what a link leads to, as reading it names that version.
+        // The stamp of the link's target, because reading reports that version.
         let now = fs::metadata(path).map_err(failed)?;
         version.expect(Some(&stamp(&now)), Operation::Delete, blob)?;
     }

@@ -1,4 +1,4 @@
-//! Local files that are listed: [`List`] for [`FileRemote`].
+//! Listing local files: [`List`] for [`FileRemote`].
 
 use futures_util::stream;
 
@@ -29,9 +29,9 @@ impl List for FileRemote {
 
 /// A listing between two pages.
 enum Listing {
-    /// Nothing was looked at yet.
+    /// The walk has not started.
     Asked(ListRequest, Budget),
-    /// The walk goes on; the last name that was listed.
+    /// The walk has started; the last field is the name that was listed last.
     Begun(ListRequest, Box<Walk>, String),
 }
 
@@ -42,7 +42,7 @@ impl Listing {
         }
     }
 
-    /// The next page, and what follows it. Blocks.
+    /// The next page, and the listing after it. Blocks.
     fn page(self) -> Result<(ListPage, Option<Self>)> {
         let (request, mut walk, mut last) = match self {
             Self::Asked(request, budget) => {

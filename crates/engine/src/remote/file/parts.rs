@@ -1,5 +1,5 @@
-//! Comparing the parts of an upload, and the whole, with what they must hash to: in one pass over the
-//! file, in order. Blocks.
+//! Verifies the parts of an upload, and the whole blob, against their checksums, in one pass over
+//! the file, in order. Blocks.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::write::PartNumber;
 use crate::sink::file::target::storage_error;
 
-/// One read: the only memory that comparing takes.
+/// One read: the only memory that verifying takes.
 const READ_BYTES: usize = 256 << 10;
 
 /// One part: its number, and the CRC32C and length of its bytes.
@@ -23,7 +23,7 @@ pub(super) struct Part {
     pub(super) crc: Crc,
 }
 
-/// The bytes of all parts, one behind the other.
+/// The bytes of all parts, concatenated.
 #[derive(Debug)]
 pub(super) struct Whole<'a> {
     pub(super) data: &'a File,
@@ -34,7 +34,7 @@ pub(super) struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Fails with `Integrity` where a part, or the whole, is not what it must be.
+    /// Fails with `Integrity` if a part, or the whole, does not match its checksum.
     pub(super) fn verify(&self, parts: &[Part], expected: Option<&Checksum>) -> Result<()> {
         let whole = expected.map(|expected| checksummer(expected.algorithm(), self.blob));
         let mut whole = whole.transpose()?;
@@ -52,7 +52,7 @@ impl Whole<'_> {
         }
     }
 
-    /// The CRC of as many bytes from `start` on as `expected` covers.
+    /// The CRC of the bytes from `start` on, over the length of `expected`.
     fn hash(
         &self,
         start: u64,
@@ -72,7 +72,7 @@ impl Whole<'_> {
             let read = &mut buffer[..count];
             match self.data.read_exact_at(read, start + crc.len()) {
                 Ok(()) => {}
-                // Cut off by another process; the CRC says so.
+                // Another process truncated the file; the CRC differs.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(crc),
                 Err(error) => return Err(storage_error(Operation::Verify, self.blob, error)),
             }

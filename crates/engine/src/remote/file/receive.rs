@@ -13,18 +13,18 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::write::Payload;
 use crate::sink::file::target::storage_error;
 
-/// Frames are put together up to this many bytes: large enough that the hand-over to a blocking
-/// thread does not show, little beside a part of 8 MiB.
+/// The writer collects frames up to this many bytes. That is large enough to hide the cost of the
+/// switch to a blocking thread, and small compared with a part of 8 MiB.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// What is computed of the bytes on their way.
+/// The checksums computed while the bytes arrive.
 struct Sums {
     crc: Crc,
     asked: Option<Checksummer>,
 }
 
-/// Writes `payload` at `offset` and compares it with its checksum: `Integrity` where it differs. Gives
-/// the CRC32C of the bytes. `shown` is the blob's name, for errors.
+/// Writes `payload` at `offset` and verifies its checksum: `Integrity` if it differs. Returns the
+/// CRC32C of the bytes. `shown` is the blob's name, for errors.
 pub(super) async fn receive(
     file: &Arc<File>,
     offset: u64,
@@ -72,7 +72,7 @@ fn write(file: &File, offset: u64, batch: &[Bytes], mut sums: Sums) -> std::io::
     Ok(sums)
 }
 
-/// What computes a checksum that a caller asks for; `Unsupported` where nothing does.
+/// Computes a checksum that the caller asks for; `Unsupported` if the algorithm is not available.
 pub(super) fn checksummer(algorithm: ChecksumAlgorithm, shown: &str) -> Result<Checksummer> {
     Checksummer::new(algorithm).map_err(|error| {
         let message = format!("the checksum {algorithm} is not computed here");
@@ -80,7 +80,7 @@ pub(super) fn checksummer(algorithm: ChecksumAlgorithm, shown: &str) -> Result<C
     })
 }
 
-/// `Integrity` where they differ.
+/// Returns `Integrity` if they differ.
 pub(super) fn compare(expected: &Checksum, actual: &Checksum, shown: &str) -> Result<()> {
     if expected == actual {
         return Ok(());

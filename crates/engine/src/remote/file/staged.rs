@@ -1,17 +1,18 @@
-//! [`StagedFile`]: a hidden file beside its target that gets the target's name when it is whole.
+//! [`StagedFile`]: a hidden file next to its target that gets the target's name when it is
+//! complete.
 //!
-//! What a download's part file is to a transfer, this is to one call: nobody resumes it, so it has no
-//! journal, and its name is random, so any number of writers may race for one target.
+//! It serves one call, as a download's part file serves a transfer. It is never resumed, so it has
+//! no journal. Its name is random, so any number of writers may race for one target.
 //!
 //! Invariants:
 //!
-//! - The target's name leads to the old file or to the whole new one, at every instant, also after
-//!   `kill -9`.
-//! - A staged file is its owner's alone. Replacing a file never widens access.
-//! - A staged file that is dropped is removed. One that a killed process leaves behind is among the
+//! - The target's name leads to the old file or to the complete new one at every instant, also
+//!   after `kill -9`.
+//! - Only the owner can access a staged file. Replacing a file never widens access.
+//! - Dropping a staged file removes it. One that a killed process leaves behind is listed among the
 //!   unfinished uploads, which can be aborted.
 //!
-//! All of it blocks, but for dropping.
+//! All calls block, except dropping.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -31,28 +32,28 @@ use crate::sink::file::access::{Access, Fresh, PRIVATE_MODE};
 use crate::sink::file::target::storage_error;
 use crate::sink::file::{Durability, FileTarget};
 
-/// Staged files are called `.NAME`, this, and 32 hexadecimal digits.
+/// Staged files are named `.NAME`, then this suffix, then 32 hexadecimal digits.
 pub(super) const STAGED_SUFFIX: &str = ".tidegate-put-";
 
-/// Of a random name: no two writers draw the same.
+/// Bytes of a random name: no two writers draw the same.
 const UNIQUE_BYTES: usize = 16;
 
 /// Digits that a random name ends with.
 pub(super) const UNIQUE_DIGITS: usize = 2 * UNIQUE_BYTES;
 
-/// The name that a blob is to get, looked at before anything is written.
+/// The name that a blob will get, checked before any byte is written.
 #[derive(Debug)]
 pub(super) struct Place {
     target: FileTarget,
-    /// What it lets people do where nothing has the target's name at the end.
+    /// The access rights of the new file if no file has the target's name at the end.
     access: Access,
-    /// Folders that were made for it.
+    /// Folders that were created for it.
     new_folders: Vec<PathBuf>,
 }
 
 impl Place {
-    /// Makes the folders of `blob`, as names of blobs in other remotes need none. Fails where the
-    /// precondition does not hold now, and where the target cannot be written.
+    /// Creates the folders of `blob`, because blob names in other remotes need no folders. Fails if
+    /// the precondition does not hold now, or if the target cannot be written.
     pub(super) fn prepare(blob: &str, precondition: &Precondition) -> Result<Self> {
         let failed = |error| storage_error(Operation::Write, blob, error);
         let path = Path::new(blob);
@@ -69,20 +70,20 @@ impl Place {
         Ok(Self { target, access, new_folders })
     }
 
-    /// The file's own name, in its folder.
+    /// The file's name, without its folder.
     pub(super) fn name(&self) -> &Path {
         Path::new(self.target.path.file_name().unwrap_or_default())
     }
 
-    /// A hidden path beside the target that no other writer has.
+    /// A hidden path next to the target that no other writer has.
     pub(super) fn beside(&self, suffix: &str) -> Result<PathBuf> {
         let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
         let suffix = format!("{suffix}{}", unique().map_err(failed)?);
         Ok(self.target.part.with_file_name(hidden_name(self.name().as_os_str(), &suffix)))
     }
 
-    /// Gives the file at `staged`, which is open as `file`, the target's name, if the precondition
-    /// holds. A failure leaves it where it is. The order of rename and mode is that of
+    /// Gives the file at `staged`, which is open as `file`, the target's name if the precondition
+    /// holds. After a failure the file keeps its old name. The order of rename and mode is that of
     /// `PartFile::commit`, for its reasons.
     pub(super) fn commit(
         &self,
@@ -102,7 +103,7 @@ impl Place {
         if !matches!(precondition, Precondition::Absent) {
             check(path, precondition)?;
         }
-        // `Absent` is not looked at here: the rename itself is the check.
+        // `Absent` is not checked here: the rename itself is the check.
         let renamed = match precondition {
             Precondition::Absent => rename_new(staged, path),
             _ => fs::rename(staged, path),
@@ -122,7 +123,7 @@ impl Place {
     }
 }
 
-/// A file of a [`Place`], to be written.
+/// A file of a [`Place`], for writing.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     pub(super) file: Arc<File>,
@@ -131,7 +132,7 @@ pub(super) struct StagedFile {
 }
 
 impl StagedFile {
-    /// Makes an empty one.
+    /// Creates an empty file.
     pub(super) fn create(place: Place) -> Result<Self> {
         let path = place.beside(STAGED_SUFFIX)?;
         let file = create_private(&path)
@@ -150,11 +151,11 @@ impl StagedFile {
 }
 
 impl Drop for StagedFile {
-    /// Removes what has not got its name. Off the runtime's threads, where there is a runtime.
+    /// Removes a file that was not renamed, off the runtime's threads if there is a runtime.
     fn drop(&mut self) {
         let (path, file) = (std::mem::take(&mut self.path), Arc::clone(&self.file));
         let remove = move || {
-            // After a rename nothing is there; a random name is no other file's.
+            // After a rename the path is free; no other file has this random name.
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%error, staged = %path.display(), "cannot remove a staged file");
@@ -170,7 +171,7 @@ impl Drop for StagedFile {
     }
 }
 
-/// A new file that is its owner's alone. Never follows a link.
+/// A new file that only its owner can access. Never follows a link.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -181,7 +182,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Fails where the precondition does not hold now.
+/// Fails if the precondition does not hold now.
 fn check(path: &Path, precondition: &Precondition) -> Result<()> {
     let shown = path.display().to_string();
     let found = match precondition {
@@ -202,7 +203,7 @@ fn check(path: &Path, precondition: &Precondition) -> Result<()> {
     }
 }
 
-/// Nothing has the name, nor can it before a folder is made.
+/// No file has the name, or its folder does not exist.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -211,8 +212,8 @@ fn exists(shown: &str) -> Error {
     Error::new(ErrorKind::AlreadyExists, Operation::Write, shown, "it exists")
 }
 
-/// Renames to a name that nothing has; atomic. File systems that cannot rename so (NFS) make a second
-/// name and remove the first: a crash in between leaves the hidden name, too.
+/// Renames to a name that no file has; atomic. On file systems without such a rename (NFS) it
+/// creates a second link and removes the first: a crash in between leaves the hidden name as well.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
@@ -236,8 +237,8 @@ pub(super) fn unique() -> io::Result<String> {
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
 }
 
-/// The `NAME` of a hidden file `.NAME`, suffix, 32 digits; `None` for any other name. Where the name
-/// was too long to be hidden as a whole, it is cut.
+/// The `NAME` of a hidden file `.NAME`, suffix, 32 digits; `None` for any other name. A `NAME` that
+/// is too long for a hidden name is cut.
 pub(super) fn hidden_from<'a>(hidden: &'a Path, suffix: &str) -> Option<&'a str> {
     let hidden = std::str::from_utf8(hidden.as_os_str().as_bytes()).ok()?;
     let (rest, digits) = hidden.split_at_checked(hidden.len().checked_sub(UNIQUE_DIGITS)?)?;

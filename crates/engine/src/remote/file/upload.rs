@@ -1,22 +1,22 @@
-//! [`UploadFolder`]: an upload in parts to a local file, as a hidden folder beside the target.
+//! [`UploadFolder`]: an upload in parts to a local file, as a hidden folder next to the target.
 //!
-//! | entry | what it is |
+//! | entry | content |
 //! |---|---|
-//! | `data` | the blob as far as it has come; each part is written in place |
+//! | `data` | the bytes received so far; each part is written in place |
 //! | `part-N` | part N is in `data`: its offset, length and CRC32C, as JSON |
 //! | `name` | the target's own name, as the folder's name may have cut it |
 //!
-//! Parts are in place, so completing copies nothing: it reads `data` once, compares every part and the
-//! whole, and renames `data`.
+//! Parts are in place, so completing copies nothing. It reads `data` once, verifies every part and
+//! the whole, and renames `data`.
 //!
 //! Invariants:
 //!
-//! - A record is written after its bytes, and removed before they are written again. So a record
-//!   that exists is true after `kill -9`.
-//! - Who writes a part holds a shared lock on `data`; who completes holds it alone. So no byte changes
-//!   between comparing and renaming, nor after it.
+//! - A record is written after its bytes, and removed before they are written again. So every
+//!   record is true after `kill -9`.
+//! - The writer of a part holds a shared lock on `data`; completing holds an exclusive lock. So no
+//!   byte changes between verifying and renaming, nor after it.
 //!
-//! All of it blocks.
+//! All calls block.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -40,32 +40,34 @@ use crate::remote::write::{
 use crate::sink::file::Durability;
 use crate::sink::file::target::storage_error;
 
-/// Upload folders are called `.NAME`, this, and 32 hexadecimal digits.
+/// Upload folders are named `.NAME`, then this suffix, then 32 hexadecimal digits.
 pub(super) const UPLOAD_SUFFIX: &str = ".tidegate-upload-";
 
-/// Parts of one upload: more than any network remote takes, and some 10 MiB of records in memory.
+/// Maximum number of parts of one upload: more than any network remote takes, and about 10 MiB of
+/// records in memory.
 pub(super) const PARTS_MAX: u32 = 100_000;
 
-/// Its owner may use it, nobody else.
+/// Only the owner has access.
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
 
-/// The records are small; a longer one is not ours.
+/// The records are small; a longer file is not one of ours.
 const RECORD_BYTES_MAX: u64 = 4096;
 
-/// Completing waits this long for parts whose callers have gone: a batch of 1 MiB is then on its way.
+/// Completing waits this long for parts whose callers were dropped: at that time a batch of 1 MiB
+/// can still be in flight.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Between two tries of the lock.
+/// Delay between two attempts to lock.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 
-/// A part may be recorded while the folder is being removed; removing is then tried again.
+/// A part may be recorded while the folder is being removed; then the removal is retried.
 const REMOVALS_MAX: u32 = 4;
 
 const DATA: &str = "data";
 const NAME: &str = "name";
 const RECORD_PREFIX: &str = "part-";
 
-/// What a `part-N` says.
+/// The content of a `part-N`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     offset: u64,
@@ -73,7 +75,7 @@ struct Record {
     crc32c: u32,
 }
 
-/// An upload that has begun.
+/// An upload that was started.
 #[derive(Debug)]
 pub(super) struct UploadFolder {
     path: PathBuf,
@@ -82,7 +84,7 @@ pub(super) struct UploadFolder {
 }
 
 impl UploadFolder {
-    /// Makes the folder of a new upload.
+    /// Creates the folder of a new upload.
     pub(super) fn create(blob: &str, options: &WriteOptions) -> Result<Upload> {
         let failed = |error| storage_error(Operation::Write, blob, error);
         let place = Place::prepare(blob, &options.precondition)?;
@@ -102,7 +104,7 @@ impl UploadFolder {
         Ok(Upload::new(blob, UploadId::new(id), options))
     }
 
-    /// The folder of an upload; `NotFound` where it is gone.
+    /// Opens the folder of an upload; `NotFound` if it is gone.
     pub(super) fn open(upload: &Upload) -> Result<Self> {
         let (path, blob) = (path_of(upload, &[UPLOAD_SUFFIX])?, upload.blob.clone());
         match fs::symlink_metadata(&path) {
@@ -113,7 +115,7 @@ impl UploadFolder {
 
     fn failed(&self, error: io::Error) -> Error {
         match error.kind() {
-            // Completed or aborted meanwhile.
+            // Completed or aborted in the meantime.
             io::ErrorKind::NotFound => unknown(&self.blob),
             _ => storage_error(Operation::Write, &self.blob, error),
         }
@@ -123,7 +125,7 @@ impl UploadFolder {
         self.path.join(format!("{RECORD_PREFIX}{number}"))
     }
 
-    /// Opens `data`, locked, with what has its name at that moment.
+    /// Opens and locks `data`, and checks that the name still leads to the locked file.
     fn lock(&self, operation: FlockOperation) -> Result<File> {
         let path = self.path.join(DATA);
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
@@ -138,7 +140,7 @@ impl UploadFolder {
                     std::thread::sleep(LOCK_WAIT);
                 }
                 Err(Errno::WOULDBLOCK) => return Err(busy(&self.blob)),
-                // A file system without locks: the caller vouches that no part is on its way.
+                // A file system without locks: the caller guarantees that no part is in flight.
                 Err(error) => {
                     tracing::debug!(%error, "an upload's data cannot be locked");
                     break;
@@ -150,12 +152,12 @@ impl UploadFolder {
             (Ok(named), Ok(open)) if (named.dev(), named.ino()) == (open.dev(), open.ino()) => {
                 Ok(file)
             }
-            // Renamed to the target before the lock was ours.
+            // Another caller renamed it to the target before this caller got the lock.
             _ => Err(unknown(&self.blob)),
         }
     }
 
-    /// `data`, for one part to be written to; the part is not stored until it is recorded.
+    /// Opens `data` for writing one part; the part is not stored until it is recorded.
     pub(super) fn begin_part(&self, number: PartNumber) -> Result<File> {
         if number.get() > PARTS_MAX {
             let message = format!("part {number} is beyond the last one, {PARTS_MAX}");
@@ -205,7 +207,7 @@ impl UploadFolder {
         Ok(parts)
     }
 
-    /// The record of a part; `None` where there is none, or one that is not ours.
+    /// The record of a part; `None` if there is none, or if it is not one of ours.
     fn read(&self, number: u32) -> Result<Option<Record>> {
         let path = self.record_path(number);
         match fs::symlink_metadata(&path) {
@@ -222,7 +224,7 @@ impl UploadFolder {
         }
     }
 
-    /// The parts of the blob, in order, as the records and the request agree on them.
+    /// The parts of the blob, in order, if the records and the request agree on them.
     fn agreed(&self, request: &CompleteRequest) -> Result<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::with_capacity(request.parts.len());
         let mut end: u64 = 0;
@@ -250,7 +252,7 @@ impl UploadFolder {
         Ok(parts)
     }
 
-    /// Compares all parts and the whole, and gives `data` the target's name.
+    /// Verifies all parts and the whole, and gives `data` the target's name.
     pub(super) fn complete(
         &self,
         upload: &Upload,
@@ -264,7 +266,7 @@ impl UploadFolder {
         Whole { data: &data, blob: &self.blob, stop }.verify(&parts, request.checksum.as_ref())?;
         data.set_len(request.len_bytes).map_err(|error| self.failed(error))?;
         let mut written = place.commit(&data, &self.path.join(DATA), precondition, *durability)?;
-        // The blob is complete, whatever becomes of the records.
+        // The blob is complete, even if removing the records fails.
         if let Err(error) = Self::remove(upload) {
             tracing::warn!(%error, "the folder of a completed upload stays behind");
         }
@@ -277,8 +279,8 @@ impl UploadFolder {
         Ok(written)
     }
 
-    /// Removes an upload's folder, or a staged file that a killed process has left; nothing is there
-    /// afterwards.
+    /// Removes an upload's folder, or a staged file that a killed process has left. Afterwards the
+    /// path is free.
     pub(super) fn remove(upload: &Upload) -> Result<()> {
         let path = path_of(upload, &[UPLOAD_SUFFIX, STAGED_SUFFIX])?;
         let mut last = None;
@@ -311,8 +313,8 @@ impl Record {
     }
 }
 
-/// The own name of the target whose upload is in `folder`; `None` where the upload did not get that
-/// far.
+/// Reads the name of the target whose upload is in `folder`; `None` if the upload was interrupted
+/// before it wrote the name.
 pub(super) fn name_in(folder: &Path) -> Option<String> {
     let path = folder.join(NAME);
     let found = fs::symlink_metadata(&path).ok()?;
@@ -320,8 +322,8 @@ pub(super) fn name_in(folder: &Path) -> Option<String> {
     is_ours.then(|| fs::read_to_string(&path).ok()).flatten()
 }
 
-/// Where an upload's id leads. An id comes from a journal, so it is believed only where it names a
-/// hidden path of ours.
+/// The path that an upload's id names. An id comes from a journal, so it is accepted only if it
+/// names a hidden path of ours.
 fn path_of(upload: &Upload, suffixes: &[&str]) -> Result<PathBuf> {
     let path = PathBuf::from(upload.id.as_str());
     let name = path.file_name().map_or(Path::new(""), Path::new);

@@ -1,17 +1,17 @@
 //! [`Walk`]: the entries under a prefix of paths, in the order of their bytes.
 //!
-//! Depth first; in each folder sorted by name, a folder's name with a slash behind it, so that `a.txt`
-//! comes before `a/b` as in any list of keys.
+//! The walk is depth first. Each folder is sorted by name, with a slash after a folder's name, so
+//! that `a.txt` comes before `a/b` as in any list of keys.
 //!
 //! Invariants:
 //!
-//! - No symbolic link below the prefix's own folder is followed: each folder is opened by its name in
-//!   its open parent, and never through a link. So a walk cannot leave the tree, whatever is moved
-//!   meanwhile.
-//! - Memory is the names of the folders from the top to the current one, taken from the budget. With
-//!   names of 20 bytes a folder of 1,000,000 files takes 60 MB.
+//! - The walk follows no symbolic link below the prefix's own folder. It opens each folder by its
+//!   name in the open parent, and never through a link. So it cannot leave the tree, even if
+//!   entries are moved during the walk.
+//! - It holds the names in the folders from the top to the current one; this memory is taken from
+//!   the budget. With names of 20 bytes a folder of 1,000,000 files takes 60 MB.
 //!
-//! All of it blocks.
+//! All calls block.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,26 +31,27 @@ use crate::remote::local::failed;
 use crate::remote::write::{UnfinishedUpload, Upload, UploadId, UploadPage, WriteOptions};
 use crate::remote::{PageToken, Unlisted};
 
-/// Folders within folders: each level holds one open file. Deeper trees are an error, not left out.
+/// Maximum depth of nested folders: each level holds one open file. A deeper tree is an error; it
+/// is not left out.
 const DEPTH_MAX: usize = 128;
 
-/// What a name takes beside its bytes.
+/// Memory of a name in addition to its bytes.
 const NAME_BYTES: usize = 40;
 
-/// Taken from the budget at a time: some 1,000 names.
+/// Taken from the budget at a time: about 1,000 names.
 const CHARGE_BYTES: usize = 64 << 10;
 
-/// Uploads of one page.
+/// Maximum number of uploads in one page.
 const UPLOADS_MAX: usize = 1000;
 
-/// What a walk comes across.
+/// An entry that a walk finds.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A regular file.
     File { key: String, stat: Box<Stat> },
-    /// What cannot be listed.
+    /// An entry that cannot be listed.
     Unlisted(Unlisted),
-    /// A hidden path of an upload, and the blob that it is for.
+    /// A hidden path of an upload, and the name of its blob.
     Upload { key: String, blob: String, stat: Box<Stat> },
 }
 
@@ -58,18 +59,18 @@ pub(super) enum Found {
 pub(super) struct Walk {
     levels: Vec<Level>,
     prefix: String,
-    /// Everything up to this was seen before.
+    /// Names up to this one were listed before.
     after: Option<String>,
     budget: Budget,
 }
 
-/// One folder: what of it is still to be seen.
+/// One folder, and its entries that are not visited yet.
 #[derive(Debug)]
 struct Level {
     folder: OwnedFd,
-    /// What the names of its entries are put behind; empty or with a slash at its end.
+    /// The prefix of its entries' keys; empty or with a slash at its end.
     key: String,
-    /// The next one last.
+    /// In reverse order: the next name is the last.
     names: Vec<Name>,
     _permits: Vec<ListPermit>,
 }
@@ -81,18 +82,18 @@ struct Name {
 }
 
 impl Name {
-    /// What it is sorted by.
+    /// The bytes that it is sorted by.
     fn sort_key(&self) -> impl Iterator<Item = u8> {
         self.name.as_bytes().iter().copied().chain(self.is_folder.then_some(b'/'))
     }
 }
 
 impl Walk {
-    /// Opens the prefix's folder: `NotFound` where it is missing.
+    /// Opens the prefix's folder: `NotFound` if it is missing.
     pub(super) fn open(prefix: &str, after: Option<&PageToken>, budget: &Budget) -> Result<Self> {
         let key = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]).to_owned();
         let shown = if key.is_empty() { "." } else { key.as_str() };
-        // The prefix's own folder is the caller's word: a link there is followed.
+        // The caller names the prefix's own folder, so the walk follows a link there.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(CWD, shown, flags, Mode::empty())
             .map_err(|error| failed(shown, Operation::List, error.into()))?;
@@ -138,7 +139,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The next entry; `None` at the end. What disappears meanwhile is left out.
+    /// The next entry; `None` at the end. Entries that disappear during the walk are left out.
     pub(super) fn next(&mut self) -> Result<Option<Found>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(name) = level.names.pop() else {
@@ -188,7 +189,7 @@ impl Walk {
         Some(Found::Unlisted(Unlisted::new(escaped(&key), reason)))
     }
 
-    /// Goes into a folder, unless nothing in it is wanted.
+    /// Enters a folder, unless no entry in it can match.
     fn descend(&mut self, name: &std::ffi::OsStr, mut key: String) -> Result<()> {
         key.push('/');
         let is_seen =
@@ -200,7 +201,7 @@ impl Walk {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&level.folder, name, flags, Mode::empty()) {
             Ok(folder) => self.enter(folder, key),
-            // Gone, or a link by now.
+            // It was removed, or replaced by a link.
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => Ok(()),
             Err(error) => Err(failed(&key, Operation::List, error.into())),
         }
@@ -212,7 +213,7 @@ fn is_folder(folder: &OwnedFd, name: &std::ffi::OsStr) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// An upload's folder or staged file, if that is what has this name.
+/// The upload's folder or staged file that has this name, if it is one.
 fn upload(level: &Level, name: &std::ffi::OsStr, key: String) -> Option<Found> {
     let stat = statat(&level.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
     use crate::budget::BudgetOptions;
 
-    /// Names without end would take all memory.
+    /// An unlimited number of names would use up all memory.
     #[test]
     fn names_beyond_the_budget_are_an_error() {
         let folder = tempfile::tempdir().unwrap();
@@ -261,7 +262,7 @@ mod tests {
         }
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
         let prefix = format!("{}/", folder.path().display());
-        // 3,000 names take 132 KiB, and come in two steps of 64 KiB and a third.
+        // 3,000 names take 132 KiB, in two steps of 64 KiB and a third.
         let held = budget.try_list(budget.lists_bytes() - (100 << 10)).unwrap();
         let error = Walk::open(&prefix, None, &budget).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exhausted);

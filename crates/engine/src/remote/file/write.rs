@@ -1,10 +1,10 @@
-//! Local files that are written: [`Write`] for [`FileRemote`].
+//! Writing local files: [`Write`] for [`FileRemote`].
 //!
-//! A put and a copy go to a [`StagedFile`]; parts go to an [`UploadFolder`]. Both stand beside the
+//! A put and a copy write a [`StagedFile`]; parts go to an [`UploadFolder`]. Both are next to the
 //! target, so that the rename at the end stays within one file system.
 //!
-//! [`Precondition::Absent`] is atomic: the rename fails where the name is taken. For
-//! [`Precondition::Version`] no file system has such a rename: the stamp is compared right before it.
+//! [`Precondition::Absent`] is atomic: the rename fails if the name exists. No file system has such
+//! a rename for [`Precondition::Version`]: the stamp is compared immediately before it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -29,10 +29,10 @@ use crate::remote::write::{
 use crate::remote::{PageToken, Read};
 use crate::sink::file::target::storage_error;
 
-/// Copied between two looks whether the copy is still wanted.
+/// Bytes copied between two checks for cancellation.
 const COPY_BYTES: u64 = 64 << 20;
 
-/// Checksums that are computed here, those that cost the least first.
+/// Checksums that are computed here, the cheapest first.
 const CHECKSUMS: [ChecksumAlgorithm; 6] = [
     ChecksumAlgorithm::Crc32c,
     ChecksumAlgorithm::Crc64Nvme,
@@ -132,7 +132,7 @@ impl Write for FileRemote {
         blocking(Operation::List, prefix, page).await
     }
 
-    /// By the system call that lets file systems share blocks, where they can.
+    /// Uses the system call that lets file systems share blocks, if they can.
     async fn copy(
         &self,
         source: &CopySource,
@@ -151,7 +151,7 @@ impl Write for FileRemote {
 }
 
 impl FileRemote {
-    /// The options, if they can be kept here.
+    /// The options, if they are valid for this remote.
     fn checked(&self, options: &WriteOptions) -> Result<WriteOptions> {
         if let Precondition::Version(version) = &options.precondition {
             self.check_version(version)?;

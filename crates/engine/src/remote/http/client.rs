@@ -1,7 +1,9 @@
-//! The requests of plain HTTP: built, sent, and redirected until there is an answer.
+//! The requests of plain HTTP: builds them, sends them, and follows redirects to the final
+//! response.
 //!
-//! A chain of redirects ends at a [`Stop`]: a URL, and the headers that go there. The caller's own
-//! headers and user info are left behind by the first redirect to another host, and stay behind.
+//! A chain of redirects ends at a [`Stop`]: a URL, and the headers that go there. The first
+//! redirect to another host drops the caller's own headers and user info, for the rest of the
+//! chain.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,18 +22,18 @@ use crate::remote::response;
 use crate::remote::{ExtraHeaders, Version};
 use crate::transport::{self, Answer, ResponseHead, Transport, classify};
 
-/// As many hops as browsers and curl allow by habit of the web: CDNs use two or three.
+/// Enough in practice: CDNs use two or three redirects.
 const REDIRECTS_MAX: u32 = 10;
 
 const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// What all blobs over HTTP share.
+/// The state that all blobs over HTTP share.
 #[derive(Debug)]
 pub(in crate::remote) struct Client {
     transport: Transport,
     // For the first host only.
     headers: HeaderMap,
-    // Origins that decompress for those who ask for the bytes as they are.
+    // Origins that decompress when a request asks for `identity`.
     decoding: Mutex<HashSet<String>>,
 }
 
@@ -42,28 +44,28 @@ pub(super) struct Ask<'a> {
     pub(super) version: Option<&'a Version>,
 }
 
-/// Where a request goes, and the caller's headers that go there.
+/// The target URL of a request, and the caller's headers that go there.
 #[derive(Clone)]
 pub(super) struct Stop {
     url: Url,
     own: HeaderMap,
 }
 
-/// The query may be a signature, and headers may be credentials.
+/// Hides the query and the headers: the query may be a signature, and headers may be credentials.
 impl fmt::Debug for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Stop").field(&display(&self.url)).finish()
     }
 }
 
-/// An answer that redirects no further.
+/// A response that is not a redirect.
 pub(super) struct Reached {
     pub(super) head: ResponseHead,
     pub(super) body: Answer,
-    /// Where it came from.
+    /// The URL that it came from.
     pub(super) stop: Stop,
     pub(super) is_redirected: bool,
-    /// The bytes were asked for as they are.
+    /// Whether the request asked for `identity`.
     pub(super) asked_identity: bool,
 }
 
@@ -72,7 +74,7 @@ impl Client {
         Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
     }
 
-    /// Where the first request for a blob goes.
+    /// The target of the first request for a blob.
     pub(super) fn first(&self, blob: &str) -> Result<Stop> {
         let mut url = Url::parse(blob)
             .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
@@ -89,7 +91,7 @@ impl Client {
         self.decoding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request, and follows where it is redirected to.
+    /// Sends a request, and follows redirects.
     pub(super) async fn send(&self, mut stop: Stop, ask: &Ask<'_>) -> Result<Reached> {
         let mut waited = Duration::ZERO;
         let mut is_redirected = false;
@@ -138,7 +140,7 @@ fn unanswered(
 }
 
 impl Stop {
-    /// Where this answer redirects to.
+    /// The target that this response redirects to.
     fn next(self, head: &ResponseHead, operation: Operation) -> Result<Self> {
         let Self { url, mut own } = self;
         let target = display(&url);
@@ -186,7 +188,7 @@ fn build(
     Ok(request)
 }
 
-/// Takes user info out of the URL; it becomes basic authentication.
+/// Moves user info from the URL into a header for basic authentication.
 fn take_user_info(url: &mut Url) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if url.username().is_empty() && url.password().is_none() {

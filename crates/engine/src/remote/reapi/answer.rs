@@ -1,19 +1,20 @@
-//! [`Answer`]: the body of a gRPC answer, which ends with a status or is an error.
+//! [`Answer`]: the body of a gRPC response, which ends with a status or is an error.
 //!
-//! HTTP/2 lets a server, or a proxy between, end a stream without a word, and hyper gives the end
-//! of one that was reset without an error as an ordinary end. In gRPC only a status ends an answer;
-//! so one without is a broken connection here, which is tried again, and not an unknown failure of
-//! the server.
+//! In HTTP/2, a server or a proxy can end a stream without a status. hyper reports a stream that
+//! was reset without an error as an ordinary end. In gRPC only a status ends a response. So a
+//! response without a status is a broken connection here, which is retried, and not an unknown
+//! failure of the server.
 //!
-//! What answers with anything but gRPC, such as a proxy with a page for people, is told by the type
-//! of what it sends. Taken for messages, it would be a failure of the server that might pass.
+//! The content type identifies a response that is not gRPC, such as a proxy's HTML page. If it were
+//! read as messages, it would be a failure of the server that might pass.
 //!
-//! Where a response contradicts itself, the failure in it counts: a status that fails beside one that
-//! does not, an HTTP status that is not 200 beside a gRPC status of success, and a second message in
-//! a response that has one. `tonic` takes the first status and the first message, so an empty message
-//! before the real one would say that a cache lacks nothing.
+//! If a response contradicts itself, the failure counts. Examples are a failure status next to a
+//! success, an HTTP status other than 200 next to a gRPC success, and a second message in a unary
+//! response. `tonic` takes the first status and the first message. So an empty message before the
+//! real one would say that no blob is missing from the cache.
 //!
-//! It also takes away what would make `tonic` panic: details of a status that are not base64.
+//! This module also removes status details that are not base64, because `tonic` would panic on
+//! them.
 
 use std::io;
 use std::pin::Pin;
@@ -34,25 +35,25 @@ use super::channel::Lease;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// With or without padding, as the readers of such headers must take them.
+/// With or without padding: readers of such headers must accept both.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// See the module docs. Holds its place among its connection's streams until it is dropped.
+/// See the module docs. Counts as a stream of its connection until it is dropped.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: Incoming,
-    /// The status came, or none is due.
+    /// The status has arrived, or none is expected.
     ended: bool,
-    /// Counts messages where there may be one only.
+    /// Counts messages of a unary response, which may have only one.
     counter: Option<MessageCounter>,
     lease: Lease,
 }
 
 impl Answer {
-    /// Wraps the body of `response`, of one message unless it `is_stream`.
+    /// Wraps the body of `response`, which has one message unless it `is_stream`.
     pub(super) fn wrap(
         response: http::Response<Incoming>,
         mut lease: Lease,
@@ -63,7 +64,7 @@ impl Answer {
         sanitise(&mut head.headers);
         refuse_status(head.status, &mut head.headers);
         if !body.is_end_stream() && has_success(&head.headers) {
-            // It comes too early to mean anything: the end decides.
+            // A success this early means nothing: the status at the end decides.
             head.headers.remove(Status::GRPC_STATUS);
         }
         let ended = head.status != StatusCode::OK || has_status(&head.headers);
@@ -78,7 +79,7 @@ impl Answer {
     }
 }
 
-/// The answer is of something else.
+/// The response is not gRPC.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("expected an answer of type application/grpc")]
 pub(super) struct NoGrpc;
@@ -148,8 +149,8 @@ fn has_success(headers: &HeaderMap) -> bool {
     Status::from_header_map(headers).is_some_and(|status| status.code() == Code::Ok)
 }
 
-/// An HTTP status that is not 200 is a failure, whatever status of gRPC stands beside it (gRPC,
-/// "HTTP to gRPC Status Code Mapping").
+/// An HTTP status other than 200 is a failure, also with a gRPC status of success (gRPC, "HTTP to
+/// gRPC Status Code Mapping").
 fn refuse_status(status: StatusCode, headers: &mut HeaderMap) {
     let code = match status {
         StatusCode::OK => return,
@@ -176,7 +177,7 @@ fn refuse_status(status: StatusCode, headers: &mut HeaderMap) {
 fn sanitise(headers: &mut HeaderMap) {
     let statuses: Vec<HeaderValue> = headers.get_all(Status::GRPC_STATUS).iter().cloned().collect();
     if statuses.windows(2).any(|pair| pair[0] != pair[1]) {
-        // That something exists already is a success of some calls.
+        // `AlreadyExists` is a success of some calls.
         let successes = [Code::Ok, Code::AlreadyExists].map(|code| HeaderValue::from(code as i32));
         let failure = statuses.into_iter().find(|status| !successes.contains(status));
         let failure = failure.unwrap_or_else(|| HeaderValue::from(Code::Internal as i32));

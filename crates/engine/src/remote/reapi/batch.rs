@@ -22,11 +22,11 @@ use super::{Compression, ReapiCache, failure};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::SendProgress;
 
-/// What an answer may have for each blob besides its bytes: its digest, and a status with a message
-/// of some length.
+/// Maximum size of a blob's entry in a response, without the blob's bytes: its digest, and a status
+/// with a message of moderate length.
 const OVERHEAD_BYTES_MAX: u64 = 1 << 10;
 
-/// What it may have beyond that: where a few blobs fail, some servers say very much of each.
+/// Additional size of a response: if a few blobs fail, some servers send long messages about each.
 const SLACK_BYTES: u64 = 256 << 10;
 
 const READ_PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/BatchReadBlobs";
@@ -37,13 +37,13 @@ const ZSTD: i32 = v2::compressor::Value::Zstd as i32;
 const IDENTITY: i32 = v2::compressor::Value::Identity as i32;
 
 impl ReapiCache {
-    /// The bytes of each, in order; as `ChunkStore::get_batch`.
+    /// The bytes of each blob, in order; see `ChunkStore::get_batch`.
     pub(super) async fn read_batch(
         &self,
         digests: &[Digest],
     ) -> Result<Vec<Result<Option<Bytes>>>> {
         let Some(first) = digests.first() else { return Ok(Vec::new()) };
-        // What the cache can unpack of batches that are put, it can pack.
+        // A cache that unpacks the batches it receives can also pack the batches it sends.
         let zstd =
             self.compression() != Compression::Never && self.capabilities().await?.zstd_batches;
         let request = v2::BatchReadBlobsRequest {
@@ -62,8 +62,8 @@ impl ReapiCache {
         let mut came = HashMap::new();
         for response in answer.responses {
             let named = response.digest.as_ref().map(|named| from_proto(named, first.function));
-            // One that was not asked for, or is none, is left aside: what was asked for and did
-            // not come is told below.
+            // Ignores an entry that was not asked for or has no valid digest. `one_read` reports
+            // the blobs without an entry.
             if let Some(Ok(digest)) = named {
                 keep(&mut came, digest, response, |one| one.status.as_ref());
             }
@@ -80,7 +80,7 @@ impl ReapiCache {
         self.off_the_runtime(Operation::Read, unpack).await
     }
 
-    /// Packs or unpacks a batch, which takes milliseconds, on a thread that may be busy for so long.
+    /// Packs or unpacks a batch on a blocking thread, because it takes milliseconds.
     async fn off_the_runtime<T: Send + 'static>(
         &self,
         operation: Operation,
@@ -116,12 +116,13 @@ impl ReapiCache {
         Ok(Some(data))
     }
 
-    /// Bytes that cannot be the blob's. They may be damaged on the way only.
+    /// Bytes that cannot be the blob's. The damage may have happened in transit, so the caller can
+    /// retry.
     fn damaged(&self, digest: &Digest, message: impl fmt::Display) -> Error {
         self.wrong(Operation::Read, Some(digest), message).retryable(RetryClass::Now)
     }
 
-    /// Puts each; as `ChunkStore::put_batch`.
+    /// Puts each blob; see `ChunkStore::put_batch`.
     pub(super) async fn write_batch(
         &self,
         chunks: &[(Digest, Bytes)],
@@ -149,7 +150,7 @@ impl ReapiCache {
                 .caused_by(error)
         })?;
         let told = progress.clone();
-        // The connection takes the next when it has sent most of those before.
+        // The connection takes the next piece when it has sent most of the previous ones.
         let pieces = pieces.inspect(move |piece| told.passed(piece.len() as u64));
         let carrying = Carrying::new(self.channel(), stream::iter(pieces), progress);
         let client = Grpc::with_origin(carrying, self.channel().origin().clone());
@@ -176,7 +177,7 @@ impl ReapiCache {
             .collect())
     }
 
-    /// The failure that a status means.
+    /// The error for a status; `None` for a success.
     fn refused(
         &self,
         status: Option<&rpc::Status>,
@@ -194,8 +195,8 @@ impl ReapiCache {
     }
 }
 
-/// Of a response about so many blobs. An honest one has an entry for each; twice as many more do no
-/// harm. `details` leads to the details of their statuses.
+/// The limits of a response about this many blobs. A correct response has one entry for each blob;
+/// up to three entries are harmless. `details` is the field path of the statuses' details.
 fn limits(bytes: u64, blobs: usize, details: &'static [u32]) -> ResponseLimits {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let count_max = 3 * blobs + 8;
@@ -204,8 +205,8 @@ fn limits(bytes: u64, blobs: usize, details: &'static [u32]) -> ResponseLimits {
     ResponseLimits { bytes, entries: vec![entries, details] }
 }
 
-/// Keeps what is said of a blob. Where two answers name one blob, one that says that it failed is
-/// believed: the other one may be of another attempt.
+/// Keeps the entry of a blob. If two entries name one blob, a failure replaces a success: the
+/// success may belong to another attempt.
 fn keep<T>(
     came: &mut HashMap<Digest, T>,
     digest: Digest,
@@ -223,7 +224,7 @@ fn keep<T>(
     }
 }
 
-/// That something is there already is no failure.
+/// `AlreadyExists` is not a failure.
 fn has_failed(status: Option<&rpc::Status>) -> bool {
     let code = status.map(|status| Code::from_i32(status.code));
     code.is_some_and(|code| !matches!(code, Code::Ok | Code::AlreadyExists))

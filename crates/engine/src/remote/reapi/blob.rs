@@ -1,7 +1,8 @@
-//! Whole blobs: a cache as a [`Remote`], so that they are downloaded like any other.
+//! Whole blobs: a cache as a [`Remote`], so that its blobs are downloaded like those of any other
+//! remote.
 //!
-//! A blob's name here is its digest, which is also its version and its checksum: what is read
-//! twice is the same, and what is downloaded is verified.
+//! A blob's name here is its digest, which is also its version and its checksum. So every read
+//! gives the same bytes, and every download is verified.
 
 use async_trait::async_trait;
 use tidegate_core::digest::Digest;
@@ -13,7 +14,7 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 impl ReapiCache {
-    /// The blob that a name means.
+    /// The digest in a blob's name.
     fn named(&self, blob: &str) -> Result<Digest> {
         Digest::parse(blob).map_err(|error| {
             invalid(&self.target(None), "its blobs are named by their digests").caused_by(error)
@@ -41,7 +42,7 @@ impl Read for ReapiCache {
         }
     }
 
-    /// The digest alone, whatever the cache.
+    /// The digest alone: the same blob in every cache.
     fn selection(&self, blob: &str) -> Option<Selection> {
         Some(Selection::new("digest").with("digest", blob))
     }

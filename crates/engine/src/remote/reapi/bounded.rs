@@ -1,6 +1,6 @@
-//! [`Bounded`]: a codec that counts the entries of a response before it makes records of them; see
+//! [`Bounded`]: a codec that counts the entries of a response before it decodes them; see
 //! [`tidegate_reapi::bounded`]. The caller knows how many blobs it asked about, and so how many
-//! entries an honest response has.
+//! entries a correct response has.
 
 use std::marker::PhantomData;
 
@@ -14,15 +14,15 @@ use tonic::client::{Grpc, GrpcService};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Status};
 
-/// How many entries a response may have.
+/// The limits of a response.
 #[derive(Clone, Debug)]
 pub(super) struct ResponseLimits {
-    /// The longest message.
+    /// Maximum size of the message.
     pub(super) bytes: usize,
     pub(super) entries: Vec<EntryLimit>,
 }
 
-/// Makes a call with one message each way. `path` is that of the method.
+/// Makes a unary call. `path` is the path of the method.
 pub(super) async fn call<S, Q, A>(
     client: Grpc<S>,
     path: &'static str,
@@ -56,7 +56,7 @@ struct Bounded<Q, A> {
 #[derive(Debug)]
 struct Plain<Q>(PhantomData<Q>);
 
-/// Decodes a response that is within its limits.
+/// Decodes a response that respects its limits.
 #[derive(Debug)]
 struct Counted<A> {
     entries: Vec<EntryLimit>,
@@ -87,7 +87,7 @@ impl<Q: Message> Encoder for Plain<Q> {
     type Error = Status;
 
     fn encode(&mut self, request: Q, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // A buffer that grows is never too short.
+        // The buffer grows, so encoding cannot run out of space.
         request.encode(to).map_err(|error| Status::internal(error.to_string()))
     }
 }
@@ -100,7 +100,7 @@ impl<A: Message + Default> Decoder for Counted<A> {
         // Shares the buffer, as the decoded message does.
         let message = from.copy_to_bytes(from.remaining());
         decode(message, &self.entries).map(Some).map_err(|error| match &error {
-            // The code that `tonic` gives to a message that is too long.
+            // The code that `tonic` uses for a message that is too long.
             Error::TooManyEntries { .. } => Status::out_of_range(error.to_string()),
             _ => Status::internal(error.to_string()),
         })

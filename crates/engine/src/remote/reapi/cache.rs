@@ -1,4 +1,4 @@
-//! [`ReapiCache`]: one instance of a cache, and what is shared by all calls to it.
+//! [`ReapiCache`]: one instance of a cache, and the state that all calls to it share.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,22 +30,23 @@ use crate::store::{
 };
 use crate::transport::{CallerHash, Http2Connector, TransportOptions};
 
-/// What a server may say of itself: usually some 100 bytes, and 24 times as many once decoded.
+/// Maximum size of a server's capabilities: usually some 100 bytes, and 24 times as many once
+/// decoded.
 const CAPABILITIES_BYTES_MAX: usize = 256 << 10;
 
-/// What packing one stream takes: the packer's own memory and what it has ready.
+/// Memory for packing one stream: the packer's own memory and its finished output.
 const PACKING_BYTES: u64 = 2 << 20;
 
 /// One instance of a cache that speaks the Remote Execution API; clones share its connections and
-/// what it said it can do.
+/// its capabilities.
 #[derive(Clone)]
 pub struct ReapiCache(Arc<Inner>);
 
 struct Inner {
     url: CacheUrl,
-    /// The URL, for people.
+    /// The URL, for display.
     name: String,
-    /// The URL, and a hash of who asks.
+    /// The URL, and a hash of the caller's identity.
     identity: String,
     compression: Compression,
     chunks: bool,
@@ -61,8 +62,8 @@ impl fmt::Debug for ReapiCache {
 }
 
 impl ReapiCache {
-    /// The cache that `url` names; a blob in the URL counts for nothing. Reads the certificates
-    /// that the options name; connects when the first call is made.
+    /// The cache that `url` names; a blob in the URL is ignored. Reads the certificates that the
+    /// options name. It connects when the first call is made.
     pub fn new(
         url: &CacheUrl,
         options: &ReapiOptions,
@@ -112,7 +113,8 @@ impl ReapiCache {
         self.0.compression
     }
 
-    /// Whether a stream that it packed could not be unpacked: it is asked for plain bytes since.
+    /// Whether the cache sent a packed stream that could not be unpacked. Since then, reads ask for
+    /// plain bytes.
     pub(super) fn sends_bad_zstd(&self) -> bool {
         self.0.bad_zstd.load(Ordering::Relaxed)
     }
@@ -121,9 +123,9 @@ impl ReapiCache {
         self.0.bad_zstd.store(true, Ordering::Relaxed);
     }
 
-    /// What the cache can do; asked once.
+    /// The cache's capabilities; requested once.
     pub(super) async fn capabilities(&self) -> Result<&Capabilities> {
-        // CANCEL: the cell stays empty, and the next to come asks again.
+        // CANCEL: the cell stays empty, and the next caller asks again.
         let known = self.0.capabilities.get_or_try_init(|| self.ask()).await?;
         Ok(&known.0)
     }
@@ -147,20 +149,20 @@ impl ReapiCache {
         Ok((capabilities, profile))
     }
 
-    /// Whether a put may take a packed copy of its bytes. Until the cache has said what it can do,
-    /// it may.
+    /// Whether a put may need memory for a packed copy of its bytes. True until the cache's
+    /// capabilities are known.
     fn packs(&self) -> bool {
         let known = self.0.capabilities.get();
         let is_spoken = known.is_none_or(|(known, _)| known.zstd || known.zstd_batches);
         is_spoken && self.compression() != Compression::Never
     }
 
-    /// For calls that are made by hand.
+    /// A client for calls without generated code.
     pub(super) fn grpc(&self) -> Grpc<Channel> {
         Grpc::with_origin(self.channel().clone(), self.channel().origin().clone())
     }
 
-    /// A client of the store whose answers may have so many bytes.
+    /// A client of the store that accepts responses of at most this many bytes.
     pub(super) fn storage(
         &self,
         answer_bytes_max: usize,
@@ -170,7 +172,7 @@ impl ReapiCache {
             .max_decoding_message_size(answer_bytes_max)
     }
 
-    /// What errors call a blob, or without one the cache.
+    /// The name of a blob in errors, or of the cache if there is no blob.
     pub(super) fn target(&self, digest: Option<&Digest>) -> String {
         match digest {
             Some(digest) => self.0.url.with_digest(Some(*digest)).to_string(),
@@ -187,14 +189,16 @@ impl ReapiCache {
         failure::failed(status, operation, &self.target(digest))
     }
 
-    /// A call whose answer may only be so long. One that was longer cannot be right.
+    /// The error for a failed call with a limit on its response. A longer response cannot be
+    /// correct.
     pub(super) fn unanswered(
         &self,
         status: &Status,
         operation: Operation,
         digest: Option<&Digest>,
     ) -> Error {
-        // No server answers these calls so; it is what was made of an answer that was too long.
+        // No server sends this code for these calls. The decoder sets it for a response that was
+        // too long.
         if answers(status, Code::OutOfRange) {
             let message = "expected an answer to what was asked, got a longer one";
             return self.wrong(operation, digest, message);
@@ -202,7 +206,7 @@ impl ReapiCache {
         self.failed(status, operation, digest)
     }
 
-    /// An answer that cannot be right.
+    /// The error for a response that cannot be correct.
     pub(super) fn wrong(
         &self,
         operation: Operation,
@@ -213,7 +217,7 @@ impl ReapiCache {
     }
 }
 
-/// Whether it is the server that says so, and not this side of a connection that broke.
+/// Whether the server sent this code, and not this side after a broken connection.
 pub(super) fn answers(status: &Status, code: Code) -> bool {
     status.code() == code && std::error::Error::source(status).is_none()
 }

@@ -1,8 +1,8 @@
-//! [`Capabilities`]: what a cache says it can do, in the form in which it is obeyed.
+//! [`Capabilities`]: the capabilities that a cache reports, in the form that the client uses.
 //!
-//! Asked once for each instance. A cache that does not implement the call is taken for the least
-//! that the API allows. Parameters out of their range switch a chunking function off, as the
-//! definition says; they are not an error.
+//! They are requested once for each instance. If a cache does not implement the call, the client
+//! assumes the minimum that the API allows. Parameters out of their range switch a chunking
+//! function off, as the API says; they are not an error.
 
 use std::fmt;
 
@@ -14,48 +14,47 @@ use v2::chunking_function::Value as Function;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::{BatchLimits, StoreProfile};
 
-/// What gRPC's libraries take in one message unless they are told otherwise: 4 MiB. Servers that
-/// give no limit for batches, or a larger one, often have this for messages all the same, and
-/// a larger batch saves nothing.
+/// Default message limit of gRPC's libraries: 4 MiB. Servers that give no limit for batches, or a
+/// larger one, often have this limit for messages all the same, and a larger batch saves nothing.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
-/// For what a message has besides blobs: the instance's name, which a server may let be long.
+/// Room in a message in addition to blobs: the instance's name, which can be long at some servers.
 const MESSAGE_SLACK_BYTES: u64 = 64 << 10;
 
-/// What surrounds a chunk in a batch: its hash (66), its length (11), the data's (6), numbers and
-/// their keys (10); and in an answer a status with a short message.
+/// Overhead of a chunk in a batch: its hash (66), its length (11), the data's length (6), numbers
+/// and their keys (10); and in a response a status with a short message.
 const CHUNK_OVERHEAD_BYTES: u64 = 160;
 
-/// Chunks in one batch: what the least of them fill, empty ones aside, so that neither side builds
-/// a list beyond reason.
+/// Maximum number of chunks in one batch, so that neither side builds an unreasonably long list.
+/// Only chunks of less than about 350 bytes reach it before a batch of 4 MiB is full.
 const CHUNKS_MAX: usize = 8_192;
 
-/// The major version of the API that is spoken here.
+/// The major version of the API that this client speaks.
 const API_MAJOR: i32 = 2;
 
-/// What a cache can do.
+/// The capabilities of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Capabilities {
-    /// As far as all stores of chunks have it.
+    /// The capabilities that all stores of chunks have.
     pub(super) profile: StoreProfile,
-    /// Streams may be zstd.
+    /// Whether streams may be zstd.
     pub(super) zstd: bool,
-    /// Batches that are put may be zstd.
+    /// Whether batches that are put may be zstd.
     pub(super) zstd_batches: bool,
 }
 
 impl Capabilities {
-    /// Of a cache that says nothing of itself.
+    /// The capabilities of a cache that reports none.
     pub(super) fn least() -> Self {
         let mut profile = StoreProfile::new(DigestFunction::Sha256);
         profile.batch = Some(batch(0));
         Self { profile, zstd: false, zstd_batches: false }
     }
 
-    /// From the answer of the cache that is called `target`.
+    /// Parses the response of the cache with the name `target`.
     ///
-    /// Fails with `Unsupported` for one that speaks another version of the API, keeps no blobs, or
-    /// names them by none of our hash functions.
+    /// Fails with `Unsupported` if the cache speaks another version of the API, keeps no blobs, or
+    /// uses none of our hash functions.
     pub(super) fn new(answer: &v2::ServerCapabilities, target: &str) -> Result<Self> {
         let refuse = |message: String| {
             Error::new(ErrorKind::Unsupported, Operation::Connect, target, message)
@@ -86,13 +85,13 @@ impl Capabilities {
         })
     }
 
-    /// The same cache, as one that holds whole blobs only.
+    /// Removes chunking: then the cache holds whole blobs only.
     pub(super) fn without_chunks(&mut self) {
         self.profile.chunkings.clear();
         (self.profile.can_split, self.profile.can_splice) = (false, false);
     }
 
-    /// How the server cuts when it answers by this function; `None` where it does not say.
+    /// The server's parameters for this chunking function; `None` if it gives none.
     pub(super) fn chunking(&self, function: Function) -> Option<Chunking> {
         self.profile.chunkings.iter().find(|own| number(own) == function).copied()
     }
@@ -108,7 +107,7 @@ pub(super) fn number(chunking: &Chunking) -> Function {
 }
 
 fn versions(answer: &v2::ServerCapabilities) -> Result<(), String> {
-    // A server that gives no version is older than the field, or careless; both speak version 2.
+    // A server without a version is older than the field or omits it; both speak version 2.
     let major = |version: &Option<tidegate_reapi::semver::SemVer>| {
         version.as_ref().map_or(API_MAJOR, |version| version.major)
     };
@@ -120,8 +119,8 @@ fn versions(answer: &v2::ServerCapabilities) -> Result<(), String> {
     Ok(())
 }
 
-/// Ours among the server's. SHA-256 comes first: it is what other clients of the same cache use,
-/// and blobs are found only under the function that they were put by.
+/// The hash functions that both sides support. SHA-256 comes first, because other clients of the
+/// same cache use it. A blob is found only under the function that it was put by.
 fn digest_functions(cache: &v2::CacheCapabilities) -> Vec<DigestFunction> {
     let given = &cache.digest_functions;
     if given.is_empty() {
@@ -132,7 +131,7 @@ fn digest_functions(cache: &v2::CacheCapabilities) -> Vec<DigestFunction> {
     [DigestFunction::Sha256, DigestFunction::Blake3].into_iter().filter(has).collect()
 }
 
-/// `FastCDC` first: it is what other clients use today, so its chunks are the ones to be shared.
+/// `FastCDC` first: other clients use it today, so its chunks can be shared.
 fn chunkings(cache: &v2::CacheCapabilities) -> Vec<Chunking> {
     let fast = cache
         .fast_cdc_2020_params
@@ -145,7 +144,7 @@ fn chunkings(cache: &v2::CacheCapabilities) -> Vec<Chunking> {
     fast.into_iter().chain(rep_max.map(Chunking::RepMaxCdc)).collect()
 }
 
-/// 0 is no limit but the protocol's; less cannot be meant.
+/// 0 means only the protocol's limit; a negative value is invalid.
 fn batch(bytes_max: i64) -> BatchLimits {
     let said = u64::try_from(bytes_max).ok().filter(|bytes| *bytes > 0);
     BatchLimits {
@@ -155,7 +154,7 @@ fn batch(bytes_max: i64) -> BatchLimits {
     }
 }
 
-/// Hash functions by name, for an error; a few of them, however many a server lists.
+/// Hash functions by name, for an error; at most eight, even if a server lists more.
 struct Names<'a>(&'a [i32]);
 
 impl fmt::Display for Names<'_> {

@@ -1,21 +1,23 @@
-//! [`Channel`]: the connections to one cache, made as they are needed and shared by all its
-//! requests.
+//! [`Channel`]: the connections to one cache. They are opened when needed, and all requests share
+//! them.
 //!
-//! One HTTP/2 connection is driven by one task and one socket, which is what limits it: a core's
-//! worth of framing, and one congestion window. A few streams share a connection; beyond that the
-//! next one is opened, up to a limit, and then streams go where there are fewest.
+//! One task and one socket drive an HTTP/2 connection. Both limit it: one core for framing, and one
+//! congestion window. A few streams share a connection; beyond that the channel opens the next one,
+//! up to a limit. Then a stream goes to the connection with the fewest.
 //!
-//! A connection that the server is closing (GOAWAY) finishes what it carries, and takes nothing
-//! new: a request that it refused unsent is sent over another, without counting as an attempt,
-//! because the server never saw it.
+//! A connection that the server is closing (GOAWAY) finishes its streams, and takes no new ones. A
+//! request that such a connection refused unsent is sent over another. That does not count as an
+//! attempt, because the server never received it.
 //!
-//! A connection on which nothing was heard for a while when a call was given up takes nothing new
-//! either: whoever tries again would wait as long again where nobody answers any more, as when
-//! a firewall between has forgotten it. Keep-alive finds that out, too, but later than many give up.
+//! A connection is silent if it received nothing for a while when a call was dropped unfinished. It
+//! takes no new streams either: a retry would wait as long again on a dead connection, for example
+//! if a firewall dropped its state. Keep-alive also finds dead connections, but later than many
+//! timeouts.
 //!
-//! Windows: a stream's holds what arrives before it is read, and the connection's is so large that
-//! it never decides. Otherwise streams that nobody reads at the moment, because an ordered target
-//! waits for another, could fill it and keep that other one waiting for ever.
+//! Flow control: a stream's window holds the bytes that arrive before they are read. The
+//! connection's window is so large that it is never the limit. Otherwise unread streams could fill
+//! it and block another stream for ever, for example if an ordered target waits for that other
+//! stream.
 
 use std::error::Error;
 use std::fmt;
@@ -41,12 +43,12 @@ type BoxError = Box<dyn Error + Send + Sync>;
 type Answering =
     Pin<Box<dyn Future<Output = Result<http::Response<Answer>, BoxError>> + Send + 'static>>;
 
-/// Streams on every open connection before another is opened: small requests one after the other
-/// need one connection only, and bulk is spread at once.
+/// Streams on every open connection before another one is opened: small sequential requests need
+/// only one connection, and bulk transfers spread at once.
 const STREAMS_BEFORE_ANOTHER: usize = 4;
 
-/// Nothing heard for this long when a call is given up: more than any answer's way through a network,
-/// less than anybody waits before trying again.
+/// Time without data after which a connection is silent when a call is dropped: longer than the
+/// round trip of a response, shorter than any timeout before a retry.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Sends requests to one cache; clones share its connections.
@@ -67,28 +69,28 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// A place for one connection.
+/// A slot for one connection.
 #[derive(Debug, Default)]
 struct Slot {
     streams: AtomicUsize,
-    /// Attempts to connect that came to an end.
+    /// Attempts to connect that have finished.
     attempts: AtomicU64,
-    /// The connection, by the attempt that made it, that takes nothing new; 0 is none.
+    /// The silent connection, by the attempt that opened it; it takes no new streams. 0 is none.
     silent: AtomicU64,
-    /// When the connection last brought something.
+    /// When the connection last received data.
     heard: std::sync::Mutex<Option<Instant>>,
-    // Held while connecting, so that one attempt is made for all who come meanwhile.
+    // Held while connecting, so that all concurrent requests share one attempt.
     place: Mutex<Place>,
 }
 
 #[derive(Debug, Default)]
 struct Place {
     open: Option<Connection>,
-    /// How the last attempt failed.
+    /// The failure of the last attempt.
     failure: Option<Unconnected>,
 }
 
-/// A connection, and the attempt that made it.
+/// A connection, and the attempt that opened it.
 #[derive(Clone, Debug)]
 struct Connection {
     requests: SendRequest<Body>,
@@ -96,7 +98,7 @@ struct Connection {
     attempt: u64,
 }
 
-/// Why there is no connection, told to all who waited for it.
+/// Why there is no connection; shared by all requests that waited for it.
 #[derive(Clone, Debug)]
 struct Unconnected(Arc<dyn Error + Send + Sync>);
 
@@ -107,21 +109,21 @@ impl fmt::Display for Unconnected {
 }
 
 impl Error for Unconnected {
-    /// The failure itself, and not what holds it, so that it can be told from its type.
+    /// The failure itself, not its `Arc`, so that its type can be examined.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
     }
 }
 
-/// One stream's place on a connection.
+/// One stream's share of a connection.
 #[derive(Debug)]
 pub(super) struct Lease {
     slot: Arc<Slot>,
-    /// The attempt that made the connection; 0 before there is one.
+    /// The attempt that opened the connection; 0 before there is one.
     attempt: u64,
     /// When the request was sent.
     sent: Option<Instant>,
-    /// The answer came to its end, or the call failed by itself.
+    /// The response is complete, or the call failed by itself.
     ended: bool,
 }
 
@@ -131,19 +133,19 @@ impl Lease {
         Self { slot, attempt: 0, sent: None, ended: false }
     }
 
-    /// The request goes over this connection.
+    /// Records that the request is sent over this connection.
     fn send_over(&mut self, connection: &Connection) {
         self.attempt = connection.attempt;
         self.sent = Some(Instant::now());
         self.ended = false;
     }
 
-    /// Something came.
+    /// Records that data arrived.
     pub(super) fn hear(&self) {
         *self.slot.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Nothing more is awaited.
+    /// Records that no more data is expected.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
@@ -161,7 +163,8 @@ impl Drop for Lease {
 }
 
 impl Channel {
-    /// For the cache at `origin`; `headers` go with every request. Nothing is connected yet.
+    /// A channel to the cache at `origin`; every request carries `headers`. Opens no connection
+    /// yet.
     pub(super) fn new(
         connector: Http2Connector,
         origin: Uri,
@@ -172,7 +175,7 @@ impl Channel {
         Self(Arc::new(Connections { connector, origin, headers, slots }))
     }
 
-    /// Scheme and authority, for the requests' addresses.
+    /// Scheme and authority of the requests' URLs.
     pub(super) fn origin(&self) -> &Uri {
         &self.0.origin
     }
@@ -186,7 +189,7 @@ impl Channel {
         let progress = request.extensions().get::<SendProgress>().cloned();
         let progress = progress.unwrap_or_default();
         let mut lease = self.0.lease();
-        // CANCEL: dropping the future resets the stream and gives the lease back.
+        // CANCEL: dropping the future resets the stream and returns the lease.
         let mut connection = self.0.connection(&lease.slot).await?;
         lease.send_over(&connection);
         progress.over(Arc::clone(&connection.written) as _);
@@ -218,13 +221,13 @@ impl Connections {
         let streams = |slot: &&Arc<Slot>| slot.streams.load(Ordering::Relaxed);
         let roomy = self.slots.iter().find(|slot| streams(slot) < STREAMS_BEFORE_ANOTHER);
         let chosen = roomy.or_else(|| self.slots.iter().min_by_key(streams));
-        // There is always at least one.
+        // There is always at least one slot.
         Lease::new(chosen.map_or_else(Arc::default, Arc::clone))
     }
 
-    /// The connection of a slot, made anew where there is none or it takes no requests any more.
-    /// Who waited for an attempt that failed fails with it: one after the other would each wait as
-    /// long again for a host that does not answer.
+    /// The connection of a slot. Opens a new one if there is none or if the open one takes no more
+    /// requests. If an attempt fails, all requests that waited for it fail: otherwise each would
+    /// wait for the full timeout, one after another.
     async fn connection(&self, slot: &Slot) -> Result<Connection, BoxError> {
         let attempts = || slot.attempts.load(Ordering::Acquire);
         let before = attempts();
@@ -237,7 +240,7 @@ impl Connections {
         if let Some(failure) = place.failure.as_ref().filter(|_| attempts() != before) {
             return Err(failure.clone().into());
         }
-        // CANCEL: the lock is let go with nothing changed, and the next to come connects.
+        // CANCEL: the lock is released without a change, and the next request connects.
         let made = self.connector.connect(&self.origin).await;
         let attempt = slot.attempts.fetch_add(1, Ordering::Release) + 1;
         match made {
@@ -254,10 +257,10 @@ impl Connections {
         }
     }
 
-    /// Lets go of a connection that refused a request; what it still carries goes on.
+    /// Drops a connection that refused a request; its other streams continue.
     async fn forget(&self, slot: &Slot) {
         let mut place = slot.place.lock().await;
-        // Another may have connected meanwhile.
+        // Another request may have connected in the meantime.
         if place.open.as_ref().is_some_and(|open| open.requests.is_closed()) {
             place.open = None;
         }

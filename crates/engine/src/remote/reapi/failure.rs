@@ -1,11 +1,11 @@
-//! What a gRPC status means: a kind, whether asking again can help, and what the server says of it.
+//! The meaning of a gRPC status: its kind, whether a retry can help, and the server's message.
 //!
-//! A status that this side made, because a connection broke, has a cause; it is told from the
-//! cause as everywhere else. One that the server sent has a code, a message, and details, of which
-//! `RetryInfo` says when to come again ("clients SHOULD respect the information provided",
+//! If this side made the status, because a connection broke, it has a cause; the cause decides, as
+//! in other modules. If the server sent it, it has a code, a message, and details. `RetryInfo` in
+//! the details says when to retry ("clients SHOULD respect the information provided",
 //! `remote_execution.proto`).
 //!
-//! What a server writes is shown cut and escaped: it is a stranger's text on a terminal.
+//! The server's text is not trusted: it is truncated and escaped before it is shown on a terminal.
 
 use std::error::Error as _;
 use std::fmt;
@@ -24,41 +24,40 @@ use crate::transport::classify;
 /// Characters of a server's message that are shown.
 const CHARS_MAX: usize = 300;
 
-/// What gRPC's libraries say (those for Go and C++, for Java, and `tonic`) of a message that is
-/// longer than they take, under codes that mean other things as well.
+/// The messages of gRPC's libraries (those for Go and C++, for Java, and `tonic`) for a message
+/// beyond the size limit. Their codes have other meanings as well.
 const TOO_LARGE: [&str; 3] =
     ["larger than max", "exceeds maximum size", "message length too large"];
 
-/// The longest that a server's wish to be left alone is kept in mind; whoever retries has bounds of
-/// his own.
+/// Maximum retry delay that is taken from a server; the caller has its own limits for retries.
 const RETRY_SECONDS_MAX: i64 = 24 * 3600;
 
-/// What a server says of a failure.
+/// The server's description of a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("the server says {code}{colon}{message}", colon = if message.is_empty() { "" } else { ": " })]
 struct ServerStatus {
     code: &'static str,
-    /// Cut and escaped.
+    /// Truncated and escaped.
     message: String,
 }
 
-/// A failed call about `target`, which holds no secrets.
+/// The error for a failed call about `target`, which holds no secrets.
 pub(super) fn failed(status: &Status, operation: Operation, target: &str) -> Error {
     if let Some(cause) = status.source() {
         return broken(cause, operation, target);
     }
-    // Details are a whole `google.rpc.Status` again; one that cannot be read tells nothing.
+    // Details are a complete `google.rpc.Status`; a malformed one counts as empty.
     let details = rpc::Status::decode(status.details()).unwrap_or_default().details;
     refused(status.code(), status.message(), &details, operation, target)
 }
 
-/// One blob of a batch that failed.
+/// The error for one blob of a batch.
 pub(super) fn failed_in_batch(status: &rpc::Status, operation: Operation, target: &str) -> Error {
     let code = Code::from_i32(status.code);
     refused(code, &status.message, &status.details, operation, target)
 }
 
-/// A connection that could not be made or broke.
+/// The error for a connection that could not be opened or broke.
 fn broken(cause: &(dyn std::error::Error + 'static), operation: Operation, target: &str) -> Error {
     let failure = reset(cause).or_else(|| foreign(cause)).unwrap_or_else(|| {
         let failure = classify(cause);
@@ -74,7 +73,7 @@ fn broken(cause: &(dyn std::error::Error + 'static), operation: Operation, targe
     }
 }
 
-/// What each level of an error says, the outermost first.
+/// The message of each level of an error, the outermost first.
 fn levels(cause: &(dyn std::error::Error + 'static)) -> String {
     let mut text = shown(&cause.to_string());
     let mut level = cause.source();
@@ -86,14 +85,14 @@ fn levels(cause: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// The text of a transport's error, of which `tonic` gives no more than a loan.
+/// The text of a transport error; `tonic` only lends the error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Broken(String);
 
 type Meaning = (ErrorKind, RetryClass, &'static str, Option<Hint>);
 
-/// What a stream or connection that the server reset says (RFC 9113 section 7, and gRPC over
+/// The meaning of a stream or connection that the server reset (RFC 9113 section 7, and gRPC over
 /// HTTP/2, "Errors").
 fn reset(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     let mut level = Some(cause);
@@ -115,7 +114,7 @@ fn reset(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     None
 }
 
-/// What answers is no gRPC server.
+/// The error if the server does not speak gRPC.
 fn foreign(cause: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     let mut level = Some(cause);
     while let Some(error) = level {
@@ -160,7 +159,7 @@ fn refused(
     }
 }
 
-/// The kind, whether the same call can succeed later, and what to say.
+/// The kind, whether the same call can succeed later, and the message.
 fn meaning(code: Code) -> (ErrorKind, bool, &'static str) {
     match code {
         Code::NotFound => (ErrorKind::NotFound, false, "it is not there"),
@@ -172,20 +171,20 @@ fn meaning(code: Code) -> (ErrorKind, bool, &'static str) {
         Code::Unavailable => (ErrorKind::Remote, true, "the server is not available"),
         Code::DeadlineExceeded => (ErrorKind::Timeout, true, "the server took too long"),
         Code::Aborted | Code::Cancelled => (ErrorKind::Remote, true, "the server gave up"),
-        // Both are what a server says of its own trouble, some of it passing.
+        // Servers use both for internal failures, some of them temporary.
         Code::Internal | Code::Unknown => (ErrorKind::Remote, true, "the server failed"),
         Code::DataLoss => (ErrorKind::Integrity, false, "the server lost data"),
         Code::OutOfRange => (ErrorKind::OutOfRange, false, "the range does not fit"),
         Code::Unimplemented => (ErrorKind::Unsupported, false, "the server cannot do it"),
-        // What is wrong with the command line is found here, before anything is asked: so an invalid
-        // argument is the server's opinion of a request, like the others.
+        // Mistakes on the command line are found before any request. So here an invalid argument is
+        // the server's judgement of a request, like the other codes.
         Code::Ok | Code::FailedPrecondition | Code::AlreadyExists | Code::InvalidArgument => {
             (ErrorKind::Remote, false, "the server refuses the request")
         }
     }
 }
 
-/// When the server wants to be asked again.
+/// The delay that the server asks for before a retry.
 fn retry_delay(details: &[Any]) -> Option<Duration> {
     let named = |any: &&Any| any.type_url.rsplit('/').next() == Some("google.rpc.RetryInfo");
     let info = rpc::RetryInfo::decode(details.iter().find(named)?.value.as_slice()).ok()?;
@@ -195,7 +194,7 @@ fn retry_delay(details: &[Any]) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-/// The names that people know the codes by.
+/// The well-known names of the codes.
 fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -218,7 +217,7 @@ fn name(code: Code) -> &'static str {
     }
 }
 
-/// A stranger's text, cut and escaped.
+/// Untrusted text, truncated and escaped.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(CHARS_MAX).flat_map(escaped).collect();
     if text.chars().nth(CHARS_MAX).is_some() {
@@ -227,14 +226,14 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// Quotes are left as they are: they do nothing to a terminal.
+/// Leaves quotes as they are: they are harmless on a terminal.
 fn escaped(c: char) -> impl Iterator<Item = char> {
     let plain = matches!(c, '"' | '\'');
     let escape = (!plain).then(|| c.escape_debug());
     plain.then_some(c).into_iter().chain(escape.into_iter().flatten())
 }
 
-/// A failure that only this side sees: an answer that cannot be right.
+/// The error for a response that cannot be correct, which only this side detects.
 pub(super) fn wrong(target: &str, operation: Operation, message: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Integrity, operation, target, message.to_string())
 }

@@ -1,5 +1,5 @@
-//! What goes with every request: the caller's headers, who asks, and for the server's logs what the
-//! requests belong to (`RequestMetadata` in `remote_execution.proto`).
+//! The headers of every request: the caller's headers, the user agent, and for the server's logs
+//! the build that the requests belong to (`RequestMetadata` in `remote_execution.proto`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -13,18 +13,19 @@ use super::ReapiOptions;
 use crate::error::Result;
 use crate::transport::{self, CallerHash};
 
-/// The name that the API gives it; what ends in `-bin` is base64.
+/// The header's name in the API; values of headers that end in `-bin` are base64.
 const REQUEST_METADATA: HeaderName =
     HeaderName::from_static("build.bazel.remote.execution.v2.requestmetadata-bin");
 
-/// What a call of gRPC consists of (PROTOCOL-HTTP2.md): another value would break every call.
+/// Headers that are part of every gRPC call (PROTOCOL-HTTP2.md): another value would break the
+/// call.
 fn is_grpcs_own(name: &str) -> bool {
     matches!(name, "content-type" | "te") || name.starts_with("grpc-")
 }
 
-/// The headers of every request to one cache. The caller's take the place of ours.
+/// The headers of every request to one cache. The caller's headers replace ours.
 ///
-/// Fails with `Invalid` for those that are gRPC's own.
+/// Fails with `Invalid` for headers that gRPC itself sets.
 pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<HeaderMap> {
     let correlated = options.correlated_invocations_id.clone();
     let metadata = v2::RequestMetadata {
@@ -54,7 +55,7 @@ pub(super) fn headers(options: &ReapiOptions, extra: &ExtraHeaders) -> Result<He
     Ok(headers)
 }
 
-/// Adds what the caller chose of the headers.
+/// Adds the headers that the caller chose.
 pub(super) fn identify(options: &ReapiOptions, extra: &ExtraHeaders, caller: &mut CallerHash) {
     for (name, value) in extra.as_map() {
         caller.add(name.as_str(), value.as_bytes());
@@ -64,7 +65,7 @@ pub(super) fn identify(options: &ReapiOptions, extra: &ExtraHeaders, caller: &mu
     }
 }
 
-/// One for each run, so that logs can tell runs apart.
+/// A new id for each run, so that logs can distinguish runs.
 fn invocation() -> String {
     uuid::Uuid::new_v4().to_string()
 }
@@ -77,7 +78,7 @@ mod tests {
     fn what_is_grpcs_own_is_refused() {
         for line in ["Content-Type: text/plain", "TE: x", "grpc-timeout: 1S"] {
             let mut extra = ExtraHeaders::new();
-            // Some are refused before.
+            // `add_line` refuses some of them first.
             if extra.add_line(line).is_ok() {
                 let error = headers(&ReapiOptions::default(), &extra).unwrap_err();
                 assert!(error.chain().contains("gRPC's own"), "{}", error.chain());

@@ -1,4 +1,4 @@
-//! Which blobs a cache lacks: `FindMissingBlobs`.
+//! Which blobs are missing from a cache: `FindMissingBlobs`.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,19 @@ use super::ReapiCache;
 use super::bounded::{self, ResponseLimits};
 use crate::error::{Operation, Result};
 
-/// Digests in one request. With 66 bytes of hash, up to 11 of length and 4 around them, this is
-/// 1.6 MiB, in the request and, where all are missing, in the answer; gRPC's libraries take 4 MiB.
+/// Digests in one request. With 66 bytes of hash, up to 11 of length and 4 around them, this is 1.6
+/// MB, in the request and, if all are missing, in the response; gRPC's libraries take 4 MiB.
 const DIGESTS_MAX: usize = 20_000;
 
 const PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/FindMissingBlobs";
 
-/// A digest in an answer, and what is around it; three times over, since one that is named again
-/// does no harm.
+/// Maximum size of a digest in a response: three times its usual size, because a repeated digest is
+/// harmless.
 const DIGEST_BYTES_MAX: usize = 256;
 
 impl ReapiCache {
-    /// Those of `digests` that are not there. One request after the other where one cannot hold
-    /// them all.
+    /// Returns those of `digests` that are missing. Sends several requests, one after another, if
+    /// one cannot hold all digests.
     pub(super) async fn find_missing(
         &self,
         digests: &[Digest],
@@ -31,7 +31,7 @@ impl ReapiCache {
     ) -> Result<Vec<Digest>> {
         let mut missing = Vec::new();
         for some in digests.chunks(DIGESTS_MAX) {
-            // The empty blob is always there, and some servers do not know it.
+            // The empty blob always exists, and some servers report it as missing.
             let asked: HashSet<Digest> = some.iter().filter(|one| one.len > 0).copied().collect();
             if !asked.is_empty() {
                 missing.extend(self.find_missing_of(asked, operation).await?);
@@ -69,7 +69,7 @@ impl ReapiCache {
                 let message = format!("{digest} is said to be missing, but was not asked for");
                 return Err(self.wrong(operation, only.as_ref(), message));
             }
-            // One that is named twice comes once.
+            // Returns a repeated digest only once.
             if seen.insert(digest) {
                 missing.push(digest);
             }

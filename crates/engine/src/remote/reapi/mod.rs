@@ -1,27 +1,27 @@
 //! Caches that speak the Remote Execution API over gRPC: whole blobs as a
 //! [`Remote`](super::Remote), and chunks as a [`ChunkStore`](crate::store::ChunkStore).
 //!
-//! Like every remote it makes one attempt for each call and says in the error whether another can
-//! help. What a server says of itself is asked once and obeyed; what it says of blobs and chunks is
-//! checked before anything is allocated or done by it.
+//! Like every remote, a cache makes one attempt for each call, and the error says whether another
+//! can help. The server's capabilities are requested once and followed. The server's statements
+//! about blobs and chunks are checked before memory is allocated for them.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `url` | what a `grpc://` URL names |
-//! | `options` | what the caller chooses |
+//! | `url` | the parts of a `grpc://` URL |
+//! | `options` | the caller's options |
 //! | `cache` | one instance of a cache; the calls of `ChunkStore` |
 //! | `blob` | the calls of `Remote` |
-//! | `capabilities` | what the server says it can do |
-//! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two a file |
+//! | `capabilities` | the server's capabilities |
+//! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two per file |
 //! | `split_response` | the chunks of a blob, as they arrive |
-//! | `bounded` | responses with no more entries than were asked for |
+//! | `bounded` | limits on the number of entries in a response |
 //! | `outgoing` | requests that carry the bytes of blobs |
-//! | `channel`, `answer` | connections, and answers that end with a status |
+//! | `channel`, `answer` | connections, and responses that end with a status |
 //! | `metadata` | the headers of every request |
-//! | `failure` | what a status means |
+//! | `failure` | the meaning of a status |
 //!
-//! What a server needs as well is in `tidegate_reapi`: resource names, digests, framing, messages
-//! without a copy, the counting of entries, zstd.
+//! `tidegate_reapi` has the code that a server also needs: resource names, digests, framing,
+//! messages without a copy, the counting of entries, zstd.
 //!
 //! Sources: `remote_execution.proto` and `bytestream.proto`, which `crates/reapi` holds; "gRPC over
 //! HTTP/2" of the gRPC project.

@@ -1,25 +1,26 @@
-//! What the caller chooses of a cache.
+//! The caller's options for a cache.
 
-/// How a cache is spoken to.
+/// How to communicate with a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReapiOptions {
-    /// Whether blobs travel compressed.
+    /// Whether blobs are compressed in transit.
     pub compression: Compression,
-    /// Whether blobs travel as chunks, where the cache knows how. Default yes; without, the cache
-    /// is taken for one that holds whole blobs only.
+    /// Whether blobs are transferred as chunks, if the cache supports it. Default yes; otherwise
+    /// the client treats the cache as one that holds whole blobs only.
     pub chunks: bool,
-    /// Connections to one cache, at most. They are made as requests need them: one carries a few
-    /// at once, more are shared out. Default 4: on loopback one carries all that two cores can
-    /// send and receive (2 GiB/s and more), and more of them neither help nor harm; beyond
-    /// loopback each has a congestion window of its own, and many servers drive each by one thread.
+    /// Maximum number of connections to one cache. They are opened as requests need them: one
+    /// connection carries a few requests at once, more requests are distributed. Default 4. On
+    /// loopback one connection carries all that two cores can send and receive (2 GiB/s and more),
+    /// and more of them neither help nor harm. On a network each connection has its own congestion
+    /// window, and many servers drive each by one thread.
     pub connections_max: usize,
-    /// A connection that is waited upon and brings nothing for this long is asked whether it lives,
-    /// and given up where it does not answer within 20 s; `None` never asks. Default 60,000: less,
-    /// and servers built with gRPC's own libraries, which count such questions, hang up on whoever
-    /// waits long for an answer.
+    /// If a connection with open requests receives nothing for this long, the client sends a ping.
+    /// It closes the connection if no response arrives within 20 s. `None` never pings. Default
+    /// 60,000: servers built with gRPC's own libraries count pings, and with a smaller value they
+    /// close connections of clients that wait long for a response.
     pub keep_alive_ms: Option<u64>,
-    /// Names what the requests belong to, for the server's logs: the same for all runs that belong
-    /// together, such as a build's.
+    /// An id of the build or run that the requests belong to, for the server's logs. All runs of
+    /// one group, such as a build, have the same id.
     pub correlated_invocations_id: Option<String>,
 }
 
@@ -35,18 +36,18 @@ impl Default for ReapiOptions {
     }
 }
 
-/// Whether blobs travel as zstd, where the cache offers it.
+/// Whether blobs are sent as zstd, if the cache offers it.
 ///
-/// Why not by default: it pays where the link is slower than the compressor, and what can be known
-/// of a link before it is used is nothing. On a fast one it halves the speed (a cache on the same
-/// machine gave 923 MiB/s as it is and 544 MiB/s as zstd) and costs both sides a core.
+/// It is off by default, because it helps only on a link that is slower than the compressor, and
+/// the link's speed is unknown before its use. On a fast link it halves the speed (a cache on the
+/// same machine gave 923 MiB/s plain and 544 MiB/s as zstd) and costs both sides a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
+    /// Never compress.
     #[default]
     Never,
-    /// Downloads wherever the cache offers it; uploads where a sample shrinks by an eighth.
+    /// Downloads if the cache offers it; uploads if a sample shrinks by an eighth.
     Auto,
-    /// Wherever the cache offers it.
+    /// Always, if the cache offers it.
     Always,
 }

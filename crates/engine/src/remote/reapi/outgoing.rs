@@ -1,7 +1,7 @@
 //! Requests whose bodies are pieces that carry the bytes of blobs; see [`tidegate_reapi::pieces`].
 //!
-//! The generated client makes the call, with an empty message; [`Carrying`] puts the body in the
-//! place of its.
+//! The generated client makes the call with an empty message; [`Carrying`] replaces the request
+//! body.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::channel::Channel;
 use crate::store::SendProgress;
 
-/// A connection for one request, which carries another body than the client would send.
+/// A connection for one request that replaces the body of the generated client.
 #[derive(Debug)]
 pub(super) struct Carrying {
     channel: Channel,
@@ -26,7 +26,7 @@ pub(super) struct Carrying {
 }
 
 impl Carrying {
-    /// `progress` learns which connection is chosen.
+    /// `progress` receives the connection that the channel chooses.
     pub(super) fn new(
         channel: &Channel,
         pieces: impl Stream<Item = Bytes> + Send + 'static,

@@ -1,10 +1,10 @@
 //! A range of a blob as a stream: `google.bytestream.ByteStream.Read`.
 //!
-//! The call is made by hand rather than by the generated client, so that bytes are handed on as
-//! they arrive; see `tidegate_reapi::deframe`. An answer is an answer when its first bytes have
-//! come: servers say that a blob is not there at any time before.
+//! This module does not use the generated client, so that it can pass bytes on as they arrive; see
+//! `tidegate_reapi::deframe`. It returns a response only after its first bytes have arrived,
+//! because a server may report until then that the blob does not exist.
 //!
-//! Invariants: what a body gives is the range asked for, not more; one that ends without error gave
+//! Invariants: a body gives at most the requested range, and a body that ends without an error gave
 //! all of it.
 
 use std::ops::Range;
@@ -29,22 +29,22 @@ use super::{Compression, ReapiCache, failure};
 use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// The one call whose response is a stream of messages.
+/// The only call whose response is a stream of messages.
 pub(super) const PATH: &str = "/google.bytestream.ByteStream/Read";
 
-/// An answer whose bytes are on their way.
+/// A response whose bytes are in flight.
 pub(super) struct Reading {
-    /// From asking until the first bytes.
+    /// Time from sending the request to the first bytes.
     pub(super) waited: Duration,
-    /// 0 where there was nothing to ask for.
+    /// 0 if the range was empty.
     pub(super) requests: u32,
     pub(super) body: Body,
 }
 
 impl ReapiCache {
-    /// Asks for a range of a blob that lies within it. What decoding needs is taken from `budget`
-    /// without waiting, since the caller holds a request of it; where it has not so much, the blob
-    /// is asked for as it is.
+    /// Requests a range that lies within a blob. Memory for decoding is taken from `budget` without
+    /// waiting, because the caller already holds one of its request permits. If the budget has too
+    /// little, the bytes are requested uncompressed.
     pub(super) async fn read(
         &self,
         digest: &Digest,
@@ -55,12 +55,12 @@ impl ReapiCache {
             let body = Box::pin(stream::empty());
             return Ok(Reading { waited: Duration::ZERO, requests: 0, body });
         }
-        // A limit cannot be set on what is packed.
+        // A compressed read cannot have a limit.
         let may_be_zstd = range.end == digest.len
             && self.compression() != Compression::Never
             && self.capabilities().await?.zstd
             && !self.sends_bad_zstd();
-        // A budget that is smaller grants all that it has.
+        // A smaller budget grants everything that it has; that is not enough.
         let paid = if may_be_zstd { budget.try_bytes(INFLATER_BYTES) } else { None };
         let paid = paid.filter(|paid| paid.bytes() >= INFLATER_BYTES);
         let zstd = paid.is_some();
@@ -94,7 +94,7 @@ impl ReapiCache {
         Ok(Reading { waited, requests: 1, body: Box::pin(body) })
     }
 
-    /// Sends the request; returns when the head of the answer has come and is no failure.
+    /// Sends the request; returns when the head of the response has arrived and is not a failure.
     async fn ask_for(
         &self,
         digest: &Digest,
@@ -118,7 +118,7 @@ impl ReapiCache {
         let answer = self.channel().clone().call(request).await.map_err(|error| {
             failure::failed(&Status::from_error(error), Operation::Read, target)
         })?;
-        // Without one, the end of the body will tell.
+        // If the head has no status, the end of the body has one.
         let status = Status::from_header_map(answer.headers());
         if let Some(status) = status.filter(|status| status.code() != Code::Ok) {
             return Err(failure::failed(&status, Operation::Read, target));
@@ -126,7 +126,7 @@ impl ReapiCache {
         Ok(answer)
     }
 
-    /// A call that is made by hand, with one message.
+    /// A request of a call without generated code, with one message.
     pub(super) fn request(
         &self,
         path: &str,
@@ -154,18 +154,18 @@ impl ReapiCache {
     }
 }
 
-/// The bytes of an answer, as they arrive.
+/// The bytes of a response, as they arrive.
 struct Arriving {
     cache: ReapiCache,
     answer: http::Response<Answer>,
     deframer: Deframer,
-    /// What of the frame that came last is not used yet.
+    /// The unused rest of the last frame.
     frame: Bytes,
     inflater: Option<Inflater>,
-    /// What the inflater may hold.
+    /// Pays for the inflater's memory.
     _paid: Option<BytesPermit>,
     packed: Bytes,
-    /// Bytes that are still to come.
+    /// Bytes that have not arrived yet.
     left: u64,
     target: String,
 }
@@ -199,7 +199,7 @@ impl Arriving {
         }
     }
 
-    /// What can be given without waiting.
+    /// The next bytes that are available without waiting.
     fn at_hand(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(inflater) = &mut self.inflater {
@@ -229,7 +229,7 @@ impl Arriving {
             .retryable(RetryClass::Now))
     }
 
-    /// It may have been damaged on the way only.
+    /// The damage may have happened in transit, so the caller can retry.
     fn wrong(&self, message: impl std::fmt::Display) -> Error {
         failure::wrong(&self.target, Operation::Read, message).retryable(RetryClass::Now)
     }

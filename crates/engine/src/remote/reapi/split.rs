@@ -1,7 +1,7 @@
 //! Blobs as chunks: `SplitBlob` and `SpliceBlob`.
 //!
-//! Nothing that a server says of chunks is believed before [`Manifest::new`] has checked it, and no
-//! answer is taken that is longer than one of this blob can be.
+//! [`Manifest::new`] checks every chunk list of a server before it is used. A response longer than
+//! any correct one for this blob is refused.
 
 use http_body::Frame;
 use http_body_util::BodyExt as _;
@@ -23,24 +23,24 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::store::{Manifest, Registered};
 
-/// A chunk's digest in an answer: its hash (66), its length (11), and the field around them (2).
+/// A chunk's digest in a response: its hash (66), its length (11), and the field around them (2).
 const CHUNK_BYTES: u64 = 80;
 
-/// The call, which is made by hand: see `split_response`.
+/// The path of the call, which does not use the generated client: see `split_response`.
 const SPLIT_PATH: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage/SplitBlob";
 
-/// Besides the chunks.
+/// Size of a response without the chunks.
 const ANSWER_SLACK_BYTES: u64 = 64 << 10;
 
-/// The longest answer: 800,000 chunks, which is 400 GiB cut as is recommended.
+/// Maximum size of a response: 800,000 chunks, which is 400 GiB with the recommended chunk size.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// The shortest chunks that are expected of a server that does not say how it cuts: the least
+/// The shortest chunks that are expected of a server without chunking parameters: the smallest
 /// average that the API allows.
 const CHUNK_BYTES_MIN: u64 = 1 << 10;
 
 impl ReapiCache {
-    /// The chunks of a blob; as `ChunkStore::manifest`.
+    /// The chunks of a blob; see `ChunkStore::manifest`.
     pub(super) async fn split(
         &self,
         digest: &Digest,
@@ -64,7 +64,7 @@ impl ReapiCache {
         let mut response = SplitResponse::new(digest, bytes_max, budget);
         match self.receive_split(&request, digest, &mut response).await? {
             Ok(()) => {}
-            // It may say that it can and then not for this blob.
+            // A server may support the call, but not for this blob.
             Err(status)
                 if answers(&status, Code::NotFound) || answers(&status, Code::Unimplemented) =>
             {
@@ -78,13 +78,13 @@ impl ReapiCache {
             let error = Error::new(ErrorKind::Transport, Operation::Stat, target, message);
             return Err(error.retryable(RetryClass::Now));
         }
-        // What was paid goes back: see `ChunkStore::manifest`.
+        // The permit is returned here: see `ChunkStore::manifest`.
         let (chunks, cut_by, _paid) = response.into_parts();
         let cut_by = Function::try_from(cut_by).unwrap_or(Function::Unknown);
         self.validated(digest, chunks, capabilities.chunking(cut_by)).map(Some)
     }
 
-    /// Makes the call; gives the status that it ended with, where that is no success.
+    /// Makes the call; returns the final status if it is a failure.
     async fn receive_split(
         &self,
         request: &v2::SplitBlobRequest,
@@ -155,7 +155,7 @@ impl ReapiCache {
         })
     }
 
-    /// Makes a blob of chunks; as `ChunkStore::register`.
+    /// Makes a blob from chunks; see `ChunkStore::register`.
     pub(super) async fn splice(&self, manifest: &Manifest) -> Result<Registered> {
         let blob = manifest.blob();
         let request = v2::SpliceBlobRequest {
@@ -171,7 +171,7 @@ impl ReapiCache {
             Ok(answer) => answer.into_inner(),
             Err(status) if answers(&status, Code::AlreadyExists) => return Ok(Registered::Done),
             Err(status) if answers(&status, Code::NotFound) => return Ok(Registered::ChunkMissing),
-            // However it is worded: there is no other way to send so many chunks.
+            // Any message counts: there is no other way to send a list of this size.
             Err(status)
                 if message_bytes > MESSAGE_BYTES
                     && (answers(&status, Code::ResourceExhausted)
@@ -182,7 +182,7 @@ impl ReapiCache {
             }
             Err(status) => return Err(self.failed(&status, Operation::Commit, Some(blob))),
         };
-        // Some servers leave it out.
+        // Some servers omit the digest.
         if let Some(made) = &answer.blob_digest
             && from_proto(made, blob.function).as_ref() != Ok(blob)
         {
@@ -193,8 +193,8 @@ impl ReapiCache {
     }
 }
 
-/// As many chunks as the blob can have where it is cut by a function that the server names, twice
-/// over since it may use others.
+/// Maximum size of a response: twice as many chunks as the blob can have with the server's chunking
+/// functions, because the server may use other functions.
 fn answer_bytes_max(digest: &Digest, capabilities: &Capabilities) -> u64 {
     let shortest = |chunking: &Chunking| match chunking {
         Chunking::FastCdc2020(params) => params.min_bytes(),

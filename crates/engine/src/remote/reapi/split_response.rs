@@ -1,13 +1,13 @@
-//! [`SplitResponse`]: takes the chunks out of a `SplitBlobResponse` as it arrives.
+//! [`SplitResponse`]: reads the chunks of a `SplitBlobResponse` as it arrives.
 //!
-//! Why not through the generated client: that gathers the whole message and makes a record of every
-//! chunk before anything is checked. A message of 66 MB whose digests are all empty, two bytes each,
-//! became 1.1 GiB. Here each chunk is checked when it has arrived: the first without bytes, or whose
-//! end is beyond the blob's, ends the call. So there are never more chunks than the blob has bytes.
+//! The generated client would collect the whole message and make a record of every chunk before any
+//! check. A message of 66 MB whose digests are all empty, two bytes each, became 1.1 GiB. Here each
+//! chunk is checked when it has arrived. An empty chunk, or one that ends beyond the blob's end,
+//! ends the call. So there are never more chunks than the blob has bytes.
 //!
-//! The records are paid for before the first is made, from what the budget has for lists: a chunk
-//! takes at least [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. Of the
-//! message itself only one chunk is held.
+//! The budget for lists pays for the records before the first one is made. A chunk takes at least
+//! [`CHUNK_WIRE_BYTES_MIN`] of the message, whose length is known by then. Of the message itself at
+//! most one incomplete chunk is held.
 
 use prost::Message as _;
 use tidegate_core::digest::Digest;
@@ -17,13 +17,13 @@ use tidegate_reapi::{self as reapi, v2};
 
 use crate::budget::{Budget, ListPermit};
 
-/// A sound chunk: the field (2), its hash (66) and a length of one byte (2).
+/// Minimum size of a valid chunk: the field (2), its hash (66) and a length of one byte (2).
 const CHUNK_WIRE_BYTES_MIN: u64 = 70;
 
-/// The longest chunk that is read: a hash, a length, and room for what later versions may add.
+/// Maximum size of a chunk: a hash, a length, and room for additions of later versions.
 const CHUNK_WIRE_BYTES_MAX: u64 = 512;
 
-/// The response cannot be one for this blob, or cannot be held.
+/// The response cannot be correct for this blob, or its list does not fit into memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SplitError {
     #[error(transparent)]
@@ -48,11 +48,11 @@ pub(super) struct SplitResponse {
     blob: Digest,
     budget: Budget,
     message_bytes_max: u64,
-    /// What has arrived of a field, or of the prefix.
+    /// The incomplete field, or the incomplete prefix.
     pending: Vec<u8>,
-    /// Bytes of the message that are still to come; `None` before its length is known.
+    /// Bytes of the message that have not arrived yet; `None` before its length is known.
     left: Option<u64>,
-    /// Of these, bytes of a field that is not wanted.
+    /// Remaining bytes of a field that is skipped; included in `left`.
     skip: u64,
     chunks: Vec<Digest>,
     sum: u64,
@@ -63,14 +63,15 @@ pub(super) struct SplitResponse {
 enum Field<'a> {
     Chunk(&'a [u8]),
     CutBy(u64),
-    /// A number that is not wanted.
+    /// A number that is ignored.
     Number,
-    /// So many bytes that are not wanted follow.
+    /// This many bytes follow and are skipped.
     Skip(u64),
 }
 
 impl SplitResponse {
-    /// Of `blob`, in a message of at most so many bytes, paid by `budget`.
+    /// A response about `blob`, in a message of at most this many bytes. `budget` pays for its
+    /// records.
     pub(super) fn new(blob: &Digest, message_bytes_max: u64, budget: &Budget) -> Self {
         Self {
             blob: *blob,
@@ -98,19 +99,19 @@ impl SplitResponse {
         Ok(())
     }
 
-    /// Whether the message has come to its end.
+    /// Whether the message is complete.
     pub(super) fn is_whole(&self) -> bool {
         self.left == Some(0) && self.pending.is_empty()
     }
 
-    /// The chunks, the number of the function that cut them, and what pays for them.
+    /// The chunks, the number of the function that cut them, and the permit for their memory.
     pub(super) fn into_parts(self) -> (Vec<Digest>, i32, Option<ListPermit>) {
         let mut chunks = self.chunks;
         chunks.shrink_to_fit();
         (chunks, self.cut_by, self.paid)
     }
 
-    /// Takes the prefix, a field, or bytes that are not wanted; `None` where more has to arrive.
+    /// Reads the prefix, a field, or skipped bytes; `None` if more bytes must arrive first.
     fn step(&mut self, rest: &[u8]) -> Result<Option<usize>, SplitError> {
         if rest.is_empty() {
             return Ok(None);
@@ -127,7 +128,7 @@ impl SplitResponse {
             return Ok(Some(used));
         }
         let Some((field, used)) = field(&rest[..len])? else {
-            // All of the message is there, and it ends within a field.
+            // The message is complete, and it ends within a field.
             let is_cut = len as u64 == left;
             return if is_cut { Err(SplitError::Malformed) } else { Ok(None) };
         };
@@ -176,7 +177,7 @@ impl SplitResponse {
     }
 }
 
-/// The field that `bytes` begin with, and how many of them it takes; `None` where more has to arrive.
+/// The first field in `bytes`, and its size in bytes; `None` if more bytes must arrive first.
 fn field(bytes: &[u8]) -> Result<Option<(Field<'_>, usize)>, SplitError> {
     let Some((key, key_bytes)) = varint(bytes)? else { return Ok(None) };
     let rest = &bytes[key_bytes..];
@@ -204,7 +205,7 @@ fn field(bytes: &[u8]) -> Result<Option<(Field<'_>, usize)>, SplitError> {
     }
 }
 
-/// A number (protobuf, "Base 128 Varints") and how many bytes it takes.
+/// A number (protobuf, "Base 128 Varints") and its size in bytes.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, SplitError> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(10).enumerate() {
@@ -276,7 +277,7 @@ mod tests {
             let response =
                 v2::SplitBlobResponse { chunk_digests: vec![digest; 3], chunking_function: 0 };
             let bytes = framed(&response.encode_to_vec());
-            // The rest never comes.
+            // The rest never arrives.
             taken(&bytes[..bytes.len() - 60], 16, 4).unwrap_err()
         };
         assert_eq!(of(0), SplitError::Empty { index: 0 });

@@ -1,11 +1,11 @@
-//! [`CacheUrl`]: what a `grpc://` or `grpcs://` URL names.
+//! [`CacheUrl`]: the parts of a `grpc://` or `grpcs://` URL.
 //!
-//! `grpc://HOST[:PORT][/INSTANCE]` is a cache, to which a blob can be put, and
+//! `grpc://HOST[:PORT][/INSTANCE]` is a cache, the target of a put.
 //! `grpc://HOST[:PORT][/INSTANCE]/sha256/HASH/SIZE` is a blob in it. An instance name may be empty
-//! and may have slashes in it. The blob may also be written as in the API's resource names,
+//! and may contain slashes. The blob may also have the form of the API's resource names,
 //! `blobs/HASH/SIZE` and `blobs/blake3/HASH/SIZE`, as build tools print it.
 //!
-//! Invariant: what it displays as is parsed as an equal one.
+//! Invariant: parsing the displayed URL gives an equal one.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ use url::Url;
 use super::super::locate::{invalid, parse};
 use crate::error::{Result, Setting};
 
-/// What has to be escaped in a URL's path, `%` included so that nothing is decoded twice.
+/// Characters that must be escaped in a URL's path. `%` is included, so that no name is decoded
+/// twice.
 const ESCAPED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'?').add(b'`').add(b'%');
 
@@ -33,7 +34,7 @@ pub struct CacheUrl {
 impl CacheUrl {
     /// Parses a URL as the module docs describe it.
     ///
-    /// Fails with `Invalid`, and says nothing of user info and query, which may be secrets.
+    /// Fails with `Invalid`. The error does not show user info and query, which may be secrets.
     pub fn parse(text: &str) -> Result<Self> {
         let url = parse(text)?;
         let tls = match url.scheme() {
@@ -77,12 +78,12 @@ impl CacheUrl {
         &self.instance
     }
 
-    /// The blob, where the URL names one.
+    /// The blob, if the URL names one.
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    /// The URL of another blob in the same cache, or, without one, of the cache.
+    /// The URL of another blob in the same cache, or of the cache if `digest` is `None`.
     #[must_use]
     pub fn with_digest(&self, digest: Option<Digest>) -> Self {
         Self { digest, ..self.clone() }
@@ -103,10 +104,10 @@ impl fmt::Display for CacheUrl {
     }
 }
 
-/// The URL without user info, query and fragment, where secrets hide.
+/// The URL without user info, query and fragment, which may hold secrets.
 fn shown(url: &Url) -> String {
     let mut shown = url.clone();
-    // Both fail only for URLs that cannot have user info, which then have none to hide.
+    // Both fail only for URLs that cannot have user info.
     let _ = shown.set_username("");
     let _ = shown.set_password(None);
     shown.set_query(None);
@@ -114,7 +115,7 @@ fn shown(url: &Url) -> String {
     shown.to_string()
 }
 
-/// The path's segments, decoded; one slash at the end is not one.
+/// The path's segments, decoded; a final slash adds no segment.
 fn segments(url: &Url) -> Option<Vec<String>> {
     let path = url.path().strip_prefix('/').unwrap_or(url.path());
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -125,7 +126,7 @@ fn segments(url: &Url) -> Option<Vec<String>> {
     path.split('/').map(decode).collect()
 }
 
-/// Takes the blob from the end of the path; what is before it is the instance.
+/// Splits the path into the instance and the blob at its end.
 fn split(segments: &[String]) -> Result<(String, Option<Digest>), String> {
     let (instance, digest) = match segments.iter().position(|segment| segment == "blobs") {
         Some(place) => {
@@ -139,12 +140,12 @@ fn split(segments: &[String]) -> Result<(String, Option<Digest>), String> {
             _ => (segments, None),
         },
     };
-    // Such a cache's URL would be taken for a blob's.
+    // The URL of such a cache would look like a blob's URL.
     if matches!(instance, [.., function, _, _] if is_function(function)) {
         return Err("the instance's name ends like a blob's".to_owned());
     }
     for segment in instance {
-        // A slash that was written as %2F would look like two segments to the server.
+        // The server would read a slash from `%2F` as a separator.
         if segment.is_empty() || segment.contains('/') {
             return Err("a part of the instance's name is empty or has a slash".to_owned());
         }
@@ -159,7 +160,7 @@ fn is_function(segment: &str) -> bool {
     matches!(segment, "sha256" | "blake3")
 }
 
-/// What follows `blobs/` in a resource name.
+/// The part of a resource name after `blobs/`.
 fn resource(segments: &[String]) -> Result<Digest, String> {
     match segments {
         [hash, len] => digest("sha256", hash, len),

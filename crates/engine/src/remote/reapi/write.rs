@@ -1,14 +1,16 @@
 //! One blob as a stream: `google.bytestream.ByteStream.Write`.
 //!
-//! An attempt that goes on after another asks the server how much it kept (`QueryWriteStatus`) and
-//! sends the rest. What is packed is sent anew: the API counts the offset of a packed stream partly
-//! in packed bytes, and servers differ in what they keep of one.
+//! A later attempt asks the server how many bytes it has (`QueryWriteStatus`) and sends the rest. A
+//! packed stream starts again from the beginning: the API counts its offset partly in packed bytes,
+//! and servers differ in how much of it they keep.
 //!
-//! The server may answer before everything is sent, because the blob is there already: then sending
-//! stops. What it says that it committed must be the blob's length. Only of what is packed it may be
-//! -1, which says that the blob was there, or the packed bytes, once all of them were sent: some
-//! servers count these. Memory: what is sent is the source's own; the connection has up to half a MiB of it, and
-//! one piece more.
+//! The server may respond before all bytes are sent, because it already has the blob. Then sending
+//! stops. The committed size in the response must be the blob's length. A packed stream has two
+//! more valid sizes: -1 if the server already had the blob, or the number of packed bytes once all
+//! of them were sent, because some servers count these.
+//!
+//! Memory: the request body is the source's own memory. The connection holds up to half a MiB of
+//! it, and one piece more.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,19 +38,20 @@ use super::{Compression, ReapiCache};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::{PutRequest, PutSource};
 
-/// Bytes in one message: enough that what surrounds them does not show, and a sixteenth of what
-/// gRPC's libraries take in one.
+/// Bytes in one message: large enough to make its overhead negligible, and a sixteenth of the limit
+/// of gRPC's libraries.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A packed upload that found the blob there is answered so (`remote_execution.proto`).
+/// The response to a packed upload of a blob that the server already has
+/// (`remote_execution.proto`).
 const THERE_ALREADY: i64 = -1;
 
 impl ReapiCache {
-    /// Puts one blob; as `ChunkStore::put`.
+    /// Puts one blob; see `ChunkStore::put`.
     pub(super) async fn write(&self, request: &PutRequest) -> Result<()> {
         let digest = &request.digest;
         if digest.len == 0 {
-            // It is always there.
+            // The empty blob always exists.
             return Ok(());
         }
         let capabilities = self.capabilities().await?;
@@ -76,13 +79,13 @@ impl ReapiCache {
             _ => 0,
         };
         if kept == digest.len {
-            // Nothing is left to be read: the source is told so.
+            // Reports to the source that no more bytes will be read.
             request.source.read(kept, 1).await?;
         }
         let pieces = Pieces::new(request, name, kept, deflater);
         let sent = Arc::clone(&pieces.sent);
         let committed = self.send(request, pieces).await?;
-        // However much was sent, this says that the blob is there.
+        // This size means that the server has the blob, even if not all bytes were sent.
         if committed == i64::try_from(digest.len).unwrap_or(i64::MAX) {
             return Ok(());
         }
@@ -94,7 +97,7 @@ impl ReapiCache {
             .retryable(RetryClass::Now))
     }
 
-    /// What packs the blob, where that is wished for.
+    /// The compressor for the blob, if the options ask for one.
     async fn deflater(&self, request: &PutRequest) -> Result<Option<Deflater>> {
         let wished = match self.compression() {
             Compression::Never => false,
@@ -112,7 +115,7 @@ impl ReapiCache {
         })
     }
 
-    /// What the server has of an earlier attempt.
+    /// How much of an earlier attempt the server has.
     async fn kept(&self, name: &str, digest: &Digest) -> Result<Kept> {
         let request = QueryWriteStatusRequest { resource_name: name.to_owned() };
         match self.stream().query_write_status(request).await {
@@ -121,12 +124,12 @@ impl ReapiCache {
                 if u64::try_from(committed) == Ok(digest.len) {
                     return Ok(Kept::Whole);
                 }
-                // It can take nothing more under this name, and what it took is not the blob.
+                // The server takes no more bytes under this name, and its bytes are not the blob.
                 let message =
                     format!("expected a complete upload of {} bytes, got {committed}", digest.len);
                 Err(self.wrong(Operation::Write, Some(digest), message))
             }
-            // It may have all of it, and not know that this is all.
+            // The server may have all bytes without knowing that the upload is complete.
             Ok(answer) => Ok(Kept::Part(
                 u64::try_from(answer.get_ref().committed_size)
                     .ok()
@@ -135,18 +138,18 @@ impl ReapiCache {
             )),
             Err(status) => {
                 let error = self.failed(&status, Operation::Write, Some(digest));
-                // A server that knows nothing of it, or does not tell: it will say what is wrong
-                // with the upload itself.
+                // The server has no such upload, or does not report it. It will report any error in
+                // the upload itself.
                 if *error.retry() == RetryClass::Never { Ok(Kept::Part(0)) } else { Err(error) }
             }
         }
     }
 
-    /// Sends the pieces; returns what the server says that it has.
+    /// Sends the pieces; returns the size that the server committed.
     async fn send(&self, request: &PutRequest, mut pieces: Pieces) -> Result<i64> {
         let (failed, failure) = oneshot::channel();
         pieces.failed = Some(failed);
-        // However this ends, nothing more is read and sent.
+        // However this ends, reading and sending stop.
         let _stop = Stop(Arc::clone(&pieces.stopped));
         let carrying = Carrying::new(self.channel(), pieces.into_stream(), &request.progress);
         let mut client = ByteStreamClient::with_origin(carrying, self.channel().origin().clone());
@@ -155,19 +158,19 @@ impl ReapiCache {
         let failure = pin!(failure);
         let answer = match select(call, failure).await {
             Either::Left((answer, mut failure)) => {
-                // The server's complaint of what is missing says less than why it is.
+                // The read failure explains more than the server's error about missing bytes.
                 if let Ok(error) = failure.try_recv() {
                     return Err(error);
                 }
                 answer
             }
             Either::Right((Ok(error), _)) => return Err(error),
-            // All was read, and only the answer is missing.
+            // All bytes were read, and only the response is missing.
             Either::Right((Err(_), call)) => call.await,
         };
         match answer {
             Ok(answer) => Ok(answer.get_ref().committed_size),
-            // Some servers say so in this way.
+            // Some servers report an existing blob with this code.
             Err(status) if answers(&status, Code::AlreadyExists) => {
                 Ok(i64::try_from(request.digest.len).unwrap_or(i64::MAX))
             }
@@ -181,9 +184,9 @@ impl ReapiCache {
     }
 }
 
-/// What a server has of an upload.
+/// How much of an upload a server has.
 enum Kept {
-    /// So many bytes, and it waits for more, or for the end.
+    /// The server has this many bytes, and waits for more, or for the end.
     Part(u64),
     Whole,
 }
@@ -191,14 +194,14 @@ enum Kept {
 /// How much of an upload has been handed to the connection.
 #[derive(Debug, Default)]
 struct Sent {
-    /// Where the bytes after the last message would stand.
+    /// The offset after the last message.
     offset: AtomicI64,
-    /// The last message was among it.
+    /// The last message was handed over, too.
     is_finished: AtomicBool,
 }
 
 impl Sent {
-    /// Whether a server that kept this much has kept all.
+    /// Whether a server with this committed size has everything.
     fn is_all(&self, committed: i64) -> bool {
         self.is_finished.load(Ordering::Acquire) && self.offset.load(Ordering::Acquire) == committed
     }
@@ -216,18 +219,18 @@ impl Drop for Stop {
 /// The messages of one upload.
 struct Pieces {
     source: Arc<dyn PutSource>,
-    /// Only the first message has it.
+    /// Only the first message contains it.
     name: String,
     len: u64,
     /// The next byte to read.
     next: u64,
-    /// Where the next message's bytes stand, as the API counts.
+    /// The offset of the next message's bytes, as the API counts.
     offset: u64,
     deflater: Option<Deflater>,
     finished: bool,
     sent: Arc<Sent>,
     stopped: Arc<AtomicBool>,
-    /// Takes the failure to read.
+    /// Receives the read failure.
     failed: Option<oneshot::Sender<Error>>,
     target: Digest,
 }
@@ -249,7 +252,7 @@ impl Pieces {
         }
     }
 
-    /// The messages, each as what stands before its data, and its data.
+    /// The messages; each gives its header and its data as separate pieces.
     fn into_stream(self) -> impl Stream<Item = Bytes> + Send + 'static {
         let messages = stream::unfold(self, |mut pieces| async move {
             if pieces.finished || pieces.stopped.load(Ordering::Relaxed) {
@@ -259,15 +262,15 @@ impl Pieces {
                 Ok(message) => Some((message, pieces)),
                 Err(error) => {
                     if let Some(failed) = pieces.failed.take() {
-                        // Nobody listens where the upload was given up.
+                        // There is no receiver if the upload was cancelled.
                         let _ = failed.send(error);
                     }
-                    // The stream must not end like a whole one while that is being acted on.
+                    // The stream must not end, because the end would look like a complete upload.
                     std::future::pending().await
                 }
             }
         });
-        // What only ends an upload has no data.
+        // A message that only ends an upload has no data.
         let pieces = |message: [Bytes; 2]| message.into_iter().filter(|piece| !piece.is_empty());
         messages.flat_map(move |message| stream::iter(pieces(message)))
     }
@@ -275,7 +278,7 @@ impl Pieces {
     async fn message(&mut self) -> Result<[Bytes; 2]> {
         let data = match &self.deflater {
             Some(_) => self.pack().await?,
-            // The server has all of it, and is only to be told so.
+            // The server has all bytes; only the end is missing.
             None if self.next == self.len => Bytes::new(),
             None => self.piece().await?,
         };
@@ -307,7 +310,7 @@ impl Pieces {
         Ok(piece)
     }
 
-    /// Packs until there is a message's worth, or all is packed.
+    /// Packs until a message is full, or until all bytes are packed.
     async fn pack(&mut self) -> Result<Bytes> {
         let mut packed = Vec::new();
         while self.next < self.len && packed.len() < PIECE_BYTES {

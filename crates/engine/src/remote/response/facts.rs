@@ -1,6 +1,6 @@
-//! What the headers of a response say of the blob: length, version, checksums, coding.
+//! The facts in the headers of a response: length, version, checksums, coding.
 //!
-//! A header that comes twice with two values says nothing: which of them is right is not known.
+//! A header with two different values is ignored, because it is unknown which one is right.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,12 +12,12 @@ use super::Dialect;
 use crate::remote::{BlobInfo, Version};
 use crate::transport::ResponseHead;
 
-/// What a modification date must be older than the response by, so that the blob cannot have
-/// changed again under the same date (RFC 9110 section 8.8.2.2).
+/// Minimum age of a modification date at the time of the response, so that the blob cannot change
+/// again under the same date (RFC 9110 section 8.8.2.2).
 const DATE_RESOLUTION: Duration = Duration::from_secs(1);
 
-/// The facts in a response's headers, with the blob's length as the response tells it. The version
-/// is of the kind that was `asked` for, else of the kind that pins best.
+/// The facts in a response's headers, with the blob's length as the response gives it. The version
+/// has the kind of `asked`. Without it, the version has the kind that pins best.
 pub(in crate::remote) fn info(
     head: &ResponseHead,
     dialect: Dialect,
@@ -30,7 +30,8 @@ pub(in crate::remote) fn info(
             None => version(head, dialect),
         },
         checksums: checksums(head),
-        // What the body comes in counts before what is stored: facts alone have no body.
+        // The coding of the body has priority over the stored coding: a metadata response has no
+        // body.
         content_encoding: ["content-encoding", "x-goog-stored-content-encoding"]
             .into_iter()
             .find(|name| is_coded(head, name))
@@ -42,15 +43,15 @@ pub(in crate::remote) fn info(
     }
 }
 
-/// What names this content for good, whatever the server is called: blobs of the clouds are read
-/// by signed URLs, too.
+/// A permanent name of this content. It does not depend on the server's name, because blobs of the
+/// clouds are also read by signed URLs.
 fn revision(head: &ResponseHead) -> Option<String> {
     if let Some(generation) = only(head, "x-goog-generation") {
         return Some(format!("generation {generation}"));
     }
     let etag = only(head, "etag").filter(|etag| Version::from_etag(etag).is_some())?;
     let id = only(head, "x-amz-version-id").or_else(|| only(head, "x-ms-version-id"))?;
-    // What a bucket without versions, or one whose versions are suspended, may say of everything.
+    // A bucket without versions, or with suspended versions, may send this id for every blob.
     (id != "null").then(|| format!("version id {id}, etag {etag}"))
 }
 
@@ -64,26 +65,26 @@ fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {
     let len = head.text("content-length").and_then(|text| text.trim().parse().ok());
     #[cfg(feature = "gcs")]
     if dialect == Dialect::Gcs && len.is_none() {
-        // A hint that the body must keep to: it does not say where the body ends.
+        // A hint that the body must not exceed: it does not say where the body ends.
         return head.text("x-goog-stored-content-length").and_then(|text| text.parse().ok());
     }
     let _ = dialect;
     len
 }
 
-/// `Content-Range`, where it can be read.
+/// `Content-Range`, if it is valid.
 pub(super) fn content_range(head: &ResponseHead) -> Option<ContentRange> {
     ContentRange::parse(only(head, "content-range")?).ok()
 }
 
-/// A header's value as text; `None` where it comes with two values.
+/// A header's value as text; `None` if it has two different values.
 fn only<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
     let first = head.headers.get(name)?;
     let alone = head.headers.get_all(name).iter().all(|value| value == first);
     first.to_str().ok().filter(|_| alone)
 }
 
-/// The version that a response names, in the kind of another.
+/// The version that a response names, in the kind of `asked`.
 fn version_like(head: &ResponseHead, asked: &Version) -> Option<Version> {
     let text = |name| only(head, name).map(str::to_owned);
     match asked {
@@ -112,7 +113,7 @@ fn version(head: &ResponseHead, dialect: Dialect) -> Option<Version> {
         let id = only(head, "x-amz-version-id").filter(|id| *id != "null");
         return id.map(|id| Version::VersionId(id.to_owned()));
     }
-    // A weak entity tag next to a date says that equal dates need not mean equal bytes.
+    // A weak entity tag next to a date says that equal dates may have different bytes.
     if head.headers.contains_key("etag") {
         return None;
     }
@@ -120,8 +121,8 @@ fn version(head: &ResponseHead, dialect: Dialect) -> Option<Version> {
     date(head)
 }
 
-/// The modification date, where it pins: a response of the same second may be of bytes that change
-/// again within it. Without the server's own `Date` that is not known.
+/// The modification date, if it pins. Bytes modified in the second of the response may change again
+/// within that second. Without the server's own `Date` the age is unknown.
 fn date(head: &ResponseHead) -> Option<Version> {
     let time = |name| only(head, name).and_then(|text| httpdate::parse_http_date(text.trim()).ok());
     let modified: SystemTime = time("last-modified")?;
@@ -130,9 +131,9 @@ fn date(head: &ResponseHead) -> Option<Version> {
     (age >= DATE_RESOLUTION).then(|| Version::LastModified(text.to_owned()))
 }
 
-/// Checksums that cover the stored bytes, with all values where a header comes with several. A
-/// malformed one is passed over here, with a trace: it can only cost the verification, which then
-/// says that there was none.
+/// Checksums that cover the stored bytes, with all values of a repeated header. A malformed one is
+/// ignored here, with a warning: it can only prevent the verification, which then reports that
+/// there was none.
 fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
     let mut found = Vec::new();
     let mut note = |header: &str, parsed: Result<StoredChecksum, ChecksumError>| match parsed {
@@ -167,7 +168,7 @@ fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
     for value in all("x-ms-blob-content-md5") {
         note("x-ms-blob-content-md5", headers::parse_content_md5(value));
     }
-    // Of a partial answer, Content-MD5 covers the part.
+    // In a partial response, Content-MD5 covers only the part.
     for value in all("content-md5").filter(|_| head.status != StatusCode::PARTIAL_CONTENT) {
         note("content-md5", headers::parse_content_md5(value));
     }
@@ -179,8 +180,8 @@ fn is_coded(head: &ResponseHead, name: &str) -> bool {
     !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
 }
 
-/// Whether the bytes are not those that are stored: Google's storage decompresses for those who do
-/// not accept `gzip`, and then neither length, range nor checksum fit them.
+/// Whether the bytes differ from the stored ones. Google's storage decompresses for clients that do
+/// not accept `gzip`, and then length, ranges and checksums do not match.
 ///
 /// Source: <https://cloud.google.com/storage/docs/transcoding>.
 pub(in crate::remote) fn is_decoded(head: &ResponseHead) -> bool {
@@ -189,8 +190,8 @@ pub(in crate::remote) fn is_decoded(head: &ResponseHead) -> bool {
         && !is_coded(head, "content-encoding")
 }
 
-/// Whether the body comes in a coding, and nothing says that it is stored so. Where `identity` was
-/// asked for, the server may have compressed it on the way.
+/// Whether the body has a coding that is not known to be the stored one. If the request asked for
+/// `identity`, the server may have compressed the body in transit.
 pub(in crate::remote) fn is_encoded(head: &ResponseHead) -> bool {
     is_coded(head, "content-encoding") && !is_coded(head, "x-goog-stored-content-encoding")
 }

@@ -1,5 +1,5 @@
-//! Whether a response answers the request: its version, its range, the length of its body; and
-//! what a refused range says of the blob.
+//! Whether a response matches the request: its version, its range, the length of its body; and the
+//! facts in the refusal of a range.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::remote::{BlobInfo, OpenRequest, Opened, Version};
 use crate::transport::ResponseHead;
 
-/// Where the body of a response belongs.
+/// The position of a response body in the blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::remote) struct Placement {
     pub(in crate::remote) start: u64,
@@ -21,7 +21,7 @@ pub(in crate::remote) struct Placement {
     pub(in crate::remote) whole: bool,
 }
 
-/// Checks facts that were asked for by version.
+/// Checks the version of a metadata response.
 pub(in crate::remote) fn same_version(
     wanted: Option<&Version>,
     info: BlobInfo,
@@ -33,10 +33,10 @@ pub(in crate::remote) fn same_version(
     Ok(info)
 }
 
-/// Checks a successful response against what was asked, and says where its bytes belong.
+/// Checks a successful response against the request, and returns the position of its bytes.
 ///
-/// A part must name its version as the whole must: RFC 9110 section 15.3.7 has it carry the entity
-/// tag and the date that the whole would.
+/// A partial response must name its version like a complete one: by RFC 9110 section 15.3.7 it
+/// carries the same entity tag and date.
 pub(in crate::remote) fn place(
     head: &ResponseHead,
     request: &OpenRequest,
@@ -66,8 +66,8 @@ pub(in crate::remote) fn place(
     }
 }
 
-/// A whole response beside a `Content-Range` may be a part all the same: it must not be less than
-/// the whole by either.
+/// A status 200 with a `Content-Range` may still be a part: the header must not name less than the
+/// whole.
 fn place_whole(head: &ResponseHead, info: &BlobInfo) -> Result<Placement, String> {
     let whole = |end| Placement { start: 0, end, whole: true };
     let Some(ContentRange::Bytes { range, total }) = content_range(head) else {
@@ -98,7 +98,8 @@ fn place_part(
             _ => None,
         },
     };
-    // Fewer bytes than asked for are allowed, RFC 9110 section 15.3.7: the rest is asked again.
+    // Fewer bytes than requested are allowed, RFC 9110 section 15.3.7: the reader requests the
+    // rest.
     let fits = expected.is_some_and(|e| e.start == range.start && range.end <= e.end);
     if !fits {
         let asked = request.range.header().unwrap_or_default();
@@ -111,7 +112,7 @@ fn place_part(
     Ok(Placement { start: range.start, end: Some(range.end), whole: false })
 }
 
-/// The length that a refused range tells, from its `Content-Range: bytes */n`.
+/// The blob's length in the refusal of a range, from its `Content-Range: bytes */n`.
 pub(in crate::remote) fn unsatisfied_len(head: &ResponseHead) -> Option<u64> {
     match content_range(head)? {
         ContentRange::Unsatisfied { total } => total,
@@ -120,19 +121,19 @@ pub(in crate::remote) fn unsatisfied_len(head: &ResponseHead) -> Option<u64> {
 }
 
 /// Whether a range was refused only because it begins at the very end, as every range of an empty
-/// blob does: that is an answer, not a failure. Facts must not contradict it.
+/// blob does. That is a valid response, not a failure. The blob's facts must not contradict it.
 pub(in crate::remote) fn may_be_the_end(head: &ResponseHead, request: &OpenRequest) -> bool {
     head.status == StatusCode::RANGE_NOT_SATISFIABLE
         && unsatisfied_len(head).is_some_and(|len| ends(request, len).is_some())
 }
 
-/// The end of a blob of `len` bytes, if that is where the range begins.
+/// The end of a blob of `len` bytes, if the range begins there.
 fn ends(request: &OpenRequest, len: u64) -> Option<u64> {
     request.range.resolve(len).ok().filter(Range::is_empty).map(|range| range.end)
 }
 
-/// Whether a range was refused that every blob has but an empty one, and nothing proves that this
-/// one is empty: it is to be asked for without a range.
+/// Whether a range was refused that every non-empty blob has, without evidence that this blob is
+/// empty. Then the caller requests the blob without a range.
 pub(in crate::remote) fn proves_nothing(head: &ResponseHead, request: &OpenRequest) -> bool {
     head.status == StatusCode::RANGE_NOT_SATISFIABLE
         && request.range != ByteRange::All
@@ -140,8 +141,7 @@ pub(in crate::remote) fn proves_nothing(head: &ResponseHead, request: &OpenReque
         && unsatisfied_len(head).is_none_or(|len| len == 0)
 }
 
-/// The answer that a refused range comes to, if the blob that `info` describes ends where the range
-/// begins: no bytes.
+/// The empty response for a refused range, if the blob of `info` ends where the range begins.
 pub(in crate::remote) fn at_the_end(
     head: &ResponseHead,
     request: &OpenRequest,

@@ -1,4 +1,4 @@
-//! Heads of responses as real services send them, and what must be made of them.
+//! Heads of responses as real services send them, and the expected results.
 
 use http::{HeaderMap, StatusCode};
 use tidegate_core::range::ByteRange;
@@ -57,7 +57,7 @@ fn another_version_is_changed_and_tags_keep_their_case() {
     assert_eq!(placed(&head_of("\"new\""), &ask).unwrap_err().kind(), ErrorKind::Changed);
 }
 
-/// RFC 9110 section 15.3.7: a part carries the validators that the whole would.
+/// RFC 9110 section 15.3.7: a part carries the same validators as the whole.
 #[test]
 fn a_part_without_the_version_is_not_of_it() {
     let ask = request(ByteRange::From(5), Some("\"a\""));
@@ -84,7 +84,7 @@ fn a_length_and_a_range_that_contradict_each_other_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Integrity, "{fields:?}");
         assert_eq!(*error.retry(), RetryClass::Now, "{fields:?}");
     }
-    // A whole response may name its range, if that is the whole.
+    // A complete response may have a range, if it covers the whole blob.
     for (range, len, fits) in [
         ("bytes 0-99/100", "100", true),
         ("bytes 0-99/*", "100", true),

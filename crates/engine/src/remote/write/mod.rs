@@ -2,34 +2,35 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`payload`] | bytes to send, which can be sent again |
-//! | [`profile`] | what a remote takes: sizes, checksums, preconditions, parts |
+//! | [`payload`] | a request body that can be sent again |
+//! | [`profile`] | the abilities and limits of a remote: sizes, checksums, preconditions, parts |
 //! | [`upload`] | an upload in parts: its id, its parts, its state, its result |
 //!
 //! As [`Read`](super::Read), a remote makes one attempt for each call and says in the error whether
-//! another attempt can help. The caller makes it, holds the bytes, and pays for them from its budget.
+//! another attempt can help. The caller makes the attempts, holds the bytes, and charges them to
+//! its budget.
 //!
 //! # One trait for four protocols
 //!
 //! | | S3 multipart | Azure blocks | GCS session | file |
 //! |---|---|---|---|---|
 //! | order of parts | any | any | in order | any |
-//! | where a part belongs | its number | its number | its offset | its offset |
+//! | position of a part | its number | its number | its offset | its offset |
 //! | precondition is checked | at the end | at the end | at the beginning | at both ends |
 //! | last part | by itself | by itself | with `complete` | by itself |
 //! | state after a crash | list of parts | list of parts | length of the prefix | list of parts |
 //!
-//! So a part has both a number and an offset; the precondition is given to `begin`, and the
-//! [`Upload`] carries it to `complete`; the [`PartProfile`] says where the last part travels; and
+//! So a part has both a number and an offset. The caller gives the precondition to `begin`, and the
+//! [`Upload`] carries it to `complete`. The [`PartProfile`] says how the last part is sent.
 //! [`UploadState`] has a form for each kind of state.
 //!
 //! # When a response is lost
 //!
-//! A remote may have done what it was asked for, although the response never came. A part sent again
-//! replaces itself. After a `complete` or `put` whose result is unknown, the caller looks before it
-//! sends again: [`Write::parts`] says [`UploadState::Completed`] or fails with `NotFound`, and
-//! [`Read::stat`](super::Read::stat) shows what has the name. Otherwise the caller would take its own
-//! success for another writer's: a second `put` under [`Precondition::Absent`] fails with
+//! A remote may have executed a request although its response was lost. A part that is sent again
+//! replaces itself. After a `complete` or `put` with an unknown result, the caller checks before it
+//! sends again: [`Write::parts`] returns [`UploadState::Completed`] or fails with `NotFound`, and
+//! [`Read::stat`](super::Read::stat) shows the current blob. Otherwise the caller would take its
+//! own success for another writer's: a second `put` under [`Precondition::Absent`] fails with
 //! `AlreadyExists`.
 
 mod payload;
@@ -53,28 +54,29 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::sink::file::Durability;
 
-/// What must be true of the target for a write to take effect.
+/// A condition on the target that a write requires.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Precondition {
-    /// Nothing: what has the name is replaced.
+    /// No condition: an existing blob is replaced.
     #[default]
     None,
-    /// Nothing has the name; else the write fails with `AlreadyExists`.
+    /// No blob has the name; otherwise the write fails with `AlreadyExists`.
     Absent,
-    /// The blob is of this version; else, also where there is none, the write fails with `Changed`.
+    /// The blob has this version; otherwise, or if there is no blob, the write fails with
+    /// `Changed`.
     Version(Version),
 }
 
-/// What a caller chooses about a write.
+/// The caller's options for a write.
 ///
-/// By default what has the name is replaced, the remote decides the media type, and a file's bytes
+/// By default an existing blob is replaced, the remote decides the media type, and a file's bytes
 /// are on the disk before it gets its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// What must be true of the target.
+    /// The condition on the target.
     pub precondition: Precondition,
     /// Media type. Remotes without metadata ignore it.
     pub content_type: Option<String>,
@@ -83,12 +85,12 @@ pub struct WriteOptions {
     /// The caller's own names and values. Remotes without metadata ignore them
     /// ([`WriteProfile::keeps_metadata`]).
     pub metadata: Vec<(String, String)>,
-    /// What must be on the disk when a local write ends. Remotes behind a network ignore it.
+    /// How much must be on the disk when a local write ends. Network remotes ignore it.
     pub durability: Durability,
 }
 
 impl WriteOptions {
-    /// The default, under this precondition.
+    /// The default, with this precondition.
     #[must_use]
     pub fn when(precondition: Precondition) -> Self {
         Self { precondition, ..Self::default() }
@@ -100,38 +102,38 @@ impl WriteOptions {
 pub struct CopySource {
     /// Its name at the same remote.
     pub blob: String,
-    /// The version that it must be of; `None` takes whatever there is.
+    /// The version that it must have; `None` takes any version.
     pub version: Option<Version>,
 }
 
-/// A place that stores blobs.
+/// A remote that stores blobs.
 ///
-/// A blob appears under its name only as a whole: readers see the old content or the new, never a
-/// mixture and never a part. What a failed or dropped call leaves behind is seen only by
-/// [`Self::parts`] and [`Self::uploads`].
+/// A blob appears under its name only when it is complete: readers see the old content or the new,
+/// never a mixture and never a part. Only [`Self::parts`] and [`Self::uploads`] show what a failed
+/// or dropped call leaves behind.
 ///
 /// The methods for parts and copies fail with `Unsupported` by default; [`WriteProfile::parts`] and
-/// [`WriteProfile::copy_bytes_max`] say in advance whether they are there.
+/// [`WriteProfile::copy_bytes_max`] say in advance whether the remote supports them.
 ///
 /// # Errors
 ///
 /// All calls: `AlreadyExists` and `Changed` for a precondition that does not hold, `Integrity` for
-/// bytes that are not what their checksum says, `Unsupported` for what the profile rules out,
+/// bytes that do not match their checksum, `Unsupported` for requests that the profile excludes,
 /// `NoAccess`, `Storage` (no space), `Throttled`, `Transport` and so on.
 #[async_trait]
 pub trait Write: fmt::Debug + Send + Sync {
-    /// What this remote takes under this precondition, as far as known now: a remote that refused a
-    /// checksum once does not name it again. No request is sent.
+    /// The profile of this remote under this precondition, as far as it is known now: a remote that
+    /// once refused a checksum does not offer it again. Sends no request.
     fn write_profile(&self, precondition: &Precondition) -> WriteProfile;
 
     /// Stores a whole blob in one request, of at most [`WriteProfile::put_bytes_max`] bytes. The
-    /// remote compares the bytes with the payload's checksum, if it has one, before the blob appears.
+    /// remote verifies the payload's checksum, if it has one, before the blob appears.
     ///
-    /// Dropping the future ends the request. The blob may be stored nevertheless.
+    /// Dropping the future ends the request; the remote may still store the blob.
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written>;
 
-    /// Begins an upload in parts, in one request. Fails early where the precondition is already
-    /// known not to hold.
+    /// Begins an upload in parts, in one request. Fails early if the precondition is already known
+    /// not to hold.
     ///
     /// Dropping the future may leave an upload behind, which only [`Self::uploads`] finds.
     async fn begin(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
@@ -139,49 +141,51 @@ pub trait Write: fmt::Debug + Send + Sync {
         Err(no_parts(blob))
     }
 
-    /// What parts this upload takes. No request is sent. It may differ from what
-    /// [`Self::write_profile`] said before the upload began: where Google Cloud Storage forbids
-    /// parallel parts, `begin` falls back to a session, whose parts come in order.
+    /// The part profile of this upload. Sends no request. It may differ from the profile that
+    /// [`Self::write_profile`] gave before the upload began: if Google Cloud Storage forbids
+    /// parallel parts, `begin` falls back to a session, whose parts are sent in order.
     fn part_profile(&self, upload: &Upload) -> Option<PartProfile> {
         self.write_profile(&upload.options.precondition).parts
     }
 
     /// Stores one part, in one request. A part of the same number is replaced, so the call can be
-    /// repeated. Where [`PartProfile::order`] is [`PartOrder::Any`], parts may be stored in parallel.
+    /// repeated. If [`PartProfile::order`] is [`PartOrder::Any`], parts may be stored in parallel.
     ///
-    /// Dropping the future ends the request. The part may be stored, or lost; never a mixture.
+    /// Dropping the future ends the request. The part may be stored or lost, but is never a
+    /// mixture.
     ///
-    /// Fails with `NotFound` where the remote does not know the upload.
+    /// Fails with `NotFound` if the remote does not know the upload.
     async fn part(&self, upload: &Upload, part: &UploadPart) -> Result<StoredPart> {
         let _ = part;
         Err(no_parts(&upload.blob))
     }
 
-    /// What the remote has of an upload: what a resumed upload believes. Its memory is bounded by
-    /// [`PartProfile::count_max`], some 100 bytes a part. Cancel-safe.
+    /// The remote's state of an upload, from which a resumed upload continues. Its memory is
+    /// bounded by [`PartProfile::count_max`], about 100 bytes per part. Cancel-safe.
     ///
-    /// Fails with `NotFound` where the remote does not know the upload: completed, aborted, expired.
+    /// Fails with `NotFound` if the remote does not know the upload: completed, aborted or expired.
     async fn parts(&self, upload: &Upload) -> Result<UploadState> {
         Err(no_parts(&upload.blob))
     }
 
-    /// Makes the blob of its parts. The remote compares every part with what `request` says of it,
-    /// and the whole with [`CompleteRequest::checksum`] where [`PartProfile::whole_checksums`] has
-    /// its algorithm.
+    /// Makes the blob from its parts. The remote compares every part with its entry in `request`.
+    /// It verifies [`CompleteRequest::checksum`] of the whole if [`PartProfile::whole_checksums`]
+    /// has its algorithm.
     ///
-    /// Fails with `Invalid` where the parts do not add up to the blob. After a failure the upload is
-    /// still there and can be completed or aborted, unless [`Self::parts`] fails with `NotFound`: then
-    /// it must begin anew.
+    /// Fails with `Invalid` if the parts do not add up to the blob. After a failure the upload
+    /// still exists and can be completed or aborted, unless [`Self::parts`] fails with `NotFound`:
+    /// then the caller must begin a new upload.
     ///
-    /// Dropping the future may leave the blob complete or the upload unfinished; [`Self::parts`] tells.
+    /// Dropping the future may leave the blob complete or the upload unfinished; [`Self::parts`]
+    /// shows which.
     async fn complete(&self, upload: &Upload, request: &CompleteRequest) -> Result<Written> {
         let _ = request;
         Err(no_parts(&upload.blob))
     }
 
-    /// Ends an upload and removes its parts. An upload that is not there counts as aborted. A part
-    /// that is on its way meanwhile may survive at some remotes: the caller waits for its parts
-    /// first.
+    /// Ends an upload and removes its parts. A missing upload counts as aborted. A part that is in
+    /// flight at the same time may survive at some remotes, so the caller first waits for its
+    /// parts.
     ///
     /// Dropping the future may leave parts; the call can be repeated.
     async fn abort(&self, upload: &Upload) -> Result<()> {
@@ -189,10 +193,11 @@ pub trait Write: fmt::Debug + Send + Sync {
     }
 
     /// One page of the unfinished uploads of blobs whose names begin with `prefix`, of any process;
-    /// the next one begins at `from`. An upload that another process is still writing is among them.
-    /// Some servers answer only for the exact name of a blob. Cancel-safe.
+    /// the page begins at `from`. It includes uploads that another process is still writing. Some
+    /// servers respond only for the exact name of a blob. Cancel-safe.
     ///
-    /// Memory beyond the page is taken from `budget`, as in [`List::list`](super::List::list).
+    /// Memory in addition to the page is taken from `budget`, as in
+    /// [`List::list`](super::List::list).
     async fn uploads(
         &self,
         prefix: &str,
@@ -203,13 +208,13 @@ pub trait Write: fmt::Debug + Send + Sync {
         Err(no_parts(prefix))
     }
 
-    /// Stores a copy of a blob of this remote, of at most [`WriteProfile::copy_bytes_max`] bytes. No
-    /// byte passes through this process where the remote can avoid it.
+    /// Stores a copy of a blob of this remote, of at most [`WriteProfile::copy_bytes_max`] bytes.
+    /// No byte passes through this process if the remote can avoid it.
     ///
-    /// Fails with `NotFound` where there is no source, and with `Changed` where it is of another
-    /// version or changes meanwhile.
+    /// Fails with `NotFound` if the source is missing, and with `Changed` if it has another version
+    /// or changes during the copy.
     ///
-    /// Dropping the future ends the request. The copy may be stored nevertheless.
+    /// Dropping the future ends the request; the remote may still store the copy.
     async fn copy(
         &self,
         source: &CopySource,

@@ -1,10 +1,10 @@
-//! [`Payload`]: bytes to send, which can be sent again.
+//! [`Payload`]: a request body that can be sent again.
 //!
 //! A request that fails is repeated, and its body with it. So a payload is either in memory, or a
-//! source that can be opened anew, such as a range of a file. Memory is the caller's: it takes the
-//! bytes from its budget before it makes the payload.
+//! source that can be opened again, such as a range of a file. The caller owns the memory: it takes
+//! the bytes from its budget before it makes the payload.
 //!
-//! Invariant: an opened payload brings exactly its length, or fails with `Changed`.
+//! Invariant: an opened payload delivers exactly its length, or fails with `Changed`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tidegate_core::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::remote::Body;
 
-/// Bytes to send: a whole blob, or one part. Cheap to clone.
+/// The bytes of a whole blob, or of one part. Cheap to clone.
 #[derive(Clone)]
 pub struct Payload {
     source: Source,
@@ -43,13 +43,13 @@ impl Payload {
     }
 
     /// `len_bytes` bytes from a source that each call of `open` opens at its beginning, such as a
-    /// range of a file. The source must bring the same bytes each time; the checksum tells if it does
-    /// not.
+    /// range of a file. The source must deliver the same bytes each time; the checksum detects a
+    /// difference.
     pub fn reopened(len_bytes: u64, open: impl Fn() -> Body + Send + Sync + 'static) -> Self {
         Self { source: Source::Reopened(Arc::new(open)), len_bytes, checksum: None }
     }
 
-    /// The same bytes, with what they must hash to at the remote.
+    /// The same bytes, with a checksum that the remote verifies.
     #[must_use]
     pub fn with_checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = Some(checksum);
@@ -61,12 +61,12 @@ impl Payload {
         self.len_bytes
     }
 
-    /// What the bytes must hash to.
+    /// The expected checksum of the bytes.
     pub fn checksum(&self) -> Option<&Checksum> {
         self.checksum.as_ref()
     }
 
-    /// The bytes, from the first one. A source that brings fewer or more than its length fails with
+    /// The bytes, from the first one. A source with fewer or more bytes than its length fails with
     /// `Changed`.
     pub fn open(&self) -> Body {
         match &self.source {
@@ -81,7 +81,7 @@ impl Payload {
     }
 }
 
-/// The same body, failed where it is not of this length.
+/// The same body; it fails if it does not have this length.
 fn exactly(body: Body, len_bytes: u64) -> Body {
     let state = Some((body, len_bytes));
     Box::pin(stream::unfold(state, move |state| async move {

@@ -1,4 +1,5 @@
-//! [`WriteProfile`]: what a remote takes. Pure data; a caller plans an upload by it.
+//! [`WriteProfile`]: the abilities and limits of a remote. Pure data; a caller plans an upload by
+//! it.
 //!
 //! Examples of parts, in numbers:
 //!
@@ -14,64 +15,64 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use super::Precondition;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// How far a remote keeps a promise when several writers race.
+/// How strictly a remote enforces a precondition when several writers race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Guarantee {
-    /// The remote cannot do it, or ignores it.
+    /// The remote does not support it, or ignores it.
     None,
-    /// The remote looks first and acts then: of two writers that race both may win.
+    /// The remote checks and then acts, in two steps: two racing writers may both succeed.
     Checked,
-    /// Of any number of writers that race at most one wins.
+    /// At most one of any number of racing writers succeeds.
     Atomic,
 }
 
-/// In what order the parts of one upload are stored.
+/// The order in which the parts of one upload are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartOrder {
-    /// Any, several at once.
+    /// Any order, also in parallel.
     Any,
-    /// One after the other, by offset.
+    /// One after another, by offset.
     InOrder,
 }
 
-/// How the last part travels.
+/// How the last part is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LastPart {
-    /// By itself, as the others.
+    /// By itself, like the other parts.
     Alone,
     /// In [`CompleteRequest::last`](super::CompleteRequest::last): storing it makes the blob.
     WithComplete,
 }
 
-/// What a remote takes as parts of one upload. Lengths are in bytes.
+/// The limits of a remote for the parts of one upload. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartProfile {
     /// Whether parts may be stored in parallel.
     pub order: PartOrder,
-    /// Every part but the last is at least this long.
+    /// Minimum length of every part except the last.
     pub bytes_min: u64,
-    /// Every part is at most this long.
+    /// Maximum length of every part.
     pub bytes_max: u64,
-    /// The length of every part but the last is a multiple of this.
+    /// The length of every part except the last is a multiple of this.
     pub bytes_multiple: u64,
-    /// Every part but the last has the same length, and the last is not longer.
+    /// Every part except the last has the same length, and the last is not longer.
     pub is_equal: bool,
-    /// Parts of one upload are at most this many.
+    /// Maximum number of parts of one upload.
     pub count_max: u32,
-    /// How the last part travels.
+    /// How the last part is sent.
     pub last: LastPart,
-    /// Checksums of a part that the remote compares, the preferred one first.
+    /// Checksums of a part that the remote verifies, the preferred one first.
     pub checksums: Vec<ChecksumAlgorithm>,
-    /// Checksums of the whole that the remote compares before the blob appears.
+    /// Checksums of the whole that the remote verifies before the blob appears.
     pub whole_checksums: Vec<ChecksumAlgorithm>,
 }
 
 impl PartProfile {
-    /// Parts in any order, of any length, as many as their numbers allow; no checksums.
+    /// Parts in any order and of any length, up to the largest part number; no checksums.
     #[must_use]
     pub fn any() -> Self {
         Self {
@@ -88,33 +89,33 @@ impl PartProfile {
     }
 }
 
-/// What a remote takes. Lengths are in bytes.
+/// The abilities and limits of a remote for writing. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteProfile {
-    /// Blobs are at most this long, however they are written.
+    /// Maximum length of a blob, for all ways of writing it.
     pub blob_bytes_max: u64,
-    /// [`Write::put`](super::Write::put) takes at most this many.
+    /// Maximum length of a blob for [`Write::put`](super::Write::put).
     pub put_bytes_max: u64,
-    /// Checksums of the whole that [`Write::put`](super::Write::put) compares, the preferred one
+    /// Checksums of the whole that [`Write::put`](super::Write::put) verifies, the preferred one
     /// first.
     pub put_checksums: Vec<ChecksumAlgorithm>,
-    /// Uploads in parts; `None` where the remote has none.
+    /// Limits for uploads in parts; `None` if the remote does not support them.
     pub parts: Option<PartProfile>,
-    /// How [`Precondition::Absent`] is kept.
+    /// How strictly [`Precondition::Absent`] is enforced.
     pub absent: Guarantee,
-    /// How [`Precondition::Version`] is kept.
+    /// How strictly [`Precondition::Version`] is enforced.
     pub version: Guarantee,
-    /// [`Write::copy`](super::Write::copy) takes at most this many; `None` where the remote does not
-    /// copy.
+    /// Maximum length of a blob for [`Write::copy`](super::Write::copy); `None` if the remote does
+    /// not copy.
     pub copy_bytes_max: Option<u64>,
-    /// Media type, coding and the caller's own names and values are kept.
+    /// Whether the remote keeps media type, coding and the caller's own names and values.
     pub keeps_metadata: bool,
 }
 
 impl WriteProfile {
-    /// Whole blobs of any length, without preconditions, checksums, parts and copies: what a remote
-    /// begins with that says what else it takes.
+    /// Whole blobs of any length, without preconditions, checksums, parts and copies: the base of
+    /// other profiles.
     #[must_use]
     pub fn put_only() -> Self {
         Self {
@@ -129,7 +130,8 @@ impl WriteProfile {
         }
     }
 
-    /// Fails with `Unsupported` where the remote does not keep this precondition at least so far.
+    /// Fails with `Unsupported` if the remote enforces this precondition less strictly than
+    /// `at_least`.
     pub fn check(
         &self,
         precondition: &Precondition,

@@ -1,4 +1,4 @@
-//! What [`Write`](super::Write) says of an upload in parts.
+//! The types of an upload in parts: requests and results of [`Write`](super::Write).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,40 +10,40 @@ use tidegate_core::checksum::{Checksum, StoredChecksum};
 use super::{Payload, WriteOptions};
 use crate::remote::{PageToken, Version};
 
-/// An upload that has begun: all that another process needs to go on with it. It serialises, and what
-/// it holds is secret: with the address of a Google session others could write the blob. A journal
-/// that keeps it is its owner's alone.
+/// An upload that was started, with everything that another process needs to continue it. It can be
+/// serialised. Its content is secret: any process with the address of a Google session could write
+/// the blob. So only its owner may read a journal that contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Upload {
     /// The blob's name.
     pub blob: String,
-    /// What the remote calls the upload.
+    /// The remote's id of the upload.
     pub id: UploadId,
-    /// What it was begun with.
+    /// The options that it was started with.
     pub options: WriteOptions,
 }
 
 impl Upload {
-    /// What [`Write::begin`](super::Write::begin) gives.
+    /// An upload, as [`Write::begin`](super::Write::begin) returns it.
     pub fn new(blob: impl Into<String>, id: UploadId, options: &WriteOptions) -> Self {
         Self { blob: blob.into(), id, options: options.clone() }
     }
 }
 
-/// What a remote calls an upload: an id of S3, the address of a session of Google, a folder. Its
+/// The remote's id of an upload: an id of S3, the address of a session of Google, a folder. Its
 /// `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UploadId(String);
 
 impl UploadId {
-    /// An id, as the remote wrote it.
+    /// An id, in the remote's own format.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The id, as the remote wrote it.
+    /// The id, in the remote's own format.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,18 +80,18 @@ impl fmt::Display for PartNumber {
     }
 }
 
-/// A part to be stored.
+/// A part to store.
 #[derive(Clone, Debug)]
 pub struct UploadPart {
-    /// Parts make the blob in the order of their numbers.
+    /// Its number. The blob consists of the parts in the order of their numbers.
     pub number: PartNumber,
     /// Offset in the blob of its first byte.
     pub offset: u64,
-    /// Its bytes, with what they must hash to.
+    /// Its bytes and their checksum.
     pub payload: Payload,
 }
 
-/// A part that the remote has.
+/// A part that the remote has stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredPart {
@@ -99,56 +99,57 @@ pub struct StoredPart {
     pub number: PartNumber,
     /// Its length in bytes.
     pub len_bytes: u64,
-    /// What the remote wants to be told of it again by `complete`: an entity tag of S3, the id of a
+    /// An identifier that the remote expects again in `complete`: an entity tag of S3, the id of a
     /// block.
     pub tag: Option<String>,
-    /// What the remote says that its bytes hash to.
+    /// The checksum of its bytes, as the remote reports it.
     pub checksum: Option<Checksum>,
 }
 
 impl StoredPart {
-    /// A part of this length. It has no tag and no checksum; both may be filled in.
+    /// A part of this length. It has no tag and no checksum; the caller may set both.
     pub fn new(number: PartNumber, len_bytes: u64) -> Self {
         Self { number, len_bytes, tag: None, checksum: None }
     }
 }
 
-/// What a remote has of an upload.
+/// The remote's state of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadState {
-    /// These parts, by number.
+    /// The remote has these parts, sorted by number.
     Parts(Vec<StoredPart>),
-    /// The blob's first bytes, this many; where parts began is forgotten.
+    /// The remote has this many of the blob's first bytes; it does not know the boundaries of
+    /// parts.
     Prefix(u64),
     /// The blob is complete.
     Completed(Written),
 }
 
-/// What [`Write::complete`](super::Write::complete) is asked for.
+/// The request of [`Write::complete`](super::Write::complete).
 #[derive(Clone, Debug)]
 pub struct CompleteRequest {
     /// All parts, by number, as [`Write::part`](super::Write::part) or
-    /// [`Write::parts`](super::Write::parts) gave them.
+    /// [`Write::parts`](super::Write::parts) returned them.
     pub parts: Vec<StoredPart>,
     /// Length of the whole in bytes.
     pub len_bytes: u64,
-    /// What the whole must hash to.
+    /// The expected checksum of the whole.
     pub checksum: Option<Checksum>,
-    /// The last part, where the profile says
-    /// [`LastPart::WithComplete`](super::LastPart::WithComplete); it is not among `parts`.
+    /// The last part, if the profile says
+    /// [`LastPart::WithComplete`](super::LastPart::WithComplete); it is not in `parts`.
     pub last: Option<UploadPart>,
 }
 
 impl CompleteRequest {
-    /// A blob of these parts, and of nothing else.
+    /// A blob of exactly these parts.
     pub fn new(mut parts: Vec<StoredPart>) -> Self {
         parts.sort_by_key(|part| part.number);
         let len_bytes = parts.iter().map(|part| part.len_bytes).sum();
         Self { parts, len_bytes, checksum: None, last: None }
     }
 
-    /// The same, with what the whole must hash to.
+    /// The same, with the expected checksum of the whole.
     #[must_use]
     pub fn with_checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = Some(checksum);
@@ -156,29 +157,30 @@ impl CompleteRequest {
     }
 }
 
-/// What was written, as far as the remote says it.
+/// The result of a write, as far as the remote reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The version that the blob has now, which [`Read`](crate::remote::Read) can be asked for.
+    /// The new version of the blob, for requests of [`Read`](crate::remote::Read).
     pub version: Option<Version>,
-    /// Checksums of the whole that the remote keeps or has compared.
+    /// Checksums of the whole that the remote keeps or has verified.
     pub checksums: Vec<StoredChecksum>,
 }
 
-/// An upload that was begun and neither completed nor aborted.
+/// An upload that was started and neither completed nor aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedUpload {
-    /// What [`Write::parts`](super::Write::parts) and [`Write::abort`](super::Write::abort) take. A
-    /// remote does not say what the upload was begun with: its options are the default ones.
+    /// The upload, for [`Write::parts`](super::Write::parts) and
+    /// [`Write::abort`](super::Write::abort). A remote does not report the options of an upload:
+    /// these are the default ones.
     pub upload: Upload,
-    /// When it was begun.
+    /// When it was started.
     pub began: Option<SystemTime>,
 }
 
 impl UnfinishedUpload {
-    /// An upload whose beginning is known as far as `began` says.
+    /// An upload; `began` is `None` if its start is unknown.
     pub fn new(upload: Upload, began: Option<SystemTime>) -> Self {
         Self { upload, began }
     }
@@ -188,7 +190,7 @@ impl UnfinishedUpload {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploadPage {
-    /// Those on this page.
+    /// The uploads on this page.
     pub uploads: Vec<UnfinishedUpload>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<PageToken>,

@@ -1,4 +1,4 @@
-//! [`Disk`]: the folder's files, and what is read of them. Everything here blocks.
+//! [`Disk`]: the folder's files, and reading and writing them. All calls block.
 //!
 //! ```text
 //! ROOT/.incoming/...               files that are being written
@@ -20,13 +20,13 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::Manifest;
 use crate::store::verify::Verifier;
 
-/// The bytes of one frame of a body, and of one read.
+/// Size of one frame of a body, and of one read.
 pub(super) const FRAME_BYTES: usize = 256 << 10;
 
-/// What is hashed in one call, so that a cancelled `get` ends soon: about 50 ms.
+/// Bytes hashed in one call, so that a cancelled `get` ends soon: about 50 ms.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// The longest text of a manifest: 800,000 chunks, which are 400 GiB in chunks of 512 KiB.
+/// Maximum length of a manifest's text: 800,000 chunks, which are 400 GiB in chunks of 512 KiB.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// The files of one store.
@@ -36,25 +36,25 @@ pub(super) struct Disk {
     incoming: PathBuf,
 }
 
-/// A blob's file, as far as it has been compared with its digest.
+/// A blob's file during its verification.
 #[derive(Debug)]
 pub(super) struct Checking {
     file: File,
     verifier: Verifier,
-    /// The bytes, where they fit into one frame.
+    /// The bytes, if they fit into one frame.
     whole: Option<Bytes>,
 }
 
-/// A blob's file after a step.
+/// A blob's file after a step of its verification.
 pub(super) enum Checked {
-    /// More is left to compare.
+    /// More bytes remain to be verified.
     More(Checking),
-    /// It is what its digest says; with its bytes, where they fit into one frame.
+    /// The file matches its digest; with its bytes, if they fit into one frame.
     Right(File, Option<Bytes>),
 }
 
 impl Disk {
-    /// The files in `root`, which is created where it is not there.
+    /// Opens the files in `root`. Creates the folder if it does not exist.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(root)?;
         let root = root.canonicalize()?;
@@ -83,13 +83,13 @@ impl Disk {
         self.path(digest, ".chunks")
     }
 
-    /// Whether the blob has a file of its own; its bytes are not read.
+    /// Whether the blob has its own file; does not read its bytes.
     pub(super) fn has_file(&self, digest: &Digest) -> bool {
         let found = std::fs::metadata(self.blob(digest));
         found.is_ok_and(|found| found.is_file() && found.len() == digest.len)
     }
 
-    /// Whether the blob has a file, or a manifest whose chunks have.
+    /// Whether the blob has a file, or a manifest whose chunks all have files.
     pub(super) fn has(&self, digest: &Digest) -> Result<bool> {
         if digest.len == 0 || self.has_file(digest) {
             return Ok(true);
@@ -97,13 +97,13 @@ impl Disk {
         match self.read_manifest(digest) {
             Ok(Some(manifest)) => Ok(manifest.chunks().iter().all(|chunk| self.has_file(chunk))),
             Ok(None) => Ok(false),
-            // A damaged one has been removed.
+            // A damaged manifest has already been removed.
             Err(error) if error.kind() == ErrorKind::Integrity => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// A file for a blob that has none.
+    /// Creates a file for a blob that has none.
     pub(super) fn create(&self, digest: &Digest) -> Result<Incoming> {
         Incoming::create(&self.incoming).map_err(|error| self.unwritable(digest, error))
     }
@@ -117,12 +117,12 @@ impl Disk {
         incoming.write(bytes).map_err(|error| self.unwritable(digest, error))
     }
 
-    /// Names the file, which has been compared with the digest.
+    /// Gives the verified file its name.
     pub(super) fn commit(&self, digest: &Digest, incoming: Incoming) -> Result<()> {
         incoming.commit(&self.blob(digest)).map_err(|error| self.unwritable(digest, error))
     }
 
-    /// The blob's file, to be compared; `None` where it has none.
+    /// Opens the blob's file for verification; `None` if it has none.
     pub(super) fn begin_check(&self, digest: &Digest) -> Result<Option<Checking>> {
         let file = match File::open(self.blob(digest)) {
             Ok(file) => file,
@@ -132,14 +132,14 @@ impl Disk {
         Ok(Some(Checking { file, verifier: Verifier::new(digest), whole: None }))
     }
 
-    /// Compares up to [`STEP_BYTES`] more. A file that is not what its digest says is removed, so
+    /// Verifies up to [`STEP_BYTES`] more. A file that does not match its digest is removed, so
     /// that the blob can be put again: `Integrity`.
     pub(super) fn check(&self, digest: &Digest, mut checking: Checking) -> Result<Checked> {
         let mut stepped = 0;
         let mut buffer = BytesMut::new();
         while stepped < STEP_BYTES {
             let left = digest.len.saturating_sub(checking.verifier.seen_bytes());
-            // One byte more: a longer file is damaged, too.
+            // Reads one byte more than expected: a longer file is damaged, too.
             let len = usize::try_from(left).unwrap_or(usize::MAX).min(FRAME_BYTES - 1) + 1;
             buffer.resize(len, 0);
             let read = checking.file.read(&mut buffer);
@@ -169,7 +169,7 @@ impl Disk {
         Ok(Checked::More(checking))
     }
 
-    /// A frame of a file that has been compared.
+    /// A frame of a verified file.
     pub(super) fn read(&self, digest: &Digest, file: &File, offset: u64) -> Result<Bytes> {
         let left = usize::try_from(digest.len - offset).unwrap_or(usize::MAX);
         let mut frame = BytesMut::zeroed(left.min(FRAME_BYTES));
@@ -178,7 +178,7 @@ impl Disk {
         Ok(frame.freeze())
     }
 
-    /// Adds a chunk's bytes to `whole`; `false` where it has no file.
+    /// Hashes a chunk's bytes into `whole`; `false` if it has no file.
     pub(super) fn add_chunk(&self, chunk: &Digest, whole: &mut Verifier) -> Result<bool> {
         let Some(Checking { mut file, .. }) = self.begin_check(chunk)? else { return Ok(false) };
         let mut buffer = BytesMut::zeroed(FRAME_BYTES);
@@ -192,7 +192,7 @@ impl Disk {
         }
     }
 
-    /// The blob's manifest. A damaged one is removed: `Integrity`.
+    /// Reads the blob's manifest. A damaged one is removed: `Integrity`.
     pub(super) fn read_manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
         let path = self.manifest(digest);
         let file = match File::open(&path) {
@@ -212,7 +212,7 @@ impl Disk {
         Ok(Some(manifest))
     }
 
-    /// The length of the blob's manifest as text, in bytes; `None` where it has none.
+    /// The length of the blob's manifest as text, in bytes; `None` if it has none.
     pub(super) fn manifest_len(&self, digest: &Digest) -> Option<u64> {
         std::fs::metadata(self.manifest(digest)).ok().map(|found| found.len())
     }
@@ -226,7 +226,7 @@ impl Disk {
     }
 
     fn damaged(&self, digest: &Digest, path: &Path, message: String) -> Error {
-        // Where it cannot be removed, the next reader finds the same.
+        // If the removal fails, the next reader reports the same error.
         let removed = std::fs::remove_file(path);
         let error = self.error(ErrorKind::Integrity, Operation::Read, digest, message);
         match removed {

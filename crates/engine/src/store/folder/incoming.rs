@@ -1,8 +1,8 @@
-//! [`Incoming`]: a file that is being written, under a hidden name, until it is whole.
+//! [`Incoming`]: a file that is being written, under a hidden name, until it is complete.
 //!
-//! Invariants: a file in the folder `.incoming` is locked by the process that writes it, for as long
-//! as that writes. So a file without a lock is what a killed process left, and [`clean`] removes
-//! it. A file gets another name only by [`Incoming::commit`].
+//! Invariants: the process that writes a file in the folder `.incoming` holds a lock on it until it
+//! has finished. So a file without a lock was left by a killed process, and [`clean`] removes it. A
+//! file gets another name only by [`Incoming::commit`].
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io::{self, Write as _};
@@ -12,14 +12,14 @@ use std::path::Path;
 use tempfile::{Builder, NamedTempFile};
 use tokio::runtime::Handle;
 
-/// Blobs never change: nobody may write them. The process's mask takes further rights away.
+/// Read-only, because blobs never change. The process's mask removes further rights.
 const MODE: u32 = 0o444;
 
-/// How often another name is tried. [`clean`] in another process can take a new file for a leftover
-/// only between its creation and its lock.
+/// Maximum number of names tried. [`clean`] in another process can mistake a new file for a
+/// leftover only between its creation and its lock.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// A file that is being written. It is removed when this is dropped uncommitted.
+/// A file that is being written. Dropping it without a commit removes the file.
 #[derive(Debug)]
 pub(super) struct Incoming(Option<NamedTempFile>);
 
@@ -44,7 +44,7 @@ impl Incoming {
         }
     }
 
-    /// Gives the file its name, in place of a file that has it. Blocks.
+    /// Gives the file its name, and replaces any file of that name. Blocks.
     pub(super) fn commit(mut self, target: &Path) -> io::Result<()> {
         let Some(file) = self.0.take() else { return Ok(()) };
         let file = match file.persist(target) {
@@ -62,7 +62,7 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         let Some(file) = self.0.take() else { return };
-        // Removing a file may block, and a put that is cancelled is dropped on the runtime's thread.
+        // Removing a file may block, and a cancelled put is dropped on the runtime's thread.
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(file))),
             Err(_) => drop(file),
@@ -70,24 +70,24 @@ impl Drop for Incoming {
     }
 }
 
-/// Locks a new file; `false` where [`clean`] has taken it for a leftover.
+/// Locks a new file; `false` if [`clean`] has mistaken it for a leftover.
 fn is_locked(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(file.metadata()?.nlink() > 0),
         Err(TryLockError::WouldBlock) => Ok(false),
-        // A file system without locks: nothing in this folder can be told to be a leftover.
+        // A file system without locks: leftovers in this folder cannot be identified.
         Err(TryLockError::Error(_)) => Ok(true),
     }
 }
 
-/// Removes what killed processes left in `folder`. A file that cannot be removed stays: nothing
-/// reads it. Blocks.
+/// Removes the files that killed processes left in `folder`. A file that cannot be removed stays
+/// and is never read. Blocks.
 pub(super) fn clean(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let Ok(file) = File::open(&path) else { continue };
         if file.try_lock().is_ok() {
-            // Under the lock: a new file of that name is another one.
+            // The lock is held, so this is not a new file of the same name.
             let _ = std::fs::remove_file(&path);
         }
     }

@@ -1,4 +1,4 @@
-//! Manifests as text, one chunk a line, with a hash of the text at its end:
+//! Manifests as text, one chunk per line, with a hash of the text at the end:
 //!
 //! ```text
 //! tidegate manifest 1
@@ -9,8 +9,8 @@
 //! end HEX
 //! ```
 //!
-//! The hash is the SHA-256 of everything before the last line. Nothing is believed of a text whose
-//! hash is another: it may have been cut by a power failure.
+//! The hash is the SHA-256 of everything before the last line. A text with another hash is rejected
+//! completely: a power failure may have truncated it.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ pub(super) fn encode(manifest: &Manifest) -> String {
     text
 }
 
-/// The manifest of `blob` that `text` is; `None` for a text that is none, or another blob's.
+/// Parses the manifest of `blob`; `None` if `text` is not a manifest, or belongs to another blob.
 pub(super) fn decode(blob: &Digest, text: &str) -> Option<Manifest> {
     let (body, end) = text.strip_suffix('\n')?.rsplit_once("end ")?;
     if hash(body) != end {

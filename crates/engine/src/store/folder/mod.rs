@@ -1,24 +1,25 @@
-//! [`FolderStore`]: blobs in a folder, one file each, and manifests beside them.
+//! [`FolderStore`]: blobs in a folder, one file each, and manifests next to them.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `disk` | paths, and what is read and written at them |
+//! | `disk` | paths, and reading and writing the files |
 //! | `incoming` | a file that is being written |
 //! | `manifest_file` | manifests as text |
 //!
 //! Invariants:
-//! - A file has a blob's name only after all its bytes were written and compared with the digest.
-//!   A process that is killed leaves files in `.incoming` only; the next [`FolderStore::open`]
+//! - A file has a blob's name only after all its bytes were written and compared with the digest. A
+//!   process that is killed leaves files in `.incoming` only; the next [`FolderStore::open`]
 //!   removes them.
-//! - `get` compares a blob's file with its digest before it gives the first byte of it, so it never
-//!   gives wrong bytes. A file of more than 256 KiB is read twice for that, the second time mostly
-//!   from the page cache. A damaged file is removed, so that the blob can be put again.
-//! - A manifest has a blob's name only after its chunks' bytes were compared with the blob's digest.
-//! - Nothing is synchronised to the disk: what was put survives `kill -9`. A power failure may lose
-//!   the last blobs, and the comparison finds those that it damaged.
-//! - No file is touched on the runtime's threads.
+//! - `get` compares a blob's file with its digest before it delivers the first byte, so it never
+//!   delivers wrong bytes. A file of more than 256 KiB is read twice for that, the second time
+//!   mostly from the page cache. A damaged file is removed, so that the blob can be put again.
+//! - A manifest has a blob's name only after its chunks' bytes were compared with the blob's
+//!   digest.
+//! - The store never flushes files to the disk: a blob that was put survives `kill -9`. A power
+//!   failure may lose the last blobs, and the comparison detects those that it damaged.
+//! - The runtime's threads access no file.
 //!
-//! Nothing is evicted. Several processes may have one folder open.
+//! The store evicts nothing. Several processes may have one folder open.
 
 mod disk;
 mod incoming;
@@ -46,8 +47,8 @@ use crate::remote::Body;
 
 /// Blobs in a folder. Clones are the same store.
 ///
-/// A blob that was registered as a manifest takes no space beside its chunks, which other blobs may
-/// share: uploads to such a store keep what versions of a file have in common once.
+/// A blob that was registered as a manifest takes no space in addition to its chunks, which other
+/// blobs may share. So versions of a file share the space of their common chunks.
 #[derive(Clone, Debug)]
 pub struct FolderStore(Arc<Inner>);
 
@@ -59,10 +60,10 @@ struct Inner {
 }
 
 impl FolderStore {
-    /// The store in the folder `root`, which is created where it is not there. Removes what killed
-    /// processes left.
+    /// Opens the store in the folder `root`. Creates the folder if it does not exist. Removes the
+    /// files that killed processes left.
     ///
-    /// Fails with `Storage` where the folder cannot be created or read.
+    /// Fails with `Storage` if the folder cannot be created or read.
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
         let target = root.display().to_string();
@@ -81,7 +82,7 @@ impl FolderStore {
         self.0.disk.root()
     }
 
-    /// Does `work` on a thread that may block. Dropping the future does not end work that has begun.
+    /// Runs `work` on a blocking thread. Dropping the future does not stop work that has started.
     async fn blocking<T: Send + 'static>(
         &self,
         digest: &Digest,
@@ -91,13 +92,13 @@ impl FolderStore {
         blocking(&digest.to_string(), move || work(&inner.disk)).await
     }
 
-    /// The bytes of a blob's own file from `offset` on, after all of it was compared; `None` where
-    /// it has no file.
+    /// The bytes of a blob's own file from `offset` on, after the whole file was verified; `None`
+    /// if it has no file.
     async fn file_body(&self, digest: Digest, offset: u64) -> Result<Option<Body>> {
         let begun = self.blocking(&digest, move |disk| disk.begin_check(&digest));
         let Some(mut checking) = begun.await? else { return Ok(None) };
         loop {
-            // CANCEL: only files that were being compared are closed.
+            // CANCEL: only a file under verification is closed.
             let checked = self.blocking(&digest, move |disk| disk.check(&digest, checking)).await?;
             checking = match checked {
                 Checked::More(checking) => checking,
@@ -109,7 +110,7 @@ impl FolderStore {
         }
     }
 
-    /// The frames of a file that has been compared.
+    /// The frames of a verified file.
     fn frames(&self, digest: Digest, file: File, offset: u64) -> Body {
         let state = (self.clone(), Arc::new(file), offset);
         Box::pin(stream::try_unfold(state, move |(store, file, offset)| async move {
@@ -124,7 +125,7 @@ impl FolderStore {
         }))
     }
 
-    /// The bytes of a blob that is a manifest, from `offset` on, chunk by chunk.
+    /// The bytes of a blob with a manifest, from `offset` on, chunk by chunk.
     fn chunks_body(&self, manifest: &Manifest, offset: u64) -> Body {
         let chunks: Vec<(Digest, u64)> = (manifest.offsets())
             .filter(|(start, chunk)| start + chunk.len > offset)
@@ -144,7 +145,7 @@ impl FolderStore {
     async fn read_manifest(&self, digest: Digest, budget: &Budget) -> Result<Option<Manifest>> {
         let len = self.blocking(&digest, move |disk| Ok(disk.manifest_len(&digest))).await?;
         let Some(len) = len else { return Ok(None) };
-        // The text, and the manifest that it makes.
+        // The text, and the manifest parsed from it.
         let bytes = len.saturating_mul(2);
         let permit = if bytes > budget.limits().bytes { None } else { budget.try_bytes(bytes) };
         let Some(permit) = permit else {
@@ -157,8 +158,8 @@ impl FolderStore {
         manifest
     }
 
-    /// Compares the chunks' bytes, in order, with the blob's digest; `None` where a chunk is not
-    /// there.
+    /// Hashes the chunks' bytes, in order, for the comparison with the blob's digest; `None` if a
+    /// chunk is missing.
     async fn hash(&self, manifest: &Manifest) -> Result<Option<Verifier>> {
         let mut whole = Verifier::new(manifest.blob());
         for chunk in manifest.chunks() {
@@ -175,7 +176,8 @@ impl FolderStore {
         Ok(Some(whole))
     }
 
-    /// Removes the chunks that are damaged; says whether there was one, or one is not there.
+    /// Verifies the chunks, up to the first damaged or missing one; a damaged one is removed.
+    /// Returns whether there was one.
     async fn lacks_chunk(&self, manifest: &Manifest) -> Result<bool> {
         for chunk in manifest.chunks() {
             match self.file_body(*chunk, 0).await {
