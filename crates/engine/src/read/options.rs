@@ -53,8 +53,8 @@ pub(crate) struct ReadOptions {
     /// sending a new request; 2 MiB by default.
     pub drain_bytes_max: u64,
     /// Sends a second request if the head of a response has not arrived after this many
-    /// milliseconds, and uses the first response. The second request counts in the budget, too; off
-    /// by default.
+    /// milliseconds, and uses the response that arrives first. The second request takes a permit of
+    /// its own, and is not sent if none is free at once. Off by default.
     pub hedge_ms: Option<u64>,
     /// The process-wide limits. A channel holds one request permit from its first read until the
     /// end, [`suspend`](super::ReadChannel::suspend) or its drop. A caller that reads more channels
