@@ -101,7 +101,7 @@ pub(crate) fn run(options: &ReadBenchOptions) -> Result<()> {
         progress("the first byte");
         report.first_byte = Some(first_byte::measure(&programs, &server, options.runs)?);
         drop(server);
-        // Last: the server of its own holds an object in our memory, and a child's peak would begin
+        // Last: its server holds an object in this process's memory, and a child's peak would begin
         // there.
         progress("restarts");
         report.restarts = Some(restarts::measure(&programs, options.runs)?);
