@@ -86,7 +86,7 @@ fn source(folder: &Path) -> PathBuf {
     folder.join("blob")
 }
 
-/// The largest file size of which the disk has room for two.
+/// The largest size of a file that fits on the disk twice.
 fn room(folder: &Path) -> Result<u64> {
     let disk = rustix::fs::statvfs(folder)
         .map_err(|error| failed(folder, "its free space is not told", error.into()))?;
