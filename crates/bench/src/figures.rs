@@ -1,11 +1,11 @@
-//! Sums over runs, and how figures are written.
+//! Statistics over runs, and the format of figures.
 
 /// Bytes of a MiB.
 pub(crate) const MIB: f64 = 1_048_576.0;
 /// Bytes of a GiB.
 pub(crate) const GIB: f64 = 1_073_741_824.0;
 
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
+/// The middle value, or the mean of the two in the middle; 0 for no values.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
@@ -17,7 +17,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     f64::midpoint(*upper, *lower)
 }
 
-/// The least value; `None` of nothing.
+/// The least value; `None` for no values.
 pub(crate) fn least(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.min_by(f64::total_cmp)
 }
@@ -27,7 +27,7 @@ pub(crate) fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
 
-/// Whether a goal was reached, for people; a dash where it could not be measured.
+/// Whether a goal was reached, for people; a dash if it was not measured.
 pub(crate) fn verdict(reached: Option<bool>) -> &'static str {
     match reached {
         Some(true) => "yes",

@@ -1,10 +1,10 @@
-//! Where the figures were taken.
+//! The machine on which the figures were measured.
 
 use std::{fmt, fs};
 
 use serde::Serialize;
 
-/// What of a machine decides a figure, as far as it can be read.
+/// The properties of a machine that affect a figure, as far as they can be read.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// The current machine.
     pub(crate) fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpus = text("/proc/cpuinfo");

@@ -1,8 +1,8 @@
-//! `tidegate-bench`: measures Tidegate beside what people use today.
+//! `tidegate-bench`: measures Tidegate next to the tools that people use today.
 //!
-//! What a figure is worth depends on the machine and the minute it was taken, so every
-//! subcommand runs all tools in one go, from one server that it starts itself, in turns, and
-//! reports ratios. Nothing here is part of what users install.
+//! A figure depends on the machine and on the time of measurement. So every subcommand starts its
+//! own server, runs all tools in turns within one run, and reports ratios. Users do not install
+//! this program.
 
 mod buffer;
 mod chunked;
@@ -22,7 +22,7 @@ mod size;
 
 use clap::{Parser, Subcommand};
 
-/// Measures Tidegate beside its peers.
+/// Measures Tidegate next to its peers.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -34,21 +34,21 @@ struct Arguments {
 enum Command {
     /// Fetches one object with each tool, under several conditions.
     Fetch(fetch::FetchOptions),
-    /// Fills an in-memory buffer from many threads, beside Kraken's and beside a plain copy.
+    /// Fills an in-memory buffer from many threads, next to Kraken's and next to a plain copy.
     Buffer(buffer::BufferOptions),
     /// Reads objects as one stream with each reader, plainly, with latency and through cuts.
     Read(read::ReadBenchOptions),
-    /// Brings whole objects into memory, beside what is done by hand and by `object_store`.
+    /// Fetches whole objects into memory, next to hand-written code and `object_store`.
     Memory(memory::MemoryBenchOptions),
-    /// Moves blobs as chunks to and from a cache, beside what Bazel does and what latency allows.
+    /// Moves blobs as chunks to and from a cache, next to Bazel and to the limit set by latency.
     Chunked(chunked::ChunkedOptions),
-    /// Moves one and prints what it took, in a process of its own.
+    /// Moves one and prints its cost, in a process of its own.
     #[command(hide = true)]
     ChunkedOnce(chunked::ChunkedOnceOptions),
-    /// Brings one and prints what it took: ours, in a process of its own.
+    /// Fetches one and prints its cost: ours, in a process of its own.
     #[command(hide = true)]
     MemoryOnce(memory::MemoryOnceOptions),
-    /// Reads once and prints what it took: our reader, in a process of its own.
+    /// Reads once and prints the cost: our reader, in a process of its own.
     #[command(hide = true)]
     ReadOnce(read::ReadOnceOptions),
 }

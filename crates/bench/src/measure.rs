@@ -1,9 +1,9 @@
-//! Runs commands to their end and reads from the kernel what they took.
+//! Runs commands to their end and reads their time and memory from the kernel.
 //!
 //! Wall time is from the first spawn to the last end. Processor time and peak memory come from
-//! `wait4`, whose figures include what the child itself has waited for. The kernel starts a
-//! child's peak at the peak of the process that spawned it, so this program must stay small:
-//! it never holds more than some buffers.
+//! `wait4`; its figures include the children that the child itself has waited for. The kernel
+//! starts a child's peak at the peak of the process that spawned it, so this program must stay
+//! small: it never holds more than some buffers.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -16,14 +16,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
-/// No tool takes minutes for some GiB over loopback; one that does has hung.
+/// No tool takes minutes for some GiB over loopback; a tool that does has hung.
 const RUN_LIMIT: Duration = Duration::from_mins(5);
 
-/// Reports are some KiB; more would raise our own peak, and with it that of every later child.
+/// Reports are some KiB. More would raise our own peak, and with it the peak of every later child.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// What one run took. Several commands side by side count as one: their processor times and
-/// peaks are added.
+/// The cost of one run. Several commands in parallel count as one: their processor times and peaks
+/// are added.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Usage {
     /// From the first spawn to the last end.
@@ -34,14 +34,14 @@ pub(crate) struct Usage {
     pub(crate) rss_kib_max: u64,
 }
 
-/// One command, or several that share the work. Their standard output goes to nowhere.
+/// One command, or several that share the work. Their standard output is discarded.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) commands: Vec<Command>,
 }
 
 impl Run {
-    /// Runs all commands side by side; fails when one of them does, and ends the others.
+    /// Runs all commands in parallel. Fails when one of them fails, and ends the others.
     pub(crate) fn measure(&mut self) -> Result<Usage> {
         let started = Instant::now();
         let mut children = Vec::with_capacity(self.commands.len());
@@ -73,10 +73,10 @@ impl Run {
     }
 }
 
-/// Runs one command to its end; what it wrote to its standard output, and what it took.
+/// Runs one command to its end; returns its standard output and its cost.
 pub(crate) fn capture(command: &mut Command) -> Result<(String, Usage)> {
     let name = describe(command);
-    // Files, because nobody reads a pipe while this waits.
+    // Files, because no thread reads a pipe during the wait.
     let mut output = tempfile::tempfile().context("creating a temporary file")?;
     let mut complaints = tempfile::tempfile().context("creating a temporary file")?;
     let started = Instant::now();
@@ -92,7 +92,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<(String, Usage)> {
     Ok((read_back(&mut output)?, Usage { wall_s, ..usage }))
 }
 
-/// What a child wrote, as far as anyone would read it.
+/// Reads the output of a child, up to the limit.
 fn read_back(file: &mut File) -> Result<String> {
     file.rewind().context("reading what a program wrote")?;
     let mut bytes = Vec::new();
@@ -121,7 +121,7 @@ fn end(children: Vec<(Child, String)>) {
     }
 }
 
-/// Waits for one child, at most until `deadline`, and takes its figures.
+/// Waits for one child, at most until `deadline`, and reads its figures.
 fn reap(mut child: Child, name: &str, deadline: Instant) -> Result<Usage> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no process id")?;
     let ended = pidfd_open(pid, PidfdFlags::empty()).context("watching a process")?;
@@ -148,7 +148,7 @@ fn wait_readable(ended: &OwnedFd, deadline: Instant) -> Result<bool> {
     }
 }
 
-/// `wait4`, which the standard library and rustix leave out. The child must not have been
+/// Calls `wait4`, which the standard library and rustix do not offer. The child must not have been
 /// waited for.
 fn wait_with_usage(pid: Pid) -> std::io::Result<(ExitStatus, Usage)> {
     use std::os::unix::process::ExitStatusExt;

@@ -1,6 +1,6 @@
-//! nginx as a child process, on free loopback ports: what the peers' own figures were taken with.
-//! It sends from the page cache without a copy, and costs little of the processor that the
-//! measured program needs too.
+//! nginx as a child process, on free loopback ports; the peers' own figures were also measured with
+//! it. It sends from the page cache without a copy, and so leaves most of the processor to the
+//! measured program.
 //!
 //! Invariant: it ends with its [`Nginx`], workers included, and writes into the given folder only.
 
@@ -17,23 +17,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const INSTALL: &str = "apt-get install nginx-light libnginx-mod-http-echo";
 
-/// Where Debian puts the module that waits before it answers.
+/// Debian's path of the module that delays a response.
 const ECHO_MODULE: &str = "/usr/lib/nginx/modules/ngx_http_echo_module.so";
 
-/// nginx is up within some 50 ms; a machine that takes this long is not fit for measuring.
+/// nginx is ready within some 50 ms; a machine that takes this long is not fit for measuring.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// A running nginx; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Nginx {
     process: Child,
-    /// As it calls itself, for the report.
+    /// The version that nginx reports.
     pub(crate) version: String,
 }
 
 impl Nginx {
-    /// Serves what `http`, the inside of an `http` block without its general settings, says;
-    /// configuration and logs go to `folder`. Returns once `port`, one of those in `http`,
+    /// Serves the configuration `http`, the inside of an `http` block without its general settings.
+    /// Configuration and logs go to `folder`. Returns once `port`, one of the ports in `http`,
     /// accepts connections.
     pub(crate) fn start(folder: &Path, http: &str, port: u16) -> Result<Self> {
         let version = find()?;
@@ -97,7 +97,7 @@ fn find() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("nginx version: ").into())
 }
 
-/// Ports that differ, as they are held together while they are chosen.
+/// Different free ports: all are held at the same time while they are chosen.
 pub(crate) fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
     let mut held = Vec::with_capacity(COUNT);
     for _ in 0..COUNT {
@@ -110,7 +110,7 @@ pub(crate) fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
     Ok(ports)
 }
 
-/// `sendfile`, two workers, connections kept: nginx as it is run for throughput.
+/// `sendfile`, two workers, connections kept: nginx configured for throughput.
 fn configure(folder: &Path, http: &str) -> String {
     let here = folder.display();
     // The master drops to a user that cannot read our folders, if it may.

@@ -1,5 +1,5 @@
-//! The object that every tool fetches: bytes that do not compress, on a real disk, with the
-//! checksums that a cloud would have stored for it.
+//! The object that every tool fetches: incompressible bytes on a real disk, with the checksums that
+//! a cloud would store for it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Large enough that system calls cost nothing, small enough to stay in the processor's cache.
+/// Large enough that system calls cost nothing measurable, small enough for the processor's cache.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A file with known content.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// Where it lies.
+    /// The path of the file.
     pub(crate) path: PathBuf,
     /// Its length.
     pub(crate) len_bytes: u64,
@@ -60,7 +60,7 @@ impl Object {
         io::copy(&mut File::open(&self.path)?, &mut io::sink())
     }
 
-    /// Fails unless `copy` holds exactly the same bytes.
+    /// Fails unless `copy` has exactly the same bytes.
     pub(crate) fn ensure_same(&self, copy: &Path) -> Result<()> {
         let context = || format!("comparing {} with the object", copy.display());
         let mut actual = File::open(copy).with_context(context)?;
@@ -90,7 +90,7 @@ impl Object {
     }
 }
 
-/// `SplitMix64` (Steele, Lea and Flood 2014): fast, and no compressor finds anything in it.
+/// `SplitMix64` (Steele, Lea and Flood 2014): fast, and not compressible.
 struct Noise {
     state: u64,
 }

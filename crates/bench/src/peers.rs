@@ -1,7 +1,7 @@
 //! The peers' harnesses in `peers/`, built with their own tools into the target folder.
 //!
-//! What a machine does not have is left out of the report and said, not an error: a build that
-//! fails (no compiler, no registry) gives the reason.
+//! If a harness cannot be built (no compiler, no registry), the report leaves it out and gives the
+//! reason. This is not an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ pub(crate) fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
 }
 
-/// Where cargo puts what it builds: the folder that this program's own profile folder lies in.
+/// Cargo's target folder: the parent of this program's own profile folder.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     if cfg!(debug_assertions) {
         bail!("an unoptimised build measures nothing: cargo run --release -p tidegate-bench");
@@ -23,19 +23,19 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
     Ok(folder.context("this program lies in no target folder")?.to_owned())
 }
 
-/// A folder of its own for what one harness is built to; kept from run to run.
+/// The build folder of one harness; it is kept from run to run.
 pub(crate) fn build_folder(name: &str) -> Result<PathBuf> {
     let folder = target_folder()?.join("bench-peers").join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)
 }
 
-/// The cargo that this was started by, or the one on the `PATH`.
+/// The cargo that started this program, or the one on the `PATH`.
 pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Runs a build tool; its complaints are shown where it fails.
+/// Runs a build tool; shows its output if it fails.
 pub(crate) fn build(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

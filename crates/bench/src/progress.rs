@@ -1,9 +1,9 @@
-//! What is said while a measurement runs.
+//! Progress messages while a measurement runs.
 
 use std::io::{self, Write as _};
 
-/// A line for whoever waits; the tables are what standard output is for.
+/// Writes a line to standard error; standard output is for the tables.
 pub(crate) fn progress(line: &str) {
-    // Nobody who closed standard error misses it.
+    // A failed write is ignored: standard error may be closed.
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Where a report goes: tables for people to standard output, every figure as JSON where asked.
+//! Writes a report: tables for people to standard output, every figure as JSON on request.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ pub(crate) struct PublishOptions {
 }
 
 impl PublishOptions {
-    /// Writes the report in the forms that were asked for.
+    /// Writes the report in the requested forms.
     pub(crate) fn publish(&self, report: &impl Serialize, markdown: &str) -> Result<()> {
         if let Some(path) = &self.markdown {
             write(path, markdown)?;

@@ -1,4 +1,4 @@
-//! Where a measurement may put what it deletes at its end.
+//! A folder for the temporary files of a measurement, which deletes them at its end.
 
 use std::path::PathBuf;
 

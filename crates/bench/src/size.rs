@@ -1,6 +1,6 @@
 //! Sizes as people write them: `2GiB`, `256MiB`, `65536`.
 
-/// Parses a size in bytes. Powers of 1024 only, since that is what their names say.
+/// Parses a size in bytes. Only powers of 1024, as the unit names say.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {

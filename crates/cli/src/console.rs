@@ -1,6 +1,6 @@
-//! Standard error, shared by everyone who says something to people: lines never tear a progress
-//! bar, and no control character in them reaches a terminal. What cannot be written is dropped where
-//! it is only for people.
+//! Standard error, shared by all code that writes messages for people. Lines never break a progress
+//! bar, and no control character in them reaches a terminal. If a message that is only for people
+//! cannot be written, it is dropped.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +16,17 @@ use crate::standard;
 pub(crate) struct Console(Arc<Mutex<Option<ProgressBar>>>);
 
 impl Console {
-    /// Whether people watch.
+    /// Whether standard error is a terminal.
     pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Writes a line, above the progress bar where there is one.
+    /// Writes a line, above the progress bar if there is one.
     pub(crate) fn line(&self, text: &str) {
         let _ = self.write(text);
     }
 
-    /// The same for a line that must be written.
+    /// The same for a line that must be written: fails if it cannot be.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
         let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let write = || standard::tell(&escaped_lines(text));
@@ -41,7 +41,7 @@ impl Console {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();

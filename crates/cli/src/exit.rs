@@ -1,4 +1,4 @@
-//! What the process says to whoever started it: one number for each kind of ending.
+//! The exit codes of the process: one number for each kind of ending.
 //!
 //! The numbers are an interface: scripts branch on them. They are listed in `--help` and in
 //! `docs/command.md`, and never change their meaning.
@@ -12,7 +12,7 @@ use tidegate::{Error, ErrorKind, Operation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
-    /// Anything that has no number of its own: the disk, the network, the remote.
+    /// Any failure without a number of its own: the disk, the network, the remote.
     Failure,
     /// The command line or a URL in it is wrong; nothing was done.
     Usage,
@@ -22,8 +22,9 @@ pub(crate) enum Exit {
     NoAccess,
     Exhausted,
     Cancelled,
-    /// Whoever read standard output went away: not an error, and not a success either, as not
-    /// everything was delivered. The number is what a shell reports for a tool that SIGPIPE ends.
+    /// The reader of standard output closed the pipe. This is not an error, and not a success
+    /// either, because not everything was delivered. The number is the one that a shell reports for
+    /// a tool that SIGPIPE ends.
     ClosedPipe,
 }
 
@@ -67,7 +68,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Whether writing failed because the reader of a pipe has closed it.
+/// Whether a write failed because the reader of a pipe has closed it.
 fn is_closed_pipe(error: &Error) -> bool {
     if error.operation() != Operation::Write {
         return false;

@@ -1,4 +1,4 @@
-//! Transfers of one command: some blobs side by side, one display, one report.
+//! Transfers of one command: several blobs in parallel, one display, one report.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::size;
 use crate::standard;
 
-/// Where one blob goes.
+/// The target of one blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File(PathBuf),
@@ -35,27 +35,27 @@ pub(crate) struct Fetch {
     pub(crate) chunks: Chunks,
 }
 
-/// How a blob comes as chunks.
+/// How a blob is fetched as chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks {
     pub(crate) policy: ChunkPolicy,
     pub(crate) seeds: Vec<PathBuf>,
-    /// Whether an index is kept beside the target, too.
+    /// Whether an index is kept next to the target, too.
     pub(crate) keeps_index: bool,
 }
 
-/// What one command fetches.
+/// The blobs and options of one command.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) client: Client,
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) transfer: TransferArgs,
-    /// Where files are made.
+    /// Options for target files, if there are any.
     pub(crate) file: Option<FileArgs>,
     pub(crate) range: Option<ByteRange>,
 }
 
-/// What became of one blob.
+/// The result of one blob.
 type Outcome = Result<Done>;
 
 impl Place {
@@ -66,8 +66,8 @@ impl Place {
         }
     }
 
-    /// Whether an interrupted transfer leaves something to go on with: what devices and pipes were
-    /// given is gone.
+    /// Whether an interrupted transfer can resume: bytes that went to devices and pipes cannot be
+    /// read back.
     fn resumes(&self) -> bool {
         let is_file = |path: &PathBuf| path.metadata().map_or(true, |found| found.is_file());
         matches!(self, Self::File(path) if is_file(path))
@@ -85,14 +85,14 @@ impl Place {
 }
 
 impl Chunks {
-    /// Of a blob that is in no cache.
+    /// For a blob that is in no cache.
     pub(crate) fn none() -> Self {
         Self { policy: ChunkPolicy::Auto, seeds: Vec::new(), keeps_index: false }
     }
 }
 
-/// Fetches all blobs of the plan and reports. One that fails does not stop the others; the exit code
-/// is that of the first one that failed, in the order given.
+/// Fetches all blobs of the plan and reports. A failed blob does not stop the others. The exit code
+/// is that of the first failed blob, in the order given.
 pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
     let start = std::time::Instant::now();
     let plan = Arc::new(plan);
@@ -105,7 +105,8 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
     }
 }
 
-/// Fetches all, some of them at once, with a display; outcomes are in the order of the plan.
+/// Fetches all blobs, some of them in parallel, with a display. The outcomes are in the order of
+/// the plan.
 async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
     let fetches = &plan.fetches;
     let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
@@ -117,7 +118,8 @@ async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
         let (fetch, slots, plan) = (fetch.clone(), Arc::clone(&slots), Arc::clone(plan));
         let session = session.clone();
         running.spawn(async move {
-            // The semaphore is never closed; without a slot there is no bound, but no harm.
+            // The semaphore is never closed; without a permit, only the limit on blobs would be
+            // missing.
             let _slot = slots.acquire().await;
             let outcome = plan.fetch(&fetch, progress, session.cancel.clone()).await;
             if plan.fetches.len() > 1 {
@@ -142,7 +144,7 @@ async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
 }
 
 impl Plan {
-    /// Fetches one blob, without a word.
+    /// Fetches one blob, without output.
     async fn fetch(
         &self,
         fetch: &Fetch,
@@ -165,7 +167,7 @@ impl Plan {
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }
 
-    /// The error with the hint that is true of this command.
+    /// The error with a hint that applies to this command.
     fn hinted(&self, fetch: &Fetch, error: Error) -> Error {
         let resumes = self.file.as_ref().is_some_and(|file| !file.no_resume);
         if resumes && fetch.place.resumes() {
@@ -175,18 +177,18 @@ impl Plan {
     }
 }
 
-/// Of several blobs each is told as it ends; in JSON all are told at the end.
+/// With several blobs, each is reported when it ends; in JSON all are reported at the end.
 fn tell(session: &Session, outcome: &Outcome) {
     match outcome {
         Ok(done) => session.say(&done.text()),
         Err(_) if session.output.json => {}
-        // Told once for all.
+        // Reported once for all blobs.
         Err(error) if error.kind() == ErrorKind::Cancelled => {}
         Err(error) => session.console.line(&Failure::new(error).text()),
     }
 }
 
-/// A task that panicked; its message is on standard error already.
+/// The error of a task that panicked; its message is on standard error already.
 fn lost(fetch: &Fetch) -> Error {
     failure(fetch, ErrorKind::Storage, "the transfer's task ended early")
 }
@@ -213,7 +215,7 @@ struct Summary<'a> {
     resumed_bytes: u64,
     failed: usize,
     blobs: Vec<Entry<'a>>,
-    /// That of the first blob that failed, which decides the exit code.
+    /// The error of the first blob that failed, which decides the exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
 }

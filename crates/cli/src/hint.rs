@@ -1,11 +1,11 @@
-//! What the user can do about an error, in the words of this command.
+//! The hint of an error, in the words of this command.
 //!
-//! The library's hints name its own options, as it knows no command. This table names the flag for
-//! a [`Setting`] that a hint is about; every other hint is shown as the library gives it.
+//! The library's hints name its own options, because it knows no command. This table names the flag
+//! for a [`Setting`] in a hint; every other hint is shown as the library gives it.
 
 use tidegate::{Error, ErrorKind, Setting};
 
-/// For a setting, in an error of this kind or of any: the first that fits is shown.
+/// Hints by setting and error kind (`None` for any kind); the first match is shown.
 const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
     (Setting::Chunks, None, "leave out --chunking always"),
@@ -61,7 +61,7 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
     (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
 ];
 
-/// What the user of the command can do about it.
+/// How the user of the command can fix the error.
 pub(crate) fn of(error: &Error) -> Option<&str> {
     error.setting().and_then(|setting| named(setting, error.kind())).or_else(|| error.hint())
 }

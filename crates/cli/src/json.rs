@@ -1,13 +1,13 @@
-//! JSON as it is written: one line, which a terminal shows as it is.
+//! Serialises JSON as one line that is safe to show on a terminal.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use tidegate_core::printable::is_control;
 
-/// The JSON of a value. What a terminal might take as a command is escaped: outside of strings JSON
-/// has no such characters, and inside an escape means the same. Our shapes always serialise, so there
-/// is no error to show.
+/// The JSON of a value. Control characters are escaped so that no terminal interprets them: JSON
+/// has none outside of strings, and inside a string an escape means the same. The types of this
+/// crate always serialise, so there is no error to return.
 pub(crate) fn text(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value).unwrap_or_default();
     if !json.contains(is_control) {
@@ -16,7 +16,8 @@ pub(crate) fn text(value: &impl Serialize) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if is_control(c) {
-            // Writing to a String cannot fail. All of them have four digits at most.
+            // Writing to a String cannot fail. Each of these characters has at most four
+            // hexadecimal digits.
             let _ = write!(text, "\\u{:04x}", u32::from(c));
         } else {
             text.push(c);

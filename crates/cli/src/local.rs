@@ -1,5 +1,4 @@
-//! What a command line says of local files: standard input as a source, and a source that is its own
-//! target.
+//! Local files on a command line: standard input as a source, and a source that is its own target.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +9,10 @@ use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 use crate::fetch::{Fetch, Place};
 use crate::standard;
 
-/// Where the system has standard input; the engine reads it from there as it was given.
+/// The system's path of standard input; the engine reads the stream through it.
 pub(crate) const INPUT_PATH: &str = "/dev/stdin";
 
-/// What people are told that it is.
+/// The name of standard input in messages.
 pub(crate) const INPUT_NAME: &str = "standard input";
 
 /// Whether a source is standard input.
@@ -21,7 +20,7 @@ pub(crate) fn is_input(text: &str) -> bool {
     matches!(text, "-" | INPUT_PATH | "/dev/fd/0" | "/proc/self/fd/0")
 }
 
-/// Finds a blob; `-` is standard input.
+/// Locates a blob; `-` is standard input.
 pub(crate) fn source(client: &Client, text: &str) -> Result<Location> {
     if !is_input(text) {
         return client.locate(text);
@@ -40,7 +39,7 @@ pub(crate) fn check_inputs(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to copy a file to itself, whatever links lead there.
+/// Refuses to copy a file to itself, also through links.
 pub(crate) fn check_targets(client: &Client, names: &[&str], fetches: &[Fetch]) -> Result<()> {
     for (name, fetch) in names.iter().zip(fetches) {
         let source = path(client, name).and_then(|path| fs::metadata(path).ok());
@@ -57,7 +56,7 @@ pub(crate) fn check_targets(client: &Client, names: &[&str], fetches: &[Fetch]) 
     Ok(())
 }
 
-/// The path that a source names; `None` where it is no local file.
+/// The path of a source; `None` if it is no local file.
 fn path(client: &Client, text: &str) -> Option<PathBuf> {
     match text.split_once("://") {
         _ if is_input(text) => Some(INPUT_PATH.into()),
@@ -65,7 +64,7 @@ fn path(client: &Client, text: &str) -> Option<PathBuf> {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
             client.locate(text).ok().map(|location| location.blob.into())
         }
-        // A path may look like this, too.
+        // A path may look like a URL, too.
         Some(_) => Some(text.into()).filter(|path: &PathBuf| Path::exists(path)),
     }
 }

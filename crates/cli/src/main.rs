@@ -2,24 +2,23 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `args` | the command line, checked |
-//! | `commands` | what each command does |
-//! | `fetch` | some blobs side by side, as `cp` and `cat` need them |
+//! | `args` | the command line, validated |
+//! | `commands` | the commands, one a file |
+//! | `fetch` | several blobs in parallel, for `cp` and `cat` |
 //! | `local` | standard input as a source; sources that are their own targets |
-//! | `session`, `console`, `terminal` | how the process speaks: people, JSON, a progress bar |
-//! | `standard` | standard input, output and error, as the process was given them |
-//! | `progress`, `report` | what is shown while a transfer runs, and at its end |
-//! | `exit`, `signals` | how it ends |
-//! | `threads` | how many there are, and the runtime that is made of them |
+//! | `session`, `console`, `terminal` | the output: messages, JSON, a progress bar |
+//! | `standard` | standard input, output and error, as the parent passed them |
+//! | `progress`, `report` | the display while a transfer runs, and the report at its end |
+//! | `exit`, `signals` | exit codes and cancellation |
+//! | `threads` | the number of threads, and the runtime that uses them |
 //! | `hint` | the flag behind a setting that an error is about |
 //! | `redact`, `size`, `json` | secrets and sizes in text; text as JSON |
-//! | `usage`, `verbose` | a wrong command line; what `-v` adds |
+//! | `usage`, `verbose` | an invalid command line; the output of `-v` |
 //!
 //! # Invariants
 //!
-//! - Standard output carries the result and nothing else; everything said to people goes to
-//!   standard error.
-//! - With `--json` exactly one object is written, whatever happens; where it cannot be written, the
+//! - Standard output carries the result and nothing else; all messages go to standard error.
+//! - With `--json` exactly one object is written in every case; if it cannot be written, the
 //!   command fails.
 //! - No text reaches a terminal with control characters in it; see [`tidegate_core::printable`].
 //! - A URL is never shown with its user info or query.
@@ -70,8 +69,8 @@ fn main() -> ExitCode {
     .into()
 }
 
-/// Runs what needs the network. Threads that are stuck, as in a write to a pipe that nobody
-/// reads, are not waited for.
+/// Runs the commands that need the network. It does not wait for blocked threads, for example in a
+/// write to a pipe that has no active reader.
 fn run(mut session: Session, command: Command) -> Exit {
     let blobs = match &command {
         Command::Cp(args) => args.sources().map_or(1, |sources| sources.len()),
@@ -103,7 +102,7 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
-            // Those that need no runtime have been done by then.
+            // These commands need no runtime and have run before this point.
             Command::Completions { .. } | Command::Man { .. } => Exit::Success,
         }
     });

@@ -1,5 +1,5 @@
-//! What is shown of a transfer while it runs: a bar where people watch, a line every few seconds
-//! where standard error is a file or a log.
+//! The progress display of a transfer: a bar on a terminal, or a line every few seconds if standard
+//! error is a file or a log.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,26 +15,27 @@ use crate::report::count;
 use crate::size;
 use crate::terminal;
 
-/// Fast enough to look alive, slow enough to cost nothing.
+/// Fast enough for smooth motion, slow enough to cost no measurable time.
 const FRAME: Duration = Duration::from_millis(100);
-/// A log should not fill; a transfer that ends before this writes no line at all.
+/// Keeps a log short; a transfer that ends before this writes no line at all.
 const LINE: Duration = Duration::from_secs(5);
-/// The rate shown is that of this long: shorter jumps, longer lags.
+/// The displayed rate is the average of this long: a shorter window makes it jump, a longer one
+/// makes it lag.
 const RATE_WINDOW: Duration = Duration::from_secs(4);
 
 /// Counters of one blob, or of all of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Total {
-    /// Known only once every blob's is.
+    /// `None` until the length of every blob is known.
     len_bytes: Option<u64>,
     done_bytes: u64,
-    /// What did not travel.
+    /// Bytes that were reused instead of fetched.
     reused_bytes: u64,
     in_flight: u64,
     restarts: u64,
 }
 
-/// Something on standard error that follows a transfer until [`Display::end`].
+/// A display on standard error that follows a transfer until [`Display::end`].
 #[derive(Debug)]
 pub(crate) struct Display {
     console: Console,
@@ -42,7 +43,7 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Follows `blobs`; `None` where nothing is to be shown.
+    /// Follows `blobs`: with a bar on a terminal, otherwise with lines.
     pub(crate) fn start(console: &Console, blobs: Vec<Arc<Progress>>) -> Self {
         let follower = Follower { blobs, meter: Meter::default(), start: Instant::now() };
         let task = if Console::is_terminal() {
@@ -53,7 +54,7 @@ impl Display {
         Self { console: console.clone(), task }
     }
 
-    /// Takes everything away that was drawn.
+    /// Removes everything that was drawn.
     pub(crate) async fn end(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -78,7 +79,7 @@ impl Follower {
             let (total, rate) = self.sample();
             if let Some(len) = total.len_bytes {
                 if !known {
-                    // The template is a constant, and a wrong one would only look plain.
+                    // The template is a constant; if it were wrong, the bar would only look plain.
                     if let Ok(style) = ProgressStyle::with_template("{wide_bar:.cyan/dim} {msg}") {
                         bar.set_style(style.progress_chars("━╸─"));
                     }
@@ -142,7 +143,7 @@ fn describe(total: &Total, rate: Option<f64>) -> String {
             let _ = write!(text, ", {left} left");
         }
     }
-    // Shards, chunks or batches of them: requests, whatever each brings.
+    // Each counts as one request: a shard, a chunk or a batch of chunks.
     let _ = write!(text, ", {} in flight", total.in_flight);
     if total.restarts > 0 {
         let _ = write!(text, ", {}", count(total.restarts, "restart"));
@@ -150,7 +151,7 @@ fn describe(total: &Total, rate: Option<f64>) -> String {
     text
 }
 
-/// How long the rest takes at this rate: `42 s`, `3 min`, `5 h`.
+/// The remaining time at this rate: `42 s`, `3 min`, `5 h`.
 fn left(total: &Total, rate: f64) -> Option<String> {
     let rest = total.len_bytes?.saturating_sub(total.done_bytes);
     if rate < 1.0 {
@@ -173,12 +174,12 @@ fn left(total: &Total, rate: f64) -> Option<String> {
 /// The rate of the last few seconds.
 #[derive(Debug, Default)]
 struct Meter {
-    /// When, and how many bytes had been fetched by then; oldest first.
+    /// Time, and the bytes fetched by then; oldest first.
     samples: VecDeque<(Duration, u64)>,
 }
 
 impl Meter {
-    /// Bytes a second up to `now`; `None` until there is something to measure.
+    /// Bytes a second up to `now`; `None` until there are enough samples.
     fn sample(&mut self, now: Duration, bytes: u64) -> Option<f64> {
         self.samples.push_back((now, bytes));
         while self.samples.get(1).is_some_and(|(time, _)| now.saturating_sub(*time) >= RATE_WINDOW)

@@ -1,18 +1,19 @@
-//! Takes what may be secret out of text that came from the command line, and escapes what a terminal
-//! might take as a command.
+//! Removes possible secrets from text that came from the command line, and escapes control
+//! characters.
 //!
-//! The parser quotes arguments that it does not understand, and a source URL may hold a password
-//! or a signature. The engine shows URLs without them; this is for what fails before it sees them.
+//! The parser quotes arguments that it does not understand, and a source URL may hold a password or
+//! a signature. The engine already shows URLs without secrets; this module handles text that the
+//! engine has not seen.
 
 use tidegate_core::printable::escaped;
 
-/// `text` with every argument that looks like a URL shown as [`url`] shows it, and control characters
-/// in arguments escaped.
+/// `text` in which each argument that looks like a URL is shown as [`url`] shows it, and control
+/// characters in arguments are escaped.
 pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
     let mut secrets: Vec<(String, String)> = arguments
         .into_iter()
         .flat_map(|argument| {
-            // `--flag=VALUE` is quoted as a whole or by its value alone.
+            // The parser quotes `--flag=VALUE` as a whole, or its value alone.
             let value = argument.split_once('=').filter(|_| argument.starts_with('-'));
             let value = value.map(|(_, value)| value.to_owned());
             [Some(argument), value].into_iter().flatten()
@@ -23,7 +24,7 @@ pub(crate) fn arguments(text: &str, arguments: impl IntoIterator<Item = String>)
         })
         .filter(|(raw, shown)| raw != shown)
         .collect();
-    // The longest first: one argument may hold another.
+    // The longest first: one argument may contain another.
     secrets.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.len()));
     secrets.iter().fold(text.to_owned(), |text, (raw, shown)| text.replace(raw, shown))
 }
@@ -35,7 +36,7 @@ fn header(text: &str) -> String {
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
     };
     match text.split_once(':') {
-        // A name of one letter is a drive, and what follows with two slashes is a URL.
+        // A name of one letter is a drive, and a name followed by two slashes is a URL.
         Some((name, value)) if name.len() > 1 && is_name(name) && !value.starts_with("//") => {
             format!("{name}: ...")
         }
@@ -43,8 +44,8 @@ fn header(text: &str) -> String {
     }
 }
 
-/// A URL without user info, query and fragment. What has no scheme loses only what stands like
-/// credentials before an `@` in its first segment.
+/// A URL without user info, query and fragment. Text without a scheme loses only the part before an
+/// `@` in its first segment, which may be credentials.
 pub(crate) fn url(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -101,7 +102,7 @@ mod tests {
         let raw = ["a\u{1b}[2J\nerror: b"].map(str::to_owned);
         let shown = arguments("bad 'a\u{1b}[2J\nerror: b'\n\nusage", raw);
         assert_eq!(shown, "bad 'a\\u{1b}[2J\\nerror: b'\n\nusage");
-        // Also where they were escaped before, their secrets go.
+        // Secrets are also removed from text that was escaped before.
         let raw = "https://u:s3cret@h/a\nb".to_owned();
         assert_eq!(arguments("bad 'https://u:s3cret@h/a\\nb'", [raw]), "bad 'https://h/a\\nb'");
     }

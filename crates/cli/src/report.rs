@@ -1,4 +1,4 @@
-//! What is said of a transfer at its end: to people in lines, to programs in JSON.
+//! The report of a transfer at its end: lines for people, JSON for programs.
 //!
 //! The JSON's fields are an interface, described in `docs/command.md`; fields may be added.
 
@@ -12,7 +12,7 @@ use tidegate_core::printable::escaped;
 
 use crate::{hint, size};
 
-/// What engine hints begin with that promise a resume.
+/// The start of engine hints that promise a resume.
 const RESUME: &str = "run the same command again";
 
 /// A finished transfer of one blob.
@@ -31,12 +31,13 @@ pub(crate) struct Done {
     pub(crate) verified: Vec<&'static str>,
     pub(crate) unverified: Option<String>,
     pub(crate) notes: Vec<String>,
-    /// Where it came as chunks.
+    /// Present if it came as chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chunks: Option<ChunkCounts>,
 }
 
-/// Where the chunks of a blob came from, those that recur counted each time but when fetched.
+/// The sources of a blob's chunks. A chunk that occurs several times counts each time, except that
+/// it is fetched once.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct ChunkCounts {
     pub(crate) count: u64,
@@ -44,7 +45,7 @@ pub(crate) struct ChunkCounts {
     pub(crate) fetched_bytes: u64,
     pub(crate) copied: u64,
     pub(crate) copied_bytes: u64,
-    /// The blob, or the rest of it, came as a whole after all.
+    /// The blob, or the rest of it, was fetched as a whole instead.
     pub(crate) whole: bool,
 }
 
@@ -104,7 +105,7 @@ impl Done {
                 size::human(chunks.copied_bytes),
             );
         }
-        // The stamp of a local file tells people nothing, and a digest is in the URL already.
+        // The stamp of a local file is of no use to people, and a digest is in the URL already.
         let tells = |text: &&String| !text.starts_with("file ") && !text.starts_with("digest ");
         if let Some(version) = self.version.as_ref().filter(tells) {
             // Writing to a String cannot fail, here and below.
@@ -162,12 +163,12 @@ impl Failure {
     }
 }
 
-/// The hint where a transfer has nothing to go on with.
+/// The hint if a transfer has no saved progress.
 pub(crate) const STARTS_OVER: &str = "run the same command again; it starts from the beginning";
-/// The hint where there is nothing to transfer.
+/// The hint if there is nothing to transfer.
 pub(crate) const ASK_AGAIN: &str = "run the same command again";
 
-/// The same error where nothing is kept to go on with: a hint that promises a resume becomes
+/// The same error for a transfer without saved progress: a hint that promises a resume becomes
 /// `instead`.
 pub(crate) fn without_resume(error: Error, instead: &str) -> Error {
     let promises = error.hint().is_some_and(|hint| hint.starts_with(RESUME));
@@ -204,7 +205,7 @@ fn by_name(checksum: &Checksum) -> (&'static str, String) {
     (checksum.algorithm().name(), checksum.hex())
 }
 
-/// Each algorithm once: the remote and the user may both name the same.
+/// Each algorithm once: the remote and the user may both name the same one.
 fn names(checksums: &[Checksum]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for checksum in checksums {

@@ -1,4 +1,4 @@
-//! What all commands share while the process runs: how to speak, and how to be stopped.
+//! State that all commands share while the process runs: the output, and cancellation.
 
 use serde::Serialize;
 use tidegate::{Error, Result};
@@ -19,7 +19,7 @@ pub(crate) struct Session {
     pub(crate) cancel: CancellationToken,
     /// Standard output carries a blob, so JSON goes to standard error.
     pub(crate) data_on_stdout: bool,
-    /// Blobs that may be under way at once.
+    /// Blobs in flight at once.
     pub(crate) blobs_at_once: usize,
 }
 
@@ -52,7 +52,8 @@ impl Session {
         self.written(console::print(text))
     }
 
-    /// What writing a result came to. That it failed is told as text: JSON has nowhere to go.
+    /// The exit code of writing a result. A failure is reported as text, because the stream for
+    /// JSON cannot be written.
     fn written(&self, outcome: Result<()>) -> Exit {
         match outcome {
             Ok(()) => Exit::Success,
@@ -66,12 +67,12 @@ impl Session {
         }
     }
 
-    /// Whether nothing but the outcome is to be seen. JSON on standard error stands there alone.
+    /// Whether only the outcome is shown. JSON on standard error must be the only output there.
     pub(crate) fn is_silent(&self) -> bool {
         self.output.quiet || (self.output.json && self.data_on_stdout)
     }
 
-    /// A line for people that is no error.
+    /// Writes a message for people that is no error.
     pub(crate) fn say(&self, text: &str) {
         if !self.output.quiet && !self.output.json {
             self.console.line(text);
@@ -82,7 +83,7 @@ impl Session {
     pub(crate) fn fail(&self, error: &Error) -> Exit {
         let exit = Exit::from(error);
         let failure = Failure::new(error);
-        // The reader of standard output has left, and that is no error to tell people.
+        // A closed pipe on standard output is no error for people.
         let is_quiet = exit == Exit::ClosedPipe;
         if self.output.json && (self.data_on_stdout || !is_quiet) {
             if let Err(unwritten) = self.write_json(&failure.alone()) {
@@ -95,7 +96,7 @@ impl Session {
         exit
     }
 
-    /// The same for an outcome.
+    /// The same for an outcome: returns the exit code or reports the failure.
     pub(crate) fn end(&self, outcome: Result<Exit>) -> Exit {
         outcome.unwrap_or_else(|error| self.fail(&error))
     }

@@ -1,6 +1,6 @@
-//! Signals: the first Ctrl-C, SIGTERM or SIGHUP asks the command to end in order, so that what was
-//! fetched can be resumed; the second Ctrl-C or SIGTERM ends the process at once. A limit on the size
-//! of files is an error of the write that meets it, as a full disk is.
+//! Signals: the first Ctrl-C, SIGTERM or SIGHUP cancels the command, which saves its progress so
+//! that the transfer can resume. The second Ctrl-C or SIGTERM ends the process at once. A limit on
+//! file size makes the write fail with an error, as a full disk does.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::Exit;
 use crate::session::Session;
 
-/// From now on a write beyond the limit on the size of files (`ulimit -f`) fails with `EFBIG`, and
-/// the signal that comes with it, which would end the process, does nothing. Where the system grants
-/// no handler it stays as it was.
+/// From now on a write beyond the file size limit (`ulimit -f`) fails with `EFBIG`. The signal that
+/// comes with it, which would end the process, has no effect. If the system grants no handler, the
+/// signal still ends the process.
 pub(crate) fn survive_file_limit() {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
         return;
@@ -23,14 +23,14 @@ pub(crate) fn survive_file_limit() {
 }
 
 /// Cancels the session on the first signal and exits on the second, for as long as the runtime
-/// lives. Where the system grants no handler, signals keep ending the process at once.
+/// lives. If the system grants no handler, signals still end the process at once.
 pub(crate) fn watch(session: &Session) {
     let (Ok(interrupt), Ok(terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return;
     };
-    // Under `nohup` it is ignored, and stays so.
+    // `nohup` sets it to ignored, and it stays ignored.
     let hang_up = (!is_ignored(Number::HUP)).then(|| signal(SignalKind::hangup()).ok()).flatten();
     let session = session.clone();
     // Owned by the runtime, which ends it.
@@ -42,14 +42,14 @@ pub(crate) fn watch(session: &Session) {
         }
         session.cancel.cancel();
         session.say("interrupted: ending in order; once more ends at once");
-        // A terminal that is closed often tells of it twice: by its shell, and by the kernel.
+        // A closed terminal often sends the signal twice: from its shell, and from the kernel.
         ends.next().await;
         session.console.clear();
         std::process::exit(i32::from(Exit::Cancelled.code()));
     });
 }
 
-/// What people and scripts end a process with.
+/// The signals that people and scripts use to end a process.
 struct Ends {
     interrupt: Signal,
     terminate: Signal,
@@ -71,8 +71,8 @@ async fn next(signal: Option<Signal>) {
     }
 }
 
-/// Whether the process was started with this signal ignored. Where the system does not tell, it was
-/// not.
+/// Whether the process was started with this signal ignored; false if the system does not report
+/// it.
 fn is_ignored(number: Number) -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,12 +1,12 @@
-//! Amounts of bytes as people write and read them: `512KiB`, `8MiB`, `4096`.
+//! Sizes in bytes as people write and read them: `512KiB`, `8MiB`, `4096`.
 //!
-//! Only binary units are taken. `MB` is an error that says so: people mean two things by it, and
-//! a wrong guess is off by five per cent without a sign of it.
+//! Only binary units are accepted. `MB` is an error with an explanation: it has two meanings, and a
+//! wrong guess would be off by five per cent without notice.
 
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Reads `8MiB`, in any case and with or without a space, or a plain number of bytes.
+/// Reads `8MiB`, in upper or lower case and with or without a space, or a plain number of bytes.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let digits_end = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
@@ -49,7 +49,7 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.decimals$} {name}")
 }
 
-/// A rate in bytes a second; nothing for one that is not known yet.
+/// A rate in bytes a second; empty for a rate that is not known yet.
 pub(crate) fn human_rate(bytes_per_second: f64) -> String {
     if !bytes_per_second.is_finite() || bytes_per_second < 0.0 {
         return "- B/s".to_owned();

@@ -1,11 +1,11 @@
-//! Standard input, output and error as this process was given them: what was closed is an error,
-//! and what is not ready is waited for.
+//! Standard input, output and error as the parent passed them to this process. A closed stream is
+//! an error, and a stream that is not ready is waited for.
 //!
-//! Why closed streams need care: before `main`, the runtime of Rust opens `/dev/null` in the place of
-//! each standard stream that is closed. What is written there is gone, without an error: `tidegate cat
-//! URL >&-` would be a success that delivered nothing. Afterwards such a stream cannot be told from a
-//! `/dev/null` of the parent's, which several programs open for reading and writing just so. So the
-//! streams are looked at before that, by a function that the dynamic linker calls before `main`.
+//! Why closed streams need care: before `main`, Rust's runtime opens `/dev/null` in place of each
+//! closed standard stream. Writes to it are lost without an error: `tidegate cat URL >&-` would
+//! report success and deliver nothing. Afterwards such a stream looks the same as a `/dev/null`
+//! from the parent, which several programs open for reading and writing in the same way. So the
+//! dynamic linker calls a function that checks the streams before that, and before `main`.
 //!
 //! Why waiting: the parent may have set `O_NONBLOCK` on a pipe, for every process that shares it.
 
@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tidegate::{Error, ErrorKind, Operation, Result};
 
-/// What errors call standard output.
+/// The name of standard output in errors.
 pub(crate) const OUTPUT: &str = "standard output";
 
-/// A file to write to that is waited for until it takes bytes.
+/// A file for writing. A write waits until the file takes bytes.
 #[derive(Debug)]
 pub(crate) struct Patient<T>(T);
 
@@ -34,12 +34,12 @@ pub(crate) fn output() -> Result<Patient<File>> {
     Ok(Patient(File::from(fd)))
 }
 
-/// What standard output is, where there is one.
+/// The metadata of standard output, if it is open.
 pub(crate) fn output_metadata() -> Option<Metadata> {
     output().ok()?.0.metadata().ok()
 }
 
-/// Writes to standard output. That its reader has gone away can be told by the error's cause.
+/// Writes to standard output. If the reader has closed the pipe, the error's cause says so.
 pub(crate) fn print(bytes: &[u8]) -> Result<()> {
     output()?.write_all(bytes).map_err(unwritten)
 }
@@ -53,7 +53,7 @@ pub(crate) fn tell(line: &str) -> Result<()> {
     })
 }
 
-/// Fails where there is no standard input.
+/// Fails if standard input is closed.
 pub(crate) fn check_input() -> Result<()> {
     if closed::is_closed(rustix::stdio::raw_stdin()) {
         let name = "standard input";
@@ -91,7 +91,7 @@ impl<T: Write + AsFd> Write for Patient<T> {
     }
 }
 
-/// Waits until `fd` takes bytes, or fails, which the next write tells.
+/// Waits until `fd` takes bytes or fails; the next write returns the failure.
 fn wait(fd: BorrowedFd<'_>) -> io::Result<()> {
     match poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -108,14 +108,14 @@ mod closed {
     use rustix::io::{Errno, fcntl_getfd};
     use rustix::stdio::{raw_stdin, raw_stdout, stdin, stdout};
 
-    /// A bit for each.
+    /// One bit for each stream.
     static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-    /// Called before `main`, and so before the runtime of Rust fills the gaps.
-    // SAFETY: ELF's initialisation array holds pointers to functions that take nothing that they need
-    // and return nothing, and that are called once, on the one thread that there is. `look` is such a
-    // function: it asks the kernel about two descriptors, stores a number, and uses nothing that the
-    // runtime of Rust has yet to set up.
+    /// Called before `main`, and so before Rust's runtime replaces closed streams.
+    // SAFETY: ELF's initialisation array holds pointers to functions that return nothing and need
+    // no arguments. They are called once, while the process has one thread. `look` is such a
+    // function: it queries the kernel about two descriptors, stores a number, and uses nothing that
+    // Rust's runtime has yet to set up.
     #[used]
     #[expect(unsafe_code, reason = "no other place runs before the runtime of Rust")]
     #[unsafe(link_section = ".init_array")]
@@ -138,7 +138,7 @@ mod closed {
     }
 }
 
-/// Elsewhere it is not known.
+/// On other systems this is not known.
 #[cfg(not(target_os = "linux"))]
 mod closed {
     pub(super) fn is_closed(_: std::os::fd::RawFd) -> bool {

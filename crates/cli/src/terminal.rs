@@ -1,9 +1,9 @@
-//! Where a progress bar is drawn: standard error, with the cursor left where the bar begins.
+//! Draws progress bars on standard error, and leaves the cursor at the beginning of the bar.
 //!
-//! Why: a bar is as wide as the terminal, and what draws it leaves the cursor behind it. Whatever is
-//! typed then appears on the next line, such as the `^C` of who interrupts, and from there on the bar
-//! is drawn there; the old one is never taken away. With the cursor at its beginning, what is typed is
-//! drawn over.
+//! Why: a bar is as wide as the terminal, and the bar library leaves the cursor behind it. Typed
+//! text then appears on the next line, such as the `^C` of an interrupt. From then on the bar is
+//! drawn on that line, and the old bar is never removed. With the cursor at its beginning, the bar
+//! overwrites typed text.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use indicatif::{ProgressDrawTarget, TermLike};
 /// Frames a second at most.
 const FRAMES_PER_S: u8 = 20;
 
-/// Standard error, as a bar is drawn on it. Nothing is written before [`TermLike::flush`].
+/// A terminal on standard error. Nothing is written before [`TermLike::flush`].
 #[derive(Debug)]
 struct Line(Term);
 
-/// Where bars are drawn.
+/// The draw target of the bars.
 pub(crate) fn target() -> ProgressDrawTarget {
-    // Else standard output would decide, which may be a file.
+    // Otherwise standard output would decide, which may be a file.
     ::console::set_colors_enabled(::console::colors_enabled_stderr());
     ProgressDrawTarget::term_like_with_hz(Box::new(Line(Term::buffered_stderr())), FRAMES_PER_S)
 }

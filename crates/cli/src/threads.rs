@@ -1,9 +1,10 @@
-//! How many threads this process can have, and what is made of them.
+//! Counts the threads that this process can have, and builds the runtime with them.
 //!
-//! A limit on threads (`ulimit -u`, or that of a container) may be below what a machine's cores are
-//! worth. The runtime does not tell when it is: it goes on with the threads that it has got, and if
-//! none of those is left for calls that block, these wait for ever. So the threads are counted first,
-//! by starting them for a moment, and the runtime is made of no more than there are.
+//! A limit on threads (`ulimit -u`, or that of a container) may allow fewer threads than the
+//! machine could use. The runtime does not report this: it continues with the threads that it could
+//! start. If none of those is left for blocking calls, these calls wait for ever. So the process
+//! first counts the threads by starting them for a moment, and builds the runtime with no more than
+//! that.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, available_parallelism, yield_now};
@@ -12,41 +13,41 @@ use std::{io, panic};
 
 use tokio::runtime;
 
-/// What one blob takes besides the runtime's workers: a thread that writes, and one that hashes.
+/// Threads of one blob in addition to the runtime's workers: one writes, and one hashes.
 const BLOB_THREADS: usize = 2;
 
-/// Threads for calls that block, such as opening files and verifying chunks. More would be idle; with
-/// fewer, the runtime must not take the room of the threads that write and hash.
+/// Threads for blocking calls, such as opening files and verifying chunks. More would be idle. If
+/// there are fewer, the runtime must not use the threads that write and hash.
 const BLOCKING_THREADS: usize = 8;
 
-/// Blobs under way at once. Small blobs are one request each, so that a few side by side hide
-/// the latency; large ones share the budget anyway.
+/// Blobs in flight at once. Small blobs are one request each, so several in parallel hide the
+/// latency. Large blobs share the budget in any case.
 const BLOBS_MAX: usize = 8;
 
-/// A thread that has nothing to do stays: another might not be given.
+/// An idle thread stays alive, because the system might refuse to start another.
 const KEEP_ALIVE: Duration = Duration::from_hours(24);
 
-/// Threads that were started for a moment are gone long before that.
+/// The threads of the count end long before this.
 const ENDING_MAX: Duration = Duration::from_millis(100);
 
-/// What is made of the threads that there are.
+/// The use of the threads that the system grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Threads {
-    /// 0 has the main thread do all.
+    /// 0 runs everything on the main thread.
     workers: usize,
-    /// For calls that block.
+    /// For blocking calls.
     blocking: usize,
-    /// Blobs at once.
+    /// Blobs in flight at once.
     pub(crate) blobs: usize,
-    /// There are fewer than would be of use.
+    /// There are fewer threads than would be useful.
     is_short: bool,
 }
 
 impl Threads {
-    /// Counts the threads that the system gives, for a command that moves so many blobs. Fails where
-    /// it gives none.
+    /// Counts the threads that the system grants, for a command that moves `blobs` blobs. Fails if
+    /// the system grants none.
     pub(crate) fn count(blobs: usize) -> io::Result<Self> {
-        // With one worker a busy shard would keep the others, and signals, waiting.
+        // With one worker, a busy shard would delay all other shards, and signals.
         let cores = available_parallelism().map_or(2, usize::from).max(2);
         let blobs = blobs.clamp(1, BLOBS_MAX);
         let (granted, refusal) = granted(enough(cores, blobs));
@@ -56,9 +57,9 @@ impl Threads {
         }
     }
 
-    /// The best use of so many threads, at least one.
+    /// The best use of `granted` threads, at least one.
     fn of(granted: usize, cores: usize, blobs: usize) -> Self {
-        // What must not wait for anything else comes first.
+        // Threads that must not wait for any other are assigned first.
         let is_short = granted < enough(cores, blobs);
         let blobs = blobs.min(granted.saturating_sub(1) / BLOB_THREADS).max(1);
         let rest = granted.saturating_sub(blobs * BLOB_THREADS);
@@ -66,10 +67,10 @@ impl Threads {
         Self { workers, blocking: rest.saturating_sub(workers).max(1), blobs, is_short }
     }
 
-    /// The runtime, with a thread for calls that block already there.
+    /// The runtime, with one thread for blocking calls already started.
     pub(crate) fn runtime(self) -> io::Result<runtime::Runtime> {
-        // Other processes may take what was counted. Then the runtime panics, and that is no message
-        // for people.
+        // Other processes may take the threads that were counted. The runtime then panics, and its
+        // message is not fit for users.
         let hook = panic::take_hook();
         panic::set_hook(Box::new(|_| {}));
         let made = panic::catch_unwind(|| self.make());
@@ -96,12 +97,12 @@ impl Threads {
     }
 }
 
-/// As many threads as are of use.
+/// The number of threads that are useful.
 fn enough(cores: usize, blobs: usize) -> usize {
     cores + BLOCKING_THREADS + blobs * BLOB_THREADS
 }
 
-/// Starts so many threads for a moment; gives how many there were, and why there were no more.
+/// Starts `wanted` threads for a moment. Returns how many started, and the error if some did not.
 fn granted(wanted: usize) -> (usize, Option<io::Error>) {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,15 +118,15 @@ fn granted(wanted: usize) -> (usize, Option<io::Error>) {
     drop(closed);
     let count = threads.len();
     for thread in threads {
-        // It does nothing that could panic.
+        // The thread does nothing that could panic.
         let _ = thread.join();
     }
     await_end();
     (count, refusal)
 }
 
-/// Waits until the system counts no thread but this one: one that was joined is counted for some
-/// microseconds more. Where the system does not tell, it is not waited for.
+/// Waits until the system counts only this thread: a joined thread is counted for some microseconds
+/// more. Returns at once if the system reports no count.
 fn await_end() {
     let begun = Instant::now();
     let others = || std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1);
@@ -148,7 +149,7 @@ mod tests {
                     let Threads { workers, blocking, blobs: at_once, .. } = threads;
                     assert!(blocking >= 1 && at_once >= 1, "{granted}: {threads:?}");
                     let used = workers + blocking + at_once * BLOB_THREADS;
-                    // With three a blob has all that it may need.
+                    // Three threads are all that a blob can need.
                     assert!(used <= granted.max(1 + BLOB_THREADS), "{granted}: {threads:?}");
                     assert_eq!(threads.is_short, granted < enough);
                 }

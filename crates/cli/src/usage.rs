@@ -1,4 +1,4 @@
-//! A command line that was not understood, told without what may be secret in it.
+//! Reports an invalid command line, without the parts that may be secret.
 
 use std::io::{self, IsTerminal};
 
@@ -12,13 +12,13 @@ use crate::redact;
 use crate::report::Failure;
 use crate::standard;
 
-/// Shows help and version on standard output, and errors on standard error, or in JSON where that
-/// was asked for.
+/// Shows help and version on standard output. Shows errors on standard error, or in JSON if the
+/// command line asks for JSON.
 pub(crate) fn report(error: &clap::Error) -> Exit {
     let rendered = error.render();
     let is_plain = std::env::var_os("NO_COLOR").is_some();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Ours from beginning to end, with the colours that it may have.
+        // The whole text is our own, and may contain colours.
         let coloured = io::stdout().is_terminal() && !is_plain;
         let text = if coloured { rendered.ansi().to_string() } else { rendered.to_string() };
         return match standard::print(text.as_bytes()) {
@@ -36,7 +36,7 @@ pub(crate) fn report(error: &clap::Error) -> Exit {
         }
         return Exit::Usage;
     }
-    // What is coloured has control characters that are the parser's, and must have no others.
+    // Coloured text contains the parser's control characters, so the arguments must contain none.
     let is_harmless = !arguments().any(|text| text.contains(is_control));
     if io::stderr().is_terminal() && !is_plain && is_harmless {
         let text = redact::arguments(&rendered.ansi().to_string(), arguments());
@@ -47,7 +47,7 @@ pub(crate) fn report(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Tells that standard output cannot be written, where that is told at all.
+/// Reports that standard output cannot be written, unless its reader has closed the pipe.
 fn unwritten(error: &tidegate::Error) -> Exit {
     let exit = Exit::from(error);
     if exit != Exit::ClosedPipe {

@@ -1,7 +1,7 @@
-//! What `-v` shows: the engine's own events, such as each restart and its cause, one line each.
+//! The output of `-v`: the engine's own events, such as each restart and its cause, one line each.
 //!
-//! A subscriber of a few lines in place of a framework: there is one format, one filter and one
-//! place to write to. Spans are ignored, as the engine's events name what they are about.
+//! This is a subscriber of a few lines instead of a framework, because there is one format, one
+//! filter and one output. Spans are ignored: the engine's events already name their blob.
 
 use std::fmt::{self, Write as _};
 
@@ -17,7 +17,7 @@ const CRATES: &str = "tidegate";
 
 /// From now on the engine's events are written to standard error.
 pub(crate) fn listen(console: &Console) {
-    // It fails only where there is a subscriber already, and this is called once.
+    // It fails only if there is a subscriber already, and this is called once.
     let _ = tracing::subscriber::set_global_default(Verbose(console.clone()));
 }
 
@@ -34,7 +34,7 @@ impl Subscriber for Verbose {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        // One line an event, whatever it tells of.
+        // One line for each event.
         self.0.line(&escaped(&line.text()));
     }
 

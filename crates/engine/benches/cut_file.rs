@@ -1,9 +1,9 @@
-//! How fast a file is cut and digested on all cores, beside what the same cores hash in memory, in
-//! one run.
+//! How fast a file is cut and digested on all cores, compared with the speed at which the same
+//! cores hash in memory, in one run.
 //!
-//! `cargo bench -p tidegate --bench cut_file [-- MIB]`. The file is in the page cache. In turns,
-//! the best of five each: by the clock, which is what counts on a machine that does nothing else,
-//! and bytes a CPU second, for those that do. As a test it cuts 8 MiB once.
+//! `cargo bench -p tidegate --bench cut_file [-- MIB]`. The file is in the page cache. The two run
+//! in turns, and the best of five counts. It reports wall time, for a machine that does nothing
+//! else, and bytes a CPU second, for a busy one. As a test it cuts 8 MiB once.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What something took.
+/// Time of one measurement.
 #[derive(Clone, Copy)]
 struct Time {
     clock: Duration,
@@ -79,7 +79,7 @@ impl Time {
     }
 }
 
-/// In GB/s, and in per cent of what took `whole`.
+/// In GB/s, and in per cent of `whole`.
 fn rate(len: u64, time: Duration, whole: Duration) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let rate = len as f64 / time.as_secs_f64() / 1e9;
@@ -93,7 +93,7 @@ fn timed(work: impl FnOnce() -> Result<(), Error>) -> Result<Time, Error> {
     Ok(Time { clock: begun.elapsed(), cpu: cpu().saturating_sub(cpu_before) })
 }
 
-/// Hashes so many bytes, a share on each core, from its own cache.
+/// Hashes `len` bytes, a share on each core, from its own cache.
 fn in_memory(function: DigestFunction, len: u64) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let block = noise(1, 256 << 10);

@@ -1,8 +1,8 @@
-//! The conditions under which a buffer is filled, and who fills one.
+//! The conditions under which a buffer is filled, and the buffers that are measured.
 
 use serde::Serialize;
 
-/// How much of the blob's length the buffer is told.
+/// The hint that the buffer gets about the blob's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Hint {
@@ -15,9 +15,9 @@ pub(crate) enum Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Call {
-    /// 32 KiB: what Go's `io.Copy` does.
+    /// 32 KiB, as Go's `io.Copy`.
     Small,
-    /// The shard at once.
+    /// The whole shard.
     Shard,
 }
 
@@ -32,19 +32,19 @@ pub(crate) struct Condition {
     pub(crate) threads: u32,
 }
 
-/// Who is measured.
+/// The measured buffer or copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Subject {
-    /// Our buffer, in memory of its own for each operation.
+    /// Our buffer, in new memory for each operation.
     Fresh,
-    /// Our buffer, in memory that one before has touched.
+    /// Our buffer, in memory that an earlier buffer has touched.
     Recycled,
-    /// The AWS SDK's buffer behind its mutex: what Kraken has.
+    /// The AWS SDK's buffer behind its mutex: Kraken's current buffer.
     KrakenBefore,
-    /// A slice behind an `RWMutex` with an atomic length: what Kraken's proposal describes.
+    /// A slice behind an `RWMutex` with an atomic length: the buffer of Kraken's proposal.
     KrakenAfter,
-    /// The same, growing to twice the length; nobody's proposal, but better than both.
+    /// The same, growing to twice the length: not proposed, but better than both.
     KrakenDoubling,
     /// A plain copy into a fresh map of huge pages.
     CopyFreshHuge,
@@ -58,8 +58,8 @@ const SINGLE: &str = "1x4MiB";
 const SHARDS: [&str; 4] = [SINGLE, "4x4MiB", "10x4MiB", "32x1MiB"];
 
 impl Condition {
-    /// 18 conditions of Kraken's harness and six with more, smaller shards, all with as many
-    /// threads as that has; and the whole hint with one thread, for the ceiling of one.
+    /// 18 conditions of Kraken's harness and six with more, smaller shards, all with that harness's
+    /// number of threads. Also the whole hint with one thread, for the limit of one thread.
     pub(crate) fn all() -> Vec<Self> {
         let mut conditions = Vec::new();
         for hint in [Hint::Whole, Hint::Half, Hint::None] {
@@ -81,12 +81,12 @@ impl Condition {
         self.threads > 1 || self.shards == SINGLE
     }
 
-    /// Whether the buffer is told the whole length.
+    /// Whether the hint is the whole length.
     pub(crate) fn is_hinted_whole(self) -> bool {
         self.hint == Hint::Whole
     }
 
-    /// Who runs under it.
+    /// The subjects that run under it.
     pub(crate) fn subjects(self, kraken: bool) -> Vec<Subject> {
         let mut subjects = vec![Subject::Fresh, Subject::Recycled];
         if kraken && self.is_krakens() {
@@ -98,7 +98,7 @@ impl Condition {
         subjects
     }
 
-    /// For people.
+    /// Label in tables.
     pub(crate) fn call_label(self) -> &'static str {
         match self.call {
             Call::Small => "32 KiB",
@@ -106,7 +106,7 @@ impl Condition {
         }
     }
 
-    /// For people.
+    /// Label in tables.
     pub(crate) fn hint_label(self) -> &'static str {
         match self.hint {
             Hint::Whole => "whole",
@@ -121,7 +121,7 @@ impl Subject {
         [Self::KrakenBefore, Self::KrakenAfter, Self::KrakenDoubling];
     pub(crate) const COPIES: [Self; 3] = [Self::CopyFreshHuge, Self::CopyFresh4k, Self::CopyReused];
 
-    /// Its name in the Go harness, if it is of that.
+    /// Its name in the Go harness, if that harness runs it.
     pub(crate) fn kraken_name(self) -> Option<&'static str> {
         match self {
             Self::KrakenBefore => Some("before"),
@@ -131,7 +131,7 @@ impl Subject {
         }
     }
 
-    /// The pattern that makes the Go harness run this and nothing else.
+    /// The pattern that selects exactly this benchmark in the Go harness.
     pub(crate) fn kraken_pattern(self, condition: Condition) -> Option<String> {
         let name = self.kraken_name()?;
         let function = match condition.call {
@@ -147,7 +147,7 @@ impl Subject {
         Some(format!("^{function}$/^impl={name}$/^hint={hint}$/^shards={shards}$"))
     }
 
-    /// The case's name in our own harness, if it is of that.
+    /// The case's name in our own harness, if that harness runs it.
     pub(crate) fn case_name(self, condition: Condition) -> Option<String> {
         let memory = match self {
             Self::Fresh => "fresh",

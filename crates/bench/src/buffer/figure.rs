@@ -1,4 +1,4 @@
-//! What the runs of one subject under one condition add up to.
+//! The summary of the runs of one subject under one condition.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 use super::condition::Subject;
 use crate::figures::{least, median};
 
-/// One run: what one operation took, on average over those of the run.
+/// One run: the mean cost of an operation in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) operations: u64,
     pub(crate) wall_ns: f64,
-    /// Of single operations, where they were timed one by one.
+    /// Median of single operations, if they were timed one by one.
     pub(crate) wall_ns_median: Option<f64>,
     pub(crate) wall_ns_min: Option<f64>,
     /// User and system time, all threads.
     pub(crate) cpu_ns: f64,
-    /// Length of the blob, of our own harness.
+    /// Length of the blob, from our own harness.
     pub(crate) blob_bytes: Option<u64>,
-    /// What the buffer says it has committed, and Go's allocator that it has allocated.
+    /// Bytes that our buffer reports as committed, or that Go's allocator has allocated.
     pub(crate) committed_bytes: Option<u64>,
-    /// By how much the process grew, as the kernel counts it.
+    /// Growth of the process, as the kernel counts it.
     pub(crate) resident_bytes: Option<u64>,
     /// How often a writer waited for a lock, over all operations.
     pub(crate) lock_waits: Option<u64>,
 }
 
 impl Sample {
-    /// Reads the line that Go's testing package prints of one benchmark.
+    /// Parses the line that Go's testing package prints for one benchmark.
     pub(crate) fn from_go(output: &str) -> Result<Self> {
         let line = output.lines().find(|line| line.starts_with("Benchmark") && line.contains('\t'));
         let line = line.context("the Go harness printed no result")?;
@@ -58,7 +58,7 @@ impl Sample {
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) subject: Subject,
-    /// Of an operation: the median over the runs.
+    /// Time of an operation: the median over the runs.
     pub(crate) wall_ms: f64,
     /// The best run.
     pub(crate) wall_ms_min: f64,
@@ -66,15 +66,15 @@ pub(crate) struct Figure {
     pub(crate) cpu_ms: f64,
     /// The best run.
     pub(crate) cpu_ms_min: f64,
-    /// Of single operations, where they were timed one by one: the median over the runs of the
-    /// medians, and the fastest of all. Other processes disturb them less than they do a mean.
+    /// Times of single operations, if they were timed one by one: the median over the runs of the
+    /// medians, and the fastest of all. Other processes disturb them less than they disturb a mean.
     pub(crate) single_ms: Option<f64>,
     pub(crate) single_ms_min: Option<f64>,
     pub(crate) runs: Vec<Sample>,
 }
 
 impl Figure {
-    /// Sums up.
+    /// Summarises the runs.
     pub(crate) fn new(subject: Subject, runs: Vec<Sample>) -> Self {
         let wall = || runs.iter().map(|run| run.wall_ns / 1e6);
         let cpu = || runs.iter().map(|run| run.cpu_ns / 1e6);
@@ -94,7 +94,7 @@ impl Figure {
         }
     }
 
-    /// The largest over the runs of what one run gives.
+    /// The largest value of `of` over the runs.
     pub(crate) fn largest(&self, of: impl Fn(&Sample) -> Option<u64>) -> Option<u64> {
         self.runs.iter().filter_map(of).max()
     }

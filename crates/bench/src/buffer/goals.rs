@@ -1,31 +1,31 @@
-//! What the buffer is to reach, and whether it did in this run.
+//! The goals of the buffer, and whether this run reached them.
 //!
-//! Each goal is judged by its worst case over all conditions that it speaks of, by medians.
+//! Each goal is judged by its worst case over all its conditions, by medians.
 
 use super::condition::{Call, Condition, Hint, Subject};
 use super::report::{ConditionReport, Ratios, Report};
 
-/// Room for one huge page beyond what is asked.
+/// One huge page in addition to the requested size.
 const HUGE_PAGE_BYTES: f64 = 2_097_152.0;
 
-/// One goal, and how near this run came.
+/// One goal, and this run's figure.
 pub(crate) struct Goal {
     pub(crate) text: &'static str,
-    /// The worst figure; `None` where it was not measured.
+    /// The worst figure; `None` if it was not measured.
     pub(crate) worst: Option<f64>,
-    /// Under which condition.
+    /// The condition of the worst figure.
     pub(crate) condition: Option<String>,
     pub(crate) reached: Option<bool>,
 }
 
 impl Goal {
-    /// A goal that figures must not fall below.
+    /// A goal with a lower bound.
     fn at_least(text: &'static str, bound: f64, figures: Vec<(f64, Condition)>) -> Self {
         let worst = figures.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
         Self::judge(text, worst, |figure| figure >= bound)
     }
 
-    /// A goal that figures must not exceed.
+    /// A goal with an upper bound.
     fn at_most(text: &'static str, bound: f64, figures: Vec<(f64, Condition)>) -> Self {
         let worst = figures.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         Self::judge(text, worst, |figure| figure <= bound)
@@ -53,7 +53,7 @@ pub(crate) fn goals(report: &Report) -> Vec<Goal> {
     goals
 }
 
-/// What `figure` gives under every condition that it speaks of.
+/// The values of `figure` under all conditions that have one.
 fn collect(
     report: &Report,
     figure: impl Fn(&ConditionReport) -> Option<f64>,

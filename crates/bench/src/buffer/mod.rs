@@ -1,10 +1,11 @@
-//! `buffer`: filling an in-memory buffer from many threads, beside Kraken's two and beside what
-//! memory can do.
+//! `buffer`: fills an in-memory buffer from many threads, next to Kraken's two and to the limit of
+//! memory.
 //!
-//! Noise is shared rather than removed: under each condition every subject runs once a round, one
-//! right after the other, and the next round begins with another one. Each run is a process of
-//! its own, so that nobody inherits another's heap. Ours is `cargo bench -p tidegate --bench
-//! shard_buffer`, which says what one operation is; Kraken's is `peers/kraken-buffer`.
+//! All subjects share the noise of the machine: under each condition every subject runs once a
+//! round, directly after another, and the next round begins with a different one. Each run is a
+//! process of its own, so that no subject inherits another's heap. Our harness is `cargo bench -p
+//! tidegate --bench shard_buffer`, whose docs define one operation; Kraken's is
+//! `peers/kraken-buffer`.
 
 mod condition;
 mod figure;

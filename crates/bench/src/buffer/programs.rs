@@ -10,12 +10,12 @@ use super::figure::Sample;
 use crate::measure::capture;
 use crate::peers;
 
-/// What is there to run.
+/// The harnesses that are available.
 #[derive(Debug)]
 pub(crate) struct Programs {
     ours: PathBuf,
     kraken: Option<PathBuf>,
-    /// As Go calls itself.
+    /// The version that Go reports.
     pub(crate) go_version: Option<String>,
     /// Why Kraken's buffers cannot be measured.
     pub(crate) kraken_missing: Option<String>,
@@ -32,12 +32,12 @@ impl Programs {
         Ok(Self { ours, kraken, go_version, kraken_missing })
     }
 
-    /// Whether Kraken's buffers are there.
+    /// Whether Kraken's harness is available.
     pub(crate) fn has_kraken(&self) -> bool {
         self.kraken.is_some()
     }
 
-    /// One run of some `ms`.
+    /// One run of about `ms` milliseconds.
     pub(crate) fn run(&self, subject: Subject, condition: Condition, ms: u32) -> Result<Sample> {
         if let Some(pattern) = subject.kraken_pattern(condition) {
             let binary = self.kraken.as_ref().context("Kraken's buffers were not built")?;
@@ -56,7 +56,7 @@ impl Programs {
     }
 }
 
-/// The benchmark of the engine, as `cargo bench` would build it.
+/// The engine's benchmark, as `cargo bench` would build it.
 fn build_ours() -> Result<PathBuf> {
     let messages = peers::build(
         peers::cargo()

@@ -1,8 +1,8 @@
-//! What was measured, as tables: beside Kraken's buffers, beside a plain copy, what was held, and
-//! the goals.
+//! The results as tables: compared with Kraken's buffers and with a plain copy, the memory held,
+//! and the goals.
 //!
-//! Ratios say how many times better ours is, of medians; in brackets, of the best runs. Where the
-//! two differ much, the machine was not quiet.
+//! Ratios are speed-ups of ours, from medians; in brackets, from the best runs. If the two differ
+//! much, the machine was busy.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::goals::goals;
 use crate::figures::{least, verdict};
 use crate::machine::Machine;
 
-/// All conditions, and what they were measured with.
+/// All conditions, and how they were measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) runs: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     pub(crate) conditions: Vec<ConditionReport>,
 }
 
-/// One condition: a row a subject.
+/// One condition, with one row for each subject.
 #[derive(Debug, Serialize)]
 pub(crate) struct ConditionReport {
     pub(crate) condition: Condition,
@@ -47,7 +47,7 @@ impl ConditionReport {
         self.rows.iter().find(|row| row.subject == subject)
     }
 
-    /// How many times better `subject` is than the best of Kraken's, for each figure by itself.
+    /// How many times better `subject` is than the best of Kraken's, for each figure separately.
     pub(crate) fn to_kraken(&self, subject: Subject) -> Option<Ratios> {
         let ours = self.figure(subject)?;
         let best = |figure: fn(&Figure) -> f64| {
@@ -61,7 +61,7 @@ impl ConditionReport {
         })
     }
 
-    /// The copies that `subject` is held against: those into the same kind of memory.
+    /// The copies to compare `subject` with: those into the same kind of memory.
     fn ceilings(subject: Subject) -> &'static [Subject] {
         match subject {
             Subject::Fresh => &[Subject::CopyFreshHuge, Subject::CopyFresh4k],
@@ -70,8 +70,8 @@ impl ConditionReport {
         }
     }
 
-    /// The rate of `subject` over that of the fastest plain copy into the same kind of memory:
-    /// of the median operation, and of the best one.
+    /// The rate of `subject` divided by that of the fastest plain copy into the same kind of
+    /// memory, for the median operation and for the best one.
     pub(crate) fn to_ceiling(&self, subject: Subject) -> Option<(f64, f64)> {
         let ours = self.figure(subject)?;
         let best = |figure: fn(&Figure) -> Option<f64>| {

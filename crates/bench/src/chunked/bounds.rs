@@ -1,5 +1,6 @@
-//! What latency alone allows: requests that each take 25 ± 10 ms, so many at once, and nothing
-//! else in the way. No transfer with that window can be faster; what it takes more is its own.
+//! Lower bounds from latency alone: requests that each take 25 ± 10 ms, with a limited number in
+//! flight, and no other cost. No transfer with that window can be faster; any further time is its
+//! own cost.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,10 +9,10 @@ use tidegate_testkit::SplitMix64;
 
 use crate::figures::median;
 
-/// Draws of a bound; the median counts.
+/// Random draws for a bound; the median counts.
 const DRAWS: u64 = 101;
 
-/// Microseconds that a request takes: evenly between these two.
+/// The time of a request in microseconds: uniform between these two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Latency {
     pub(crate) min_us: u64,
@@ -30,8 +31,8 @@ impl Latency {
     }
 }
 
-/// Milliseconds that `requests` take with `window` of them in flight, in any order: whenever one
-/// ends, the next begins.
+/// Milliseconds that `requests` take with `window` of them in flight, in any order: when one ends,
+/// the next begins.
 pub(crate) fn any_order_ms(requests: u64, window: u64, latency: Latency) -> f64 {
     median((0..DRAWS).map(|seed| {
         let mut random = SplitMix64::new(seed);
@@ -47,12 +48,12 @@ pub(crate) fn any_order_ms(requests: u64, window: u64, latency: Latency) -> f64 
     }))
 }
 
-/// The same where only so many lie between the oldest that is not done and the next to begin: one
-/// that is slow holds up all that follow.
+/// The same with at most `window` requests between the oldest unfinished one and the next to begin:
+/// a slow request delays all that follow.
 pub(crate) fn in_order_ms(requests: u64, window: u64, latency: Latency) -> f64 {
     median((0..DRAWS).map(|seed| {
         let mut random = SplitMix64::new(seed);
-        // When all up to this one were done.
+        // Times at which each request and all before it were done.
         let mut written: Vec<u64> = Vec::new();
         for request in 0..requests {
             let blocking =
@@ -86,7 +87,7 @@ mod tests {
         }
     }
 
-    /// As another program computed them.
+    /// The same values as an independent program.
     #[test]
     fn with_jitter_order_costs() {
         let near = |actual: f64, expected: f64| (actual / expected - 1.0).abs() < 0.03;

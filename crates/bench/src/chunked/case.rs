@@ -1,4 +1,4 @@
-//! What is transferred, and under which conditions.
+//! The cases: what is transferred, and under which conditions.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub(crate) enum Case {
     SmallUp,
     /// 512 MiB in some 450 chunks, up, with latency.
     LargeUp,
-    /// 512 MiB as people have it, down, without latency.
+    /// 512 MiB with usual settings, down, without latency.
     PlainDown,
     /// The same, up.
     PlainUp,
@@ -70,7 +70,7 @@ impl Case {
         !matches!(self, Self::PlainDown | Self::PlainUp)
     }
 
-    /// What every call waits for; nothing where there is no latency.
+    /// The latency of every call; `None` if the case has none.
     pub(crate) fn latency(self) -> Option<Latency> {
         let RpcLatency { mean_ms, jitter_ms } = RpcLatency::FAR;
         self.has_latency().then(|| Latency {
@@ -79,8 +79,7 @@ impl Case {
         })
     }
 
-    /// Calls that are made one after the other whatever the window: Split; or asking what is missing, and
-    /// Splice.
+    /// Calls that are sequential whatever the window: Split; or FindMissingBlobs and Splice.
     pub(crate) fn fixed_calls(self) -> u32 {
         match self.direction() {
             Direction::Down => 1,
@@ -88,7 +87,8 @@ impl Case {
         }
     }
 
-    /// The blob's length; a 64th of the large ones where it is only to be seen that it works.
+    /// The blob's length; a 64th of the large ones in a trial, which only tests that the case
+    /// works.
     pub(crate) fn len_bytes(self, is_trial: bool) -> u64 {
         match (self.is_small(), is_trial) {
             (true, _) => 32 * KIB,
@@ -97,7 +97,7 @@ impl Case {
         }
     }
 
-    /// How the blob is cut, as the server wants it: with no horizon, chunks are of one length.
+    /// The blob's chunking function for the server: without a horizon, all chunks have one length.
     pub(crate) fn chunk_function(self) -> ChunkFunction {
         match self {
             Self::SmallDown => ChunkFunction::RepMaxCdc { min_bytes: KIB, horizon_bytes: 0 },
@@ -108,7 +108,7 @@ impl Case {
         }
     }
 
-    /// The same for whoever cuts.
+    /// The same for the client that cuts.
     pub(crate) fn chunking(self) -> anyhow::Result<Chunking> {
         Ok(match self.chunk_function() {
             ChunkFunction::FastCdc2020 { avg_bytes, seed } => {
@@ -120,8 +120,8 @@ impl Case {
         })
     }
 
-    /// The server. It believes what arrives, as it shares the cores with who is measured, and may
-    /// know no chunks at all.
+    /// The server. It does not verify data, because it shares the cores with the measured process.
+    /// It may not support chunks at all.
     pub(crate) fn server(self, has_chunks: bool) -> ReapiOptions {
         ReapiOptions {
             chunk_functions: vec![self.chunk_function()],
@@ -133,7 +133,7 @@ impl Case {
         }
     }
 
-    /// The ways that it is measured in, in turns.
+    /// The ways to measure, in turns.
     pub(crate) fn ways(self) -> &'static [Way] {
         if self.has_latency() {
             &[Way::OneAtATime, Way::Bazel, Way::Bare64, Way::Window16, Way::Adaptive]
@@ -143,7 +143,7 @@ impl Case {
     }
 }
 
-/// How it is transferred.
+/// A way to transfer the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Way {
@@ -151,14 +151,14 @@ pub(crate) enum Way {
     OneAtATime,
     /// Bazel's stages and window.
     Bazel,
-    /// Nothing but the chunks, known beforehand, each by a call of its own, 64 in flight in any
-    /// order, hashed and put in their place: what the machine allows.
+    /// Only the chunks, known beforehand, each in a call of its own, 64 in flight in any order,
+    /// hashed and written to their place: the limit of the machine.
     Bare64,
     /// Ours, with a window that stays at 16.
     Window16,
     /// Ours.
     Adaptive,
-    /// Ours, the blob by one stream.
+    /// Ours, the blob in one stream.
     Whole,
 }
 
@@ -174,7 +174,7 @@ impl Way {
         }
     }
 
-    /// Whether a program of ours does it; the others are models over plain calls.
+    /// Whether our library does the transfer; the other ways are models over plain calls.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Self::Window16 | Self::Adaptive | Self::Whole)
     }

@@ -1,4 +1,4 @@
-//! What the runs of one case add up to, and the bounds that were computed beside them.
+//! The summary of the runs of one case, and the computed bounds.
 
 use serde::Serialize;
 
@@ -14,9 +14,9 @@ pub(crate) struct Figure {
     pub(crate) wall_ms: f64,
     pub(crate) wall_ms_min: f64,
     pub(crate) cpu_ms: f64,
-    /// The largest over the runs; of the budget.
+    /// Bytes held of the budget; the largest over the runs.
     pub(crate) held_bytes_max: Option<u64>,
-    /// The largest over the runs, of the process.
+    /// Peak memory of the process; the largest over the runs.
     pub(crate) rss_kib_max: Option<u64>,
     pub(crate) runs: Vec<ChunkedOnce>,
 }
@@ -36,7 +36,7 @@ impl Figure {
     }
 }
 
-/// What latency alone allows for the chunks, without the calls before and after them.
+/// The bounds from latency alone for the chunks, without the calls before and after them.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[expect(clippy::struct_field_names, reason = "units come last")]
 pub(crate) struct Bounds {
@@ -73,7 +73,7 @@ impl CaseReport {
         self.rows.iter().find(|row| row.way == way)
     }
 
-    /// Of the calls that no window can hide.
+    /// The time of the calls that no window can hide.
     pub(crate) fn fixed_ms(&self) -> f64 {
         let mean_ms = self.case.latency().map_or(0.0, super::bounds::Latency::mean_ms);
         mean_ms * f64::from(self.case.fixed_calls())

@@ -1,13 +1,13 @@
-//! What chunked transfers are to reach, and whether they did in this run, by medians.
+//! The goals of chunked transfers, and whether this run reached them, by medians.
 
 use super::case::{Case, Way};
 use super::figure::Figure;
 use super::report::Report;
 
-/// One goal, and how near this run came.
+/// One goal, and this run's figure.
 pub(crate) struct Goal {
     pub(crate) text: String,
-    /// `None` where it was not measured.
+    /// `None` if it was not measured.
     pub(crate) figure: Option<f64>,
     pub(crate) reached: Option<bool>,
 }
@@ -82,7 +82,7 @@ pub(crate) fn goals(report: &Report) -> Vec<Goal> {
     ]
 }
 
-/// The largest of ours over all cases, in MiB of KiB.
+/// The largest of our figures over all cases, in MiB from KiB.
 fn largest(report: &Report, of: impl Fn(&Figure) -> Option<u64>) -> Option<f64> {
     let rows = report.cases.iter().flat_map(|case| &case.rows);
     let largest = rows.filter(|row| row.way.is_ours()).filter_map(of).max()?;

@@ -1,11 +1,11 @@
-//! `chunked`: blobs as chunks to and from a cache, beside one chunk at a time, beside what Bazel
-//! does, and beside what latency alone allows.
+//! `chunked`: blobs as chunks to and from a cache, compared with one chunk at a time, with Bazel,
+//! and with the bounds from latency alone.
 //!
-//! The server is the testkit's, in this process: it answers every call 25 ± 10 ms late (or at
-//! once), holds everything in memory, and believes what it is sent, so that its share of the cores
-//! is small. Each transfer is a process of its own, in turns with the others; it is measured from
-//! the first call for the blob to its end, connection and capabilities being there before. Chunks
-//! are really read, hashed and written, to memory (`/dev/shm`) where there is such a folder.
+//! The server is the testkit's, in this process. It delays every response by 25 ± 10 ms (or not at
+//! all), holds everything in memory, and does not verify data, so that its share of the cores is
+//! small. Each transfer is a process of its own, in turns with the others. The time is from the
+//! first call for the blob to its end; connection and capabilities exist before. Chunks are really
+//! read, hashed and written, to memory (`/dev/shm`) if there is such a folder.
 
 mod bounds;
 mod case;
@@ -113,7 +113,7 @@ fn in_a_process(options: &ChunkedOnceOptions) -> Result<ChunkedOnce> {
 mod tests {
     use super::*;
 
-    /// Every way brings or puts the blob, and what is said of it is what was done.
+    /// Every way transfers the blob, and its report matches the transfer.
     #[test]
     fn the_smallest_size_runs() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -1,10 +1,11 @@
-//! How others transfer a blob as chunks, over plain calls.
+//! Models of how other clients transfer a blob as chunks, over plain calls.
 //!
-//! Bazel (8.7, 9.1 and later). Down: Split, then one `ByteStream.Read` a chunk; the next is asked
-//! for while fewer than 16 lie between the next to be written and the next to be asked for, so that
-//! one slow chunk holds up all behind it. Up, in stages: cut the whole file and hash its chunks (it
-//! knows the file's own digest from when the file was made), ask what is missing, then one
-//! `ByteStream.Write` a chunk, 16 in flight and refilled whenever one ends, then Splice.
+//! Bazel (8.7, 9.1 and later). Down: Split, then one `ByteStream.Read` for each chunk. The next
+//! chunk is requested while fewer than 16 lie between the next to be written and the next to be
+//! requested. One slow chunk therefore delays all behind it. Up, in stages: cut the whole file and
+//! hash its chunks (the file's own digest is known from when the file was made), call
+//! FindMissingBlobs, then one `ByteStream.Write` for each chunk, 16 in flight and refilled when one
+//! ends, then Splice.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,8 +25,8 @@ use super::plain::Plain;
 /// Bytes that are read, cut and hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Down, in order: the chunks are asked for and written one after the other, with at most `window`
-/// of them between the two. Returns how many there are.
+/// Down, in order: chunks are requested and written in sequence, with at most `window` of them
+/// between the two. Returns the number of chunks.
 pub(crate) async fn download_in_order(
     plain: &Plain,
     blob: &Digest,
@@ -64,7 +65,7 @@ fn hash_and_write(
     Ok(())
 }
 
-/// Up, in stages. Returns how many chunks there are.
+/// Up, in stages. Returns the number of chunks.
 pub(crate) async fn upload_in_stages(
     plain: &Plain,
     source: &Path,
@@ -86,7 +87,7 @@ pub(crate) async fn upload_in_stages(
     Ok(digests.len())
 }
 
-/// The file's chunks in order, with where they begin. On one thread.
+/// The file's chunks in order, with their offsets. On one thread.
 pub(crate) fn cut(
     file: &File,
     chunking: &Chunking,
@@ -94,7 +95,7 @@ pub(crate) fn cut(
 ) -> Result<Vec<(u64, Digest)>> {
     let mut cutter = Cutter::new(chunking);
     let mut chunks = Vec::new();
-    // What was read and is in no chunk yet, and where it begins.
+    // Bytes that were read and are in no chunk yet, and their offset.
     let (mut pending, mut offset) = (Vec::new(), 0_u64);
     let mut reader = file;
     loop {
@@ -130,8 +131,8 @@ async fn write_any_order(
     stream::iter(writes).buffer_unordered(window).try_collect().await
 }
 
-/// What the machine allows, down: chunks that are known beforehand, in any order, each hashed and
-/// written where it belongs.
+/// The limit of the machine, down: chunks that are known beforehand, in any order, each hashed and
+/// written to its offset.
 pub(crate) async fn read_any_order(
     plain: &Plain,
     chunks: Vec<(u64, Digest)>,

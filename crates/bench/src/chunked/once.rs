@@ -1,5 +1,5 @@
-//! One transfer: `tidegate-bench chunked-once`, in a process of its own, so that its memory and its
-//! processor time are its own.
+//! One transfer: `tidegate-bench chunked-once`. It runs in a process of its own, so that memory and
+//! processor time are those of the transfer.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::case::{Case, Direction, Way};
 use super::models;
 use super::plain::Plain;
 
-/// What to transfer, and how.
+/// The transfer and its options.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChunkedOnceOptions {
     /// The cache, as `grpc://HOST:PORT`
@@ -31,30 +31,30 @@ pub(crate) struct ChunkedOnceOptions {
     /// The blob
     #[arg(long)]
     pub(crate) digest: String,
-    /// The file that it is, or is to become
+    /// The source or target file
     #[arg(long)]
     pub(crate) file: PathBuf,
 }
 
-/// What one transfer took; a line of JSON.
+/// The cost of one transfer; a line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChunkedOnce {
-    /// From the first call that is made for this blob to its end; what is known of the server, and
-    /// the connection, were there before.
+    /// From the first call for this blob to its end. The connection and the server's capabilities
+    /// exist before.
     pub(crate) wall_s: f64,
     pub(crate) cpu_s: f64,
     pub(crate) chunks: u64,
-    /// The most that was held of the budget; of models nothing is known.
+    /// The most bytes held of the budget; `None` for models.
     pub(crate) held_bytes_peak: Option<u64>,
-    /// The window at the end, where there is one.
+    /// The window at the end, if there is one.
     pub(crate) window: Option<u32>,
-    /// Peak resident set of the process, KiB, as far as the system tells.
+    /// Peak resident set of the process, KiB, if the system reports it.
     pub(crate) rss_kib: Option<u64>,
-    /// The same before it began.
+    /// The same before the transfer began.
     pub(crate) rss_kib_before: Option<u64>,
 }
 
-/// Does it, and prints what it took.
+/// Runs the transfer, and prints its cost.
 pub(crate) fn run_once(options: &ChunkedOnceOptions) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let took = runtime.block_on(transfer(options))?;
@@ -62,13 +62,13 @@ pub(crate) fn run_once(options: &ChunkedOnceOptions) -> Result<()> {
     io::stdout().write_all(line.as_bytes()).context("printing what it took")
 }
 
-/// Does it.
+/// Runs the transfer.
 pub(crate) async fn transfer(options: &ChunkedOnceOptions) -> Result<ChunkedOnce> {
     let digest = Digest::parse(&options.digest)?;
     if options.way.is_ours() { ours(options, &digest).await } else { model(options, &digest).await }
 }
 
-/// Takes the times from here.
+/// Measures times from its creation.
 struct Stopwatch(Instant, Duration, Option<u64>);
 
 impl Stopwatch {
@@ -104,7 +104,7 @@ async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOn
     match options.case.direction() {
         Direction::Down => {
             let download = client.download(&blob, Target::file(path)).adaptive_window(window);
-            // Nothing is at hand.
+            // There are no seeds and no saved progress.
             let download = download.seed_target(false).resume(false);
             let report = download.durability(Durability::None).await?;
             let chunks = report.chunks.unwrap_or_default();
@@ -115,7 +115,7 @@ async fn ours(options: &ChunkedOnceOptions, digest: &Digest) -> Result<ChunkedOn
             })
         }
         Direction::Up => {
-            // The maker of the file knows its digest, as in the models.
+            // The caller knows the file's digest, as in the models.
             let report = client.upload(path, &blob).adaptive_window(window).await?;
             let held_bytes_peak = Some(report.held_bytes_peak);
             let chunks = report.chunks.unwrap_or_default();
@@ -165,7 +165,7 @@ fn processor_time() -> Duration {
     whole + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// A figure of this process alone; what `wait4` tells begins at the peak of who started it.
+/// A figure of this process alone; the figure of `wait4` begins at the parent's peak.
 fn rss_kib(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

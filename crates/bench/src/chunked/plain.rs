@@ -1,5 +1,4 @@
-//! Plain calls of the Remote Execution API through tonic: what the models of other clients are made
-//! of.
+//! Plain calls of the Remote Execution API through tonic: the base of the models of other clients.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -14,11 +13,11 @@ use tidegate_reapi::v2;
 use tidegate_reapi::v2::content_addressable_storage_client::ContentAddressableStorageClient;
 use tonic::transport::{Channel, Endpoint};
 
-/// Flow control for bulk: a window as gRPC libraries use it for fast links.
+/// Flow control for bulk transfer: a window that gRPC libraries use for fast links.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
-/// The longest answer: a Split of some thousand chunks, or a message of a stream.
+/// The longest response: a Split of some thousand chunks, or a message of a stream.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Data of one message of a write.
@@ -49,7 +48,7 @@ impl Plain {
         })
     }
 
-    /// The chunks of a blob, in order, checked to add up to it.
+    /// The chunks of a blob, in order; checks that they add up to it.
     pub(crate) async fn split(&self, blob: &Digest) -> Result<Vec<Digest>> {
         let request = v2::SplitBlobRequest {
             blob_digest: Some(message(blob)),
@@ -70,7 +69,7 @@ impl Plain {
         Ok(chunks)
     }
 
-    /// Those that are not there.
+    /// The digests that the cache does not have.
     pub(crate) async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
         let request = v2::FindMissingBlobsRequest {
             blob_digests: digests.iter().map(message).collect(),
@@ -98,14 +97,15 @@ impl Plain {
         Ok(pieces)
     }
 
-    /// One chunk, from the file that it lies in.
+    /// Writes one chunk from its file.
     pub(crate) async fn write(&self, chunk: Digest, file: Arc<File>, offset: u64) -> Result<()> {
         let name = format!("uploads/{}/{}", upload_id(&chunk), blob_name(&chunk));
         let starts = (0..chunk.len).step_by(WRITE_BYTES);
         let messages = starts.map(move |start| {
             let len = (chunk.len - start).min(WRITE_BYTES as u64);
             let mut data = vec![0; usize::try_from(len).unwrap_or(WRITE_BYTES)];
-            // A read that fails gives zeros, which the caller of Splice would be told of.
+            // If the read fails, zeros are sent. The server does not verify them; `Trial::check`
+            // finds them, except for `Way::Bare64`, where only lengths are compared.
             let _ = file.read_exact_at(&mut data, offset + start);
             WriteRequest {
                 resource_name: name.clone(),
@@ -154,7 +154,7 @@ fn blob_name(digest: &Digest) -> String {
     }
 }
 
-/// Different for every chunk, which is all that is asked of it.
+/// Different for every chunk; no other property is needed.
 fn upload_id(chunk: &Digest) -> String {
     let hex = chunk.checksum().hex();
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();

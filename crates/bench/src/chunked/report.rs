@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! The results as tables.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::goals::goals;
 use crate::figures::{ratio, verdict};
 use crate::machine::Machine;
 
-/// Everything, and what it was measured with.
+/// All results, and the conditions of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) runs: u32,

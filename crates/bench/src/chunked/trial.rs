@@ -1,5 +1,5 @@
-//! One case, ready to be transferred: the servers, the blob on the side that it is to come from,
-//! and whether it has come to the other.
+//! One case, ready for transfers: the servers and the blob at its source. It also checks that the
+//! blob has arrived at the target.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tidegate_testkit::reapi::{BlobName, HashFunction, ReapiServer};
 use super::case::{Case, Direction, Way};
 use super::once::ChunkedOnceOptions;
 
-/// The blob's bytes are those of this seed.
+/// The seed of the blob's bytes.
 const SEED: u64 = 20_261_121;
 
 /// A function that names blobs.
@@ -39,12 +39,12 @@ impl Hash {
     }
 }
 
-/// A case that can be run again and again.
+/// A case that can be run repeatedly.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) case: Case,
     chunked: ReapiServer,
-    // Knows whole blobs only.
+    // Supports whole blobs only.
     whole: ReapiServer,
     blob: BlobName,
     scratch: TempDir,
@@ -88,7 +88,7 @@ impl Trial {
         self.scratch.path().join(if up { "source" } else { "target" })
     }
 
-    /// Takes away what an earlier transfer brought.
+    /// Removes the result of an earlier transfer.
     pub(crate) fn prepare(&self, way: Way) -> Result<ChunkedOnceOptions> {
         let server = self.server(way);
         match self.case.direction() {
@@ -115,7 +115,7 @@ impl Trial {
     pub(crate) fn check(&self, way: Way) -> Result<()> {
         let (server, blob) = (self.server(way), &self.blob);
         match self.case.direction() {
-            // The bare calls make no blob of the chunks.
+            // The bare calls do not splice the chunks into a blob.
             Direction::Up if way == Way::Bare64 => {
                 let len: u64 = server.blobs().iter().map(|name| name.len_bytes).sum();
                 ensure!(len == blob.len_bytes, "{len} bytes are there");
@@ -134,7 +134,7 @@ impl Trial {
     }
 }
 
-/// In memory, where there is such a folder: disks are not what is measured.
+/// In memory, if there is such a folder: disks are not measured.
 fn folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { memory } else { std::env::temp_dir() }

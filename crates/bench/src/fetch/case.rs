@@ -1,29 +1,29 @@
-//! The conditions under which an object is fetched: where to, and over what kind of link.
+//! The conditions under which an object is fetched: the target, and the kind of link.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// One condition. Its name says where the bytes go and what stands in the way.
+/// One condition. Its name gives the target and the limits of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Case {
-    /// To `/dev/null`: what receiving alone costs.
+    /// To `/dev/null`: the cost of receiving alone.
     Null,
     /// To a file on disk.
     Disk,
     /// To a file in memory (`/dev/shm`).
     Tmpfs,
-    /// To `/dev/null`, 20 ms before each answer.
+    /// To `/dev/null`, 20 ms before each response.
     NullDelay,
-    /// To a file on disk, 20 ms before each answer.
+    /// To a file on disk, 20 ms before each response.
     DiskDelay,
-    /// To `/dev/null`, 20 ms before each answer, 100 MiB/s a connection.
+    /// To `/dev/null`, 20 ms before each response, 100 MiB/s a connection.
     NullCapped,
-    /// To a file on disk, 20 ms before each answer, 100 MiB/s a connection.
+    /// To a file on disk, 20 ms before each response, 100 MiB/s a connection.
     DiskCapped,
 }
 
-/// Where the fetched bytes go.
+/// The target of the fetched bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sink {
     Null,
@@ -31,8 +31,8 @@ pub(crate) enum Sink {
     Tmpfs,
 }
 
-/// What stands between server and tool. Figures as in the cloud from the same region: some
-/// 20 ms to the first byte, some 100 MiB/s a connection.
+/// The link between server and tool. The figures are those of a cloud in the same region: some 20
+/// ms to the first byte, some 100 MiB/s a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Plain,
@@ -60,7 +60,7 @@ impl Case {
         }
     }
 
-    /// A heading for people.
+    /// Heading in the report.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Null => "to /dev/null",

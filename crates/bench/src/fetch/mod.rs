@@ -1,9 +1,9 @@
-//! `fetch`: the same object through every tool, in turns, from one server.
+//! `fetch`: fetches the same object with every tool, in turns, from one server.
 //!
-//! Noise is shared rather than removed: in every round each tool runs once, the next round
-//! starts with another one, all read the same warm object, targets are deleted and the disk is
-//! synced before each run. What a tool wrote is compared with the object, byte by byte: a wrong
-//! answer has no time.
+//! All tools share the noise of the machine. In every round each tool runs once, and the next round
+//! starts with another tool. All read the same warm object. Targets are deleted and the disk is
+//! synced before each run. The output of each tool is compared with the object, byte by byte; a
+//! wrong output gets no time.
 
 mod case;
 mod report;
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &FetchOptions) -> Result<()> {
     publish(options, &report)
 }
 
-/// One case with all it needs.
+/// One case with its server, programs and folders.
 struct Bench<'a> {
     case: Case,
     server: &'a Server,
@@ -122,7 +122,7 @@ impl Bench<'_> {
         self.object.warm().context("reading the object")?;
         for round in 0..rounds {
             let first = round as usize % measured.len().max(1);
-            // Nobody shall always run after the same neighbour's dirty pages.
+            // No tool must always run after the same tool, whose dirty pages would slow it.
             let (head, tail) = measured.split_at_mut(first);
             for (tool, runs) in tail.iter_mut().chain(head) {
                 let usage = self.run_once(*tool, &programs[tool.program()])?;
@@ -162,7 +162,7 @@ impl Bench<'_> {
             home: &home,
         };
         let mut run = fetch.run(tool, program)?;
-        // What the run before left in memory would be written out during this one.
+        // Otherwise the previous run's dirty pages would be written during this run.
         rustix::fs::sync();
         let usage = run.measure()?;
         if self.case.sink() != Sink::Null && tool != Tool::CurlX32 {
@@ -191,8 +191,7 @@ impl Scratch {
     }
 }
 
-/// The installed ones of the programs behind `tools`. Without our own there is nothing to
-/// measure.
+/// The installed programs of `tools`. Fails if our own program is missing.
 fn find_programs(
     options: &FetchOptions,
     tools: &[Tool],
@@ -224,7 +223,7 @@ fn find_tidegate(options: &FetchOptions) -> Result<Program> {
         .with_context(|| format!("{} does not answer --version", path.display()))
 }
 
-/// The release binary in the target folder that this program lies in, brought up to date.
+/// Builds the release binary into the target folder of this program, and returns its path.
 fn build_tidegate() -> Result<PathBuf> {
     if cfg!(debug_assertions) {
         bail!("an unoptimised build measures nothing: cargo run --release -p tidegate-bench");
@@ -233,7 +232,7 @@ fn build_tidegate() -> Result<PathBuf> {
     let release = this.parent().context("this program lies nowhere")?;
     let target = release.parent().context("this program lies in no target folder")?;
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
-    // Always, not only when it is missing: a stale binary would be measured without a word.
+    // Always, not only if it is missing: otherwise a stale binary could be measured without notice.
     progress("building tidegate");
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--release", "--quiet", "--package", "tidegate-cli", "--manifest-path"])

@@ -1,7 +1,7 @@
-//! What was measured, as JSON for programs and as Markdown for people.
+//! The results, as JSON for programs and as Markdown for people.
 //!
-//! Figures are medians over the runs, beside the best run, and ratios against the best peer of
-//! the same case: absolute figures do not carry over from one machine or hour to another.
+//! Figures are medians over the runs, next to the best run, and ratios to the best peer of the same
+//! case. Absolute figures cannot be compared between machines or hours.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::figures::{GIB, MIB, median, ratio};
 use crate::machine::Machine;
 use crate::measure::Usage;
 
-/// All cases, and what they were measured with.
+/// All cases, and the conditions of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// Length of the object.
@@ -23,12 +23,12 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     /// Program and version.
     pub(crate) versions: Vec<(String, String)>,
-    /// Tools that were asked for and not found.
+    /// Requested tools that were not found.
     pub(crate) not_installed: Vec<&'static str>,
     pub(crate) cases: Vec<CaseReport>,
 }
 
-/// One case: a row a tool.
+/// One case, with one row for each tool.
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseReport {
     pub(crate) case: Case,
@@ -44,23 +44,23 @@ pub(crate) struct Row {
     pub(crate) role: Role,
     pub(crate) wall_s_median: f64,
     pub(crate) wall_s_min: f64,
-    /// Of the median.
+    /// The rate of the median run.
     pub(crate) mib_per_s: f64,
     /// User and system time of the tool, not of the server; median.
     pub(crate) cpu_s_per_gib: f64,
     /// The largest over the runs.
     pub(crate) rss_mib_max: f64,
-    /// Median wall time over that of the fastest peer: below 1 is faster.
+    /// Median wall time divided by that of the fastest peer: below 1 is faster.
     pub(crate) wall_to_best_peer: Option<f64>,
-    /// Processor time over that of the most frugal peer: below 1 is less.
+    /// Processor time divided by that of the peer that uses least: below 1 is less.
     pub(crate) cpu_to_best_peer: Option<f64>,
-    /// Throughput over that of the reference.
+    /// Throughput divided by that of the reference.
     pub(crate) rate_to_reference: Option<f64>,
     pub(crate) runs: Vec<Usage>,
 }
 
 impl CaseReport {
-    /// Sums up the runs of every tool of one case.
+    /// Summarises the runs of every tool of one case.
     pub(crate) fn new(
         case: Case,
         size_bytes: u64,
@@ -110,7 +110,7 @@ impl Row {
 }
 
 impl Report {
-    /// A heading and a table a case.
+    /// A heading and a table for each case.
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -160,7 +160,7 @@ impl CaseReport {
                 ratio(row.rate_to_reference),
             );
         }
-        // A reference that belongs to another case is no news.
+        // A reference that belongs to another case is not worth a line.
         let peers = self.left_out.iter().filter(|(tool, _)| tool.role() != Role::Reference);
         for (index, (tool, reason)) in peers.enumerate() {
             let _ = writeln!(
@@ -203,7 +203,8 @@ mod tests {
     #[test]
     fn the_table_compares_with_the_best_peer_and_the_reference() {
         let text = report().to_markdown();
-        // Fastest peer: curl with 4 s; most frugal: s5cmd with 1 s/GiB; reference: cp with 1 s.
+        // Fastest peer: curl with 4 s; least processor time: s5cmd with 1 s/GiB; reference: cp with
+        // 1 s.
         for line in [
             "| tidegate | 2.00 (1.00) | 1024 | 0.75 | 10 | 0.50 | 0.75 | 0.50 |",
             "| curl | 4.00 (4.00) | 512 | 1.50 | 10 | 1.00 | 1.50 | 0.25 |",

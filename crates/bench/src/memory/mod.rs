@@ -1,9 +1,9 @@
-//! `memory`: a whole blob into memory, by `download`, by hand, and by `object_store`.
+//! `memory`: a whole blob into memory, by `download`, by hand-written code, and by `object_store`.
 //!
-//! Each way is a process that brings the blob several times: the first finds fresh memory, as a
-//! command does, the others recycled memory, as a server does. All ways but the two with one
-//! stream ask for ranges of 8 MiB, up to 32 at once. Ours is verified, what is done by hand with
-//! ranges and by `object_store` is not.
+//! Each way is a process that fetches the blob several times. The first fetch uses fresh memory, as
+//! in a command; later fetches use recycled memory, as in a server. All ways except the two with
+//! one stream request ranges of 8 MiB, up to 32 at once. Our download is verified; the hand-written
+//! code with ranges and `object_store` are not.
 
 mod once;
 mod report;
@@ -38,7 +38,7 @@ pub(crate) struct MemoryBenchOptions {
     publish: PublishOptions,
 }
 
-/// Smaller ones are one request each, whatever the way.
+/// Smaller objects are one request in every way.
 const BLOBS: [Blob; 2] = [Blob::O64m, Blob::O1g];
 
 /// One row of the report.
@@ -49,9 +49,9 @@ pub(crate) enum Contender {
     Vec,
     VecGrowing,
     Vecs,
-    /// `get_ranges` of adjacent ranges, which it makes one request of.
+    /// `get_ranges` of adjacent ranges, which it merges into one request.
     GetRanges,
-    /// `get_range`, as many at once as ours.
+    /// `get_range`, with as many in flight as ours.
     ConcurrentGetRange,
 }
 

@@ -1,4 +1,4 @@
-//! One way of getting a blob into memory, in a process of its own: `tidegate-bench memory-once`.
+//! One way to fetch a blob into memory, in a process of its own: `tidegate-bench memory-once`.
 
 use std::hint::black_box;
 use std::io::{self, Write as _};
@@ -15,26 +15,26 @@ use tidegate_core::range::ByteRange;
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 
-/// Ranges of those who read several at once: what a download's first shard is long, too.
+/// Range length of the ways with several requests: the length of a download's first shard.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// Requests at once: as many as a download's window.
+/// Requests in flight: as many as a download's window.
 const REQUESTS: usize = 32;
 
-/// How the blob comes into memory.
+/// How the blob is fetched into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
     /// `download` to memory: many requests, into a `ShardBuffer`, verified.
     Download,
-    /// One stream, appended to a `Vec` that is long enough.
+    /// One stream, appended to a `Vec` with enough capacity.
     Vec,
     /// One stream, appended to an empty `Vec`.
     VecGrowing,
-    /// As many requests as a download's, each into a `Vec` of its own, joined at the end.
+    /// As many requests as a download's, each into its own `Vec`, joined at the end.
     Vecs,
 }
 
-/// What to bring, and how.
+/// What to fetch, and how.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryOnceOptions {
     /// The object
@@ -42,18 +42,18 @@ pub(crate) struct MemoryOnceOptions {
     /// Base address of the server
     #[arg(long)]
     endpoint: String,
-    /// How it comes into memory
+    /// How to fetch it
     #[arg(long, value_enum)]
     way: Way,
     /// Its length
     #[arg(long)]
     len_bytes: u64,
-    /// So often, one after the other
+    /// Number of fetches, in sequence
     #[arg(long, default_value_t = 1)]
     times: u32,
 }
 
-/// What one time took; a line of JSON.
+/// The cost of one fetch; a line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MemoryOnce {
     pub(crate) wall_s: f64,
@@ -63,7 +63,7 @@ pub(crate) struct MemoryOnce {
     pub(crate) verified: bool,
 }
 
-/// Brings it, and prints a line for each time.
+/// Fetches it, and prints a line for each time.
 pub(crate) fn run_once(options: &MemoryOnceOptions) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let remote = RemoteOptions {
@@ -71,7 +71,7 @@ pub(crate) fn run_once(options: &MemoryOnceOptions) -> Result<()> {
         anonymous: true,
         ..RemoteOptions::default()
     };
-    // Of a length, so that the blob fits beside what is on its way.
+    // The length of the blob and some more, so that the blob fits next to the bytes in flight.
     let budget = BudgetOptions { bytes: options.len_bytes + (256 << 20), ..Default::default() };
     let client = Client::new(ClientOptions::default().remote(remote).budget(Budget::new(budget)));
     let location = client.locate(&options.url)?;
@@ -88,7 +88,7 @@ pub(crate) fn run_once(options: &MemoryOnceOptions) -> Result<()> {
 }
 
 impl MemoryOnceOptions {
-    /// Returns the length of what is in memory at the end, and whether it was verified.
+    /// Returns the number of bytes in memory at the end, and whether they were verified.
     async fn bring(&self, client: &Client, location: &Location) -> Result<(u64, bool)> {
         match self.way {
             Way::Download => {

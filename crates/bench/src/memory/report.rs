@@ -1,4 +1,4 @@
-//! What was measured, as a table.
+//! The results as a table.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::figures::{GIB, MIB, least, median};
 use crate::machine::Machine;
 use crate::read::server::{Blob, Link};
 
-/// One time.
+/// One fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Sample {
-    /// The first of its process.
+    /// The first fetch of its process.
     pub(crate) fresh: bool,
     pub(crate) wall_s: f64,
     pub(crate) cpu_s: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Sample {
     pub(crate) rss_kib: u64,
 }
 
-/// Everything, and what it was measured with.
+/// All results, and the conditions of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) runs: u32,

@@ -1,14 +1,15 @@
-//! Time to the first byte of a small object on a connection that is already there.
+//! Time to the first byte of a small object on an open connection.
 //!
-//! Each reader fetches the same object again and again in one process, so that every time but the
-//! first finds a connection. curl's is its own `time_starttransfer`, from the beginning of that
-//! transfer until the first byte of the answer, which is one of its head. Beside it stands ours
-//! from opening a channel until the head of the answer has been read, and until the first bytes of
-//! the body are in hand, which curl does not tell. The whole transfer is given too.
+//! Each reader fetches the same object repeatedly in one process, so that every fetch but the first
+//! finds a connection. curl's figure is its own `time_starttransfer`, from the beginning of that
+//! transfer until the first byte of the response, which belongs to its head. Ours has two figures:
+//! from opening a channel until the head of the response has been read, and until the first bytes
+//! of the body are available, which curl does not report. The time of the whole transfer is given
+//! too.
 //!
-//! What server and kernel take by themselves is what a bare socket takes: a thread that writes the
-//! request's bytes, waits in `read` for as much as curl and ours take at first, and looks at none of
-//! it. There head and body come with one read.
+//! A bare socket shows the cost of server and kernel alone: a thread writes the request's bytes,
+//! waits in `read` for as much as curl and ours take at first, and does not parse it. There, head
+//! and body arrive in one read.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -26,7 +27,7 @@ use crate::measure::capture;
 /// Transfers of one run that count.
 const TRANSFERS: u32 = 200;
 
-/// What curl and the engine read at most at first.
+/// The most that curl and the engine take in their first read.
 const FIRST_BYTES_MAX: usize = 16 << 10;
 
 /// Milliseconds, one per run: the median over its transfers.
@@ -47,15 +48,15 @@ struct Transfer {
     total: f64,
 }
 
-/// One reader's.
+/// The figures of one reader.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Times {
-    /// Until the answer.
+    /// Until the response.
     pub(crate) first_byte_ms: Vec<f64>,
-    /// Until the first bytes of the body, where the reader tells.
+    /// Until the first bytes of the body, if the reader reports it.
     pub(crate) body_ms: Vec<f64>,
     pub(crate) total_ms: Vec<f64>,
-    /// Of the slowest transfer: what a stall would hide from a median.
+    /// Time of the slowest transfer: it shows a stall that a median hides.
     pub(crate) total_ms_max: Vec<f64>,
 }
 
@@ -82,7 +83,7 @@ impl Times {
         (!self.body_ms.is_empty()).then(|| sum_up(&self.body_ms).0)
     }
 
-    /// The median run's and the best run's time for all of it.
+    /// The median run's and the best run's time for the whole transfer.
     pub(crate) fn total(&self) -> (f64, f64) {
         sum_up(&self.total_ms)
     }
@@ -159,7 +160,7 @@ fn socket(endpoint: &str) -> Result<Vec<Transfer>> {
 fn curl(programs: &Programs, endpoint: &str) -> Result<Option<Vec<Transfer>>> {
     let Some(mut command) = programs.curl() else { return Ok(None) };
     command.args(["--write-out", "%{time_starttransfer} %{time_total}\n"]);
-    // curl makes as many addresses of it; the server does not look at the query.
+    // curl makes one address for each number; the server ignores the query.
     let addresses = format!("{endpoint}/bench/{}?[0-{TRANSFERS}]", Blob::O256k.name());
     let (output, _) = capture(command.arg(addresses))?;
     let read = |line: &str| -> Result<Transfer> {

@@ -1,7 +1,7 @@
-//! What one stream is to reach, and whether it did in this run.
+//! The goals of one stream, and whether this run reached them.
 //!
-//! Judged by medians, and by the worst link and object that a goal speaks of. Ours is the stream
-//! of frames, verified: what an engine hands on.
+//! They are judged by medians, and by the worst link and object of each goal. Our reader here is
+//! the verified stream of frames, as an engine would pass it on.
 
 use super::reader::Reader;
 use super::report::{Report, Row};
@@ -10,7 +10,7 @@ use super::server::Blob;
 /// The objects that are large enough for a rate.
 const LARGE: [Blob; 3] = [Blob::O64m, Blob::O256m, Blob::O1g];
 
-/// One goal, and how near this run came.
+/// One goal, and this run's figure.
 pub(crate) struct Goal {
     pub(crate) text: &'static str,
     pub(crate) figure: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) fn goals(report: &Report) -> Vec<Goal> {
         }
         ratios
     };
-    // Processor time of less than a GiB is too short for the kernel's clock ticks.
+    // For less than a GiB, processor time is too short for the kernel's clock ticks.
     let largest = [Blob::O1g];
     let first_byte = report.first_byte.as_ref().and_then(|found| {
         let (ours, _) = found.ours.first_byte();

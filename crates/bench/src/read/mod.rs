@@ -1,10 +1,10 @@
 //! `read`: one object as one stream, through each reader, from one server.
 //!
-//! In every round each reader reads each object once, the next round begins with another reader.
-//! Ours and curl are a process a read, whose whole processor time counts, start and end included;
-//! the clients of other languages read several times in a process and count a read's own time, as
-//! nobody starts a virtual machine for each object. What restarts and the first byte cost is
-//! measured apart; see [`restarts`] and [`first_byte`].
+//! In every round each reader reads each object once, and the next round begins with another
+//! reader. Ours and curl are one process a read; the whole processor time counts, start and end
+//! included. The clients of other languages read several times in a process and count a read's own
+//! time, because users do not start a virtual machine for each object. The costs of restarts and of
+//! the first byte are measured separately; see [`restarts`] and [`first_byte`].
 
 mod first_byte;
 mod goals;
@@ -56,7 +56,7 @@ pub(crate) struct ReadBenchOptions {
     publish: PublishOptions,
 }
 
-/// What was asked for, or all there is.
+/// The requested values, or all of them.
 fn chosen<T: ValueEnum + Copy>(asked: &[T]) -> Vec<T> {
     if asked.is_empty() { T::value_variants().to_vec() } else { asked.to_vec() }
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &ReadBenchOptions) -> Result<()> {
     let scratch = TempDir::with_prefix_in("tidegate-bench.", &folder)
         .with_context(|| format!("creating a folder in {}", folder.display()))?;
     progress("making the objects");
-    // The first byte is measured with the smallest, whatever else is.
+    // The first byte is always measured with the smallest object.
     let server = Server::start(scratch.path(), Blob::value_variants())?;
     let blobs = chosen(&options.objects);
     let mut versions = vec![("nginx".to_owned(), server.version().to_owned())];
@@ -101,15 +101,15 @@ pub(crate) fn run(options: &ReadBenchOptions) -> Result<()> {
         progress("the first byte");
         report.first_byte = Some(first_byte::measure(&programs, &server, options.runs)?);
         drop(server);
-        // Last: the server of its own holds an object in our memory, from which a child's peak
-        // would begin.
+        // Last: its server holds an object in this process's memory, and a child's peak would begin
+        // there.
         progress("restarts");
         report.restarts = Some(restarts::measure(&programs, options.runs)?);
     }
     options.publish.publish(&report, &report.to_markdown())
 }
 
-/// One link with all it needs.
+/// One link with its server and programs.
 struct Bench<'a> {
     link: Link,
     server: &'a Server,

@@ -1,5 +1,5 @@
-//! Our reader, in a process of its own: `tidegate-bench read-once`, so that its processor time
-//! and its memory are nobody else's.
+//! Our reader, in a process of its own: `tidegate-bench read-once`. Its processor time and memory
+//! are then those of the read alone.
 
 use std::io::{self, Read as _, Write as _};
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub(crate) struct ReadOnceOptions {
     /// As many threads as there are processors run the tasks, not one
     #[arg(long)]
     threads: bool,
-    /// So often, one after the other, on one connection where it lasts
+    /// Number of reads, in sequence, on one connection if it stays open
     #[arg(long, default_value_t = 1)]
     times: u32,
     /// In ranges of this length, one after the other
@@ -52,12 +52,12 @@ pub(crate) struct ReadOnceOptions {
     range_bytes: Option<u64>,
 }
 
-/// What one read took; a line of JSON.
+/// The cost of one read; a line of JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReadOnce {
     /// From opening the channel to its end.
     pub(crate) wall_s: f64,
-    /// From opening the channel to the head of the answer.
+    /// From opening the channel to the head of the response.
     pub(crate) head_s: f64,
     /// From opening the channel to the first bytes of the body.
     pub(crate) first_byte_s: f64,
@@ -77,7 +77,7 @@ pub(crate) fn run_once(options: &ReadOnceOptions) -> Result<()> {
     let runtime = runtime.enable_all().build().context("starting a runtime")?;
     let client = options.client();
     let location = client.locate(&options.url)?;
-    // Made once: touching it for the first time is not reading.
+    // Made once: touching it for the first time is not part of a read.
     let mut buffer = vec![1; options.buffer_bytes];
     for _ in 0..options.times {
         let took = match options.face {
@@ -105,7 +105,7 @@ impl ReadOnceOptions {
         client.read(location).range(range).verify(verify)
     }
 
-    /// All of it, or range by range until one is not full.
+    /// The whole object, or range by range until one is not full.
     async fn read(
         &self,
         client: &Client,
@@ -165,7 +165,7 @@ impl ReadOnceOptions {
     }
 }
 
-/// What the channel counts from its first request on, from one to the other.
+/// Time between head and body, from the channel's counters, which start at its first request.
 fn between_head_and_body_s(totals: &ReadTotals) -> f64 {
     let both = totals.first_byte.zip(totals.first_answer);
     both.map_or(0.0, |(body, head)| body.saturating_sub(head).as_secs_f64())

@@ -13,13 +13,13 @@ use super::server::Blob;
 use crate::measure::capture;
 use crate::peers;
 
-/// What the peers' readers are given as buffer; that of the published figures.
+/// The buffer size of the peers' readers, as in the published figures.
 const PEER_BUFFER_BYTES: &str = "1048576";
 
 /// Version of the current Java reader.
 const JAVA_CURRENT: &str = "2.75.0";
 
-/// What is there to run.
+/// The programs that are available.
 #[derive(Debug)]
 pub(crate) struct Programs {
     ours: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Programs {
     object_store: Option<PathBuf>,
     /// Program and version.
     pub(crate) versions: Vec<(String, String)>,
-    /// What cannot be measured, and why.
+    /// Programs that cannot be measured, and why.
     pub(crate) missing: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ struct Java {
 }
 
 impl Programs {
-    /// Finds and builds what `readers` need.
+    /// Finds and builds the programs of `readers`.
     pub(crate) fn build(readers: &[Reader]) -> Result<Self> {
         ensure!(!cfg!(debug_assertions), "an unoptimised build measures nothing: use --release");
         let mut programs = Self {
@@ -92,21 +92,21 @@ impl Programs {
         }
     }
 
-    /// Our own reader, told what to read.
+    /// Our own reader, with its arguments.
     pub(crate) fn own(&self, endpoint: &str, url: &str) -> Command {
         let mut command = Command::new(&self.ours);
         command.args(["read-once", "--endpoint", endpoint, url]);
         command
     }
 
-    /// curl to nowhere.
+    /// curl to `/dev/null`.
     pub(crate) fn curl(&self) -> Option<Command> {
         let mut command = Command::new(self.curl.as_ref()?);
         command.args(["--disable", "--silent", "--show-error", "--fail", "--output", "/dev/null"]);
         Some(command)
     }
 
-    /// Reads `blob` with `reader`; `times` reads in one process where the reader does so.
+    /// Reads `blob` with `reader`; `times` reads in one process if the reader supports it.
     pub(crate) fn read(
         &self,
         reader: Reader,
@@ -201,7 +201,7 @@ impl Programs {
     }
 }
 
-/// A line such as `R label object it=0 bytes=1 sec=0.5 mibs=2 cpu=0.1`.
+/// Parses a line such as `R label object it=0 bytes=1 sec=0.5 mibs=2 cpu=0.1`.
 pub(crate) fn parse_read(line: &str, rss_kib: u64) -> Result<Sample> {
     let value = |name: &str| {
         let words = line.split_whitespace().filter_map(|word| word.split_once('='));
@@ -232,7 +232,7 @@ fn build_java() -> Result<(Java, String)> {
     let built = |name: &str| folder.join(format!("lib-{name}"));
     for (profile, name) in [("v1", "v1"), ("latest", JAVA_CURRENT)] {
         let library = built(name);
-        // What is there was built from these sources: maven takes minutes to find out.
+        // The existing file was built from these sources. Maven would take minutes to check that.
         if library.join("bench.jar").exists() && !is_newer(&library.join("bench.jar"))? {
             continue;
         }
@@ -255,7 +255,7 @@ fn build_java() -> Result<(Java, String)> {
 
 const JAVA_SOURCES: [&str; 2] = ["pom.xml", "src/main/java/bench/Bench.java"];
 
-/// Whether a source has been changed since `built`.
+/// Whether a source has changed since `built`.
 fn is_newer(built: &Path) -> Result<bool> {
     let time = |path: &Path| {
         let time = fs::metadata(path).and_then(|data| data.modified());
@@ -270,7 +270,7 @@ fn is_newer(built: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// maven builds where its sources are; ours shall stay as they are.
+/// Maven builds in its source folder, so it gets a copy.
 fn copy_java_sources(folder: &Path) -> Result<()> {
     for source in JAVA_SOURCES {
         let target = folder.join(source);

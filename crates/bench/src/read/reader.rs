@@ -1,4 +1,4 @@
-//! The readers: what people use to read an object as one stream, and ours with several buffers.
+//! The readers: the usual clients that read an object as one stream, and ours with several buffers.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(crate) enum Reader {
     ObjectStore,
 }
 
-/// Where a reader comes from.
+/// The origin of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Origin {
@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// How our own process is told to read this way.
+    /// The arguments for our own process to read this way.
     pub(crate) fn own_arguments(self) -> &'static [&'static str] {
         match self {
             Self::FramesUnverified => &["--unverified"],

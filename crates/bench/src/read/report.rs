@@ -1,5 +1,5 @@
-//! What was measured, as tables: rates, processor time and memory of each link, the first byte,
-//! restarts, and the goals.
+//! The results as tables: rates, processor time and memory of each link, the first byte, restarts,
+//! and the goals.
 
 use std::fmt::Write as _;
 
@@ -18,28 +18,28 @@ use crate::machine::Machine;
 pub(crate) struct Sample {
     /// Without the start of the program.
     pub(crate) wall_s: f64,
-    /// User and system time: of ours and curl the whole process's, of the others the read's.
+    /// User and system time: for ours and curl of the whole process, for the others of the read.
     pub(crate) cpu_s: f64,
     /// Peak resident set of the process, KiB.
     pub(crate) rss_kib: u64,
     pub(crate) bytes: u64,
 }
 
-/// Everything, and what it was measured with.
+/// All results, and the conditions of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) runs: u32,
     pub(crate) machine: Machine,
     /// Program and version.
     pub(crate) versions: Vec<(String, String)>,
-    /// What was asked for and is not there, and why.
+    /// Requested readers that are missing, and why.
     pub(crate) missing: Vec<(String, String)>,
     pub(crate) links: Vec<LinkReport>,
     pub(crate) first_byte: Option<FirstByte>,
     pub(crate) restarts: Option<Restarts>,
 }
 
-/// One link: a row a reader and object.
+/// One link, with one row for each reader and object.
 #[derive(Debug, Serialize)]
 pub(crate) struct LinkReport {
     pub(crate) link: Link,
@@ -52,21 +52,21 @@ pub(crate) struct Row {
     pub(crate) reader: Reader,
     pub(crate) origin: Origin,
     pub(crate) blob: Blob,
-    /// Of the median read.
+    /// The rate of the median read.
     pub(crate) mib_per_s: f64,
-    /// Of the best.
+    /// The rate of the best read.
     pub(crate) mib_per_s_max: f64,
     /// Median.
     pub(crate) cpu_s_per_gib: f64,
-    /// Of the most frugal read.
+    /// The least over the reads.
     pub(crate) cpu_s_per_gib_min: f64,
-    /// The largest.
+    /// The largest over the reads.
     pub(crate) rss_mib_max: f64,
     pub(crate) runs: Vec<Sample>,
 }
 
 impl Row {
-    /// Sums up.
+    /// Summarises the reads.
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52 bytes")]
     pub(crate) fn new(reader: Reader, blob: Blob, runs: Vec<Sample>) -> Self {
         let bytes = blob.len_bytes() as f64;
@@ -88,12 +88,12 @@ impl Row {
 }
 
 impl LinkReport {
-    /// What `reader` did with `blob`.
+    /// The row of `reader` and `blob`.
     pub(crate) fn row(&self, reader: Reader, blob: Blob) -> Option<&Row> {
         self.rows.iter().find(|row| row.reader == reader && row.blob == blob)
     }
 
-    /// In the order of the first object; the objects in the order of the rows.
+    /// Readers in the order of the first object; objects in the order of the rows.
     fn readers(&self) -> Vec<Reader> {
         let first = self.rows.first().map(|row| row.blob);
         self.rows.iter().filter(|row| Some(row.blob) == first).map(|row| row.reader).collect()
@@ -134,7 +134,7 @@ impl LinkReport {
 }
 
 impl Report {
-    /// A table a link, and three.
+    /// One table for each link, and three more.
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "{} rounds, in turns; {}.", self.runs, self.machine);

@@ -1,9 +1,9 @@
-//! What restarts cost: reading through a connection that breaks every MiB.
+//! The cost of restarts: reading through a connection that breaks every MiB.
 //!
-//! The server waits 20 ms before each answer and cuts each body after 1 MiB. What is held against
-//! it is latency alone: as many requests of 1 MiB each, asked one after the other by the same
-//! reader, to the same server without cuts, where connections stay. A restart has more to do: it
-//! must notice the break, connect again and find its place.
+//! The server waits 20 ms before each response and cuts each body after 1 MiB. The comparison is
+//! with latency alone: the same number of requests of 1 MiB each, in sequence by the same reader,
+//! to the same server without cuts, on connections that stay open. A restart has more work: it must
+//! notice the break, connect again and find its position.
 
 use std::time::Duration;
 
@@ -31,21 +31,21 @@ pub(crate) struct Restarts {
     pub(crate) requests: u64,
     /// In one request, without a cut.
     pub(crate) whole_s: Vec<f64>,
-    /// As many requests as the cuts cause, without a cut.
+    /// In as many requests as the cuts cause, without a cut.
     pub(crate) ranges_s: Vec<f64>,
     /// Through a cut every MiB.
     pub(crate) cuts_s: Vec<f64>,
 }
 
 impl Restarts {
-    /// What a read through cuts takes more than latency alone, as a share of that; by medians.
+    /// The extra time of a read through cuts, as a share of the time for latency alone; by medians.
     pub(crate) fn overhead(&self) -> f64 {
         let of = |runs: &[f64]| median(runs.iter().copied());
         of(&self.cuts_s) / of(&self.ranges_s) - 1.0
     }
 }
 
-/// Measures the three, in turns. Starts its own server, which ends with this.
+/// Measures the three, in turns. Starts its own server, which ends with this call.
 pub(crate) fn measure(programs: &Programs, runs: u32) -> Result<Restarts> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

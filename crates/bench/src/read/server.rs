@@ -1,8 +1,8 @@
-//! nginx as a GCS media server: what the readers of the Google clients take for their cloud.
+//! nginx as a GCS media server, for the readers of the Google clients.
 //!
-//! Two ports: one that answers at once, one that waits 20 ms before each answer, metadata
-//! included. The older Java reader and Go ask for `/storage/v1/b/…` and for `/bench/…`; both are
-//! the same file. Checksum, generation and stored length are sent as GCS sends them.
+//! Two ports: one responds at once, the other waits 20 ms before each response, metadata included.
+//! The older Java reader and Go request `/storage/v1/b/…` and `/bench/…`; both are the same file.
+//! Checksum, generation and stored length are sent as GCS sends them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,14 +19,14 @@ use crate::object::Object;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Link {
-    /// Nothing added.
+    /// No added delay.
     Plain,
-    /// 20 ms before each answer.
+    /// 20 ms before each response.
     Delay,
 }
 
 impl Link {
-    /// For people.
+    /// Heading in the report.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Plain => "one stream",
@@ -74,7 +74,7 @@ impl Blob {
         }
     }
 
-    /// For people.
+    /// Label in tables.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::O256k => "256 KiB",
@@ -95,7 +95,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes the objects in `folder` and serves them.
+    /// Creates the objects in `folder` and serves them.
     pub(crate) fn start(folder: &Path, blobs: &[Blob]) -> Result<Self> {
         for name in ["objects", "meta", "nginx"] {
             fs::create_dir(folder.join(name)).with_context(|| format!("creating {name}"))?;
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// What the JSON API says of an object.
+/// The JSON API's metadata of an object.
 fn metadata(blob: Blob, object: &Object) -> Result<String> {
     let name = blob.name();
     let said = serde_json::json!({
@@ -166,7 +166,7 @@ fn configure(folder: &Path, blobs: &[Blob], hashes: &str, plain: u16, delay: u16
     add_header x-goog-stored-content-encoding identity;
     add_header x-goog-stored-content-length $stored_len;
     add_header x-goog-hash $stored_hash;";
-    // The JSON API's address, and that of the XML API.
+    // The path of the JSON API, then that of the XML API.
     let json = "^/(download/)?storage/v1/b/bench/o";
     let meta = format!(
         "location /meta/ {{ internal; default_type application/json; alias {root}/meta/; }}"

@@ -1,4 +1,4 @@
-//! What matters only where a cache of chunks is at one end.
+//! Options that apply only if the source or the target is a cache of chunks.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub(crate) enum DigestArg {
 }
 
 impl ChunkingArg {
-    /// The engine's word for it.
+    /// The engine's equivalent.
     pub(crate) fn policy(self) -> ChunkPolicy {
         match self {
             Self::Auto => ChunkPolicy::Auto,
@@ -55,7 +55,7 @@ impl ChunkingArg {
 }
 
 impl CacheArgs {
-    /// The hash function, where one is given.
+    /// The hash function, if one is given.
     pub(crate) fn function(&self) -> Option<DigestFunction> {
         self.digest.map(|digest| match digest {
             DigestArg::Sha256 => DigestFunction::Sha256,

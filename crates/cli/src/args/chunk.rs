@@ -1,4 +1,4 @@
-//! How a file is cut into chunks.
+//! Options of the chunking function.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
 
 use crate::size;
 
-/// What the API recommends.
+/// The default that the Remote Execution API recommends.
 const AVG_BYTES: u64 = 512 << 10;
 const MIN_BYTES: u64 = 256 << 10;
 const HORIZON_MINIMA: u64 = 8;
@@ -68,7 +68,7 @@ pub(crate) enum DigestArg {
 }
 
 impl ChunkingArgs {
-    /// The function with its parameters, or why there is none like this.
+    /// The function with its parameters, or why they are invalid.
     pub(crate) fn chunking(&self) -> Result<Chunking, String> {
         match self.function {
             FunctionArg::Fastcdc2020 => self.fast_cdc().map(Chunking::FastCdc2020),

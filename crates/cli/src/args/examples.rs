@@ -1,4 +1,4 @@
-//! What `--help` teaches by example, one text a command.
+//! The examples in `--help`, one text for each command.
 
 pub(super) const ABOUT: &str = "\
 Move large blobs between object storage and disk: fast, resumable, every byte verified.

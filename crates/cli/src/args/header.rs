@@ -1,7 +1,7 @@
-//! `--header`: lines to send along, given one by one or in a file.
+//! `--header`: headers to send, given one by one or in a file.
 //!
-//! The parser quotes what it refuses, and a header may hold a token; so every text is taken here,
-//! and what is wrong with it is said later, without it.
+//! The parser quotes values that it refuses, and a header may hold a token. So the parser accepts
+//! every text. A later check reports errors without the text.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,10 +13,10 @@ use std::str::FromStr;
 use tidegate::remote::ExtraHeaders;
 use tidegate::{Error, ErrorKind, Operation, Result};
 
-/// Servers refuse heads that are longer.
+/// Servers refuse longer heads.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// A header line, or the name of a file of them.
+/// A header line, or the name of a file with header lines.
 #[derive(Clone)]
 pub(crate) struct HeaderArg(String);
 
@@ -34,7 +34,7 @@ impl FromStr for HeaderArg {
     }
 }
 
-/// Puts all of them together.
+/// Combines all headers.
 pub(crate) fn collect(arguments: &[HeaderArg]) -> Result<ExtraHeaders> {
     let mut headers = ExtraHeaders::new();
     for HeaderArg(text) in arguments {

@@ -1,5 +1,5 @@
-//! The command line: one definition from which parsing, `--help`, man pages and completions all
-//! come. Values are checked here, so that a wrong one is a usage error before anything is done.
+//! The command line: one definition for parsing, `--help`, man pages and completions. Values are
+//! checked here, so that a wrong value is a usage error before the command starts work.
 
 mod cache;
 mod chunk;
@@ -99,7 +99,7 @@ pub(crate) struct CpArgs {
     /// The blobs to fetch, each a URL, a path, or - for standard input; and at the end where they go:
     /// a file, a folder, - for standard output, /dev/null to fetch and verify only, or a cache's URL (grpc:// or
     /// grpcs://) to put files into it
-    // One list, as two would not let options stand between the sources and the target.
+    // With two lists, options could not stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
     #[command(flatten)]
@@ -170,7 +170,7 @@ impl Cli {
     }
 }
 
-/// The same error, about arguments whose control characters are escaped: the parser quotes them.
+/// The same error with the control characters of the arguments escaped: the parser quotes them.
 fn printable(error: clap::Error) -> clap::Error {
     let arguments = || std::env::args_os().map(|text| text.to_string_lossy().into_owned());
     if !arguments().any(|text| text.contains(is_control)) {
@@ -179,7 +179,7 @@ fn printable(error: clap::Error) -> clap::Error {
     Cli::try_parse_from(arguments().map(|text| escaped(&text).into_owned())).err().unwrap_or(error)
 }
 
-/// A usage error that the parser cannot see by itself.
+/// A usage error that the parser cannot detect.
 fn wrong(command: &str, message: &str) -> clap::Error {
     let mut top = Cli::command();
     top.build();
@@ -191,13 +191,13 @@ fn wrong(command: &str, message: &str) -> clap::Error {
 }
 
 impl CpArgs {
-    /// What is to be fetched; `None` if any of it is not text.
+    /// The sources; `None` if any of them is not text.
     pub(crate) fn sources(&self) -> Option<Vec<&str>> {
         let (_, sources) = self.names.split_last()?;
         sources.iter().map(|name| name.to_str()).collect()
     }
 
-    /// Where it goes.
+    /// The target.
     pub(crate) fn target(&self) -> &Path {
         self.names.last().map_or(Path::new(""), Path::new)
     }
@@ -207,7 +207,8 @@ fn range(text: &str) -> Result<ByteRange, String> {
     text.parse().map_err(|error: tidegate_core::RangeError| error.to_string())
 }
 
-/// From one page to what a loopback server delivers in a time that a demonstration may take.
+/// From one page to a size that a loopback server delivers in an acceptable time for a
+/// demonstration.
 fn demo_size(text: &str) -> Result<u64, String> {
     size::parse_within(text, 4096, 64 << 30)
 }

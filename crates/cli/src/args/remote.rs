@@ -1,4 +1,4 @@
-//! How remotes are reached, and for how long they are tried.
+//! Options for the connections to remotes, credentials, retries and timeouts.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use tidegate_core::RetryPolicy;
 use super::header::{self, HeaderArg};
 use crate::size;
 
-/// The longest time that an option takes: a year, so that no arithmetic on it overflows.
+/// The longest time that an option accepts: a year, so that no arithmetic on it overflows.
 const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
 
 #[derive(Clone, Debug, Args)]
@@ -149,7 +149,7 @@ impl RemoteArgs {
         let usual = RetryPolicy::default();
         RetryPolicy {
             bytes_per_s_min: self.min_speed,
-            // One silence that is allowed is not too slow.
+            // A pause that `--stall` allows must not count as too slow.
             slow_ms_max: self.min_speed_time.unwrap_or(usual.slow_ms_max.max(self.stall)),
             attempts_max: self.retries,
             deadline_ms: self.deadline,
@@ -161,7 +161,7 @@ impl RemoteArgs {
     }
 }
 
-/// Seconds, also in decimals, as milliseconds; at least one.
+/// Parses seconds, also in decimals, into milliseconds; at least one.
 fn milliseconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().ok().ok_or("expected seconds such as 30 or 0.5")?;
     if !(0.001..=SECONDS_MAX).contains(&seconds) {
@@ -181,7 +181,7 @@ fn milliseconds_or_none(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { milliseconds(text) }
 }
 
-/// An endpoint is shown in errors, so nothing secret may be in it.
+/// Errors show the endpoint, so it must not contain secrets.
 fn endpoint(text: &str) -> Result<String, String> {
     let lower = text.to_ascii_lowercase();
     let rest = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));

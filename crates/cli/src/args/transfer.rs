@@ -1,4 +1,4 @@
-//! How a blob is cut, fetched, verified and put down.
+//! Options for shards, limits, checksums and the target file.
 
 use clap::{Args, ValueEnum};
 use tidegate::{Budget, BudgetOptions, DownloadBuilder, Durability, UploadBuilder};
@@ -6,11 +6,11 @@ use tidegate_core::{Checksum, ChecksumAlgorithm};
 
 use crate::size;
 
-/// Below a page a shard is all overhead.
+/// A shard smaller than a page is mostly overhead.
 const SHARD_BYTES_MIN: u64 = 4 << 10;
-/// Above this a shard is no longer something to restart.
+/// A larger shard would be too much to restart.
 const SHARD_BYTES_MAX: u64 = 64 << 30;
-/// One large read of each of a few connections.
+/// One large read for each of a few connections.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 const MEMORY_BYTES_MAX: u64 = 1 << 40;
 
@@ -82,12 +82,12 @@ impl TransferArgs {
         }
     }
 
-    /// What all blobs of one command share.
+    /// The budget that all blobs of one command share.
     pub(crate) fn budget(&self) -> Budget {
         Budget::new(BudgetOptions { requests: self.requests, bytes: self.memory })
     }
 
-    /// Checksums given by hand.
+    /// Checksums from the command line.
     pub(crate) fn expected(&self) -> Vec<Checksum> {
         [&self.sha256, &self.md5, &self.blake3].into_iter().flatten().cloned().collect()
     }

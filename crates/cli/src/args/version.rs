@@ -1,4 +1,4 @@
-//! Which version of a blob is meant, where it is not the newest.
+//! Options that select the version of a blob, instead of the newest.
 
 use clap::Args;
 use tidegate::remote::Version;
@@ -23,7 +23,7 @@ pub(crate) struct VersionArgs {
 }
 
 impl VersionArgs {
-    /// Whether there is any.
+    /// Whether a version is given.
     pub(crate) fn is_given(&self) -> bool {
         self.name().is_some()
     }
@@ -39,7 +39,7 @@ impl VersionArgs {
         options.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
 
-    /// The blob in the version meant.
+    /// The blob in the selected version.
     pub(crate) fn of(&self, location: Location) -> Result<Location> {
         match self.version() {
             Some(version) => location.at(version),
@@ -56,7 +56,8 @@ impl VersionArgs {
     }
 }
 
-/// Shells take quotes away, and consoles show tags without; a tag always has them.
+/// Adds missing quotes: shells remove quotes, and web consoles show tags without them, but a tag
+/// always has them.
 fn etag(text: &str) -> Result<Version, String> {
     let quoted = if text.contains('"') { text.to_owned() } else { format!("\"{text}\"") };
     Version::from_etag(&quoted)

@@ -1,5 +1,5 @@
-//! `tidegate cat`: a blob, or a range of it, to standard output: fetched in parallel, delivered in
-//! order.
+//! `tidegate cat`: writes a blob, or a range of it, to standard output. It fetches in parallel and
+//! delivers in order.
 
 use tidegate::Result;
 use tidegate_core::ByteRange;

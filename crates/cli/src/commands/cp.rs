@@ -1,5 +1,5 @@
-//! `tidegate cp`: blobs to files; files into a cache are [`put`]'s. Everything that can be wrong with
-//! the names is found before the first request.
+//! `tidegate cp`: copies blobs to files; [`put`] copies files into a cache. All errors in the names
+//! are found before the first request.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn plan(args: &CpArgs) -> Result<Plan> {
     Ok(Plan { client, fetches, transfer, file, range: None })
 }
 
-/// Refuses options of caches that can do nothing here.
+/// Refuses cache options that have no effect here.
 fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
     let cache = &args.cache;
     if cache.digest.is_some() {
@@ -105,7 +105,7 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// How the blob comes as chunks, where it is in a cache.
+/// How the blob is fetched as chunks, if it is in a cache.
 fn chunks(text: &str, args: &CpArgs) -> Chunks {
     if !put::is_cache(text) {
         return Chunks::none();
@@ -171,7 +171,7 @@ fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fe
     Ok(fetches)
 }
 
-/// Whether `target` means a folder: it is one, or is written like one.
+/// Whether `target` names a folder: it is one, or its name is written like one.
 fn is_folder(target: &Path) -> bool {
     let slash = target.as_os_str().as_encoded_bytes().ends_with(b"/");
     slash || target.is_dir()

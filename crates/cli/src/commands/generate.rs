@@ -1,5 +1,5 @@
-//! `tidegate completions` and `tidegate man`: made from the definition of the command line, so
-//! that they cannot differ from it.
+//! `tidegate completions` and `tidegate man`: generated from the definition of the command line, so
+//! that they always match it.
 
 use std::path::Path;
 

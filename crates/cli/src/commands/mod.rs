@@ -1,5 +1,5 @@
-//! The commands, one a file. Each takes its arguments and the session, and gives an exit code;
-//! what it has to say it has said by then.
+//! The commands, one a file. Each takes its arguments and the session, writes all its output, and
+//! returns an exit code.
 
 pub(crate) mod cat;
 pub(crate) mod chunk;

@@ -1,7 +1,7 @@
 //! `tidegate cp FILE... grpc://HOST/INSTANCE`: files into a cache, under their digests.
 //!
-//! Standard output gets each blob's URL, in the order of the files, as that is what one goes on
-//! with.
+//! It writes each blob's URL to standard output, in the order of the files, for use in later
+//! commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
     let begun = Instant::now();
     let mut outcomes = Vec::new();
-    // One after the other: each uses all cores and, where there is enough to send, all of the link.
+    // One file after another: each uses all cores and, if there is enough to send, all of the link.
     for (file, progress) in files.iter().zip(progress) {
         let start = Instant::now();
         let upload = args.transfer.upload(client.upload(file, &target));
@@ -60,7 +60,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     tell(&session, (&files, &url), &outcomes, begun.elapsed().as_secs_f64())
 }
 
-/// The hint where an upload was interrupted.
+/// The hint of an interrupted upload.
 const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
 
 fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<PathBuf>)> {
@@ -109,7 +109,7 @@ struct Put {
     retries: u64,
     /// `present`, `whole` or `chunked`.
     outcome: &'static str,
-    /// Distinct chunks; a blob that was put whole is one.
+    /// Distinct chunks; a blob that was sent whole counts as one.
     chunks: u64,
     sent_chunks: u64,
     sent_bytes: u64,
@@ -130,7 +130,7 @@ impl Put {
             requests: report.totals.requests,
             retries: report.totals.restarts,
             outcome: match report.form {
-                // Chunks that were sent made it whole again, before it was asked for.
+                // The chunks that were sent completed the blob, before the cache was asked for it.
                 Form::Present if chunks.moved.chunks > 0 => "chunked",
                 Form::Present => "present",
                 Form::Whole => "whole",
@@ -167,7 +167,7 @@ impl Put {
     }
 }
 
-/// What a source is called.
+/// The name of a source in reports.
 fn name(file: &Path) -> String {
     if file == Path::new(INPUT_PATH) {
         return INPUT_NAME.to_owned();
@@ -185,7 +185,7 @@ struct Summary<'a> {
     sent_bytes: u64,
     failed: usize,
     blobs: Vec<Entry<'a>>,
-    /// That of the first file that failed, which decides the exit code.
+    /// The error of the first file that failed, which decides the exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
 }
@@ -252,7 +252,7 @@ fn tell(
                 session.say(&put.text());
                 match session.print(&format!("{}\n", put.target)) {
                     Exit::Success => {}
-                    // Whoever goes on with the URLs must not take some for all.
+                    // A reader of the URLs must not take some of them for all.
                     failed => return failed,
                 }
             }

@@ -1,4 +1,4 @@
-//! `tidegate stat`: what a remote says of a blob.
+//! `tidegate stat`: the facts that a remote provides about a blob.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ struct Facts<'a> {
     source: &'a str,
     bytes: Option<u64>,
     version: Option<String>,
-    /// Of the whole blob.
+    /// Checksums of the whole blob.
     checksums: BTreeMap<&'static str, String>,
     /// Checksums of parts' checksums, which no reader of the blob can compare with.
     composite_checksums: Vec<Composite>,
@@ -83,7 +83,7 @@ fn named(stored: &StoredChecksum) -> (&'static str, String) {
     (algorithm.name(), stored.checksum.hex())
 }
 
-/// For people: one fact a line, what is not known left out where it is usual not to be.
+/// For people: one fact a line. A missing fact is left out if it is usually missing.
 fn table(location: &Location, info: &BlobInfo) -> String {
     let size = info.len_bytes.map_or("unknown".to_owned(), |bytes| {
         let human = if bytes < 1024 { String::new() } else { format!(" ({})", size::human(bytes)) };

@@ -1,11 +1,13 @@
-//! What streams to and from a cache of the Remote Execution API reach on loopback, by how many there
-//! are at once and over how many connections: what `ReapiOptions::connections_max` is chosen by.
+//! Throughput of streams to and from a cache of the Remote Execution API on loopback, by the number
+//! of streams and of connections. The value of `ReapiOptions::connections_max` is based on it.
 //!
-//! The cache is the testkit's, in threads of its own but on the same processors, and hashes nothing.
+//! The cache is the testkit's, in threads of its own but on the same processors, and hashes
+//! nothing.
 //!
 //!     cargo bench -p tidegate --bench reapi_streams --features http,reapi
 //!
-//! Without `--bench` (as `cargo test` runs it) each case moves little, once, and nothing is printed.
+//! Without `--bench` (as `cargo test` runs it) each case moves little, once, and nothing is
+//! printed.
 
 #![expect(clippy::print_stdout, reason = "figures are for whoever runs it")]
 
@@ -23,7 +25,8 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 
-/// One case is repeated, and the best counts: the machine may have been busy otherwise.
+/// Each case is repeated, and the best run counts: the machine may have been busy during the
+/// others.
 const ROUNDS: usize = 5;
 
 struct Effort {
@@ -47,7 +50,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A task's outcome, where a task that panicked ends the bench.
+/// A task's result; a task that panicked ends the bench.
 trait IntoInner<T> {
     fn into_inner(self) -> impl Future<Output = T>;
 }

@@ -1,6 +1,6 @@
-//! The cases: which memory, how good a hint, which shards, in which calls, by how many threads.
+//! The cases: kind of memory, quality of the hint, shards, length of a call, number of threads.
 //!
-//! A case's name is its parts with slashes between, so that another program can ask for it.
+//! A case's name is its parts with slashes between, so that another program can select it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Where the bytes go.
+/// The target of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// A buffer of its own for each operation: every page is touched for the first time.
+    /// A new buffer for each operation: every page is touched for the first time.
     Fresh,
-    /// A buffer from a pool, whose memory an earlier one has touched.
+    /// A buffer from a pool, whose memory an earlier buffer has touched.
     Recycled,
     /// No buffer: a plain copy into a fresh map of huge pages.
     CopyFreshHuge,
@@ -23,7 +23,7 @@ pub(crate) enum Memory {
     CopyReused,
 }
 
-/// How much of the blob's length the buffer is told.
+/// The hint that the buffer gets about the blob's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     Whole,
@@ -44,7 +44,7 @@ pub(crate) struct Case {
     pub(crate) memory: Memory,
     pub(crate) hint: Hint,
     pub(crate) shape: Shape,
-    /// Of one write; the whole shard where that is shorter.
+    /// Length of one write; the whole shard if that is shorter.
     pub(crate) call_bytes: usize,
     pub(crate) threads: usize,
 }
@@ -60,7 +60,7 @@ const MEMORIES: [(Memory, &str); 5] = [
 const HINTS: [(Hint, &str); 3] =
     [(Hint::Whole, "whole"), (Hint::Half, "half"), (Hint::None, "none")];
 
-/// Kraken's own sizes, and the smaller shards that many small layers give.
+/// Kraken's own sizes, and smaller shards as from many small layers.
 const SHAPES: [Shape; 4] = [
     Shape { shards: 1, shard_bytes: 4 * MIB },
     Shape { shards: 4, shard_bytes: 4 * MIB },
@@ -68,12 +68,12 @@ const SHAPES: [Shape; 4] = [
     Shape { shards: 32, shard_bytes: MIB },
 ];
 
-/// What Go's `io.Copy` does, and a shard at once.
+/// The length of Go's `io.Copy`, and a whole shard.
 const CALLS: [usize; 2] = [32 * KIB, 4 * MIB];
 
 impl Case {
-    /// Every case: buffers with each hint, copies once, all of them with two threads where there
-    /// are two shards for them; the whole hint also with one thread, for the ceiling of one.
+    /// Every case: buffers with each hint, and copies once. All of them use two threads if there
+    /// are two shards; the whole hint also runs with one thread, for the limit of one thread.
     pub(crate) fn all() -> Vec<Self> {
         let mut cases = Vec::new();
         for (memory, _) in MEMORIES {
@@ -100,7 +100,7 @@ impl Case {
         self.shape.shards * self.shape.shard_bytes
     }
 
-    /// What the buffer is told of it.
+    /// The hint for the buffer.
     pub(crate) fn hint_bytes(&self) -> Option<usize> {
         match self.hint {
             Hint::Whole => Some(self.blob_bytes()),
@@ -111,7 +111,7 @@ impl Case {
 }
 
 impl Memory {
-    /// Whether a buffer is filled, or bare memory.
+    /// Whether a buffer is filled; otherwise plain memory.
     pub(crate) fn is_buffer(self) -> bool {
         matches!(self, Self::Fresh | Self::Recycled)
     }

@@ -1,10 +1,10 @@
-//! What memory can do: the same calls as a plain copy into one map of the process's own, without a
+//! The limit of memory: the same calls as a plain copy into one map of the process's own, without a
 //! buffer, offsets, extents or checks.
 //!
-//! Each thread fills a share of its own that begins and ends at a huge page. As with a buffer, the
-//! map is one, made and given back by the calling thread within the operation where it is fresh:
-//! maps that each thread makes and gives back for itself find their pages in the caches of its own
-//! processor, which memory that is handed on never does.
+//! Each thread fills a share of its own that begins and ends at a huge page. As with a buffer,
+//! there is one map. If it is fresh, the calling thread maps and unmaps it within the operation.
+//! Maps that each thread makes and unmaps for itself would find their pages in the caches of its
+//! own processor. Memory that passes between threads never does.
 
 use std::mem;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::crew::{Crew, Job};
 /// A huge page of x86-64, and of arm64 with 4 KiB pages. Shares begin and end at one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// The map stays between operations where the case is about touched memory.
+/// The map is kept between operations if the case measures touched memory.
 pub(crate) struct Ceiling {
     case: Case,
     source: Arc<[u8]>,
@@ -45,7 +45,7 @@ impl Ceiling {
         Ok(())
     }
 
-    /// The blob in as many parts as there are threads, whole huge pages each.
+    /// The blob in as many parts as there are threads, each of whole huge pages.
     fn shares(&self) -> impl Iterator<Item = Range<usize>> {
         let blob = self.case.blob_bytes();
         let share = (blob / self.case.threads).next_multiple_of(HUGE_PAGE_BYTES);
@@ -55,7 +55,7 @@ impl Ceiling {
     fn map(&self) -> Result<MmapRaw, String> {
         let bytes = self.case.blob_bytes();
         let say = |error| format!("mapping {bytes} bytes: {error}");
-        // Room to begin at a huge page; what is before and behind is never touched.
+        // One huge page more, to align the start; the bytes before and behind are never touched.
         let map = MmapMut::map_anon(bytes + HUGE_PAGE_BYTES).map_err(say)?;
         let advice = match self.case.memory {
             Memory::CopyFresh4k => Advice::NoHugePage,
@@ -72,7 +72,7 @@ impl Ceiling {
             for start in share.clone().step_by(source.len()) {
                 let count = source.len().min(share.end - start);
                 // SAFETY: the map is longer than the blob by a huge page, and less than one is
-                // skipped; shares do not overlap, so nobody else touches these bytes; and the
+                // skipped; shares do not overlap, so no other thread touches these bytes; and the
                 // source is elsewhere.
                 #[expect(unsafe_code, reason = "threads share one map without a reference to it")]
                 unsafe {
@@ -86,8 +86,8 @@ impl Ceiling {
 
 /// # Safety
 ///
-/// `target` must be valid for writes from `at` on, for as many bytes as `source` has, which nobody
-/// else touches and which are not in `source`.
+/// `target` must be valid for writes from `at` on, for as many bytes as `source` has. No other
+/// thread may touch these bytes, and `source` must not overlap them.
 #[expect(unsafe_code, reason = "as its one caller says")]
 unsafe fn copy(source: &[u8], target: *mut u8, at: usize) {
     // SAFETY: the caller's contract.

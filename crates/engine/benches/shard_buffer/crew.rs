@@ -1,13 +1,15 @@
-//! A few threads that run jobs from a queue: what a goroutine scheduler is to the Go harness.
+//! A few threads that run jobs from a queue: the equivalent of the goroutine scheduler in the Go
+//! harness.
 //!
 //! The calling thread takes jobs too, as the thread that runs Go's main goroutine does while that
-//! waits. The others sleep between runs; waking them is part of an operation, there and here.
+//! waits. The other threads sleep between runs; waking them is part of an operation in both
+//! harnesses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What one thread does without being interrupted; what it could not do is its error.
+/// Work that one thread does without interruption; it returns an error if it fails.
 pub(crate) type Job = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 /// The threads; they end when it is dropped.
@@ -108,7 +110,7 @@ impl Drop for Crew {
         self.shared.lock().closed = true;
         self.shared.work.notify_all();
         for helper in self.helpers.drain(..) {
-            // A helper that panicked has said so; there is nobody else to tell.
+            // A helper that panicked has printed its message already.
             let _ = helper.join();
         }
     }

@@ -1,17 +1,17 @@
-//! What filling a [`tidegate::buffer::ShardBuffer`] costs, beside a plain copy into the same kind
-//! of memory.
+//! The cost of filling a [`tidegate::buffer::ShardBuffer`], compared with a plain copy into the
+//! same kind of memory.
 //!
 //! One operation makes a buffer, writes all shards of a blob with one thread a shard, waits for
-//! them and drops the buffer, as the Go harness in `crates/bench/peers/kraken-buffer` does. As
-//! goroutines are run by as many threads as there are processors, shards are taken from a queue by
-//! the calling thread and threads that were started before; see [`crew`]. The source is one
-//! buffer of the length of a call, hot in the cache: what is measured is the target.
+//! them and drops the buffer, as the Go harness in `crates/bench/peers/kraken-buffer` does. Go runs
+//! goroutines on as many threads as there are processors. Here the calling thread and threads that
+//! were started before take shards from a queue; see [`crew`]. The source is one buffer of the
+//! length of a call, hot in the cache, so that only the target is measured.
 //!
 //!     cargo bench -p tidegate --bench shard_buffer
 //!     cargo bench -p tidegate --bench shard_buffer -- --json --case fresh/whole/4x4MiB/32KiB/2t
 //!
 //! Without `--bench` (as `cargo test` runs it) every case is run twice and nothing is printed: its
-//! checks are then a test. Figures beside Go's, and ratios: `tidegate-bench buffer`.
+//! checks are then a test. Figures next to Go's, and ratios: `tidegate-bench buffer`.
 
 mod case;
 mod ceiling;
@@ -68,7 +68,7 @@ impl Arguments {
         while let Some(word) = words.next() {
             let mut value = |name: &str| words.next().ok_or(format!("{name} needs a value"));
             match word.as_str() {
-                // What `cargo bench` passes; nothing else asks for figures.
+                // `cargo bench` passes it; only then figures are measured.
                 "--bench" => {
                     arguments.effort = Effort::Time(Duration::from_millis(EFFORT_MS));
                     arguments.quiet = false;
@@ -80,7 +80,7 @@ impl Arguments {
                     let ms = ms.parse().map_err(|error| format!("{ms:?}: {error}"))?;
                     arguments.effort = Effort::Time(Duration::from_millis(ms));
                 }
-                // Filters and options of the test harness that this is not.
+                // Filters and options of the standard test harness, which this program ignores.
                 _ => {}
             }
         }

@@ -1,8 +1,8 @@
-//! Runs one case again and again, and reads what it took from the clocks.
+//! Runs one case repeatedly, and measures its cost with the clocks.
 //!
-//! Processor time is the whole process's, user and system, over all operations: it includes what
-//! the kernel does for a first touch, and is not inflated when another process takes the
-//! processor. Wall time is, which is why the median and the least are given too.
+//! Processor time is that of the whole process, user and system, over all operations. It includes
+//! the kernel's work for a first touch, and does not grow when another process uses the processor.
+//! Wall time does grow then, so the median and the least are given too.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,52 +17,51 @@ use crate::ceiling::Ceiling;
 use crate::crew::{Crew, Job};
 use crate::resident::resident_bytes;
 
-/// Beyond any case: the limit is checked, and never met.
+/// Larger than any case: the limit is checked, and never reached.
 const LIMIT_BYTES: u64 = 1 << 30;
 
-/// More than the largest case, so that the pool gives each buffer the memory of the one before.
+/// More than the largest case, so that the pool gives each buffer the memory of the previous one.
 const POOL_BYTES_MAX: u64 = 256 << 20;
 
-/// So long that no pool is emptied within a measurement.
+/// Long enough that no pool is emptied within a measurement.
 const POOL_IDLE_MS_MAX: u64 = 600_000;
 
-/// Operations before the first that counts: caches, the pool and the branch predictors fill.
+/// Operations before the first that counts: they fill caches, the pool and the branch predictors.
 const WARM_UP_OPERATIONS: usize = 2;
 
-/// The least that a median is taken of, however slow.
+/// The least number of operations for a median, however slow they are.
 const OPERATIONS_MIN: usize = 5;
 
-/// How much is measured.
+/// How long to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effort {
     /// For this long.
     Time(Duration),
-    /// So many operations.
+    /// For this number of operations.
     Operations(usize),
 }
 
-/// What one operation took and held.
+/// The time and memory of one operation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations: usize,
-    /// Mean, as Go's harness gives it.
+    /// Mean wall time, as Go's harness reports it.
     pub(crate) wall_ns: f64,
     pub(crate) wall_ns_median: f64,
     pub(crate) wall_ns_min: f64,
-    /// Mean, of all threads.
+    /// Mean processor time of all threads.
     pub(crate) cpu_ns: f64,
     /// Length of the blob.
     pub(crate) blob_bytes: usize,
-    /// What the buffer says that it has committed; of a copy, nothing.
+    /// Bytes that the buffer reports as committed; `None` for a copy.
     pub(crate) committed_bytes: Option<u64>,
-    /// By how much the process grew for one blob, as the kernel counts it; only for fresh memory.
+    /// Growth of the process for one blob, as the kernel counts it; only for fresh memory.
     pub(crate) resident_bytes: Option<u64>,
     /// How often a writer waited for a lock, over all operations.
     pub(crate) lock_waits: u64,
 }
 
-/// Measures one case. Before that, one operation is done whose result is compared with what was
-/// written.
+/// Measures one case. Before that, it compares the result of one operation with the written bytes.
 pub(crate) fn measure(case: Case, effort: Effort) -> Result<Figures, String> {
     let crew = Crew::new(case.threads);
     let source: Arc<[u8]> = noise(case.call_bytes.min(case.shape.shard_bytes)).into();
@@ -123,7 +122,7 @@ struct Filler {
     pool: Option<BufferPool>,
 }
 
-/// What one operation was found to hold.
+/// The memory of one checked operation.
 struct Checked {
     committed_bytes: u64,
     resident_bytes: Option<u64>,
@@ -140,7 +139,7 @@ impl Filler {
         Self { case, source, pool }
     }
 
-    /// One operation, but for dropping the buffer.
+    /// One operation without dropping the buffer.
     fn fill(&self, crew: &Crew) -> Result<ShardBuffer, String> {
         let buffer = ShardBuffer::new(ShardBufferOptions {
             len_hint: self.case.hint_bytes().map(|bytes| bytes as u64),
@@ -168,7 +167,7 @@ impl Filler {
         Ok(buffer)
     }
 
-    /// One operation whose outcome is looked at: every byte, and what holding them takes.
+    /// One operation with checks: compares every byte, and measures the memory.
     fn check(&self, crew: &Crew) -> Result<Checked, String> {
         let before = resident_bytes();
         let buffer = self.fill(crew)?;

@@ -1,4 +1,4 @@
-//! How results are written: a line of JSON a case for programs, a table a memory for people.
+//! Output of the results: a line of JSON a case for programs, a table a memory for people.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -63,8 +63,8 @@ fn print(text: &str) -> Result<(), String> {
     io::stdout().write_all(text.as_bytes()).map_err(|error| format!("printing: {error}"))
 }
 
-/// Tells people why there is no result.
+/// Prints why there is no result.
 pub(crate) fn complain(message: &str) {
-    // Nobody who closed standard error misses it.
+    // A failed write is ignored: standard error may be closed.
     let _ = writeln!(io::stderr(), "{message}");
 }

@@ -1,10 +1,10 @@
-//! How much memory the process really holds, as the kernel counts it: what a buffer claims to
-//! have committed is compared with it.
+//! The resident memory of the process, as the kernel counts it. It is compared with the bytes that
+//! a buffer reports as committed.
 
 use std::fs;
 
-/// Resident bytes, exactly: the kernel walks the page tables for this file, where the cheaper
-/// ones give what each processor has got round to adding up. `None` where there is no such file.
+/// Resident bytes, exactly: the kernel walks the page tables for this file. Cheaper files give sums
+/// that lag, because each processor adds its counts late. `None` if there is no such file.
 pub(crate) fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Rss:"))?;

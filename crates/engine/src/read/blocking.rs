@@ -13,8 +13,8 @@ use super::{ReadChannel, ReadState, ReadTotals, Verification};
 use crate::blocking::Waiting;
 use crate::error::{Operation, Result};
 
-/// A [`ReadChannel`] as [`std::io`] has it: `Read`, `BufRead` and `Seek`, on any thread that is
-/// not running asynchronous tasks (those of `spawn_blocking` are fine).
+/// A [`ReadChannel`] with the traits of [`std::io`]: `Read`, `BufRead` and `Seek`. It works on any
+/// thread that does not run asynchronous tasks (those of `spawn_blocking` are fine).
 ///
 /// ```no_run
 /// use std::io::Read;
@@ -29,8 +29,8 @@ use crate::error::{Operation, Result};
 ///
 /// # Errors
 ///
-/// Those of [`ReadChannel`], inside [`io::Error`] where the traits want one; and `Unsupported`
-/// where a call would block a thread that runs asynchronous tasks.
+/// Those of [`ReadChannel`], inside [`io::Error`] if the trait requires it. `Unsupported` if a call
+/// would block a thread that runs asynchronous tasks.
 #[derive(Debug)]
 pub struct BlockingReadChannel {
     channel: ReadChannel,
@@ -38,8 +38,8 @@ pub struct BlockingReadChannel {
 }
 
 impl BlockingReadChannel {
-    /// A channel whose connections are driven by a runtime of the caller's. That runtime must run
-    /// while the channel is used, which a current-thread one does only inside its `block_on`.
+    /// A channel whose connections the caller's runtime drives. That runtime must run while the
+    /// channel is used; a current-thread runtime does so only inside its `block_on`.
     pub fn on(handle: Handle, channel: ReadChannel) -> Self {
         Self { channel, handle: Some(handle) }
     }
@@ -85,12 +85,12 @@ impl BlockingReadChannel {
         self.channel.totals()
     }
 
-    /// The channel, to be read by a task.
+    /// The channel, for use in a task.
     pub fn into_inner(self) -> ReadChannel {
         self.channel
     }
 
-    /// Polls until there is a result; fails where this thread must not wait.
+    /// Polls until there is a result; fails if this thread must not wait.
     fn wait<T>(
         &mut self,
         mut poll: impl FnMut(&mut ReadChannel, &mut Context<'_>) -> Poll<T>,
@@ -126,7 +126,7 @@ impl Read for BlockingReadChannel {
 
 impl BufRead for BlockingReadChannel {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        // What is in hand needs no waiting.
+        // Held bytes need no waiting.
         if !self.channel.is_seeking() && !self.channel.in_hand().is_empty() {
             return Ok(self.channel.in_hand());
         }

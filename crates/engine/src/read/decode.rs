@@ -1,28 +1,28 @@
-//! gzip, piece by piece: from stored frames to pieces of content of bounded size.
+//! gzip decoder: turns stored frames into pieces of content of bounded size.
 //!
-//! A blob may have several members one after the other (RFC 1952, section 2.2), and zero bytes
-//! after the last one, as tapes and block devices leave them. Each member's own CRC and length are
-//! checked by the decoder. However much a frame expands to, one piece is made at a time.
+//! A blob may have several members in sequence (RFC 1952, section 2.2), and zero bytes after the
+//! last one, as tapes and block devices leave them. The decoder checks each member's own CRC and
+//! length. A small frame can expand to a large content, so the decoder makes one piece at a time.
 
 use bytes::{Buf, Bytes, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// One piece of content: enough that calls do not count, and a small part of what a channel holds
-/// anyway.
+/// The size of one piece of content: large enough that the cost of calls is small, and a small part
+/// of a channel's memory.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The largest window that deflate knows, as a power of two.
+/// The largest window that deflate allows, as a power of two.
 const WINDOW_BITS: u8 = 15;
 
 /// The decoder of one blob.
 pub(super) struct Decoder {
     member: Option<Decompress>,
     input: Bytes,
-    /// Stored bytes that have been taken in.
+    /// Number of stored bytes taken in.
     taken: u64,
-    /// Members that are complete.
+    /// Number of complete members.
     members: u64,
 }
 
@@ -40,12 +40,12 @@ impl Decoder {
         Self { member: None, input: Bytes::new(), taken: 0, members: 0 }
     }
 
-    /// Gives it the next stored bytes; only once [`Self::piece`] has nothing more to give.
+    /// Adds the next stored bytes. Call it only once [`Self::piece`] returns `None`.
     pub(super) fn feed(&mut self, frame: Bytes) {
         self.input = frame;
     }
 
-    /// The next piece of content; `None` where more stored bytes are needed.
+    /// The next piece of content; `None` if more stored bytes are needed.
     pub(super) fn piece(&mut self, target: &str) -> Result<Option<Bytes>> {
         let mut piece = BytesMut::new();
         while !self.input.is_empty() || self.member.is_some() {
@@ -81,7 +81,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Begins a member; `false` where there are only zeros.
+    /// Begins a member; `false` if only zeros are left.
     fn next_member(&mut self) -> bool {
         if self.members > 0 {
             let zeros = self.input.iter().take_while(|byte| **byte == 0).count();
@@ -94,7 +94,8 @@ impl Decoder {
         begun
     }
 
-    /// Fills `piece` as far as it goes; returns how far, and whether the member has ended.
+    /// Fills `piece` as far as possible. Returns the number of bytes, and whether the member has
+    /// ended.
     fn inflate(
         &mut self,
         piece: &mut [u8],
@@ -110,7 +111,7 @@ impl Decoder {
         Ok((given, status == Status::StreamEnd))
     }
 
-    /// The stored bytes have ended: so must have the content.
+    /// The stored bytes have ended: fails if the content has not.
     pub(super) fn finish(&self, target: &str) -> Result<()> {
         if self.member.is_none() && self.members > 0 {
             return Ok(());

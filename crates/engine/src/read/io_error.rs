@@ -1,10 +1,10 @@
-//! The engine's error as one of `std::io`, for code that knows no other.
+//! Converts the engine's error into one of `std::io`, for the traits of `std::io` and tokio.
 
 use std::io;
 
 use crate::error::{Error, ErrorKind};
 
-/// Keeps the error inside: `error.get_ref()` gives it back, to be downcast to [`Error`].
+/// Keeps the error inside: `error.get_ref()` returns it, and a caller can downcast it to [`Error`].
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
@@ -14,7 +14,7 @@ impl From<Error> for io::Error {
             ErrorKind::Invalid | ErrorKind::OutOfRange => io::ErrorKind::InvalidInput,
             ErrorKind::Unsupported => io::ErrorKind::Unsupported,
             ErrorKind::Timeout => io::ErrorKind::TimedOut,
-            // Not `Interrupted`: callers would try again for ever.
+            // Not `Interrupted`: callers would retry without end.
             _ => io::ErrorKind::Other,
         };
         Self::new(kind, error)

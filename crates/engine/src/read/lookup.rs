@@ -1,4 +1,5 @@
-//! The facts of a first answer and, beside it, the checksums of a remote whose answers lack them.
+//! Looks up checksums: the facts of a first response, and the checksums from a stat in parallel,
+//! for remotes whose responses lack them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,26 +13,27 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
 use crate::verified::Unverified;
 
-/// A stat is asked this often at most: the read waits for it, and can do without it.
+/// Attempts of a stat at most: the read waits for it, and can continue without it.
 const STAT_ATTEMPTS_MAX: u32 = 4;
 
-/// What is needed to ask.
+/// Everything that a stat needs.
 #[derive(Clone)]
 pub(crate) struct Lookup {
     pub(crate) location: Arc<Location>,
-    /// The version that is read, where it is known.
+    /// The version that is read, if it is known.
     pub(crate) version: Option<Version>,
     pub(crate) retry: RetryPolicy,
     pub(crate) budget: Budget,
     pub(crate) stats: Arc<ReadStats>,
 }
 
-/// The stream with its first answer, and that answer's facts; or why there are no checksums.
+/// The stream with its first response, and the facts of that response or an error. `Unverified`
+/// says why there are no checksums.
 pub(super) type Looking = Pin<Box<dyn Future<Output = Looked> + Send>>;
 pub(super) type Looked = (RangeStream, Result<(BlobInfo, Option<Unverified>)>);
 
 impl Lookup {
-    /// Opens `stream` and asks for the blob's checksums at the same time.
+    /// Opens `stream` and requests the blob's checksums at the same time.
     pub(super) fn beside(self, mut stream: RangeStream) -> Looking {
         Box::pin(async move {
             let facts = self.facts(&mut stream).await;
@@ -39,13 +41,14 @@ impl Lookup {
         })
     }
 
-    /// The facts of the first answer, with the checksums that a stat beside it tells; or why there
-    /// are none.
+    /// The facts of the first response, with the checksums of a stat. Without checksums, the second
+    /// value is the reason.
     pub(crate) async fn facts(
         &self,
         stream: &mut RangeStream,
     ) -> Result<(BlobInfo, Option<Unverified>)> {
-        // Both permits at once: whoever waited for one beside an open body could wait for ever.
+        // Both permits are taken at once: two readers that each held one permit and waited for a
+        // second could deadlock.
         let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
             stream.lend(ours);
             let (answer, stat) = tokio::join!(stream.info(), self.ask(theirs));
@@ -54,14 +57,15 @@ impl Lookup {
             let stat = self.stat().await;
             (stream.info().await?.clone(), stat)
         };
-        // An answer that names no version has only its length to compare, and facts need not tell
-        // one.
+        // If the response names no version, only the lengths can be compared, and one may be
+        // missing.
         let same = |stat: &BlobInfo| {
             (info.version.is_none() || stat.version == info.version)
                 && stat.len_bytes.zip(info.len_bytes).is_none_or(|(stat, told)| stat == told)
         };
         let stat = match stat {
-            // Which of the two came first is not known: the answer may be of the newer version.
+            // The order of the two responses is unknown: the first response may be of the newer
+            // version.
             Ok(other) if !same(&other) => {
                 stream.suspend();
                 let stat = self.stat().await?;
@@ -86,8 +90,8 @@ impl Lookup {
         }
     }
 
-    /// Facts about the blob, its length among them wherever the remote tells it at all: where the
-    /// facts lack it, or say that there is nothing, the answer to a range may have it.
+    /// Facts about the blob with its length, if the remote provides one at all. If a stat has no
+    /// length, or length 0, the response to a range request may have it.
     pub(super) async fn size(self) -> Result<BlobInfo> {
         let info = self.stat().await?;
         if info.len_bytes.is_some_and(|len| len > 0) {
@@ -104,7 +108,7 @@ impl Lookup {
         Ok(BlobInfo { len_bytes, ..info })
     }
 
-    /// Facts about the blob alone.
+    /// Facts about the blob from a stat alone.
     pub(crate) async fn stat(&self) -> Result<BlobInfo> {
         let permit = self.budget.request().await;
         self.ask(permit).await

@@ -1,21 +1,21 @@
-//! Reading one blob as a stream, through as many requests as it takes.
+//! Reads one blob as a stream, through as many requests as it takes.
 //!
 //! [`ReadChannel`] is the stream; [`BlockingReadChannel`] is the same for code without a runtime;
-//! [`ReadState`] carries one to another process.
+//! [`ReadState`] moves a read to another process.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options` | what the caller chooses |
-//! | `channel` | [`ReadChannel`]: where it stands, and its asynchronous faces |
-//! | `blocking` | its face for `std::io` |
-//! | `verify` | the running checksum, and what it proves |
+//! | `options` | the caller's options |
+//! | `channel` | [`ReadChannel`]: its position, and its asynchronous interfaces |
+//! | `blocking` | its interface for `std::io` |
+//! | `verify` | the running checksum, and the result of verification |
 //! | `decode` | gzip |
-//! | `state` | what is carried to another process |
+//! | `state` | a captured read |
 //! | `range_stream` | one range through as many requests as it takes; `download` reads through it, too |
-//! | `request`, `live` | one request: to its answer's head, and through its body |
-//! | `flow` | the floor under a transfer's speed, and its requests before the first byte |
+//! | `request`, `live` | one request: until the head of its response, and through the body |
+//! | `flow` | the minimum speed of a transfer, and its requests before the first byte |
 //! | `lookup`, `stat` | facts about a blob |
-//! | `stats` | what it cost |
+//! | `stats` | counters of requests and bytes |
 //! | `io_error` | this crate's error as one of `std::io` |
 
 mod blocking;

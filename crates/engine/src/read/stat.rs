@@ -1,4 +1,4 @@
-//! Facts about a blob, asked for until there is an answer or the policy gives up.
+//! Requests facts about a blob until there is a response or the policy gives up.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
 
-/// Facts about a blob: one request where nothing goes wrong. Cancel-safe.
+/// Facts about a blob: one request if nothing fails. Cancel-safe.
 ///
 /// # Errors
 ///
-/// What the remote says (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
+/// The remote's error (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
 /// its source.
 pub(crate) async fn stat(
     location: &Location,
@@ -28,8 +28,8 @@ pub(crate) async fn stat(
     ask(location, None, policy, stats).await
 }
 
-/// As [`stat`], of one version where one is given, by someone who holds a permit: whoever waited
-/// for another beside an open body could wait for ever.
+/// Like [`stat`], of a given version if there is one. The caller already holds a permit: waiting
+/// for a second one next to an open body could deadlock.
 pub(crate) async fn ask(
     location: &Location,
     version: Option<&Version>,
@@ -54,7 +54,7 @@ pub(crate) async fn ask(
             Ok(Err(error)) => error,
             Err(_elapsed) => late(location, limit),
         };
-        // Who names a version has had an answer.
+        // If the version is known, an earlier request had a response.
         let first_contact = version.is_none() && error.kind() == ErrorKind::Transport;
         match retry.on_interruption(*error.retry(), start.elapsed()) {
             RetryDecision::After(_) if first_contact && attempts >= FIRST_CONTACT_ATTEMPTS_MAX => {

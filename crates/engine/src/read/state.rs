@@ -1,8 +1,9 @@
-//! [`ReadState`]: a read as it is carried to another process.
+//! [`ReadState`]: a captured read that another process can continue.
 //!
-//! It is one line of text, so that it survives whatever carries it: the format's name and number,
-//! a CRC32C, and JSON that this CRC covers. `docs/formats.md` describes it. It holds what is read
-//! and how far, and nothing that grants access: the blob is named as it is shown to people.
+//! It is one line of text, so that any medium can carry it: the format's name and number, a CRC32C,
+//! and JSON that this CRC covers. `docs/formats.md` describes it. It holds the blob's name and the
+//! position. It holds nothing that grants access: the name is the one without secrets that is
+//! displayed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,14 +18,14 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
 
-/// What the text begins with; the number is that of the format.
+/// The start of the text; the number is that of the format.
 const NAME: &str = "tidegate-read-";
 const FORMAT: u32 = 1;
 
-/// Where a read stands, to go on with in another process: see
+/// The state of a read, for another process to continue: see
 /// [`ReadChannel::capture`](super::ReadChannel::capture).
 ///
-/// `Display` and `FromStr` are its text form, of one line; with serde it is that text as a string.
+/// `Display` and `FromStr` use its text form, of one line; serde uses that text as a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ReadState {
@@ -33,18 +34,18 @@ pub struct ReadState {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Content {
-    /// The blob as it is shown to people.
+    /// The blob's name as it is displayed.
     pub(super) source: String,
     pub(super) version: Option<Version>,
     pub(super) len_bytes: Option<u64>,
-    /// The coding that the bytes came in, `identity` for none; left out where it is not known.
+    /// The coding of the received bytes, `identity` for none; absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) coding: Option<String>,
     pub(super) position: At,
-    /// Bytes before this offset were delivered; the position, where an older version left it out.
+    /// Bytes before this offset were delivered; the position, if an older version left it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) delivered_end: Option<u64>,
-    /// The end of what is read, exclusive.
+    /// The end of the read, exclusive.
     pub(super) limit: Option<u64>,
     /// The position counts decoded bytes.
     pub(super) decoded: bool,
@@ -52,7 +53,7 @@ pub(super) struct Content {
     pub(super) checksum: Option<Sum>,
 }
 
-/// Where the first byte is that has not been delivered.
+/// Position of the first byte that has not been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum At {
@@ -92,19 +93,19 @@ pub(super) struct RetryNumbers {
     header_ms_max: u64,
     progress_bytes_min: u64,
     retry_after_ms_max: u64,
-    // States of earlier versions have none.
+    // States of earlier versions do not have it.
     #[serde(default)]
     speed: Option<SpeedNumbers>,
 }
 
-/// The floor under the speed.
+/// The minimum speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SpeedNumbers {
     bytes_per_s_min: u64,
     slow_ms_max: u64,
 }
 
-/// A running checksum: what is expected in the end, and the sum of the bytes before the position.
+/// A running checksum: the expected value, and the sum of the bytes before the position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sum {
     expected: String,
@@ -112,8 +113,8 @@ pub(super) struct Sum {
 }
 
 impl ReadState {
-    /// The options that the read was opened with, as far as they can be carried: range and version
-    /// are in the state itself, budget and counters are new ones.
+    /// The options that the read was opened with, as far as a state contains them. Range and
+    /// version are in the state itself; budget and counters are new.
     pub(crate) fn options(&self, budget: Budget) -> ReadOptions {
         let options = &self.content.options;
         ReadOptions {
@@ -127,18 +128,18 @@ impl ReadState {
         }
     }
 
-    /// The blob that is read, as it is shown to people.
+    /// The blob's name as it is displayed.
     pub fn source(&self) -> &str {
         &self.content.source
     }
 
-    /// The version that was read, once an answer had named one.
+    /// The version that was read, if a response had named one.
     pub fn version(&self) -> Option<&Version> {
         self.content.version.as_ref()
     }
 
-    /// Offset of the first byte that had not been delivered; `None` where only its distance from
-    /// an unknown end was known.
+    /// Offset of the first byte that had not been delivered; `None` if only its distance from an
+    /// unknown end was known.
     pub fn position(&self) -> Option<u64> {
         match self.content.position {
             At::Start(position) => Some(position),
@@ -160,7 +161,7 @@ impl ReadState {
         Some(Carried { expected: parse_sum(&sum.expected)?, sum: sum.so_far.clone() })
     }
 
-    /// What the text says must make sense as a whole.
+    /// Whether the fields are consistent.
     fn sound(&self) -> bool {
         let Content { options, checksum, .. } = &self.content;
         let against = match &options.verify {
@@ -174,8 +175,8 @@ impl ReadState {
 }
 
 impl Content {
-    /// Why a read cannot go on from here: what was delivered before the position is tied to what
-    /// comes after it by the version alone, and there is nothing beyond the end.
+    /// Why a read cannot continue from here. Only the version ties the bytes before the position to
+    /// those after it, and a position beyond the end has no bytes.
     pub(super) fn flaw(&self) -> Option<String> {
         let At::Start(position) = self.position else { return None };
         if position > 0 && self.version.is_none() {
@@ -263,7 +264,7 @@ fn seal(json: &str) -> String {
 
 impl fmt::Display for ReadState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Numbers, texts and options cannot fail to become JSON.
+        // Numbers, texts and options always serialise to JSON.
         let json = serde_json::to_string(&self.content).ok().ok_or(fmt::Error)?;
         write!(f, "{NAME}{FORMAT} {} {json}", seal(&json))
     }
@@ -273,8 +274,8 @@ fn refused(kind: ErrorKind, message: impl Into<String>) -> Error {
     Error::new(kind, Operation::Restore, "read state", message)
 }
 
-/// Fails with `Invalid` for text that is no state, `Unsupported` for one of a newer format, and
-/// `Integrity` for one that is damaged.
+/// Fails with `Invalid` for text that is no state, `Unsupported` for a newer format, and
+/// `Integrity` for a damaged state.
 impl FromStr for ReadState {
     type Err = Error;
 

@@ -1,11 +1,11 @@
-//! What reading cost: counted by everything that shares the counters.
+//! Counters of requests, bytes and times, shared by the reads of one transfer.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Counters shared by the channels of one transfer. Relaxed: they are read for display and, at
-/// the end, after every channel has been joined.
+/// Counters shared by the channels of one transfer. The atomics use relaxed ordering: they are read
+/// for display and, at the end, after every channel has been joined.
 #[derive(Debug, Default)]
 pub struct ReadStats {
     requests: AtomicU64,
@@ -22,17 +22,17 @@ pub struct ReadStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadTotals {
-    /// Requests sent, hedges and those that led to an answer (redirects, stats) included.
+    /// Requests sent, including hedges and requests that only led to a response (redirects, stats).
     pub requests: u64,
-    /// Requests that continued, or began again, one that had failed.
+    /// Requests that continued or repeated a failed one.
     pub restarts: u64,
-    /// Requests that raced another because its answer was late.
+    /// Second requests, sent because the response of the first was late.
     pub hedges: u64,
-    /// Stored bytes handed to the reader; those that wait in a buffer for it count, too.
+    /// Stored bytes given to the reader, including those in its buffer.
     pub bytes_delivered: u64,
-    /// Bytes that arrived but were already there, were passed over, or were not asked for.
+    /// Bytes that arrived but were already there, were skipped, or were not requested.
     pub bytes_wasted: u64,
-    /// From the first request to the head of the first answer; `None` until then.
+    /// From the first request to the head of the first response; `None` until then.
     pub first_answer: Option<Duration>,
     /// From the first request to the first byte that was delivered; `None` until then.
     pub first_byte: Option<Duration>,
@@ -44,7 +44,7 @@ impl ReadStats {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that an answer took besides the one that was counted when it was asked for.
+    /// Adds the requests that a response took in addition to the one that is already counted.
     pub(crate) fn more_requests(&self, count: u32) {
         self.requests.fetch_add(u64::from(count), Ordering::Relaxed);
     }

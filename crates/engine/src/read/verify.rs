@@ -1,49 +1,49 @@
-//! The running checksum of a read, and what it proves.
+//! The running checksum of a read, and the result of its verification.
 //!
-//! It is of stored bytes, begins with the first byte of the blob, and goes on as long as each
-//! piece begins where the last one ended, through restarts and captures. Only when the blob's last
-//! byte has gone by is it compared, and only then is anything proven. Reading the first byte again
-//! begins it anew, so that a look at a header and a rewind cost nothing.
+//! It covers stored bytes and begins with the first byte of the blob. It continues while each piece
+//! begins where the last one ended, through restarts and captures. It is compared only after the
+//! blob's last byte; until then nothing is verified. Reading the first byte again starts it again,
+//! so a caller can read a header and rewind without losing verification.
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Crc, StoredChecksum};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::verified::Unverified;
 
-/// What the bytes of a blob that is read as a whole are compared with.
+/// The checksum for the comparison when a blob is read as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verify {
-    /// The checksum that the remote keeps; the cheapest to compute where it keeps several.
+    /// The checksum that the remote stores; the cheapest to compute if it stores several.
     #[default]
     Stored,
     /// This checksum of the stored bytes.
     Against(Checksum),
-    /// Nothing; no checksum is computed.
+    /// None; no checksum is computed.
     Off,
 }
 
-/// What is known of the bytes that were delivered.
+/// The result of verification for the delivered bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verification {
-    /// Every byte so far came in order, and the end has not been reached: nothing is proven yet.
+    /// Every byte so far came in order, and the end has not been reached: nothing is verified yet.
     Pending,
     /// The whole blob was read in order and has this checksum.
     Verified(Checksum),
-    /// The whole blob was read in order and is damaged; every read says so.
+    /// The whole blob was read in order and is damaged; every further read fails.
     Mismatch {
-        /// What it should have been.
+        /// The expected checksum.
         expected: Checksum,
-        /// What it was.
+        /// The checksum of the bytes that were read.
         actual: Checksum,
     },
-    /// Nothing was, or will be, proven.
+    /// The bytes were not, or will not be, verified.
     Unverified(Unverified),
 }
 
 impl Verification {
-    /// Whether the whole blob was read and found to be right.
+    /// Whether the whole blob was read and its checksum matched.
     pub fn is_verified(&self) -> bool {
         matches!(self, Self::Verified(_))
     }
@@ -81,7 +81,7 @@ impl Sum {
         }
     }
 
-    /// As text, to go on with in another process; `None` where that cannot be had.
+    /// The sum as text, for another process; `None` if the algorithm's state cannot be exported.
     fn to_text(&self) -> Option<String> {
         match self {
             Self::Crc(crc) => Some(crc.to_checksum().hex()),
@@ -89,7 +89,7 @@ impl Sum {
         }
     }
 
-    /// Goes on from text, which is of the first `len` bytes.
+    /// Restores a sum from text; it covers the first `len` bytes.
     fn from_text(algorithm: ChecksumAlgorithm, text: &str, len: u64) -> Option<Self> {
         if algorithm.crc().is_some() {
             let sum = Checksum::from_hex(algorithm, text).ok()?;
@@ -107,17 +107,17 @@ impl Sum {
     }
 }
 
-/// A running sum as it is carried to another process.
+/// A running sum for another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) expected: Checksum,
-    /// Of the bytes before the position, as text; `None` where the algorithm's state cannot be
-    /// carried.
+    /// The sum of the bytes before the position, as text; `None` if the algorithm's state cannot be
+    /// exported.
     pub(super) sum: Option<String>,
 }
 
 impl Carried {
-    /// Whether the text is one.
+    /// Whether the text is a valid sum.
     pub(super) fn is_sound(&self) -> bool {
         let algorithm = self.expected.algorithm();
         self.sum.as_ref().is_none_or(|text| Sum::from_text(algorithm, text, 0).is_some())
@@ -135,14 +135,14 @@ enum State {
     Settled(Verification),
 }
 
-/// Watches the bytes that are delivered.
+/// Computes the checksum of the delivered bytes.
 #[derive(Debug)]
 pub(super) struct Check {
     verify: Verify,
     stored: Vec<StoredChecksum>,
-    // Why the stored checksums are not known, where they should be.
+    // Why the stored checksums are unknown although the remote should have them.
     lookup: Option<Unverified>,
-    // Bytes were delivered of a body that contradicts its head.
+    // The delivered body contradicts its head.
     spoiled: bool,
     state: State,
 }
@@ -152,7 +152,7 @@ impl Check {
         Self { verify, stored: Vec::new(), lookup: None, spoiled: false, state: State::Fresh }
     }
 
-    /// Goes on with a sum over the first `len` bytes.
+    /// Continues with a sum over the first `len` bytes.
     pub(super) fn carried_on(verify: Verify, carried: Option<Carried>, len: u64) -> Self {
         let mut check = Self::new(verify);
         check.state = match carried {
@@ -175,7 +175,7 @@ impl Check {
         &self.verify
     }
 
-    /// What the remote says; `lookup` is why it says nothing, where it should.
+    /// Stores the remote's checksums; `lookup` is the reason if they are missing.
     pub(super) fn learn(&mut self, stored: &[StoredChecksum], lookup: Option<Unverified>) {
         if self.stored.is_empty() {
             self.stored = stored.to_vec();
@@ -185,7 +185,7 @@ impl Check {
         }
     }
 
-    /// Takes in stored bytes that are delivered from `offset` on.
+    /// Adds the stored bytes that are delivered from `offset` on.
     pub(super) fn update(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() || self.verify == Verify::Off {
             return;
@@ -207,7 +207,7 @@ impl Check {
         self.state = State::Settled(Verification::Unverified(reason));
     }
 
-    /// At the first byte: chooses what is computed.
+    /// At the first byte: chooses the checksum.
     fn begin(&mut self) {
         let chosen = self.expected().and_then(|expected| {
             let sum = Sum::new(expected.algorithm())
@@ -232,7 +232,7 @@ impl Check {
             .ok_or_else(|| self.lookup.clone().unwrap_or_else(|| Unverified::of(&self.stored)))
     }
 
-    /// A value of the same algorithm that the remote names besides this one.
+    /// Another stored value of the same algorithm.
     fn another(&self, actual: &Checksum) -> Option<Checksum> {
         let stored = self.stored.iter().filter(|stored| {
             self.verify == Verify::Stored
@@ -252,7 +252,8 @@ impl Check {
             && sum.len() == len
         {
             let (actual, expected) = (sum.value(), expected.clone());
-            // Where the remote names two values, one of them is another.
+            // If the remote stores two different values, at least one differs from the actual
+            // checksum.
             let expected = self.another(&actual).unwrap_or(expected);
             self.state = State::Settled(if actual == expected {
                 Verification::Verified(actual)
@@ -263,7 +264,7 @@ impl Check {
         self.sound(target)
     }
 
-    /// The body that was delivered contradicts its head.
+    /// Records that the delivered body contradicts its head.
     pub(super) fn spoil(&mut self) {
         self.spoiled = true;
     }
@@ -288,7 +289,7 @@ impl Check {
         })
     }
 
-    /// Whether what is delivered next, at `position`, goes on with what was delivered last.
+    /// Whether the next delivered bytes, at `position`, follow the last delivered ones.
     pub(super) fn goes_on_at(&self, position: u64) -> bool {
         match &self.state {
             State::Fresh => position == 0,
@@ -297,9 +298,9 @@ impl Check {
         }
     }
 
-    /// What is known. `cut` says that the end of what is read is not the blob's; `position` is
-    /// where bytes go on that have not gone through the checksum, where that is known, and
-    /// `delivered` that some have been delivered.
+    /// The result of verification. `cut`: the end of the read is not the blob's end. `position`:
+    /// the first byte that has not gone through the checksum, if it is known. `delivered`: some
+    /// such bytes have been delivered.
     pub(super) fn verification(
         &self,
         cut: bool,
@@ -317,21 +318,21 @@ impl Check {
             }
             State::Settled(verification) => verification.clone(),
             _ if cut => Verification::Unverified(Unverified::Partial),
-            // Where the first byte comes next, everything begins anew.
+            // If the first byte comes next, the sum starts again.
             _ if position.is_none_or(|at| at == 0 || self.goes_on_at(at)) => Verification::Pending,
             _ if begun => Verification::Unverified(Unverified::Seek),
             _ => Verification::Unverified(Unverified::Partial),
         }
     }
 
-    /// What another process needs in order to go on at `position` of a blob of `len` bytes; `None`
-    /// where there is nothing to go on with.
+    /// The sum for another process that continues at `position` of a blob of `len` bytes; `None` if
+    /// there is no sum up to there.
     pub(super) fn carry(&self, position: u64, len: Option<u64>) -> Option<Carried> {
         match &self.state {
             State::Running { sum, expected } if sum.len() == position => {
                 Some(Carried { expected: expected.clone(), sum: sum.to_text() })
             }
-            // Compared again when the end is reached again.
+            // It is compared again when the end is reached again.
             State::Settled(Verification::Verified(sum)) if len == Some(position) => Some(Carried {
                 expected: sum.clone(),
                 sum: sum.algorithm().crc().is_some().then(|| sum.hex()),

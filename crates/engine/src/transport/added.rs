@@ -1,15 +1,15 @@
-//! Headers that are put on a request where it is sent, after it was signed.
+//! Headers that are added to a request when it is sent, after it was signed.
 //!
-//! `object_store` sends what its own `ClientOptions` name as default headers to S3 only, and leaves
-//! them to its own HTTP client elsewhere, which would send them along when it asks for credentials,
-//! too. These travel with the request for a blob and go nowhere else.
+//! `object_store` sends the default headers of its `ClientOptions` to S3 only. For other stores it
+//! leaves them to its own HTTP client, which would also send them with requests for credentials.
+//! The headers of this module go out with requests for a blob only.
 
 #[cfg(feature = "_http1")]
 use std::sync::Arc;
 
 use http::HeaderMap;
 
-/// The headers; each takes the place of all of its name.
+/// The headers; each replaces all fields of its name.
 #[cfg(feature = "_http1")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Added(pub(crate) Arc<HeaderMap>);
@@ -21,7 +21,7 @@ impl Added {
     }
 }
 
-/// Puts `new` in the place of the fields of the same names.
+/// Replaces the fields of the same names by `new`.
 pub(crate) fn replace(headers: &mut HeaderMap, new: &HeaderMap) {
     for name in new.keys() {
         headers.remove(name);

@@ -1,5 +1,5 @@
-//! The body of an answer: it drives the connection that it comes over, and gives it back when it
-//! has come to its end.
+//! The body of a response. It drives its connection, and returns the connection to the pool when
+//! the body ends.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use hyper::body::Incoming;
 use super::link::Link;
 use super::pool::Pool;
 
-/// What is still to come of a body that nobody wants is read if it is at most this much, so that
-/// its connection can be used again: some microseconds' work. It takes what is there and does not
-/// wait.
+/// If a body is dropped with at most this much left, the rest is read so that its connection can be
+/// reused: some microseconds of work. Only bytes that have already arrived are read, without
+/// waiting.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
 
 /// See the module docs.
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
     body: Option<Incoming>,
     // None once the body has ended or failed.
     link: Option<Box<Link>>,
-    // None where the connection is not to be used again.
+    // None if the connection must not be reused.
     pool: Option<Pool>,
 }
 
@@ -49,12 +49,12 @@ impl Answer {
         }
     }
 
-    /// The body has ended: its connection is for the next request, if it can take one.
+    /// The body has ended: returns the connection to the pool if it can take another request.
     fn give_back(&mut self) {
         let (Some(mut link), Some(pool)) = (self.link.take(), &self.pool) else { return };
         if !link.is_idle() {
-            // It may only have to learn that it has come to the end. What does not end without
-            // waiting is not waited for.
+            // The connection may only need one poll to process the end of the body. It is polled
+            // once, without waiting.
             let _ = link.poll(&mut Context::from_waker(Waker::noop()));
         }
         if link.is_idle() {
@@ -101,7 +101,7 @@ impl Body for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         let left = self.size_hint().exact();
-        // The connection goes on where it sees that nobody wants the rest.
+        // The connection discards the rest once the body is dropped.
         self.body = None;
         if left.is_none_or(|left| left <= DRAIN_BYTES_MAX) {
             self.give_back();

@@ -1,29 +1,30 @@
-//! [`CallerHash`]: what tells the callers of one server apart, without holding their secrets.
+//! [`CallerHash`]: distinguishes the callers of one server, without holding their secrets.
 //!
-//! Transfers of one process share what is in flight, but only between callers that the server cannot
-//! tell apart: otherwise one caller would get what only another one may read. So the name of what is
-//! shared has a hash of everything that identifies the caller: headers, certificates, authorities.
+//! Transfers of one process share what is in flight, but only between callers that the server
+//! cannot distinguish. Otherwise one caller could get data that only another may read. So the name
+//! of a shared item contains a hash of everything that identifies the caller: headers,
+//! certificates, authorities.
 //!
-//! The hash is keyed (BLAKE3) with random bytes of this process, so that a hash that leaks tells
-//! nothing of a token, and cannot be compared with that of another process.
+//! The hash is keyed (BLAKE3) with random bytes of this process. A leaked hash reveals nothing of a
+//! token, and cannot be compared with the hash of another process.
 //!
-//! Invariants: the key is never shown. Two sequences of fields have one hash only if they are equal:
-//! each part is hashed behind its length.
+//! Invariants: the key is never shown. Two sequences of fields have the same hash only if they are
+//! equal: the length of each part is hashed before the part.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Collects what identifies a caller.
+/// Collects the fields that identify a caller.
 pub(crate) struct CallerHash(Option<blake3::Hasher>);
 
 impl CallerHash {
-    /// Of a caller of whom nothing is known.
+    /// A caller without any fields.
     pub(crate) fn new() -> Self {
         static KEY: LazyLock<Option<[u8; 32]>> = LazyLock::new(random_key);
         Self(KEY.as_ref().map(blake3::Hasher::new_keyed))
     }
 
-    /// Adds what is called `name`.
+    /// Adds the field `name`.
     pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
         if let Some(hasher) = &mut self.0 {
             for part in [name.as_bytes(), value] {
@@ -33,12 +34,12 @@ impl CallerHash {
         }
     }
 
-    /// A name that equal callers have and no others.
+    /// A name that only equal callers share.
     pub(crate) fn finish(self) -> String {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         match self.0 {
             Some(hasher) => hasher.finalize().to_hex().to_string(),
-            // Without random bytes no hash hides anything: then nothing is shared.
+            // Without random bytes a hash would hide nothing, so nothing is shared.
             None => format!("caller {}", COUNT.fetch_add(1, Ordering::Relaxed)),
         }
     }
@@ -83,7 +84,7 @@ mod tests {
     fn a_name_tells_nothing_of_a_secret() {
         let hash = hash(&[("authorization", "secret")]);
         assert!(!hash.contains("secret"));
-        // Not what anyone can compute who guesses the secret.
+        // An attacker who guesses the secret cannot compute it.
         assert_ne!(hash, blake3::hash(b"secret").to_hex().to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! How connections are made: TCP settings, and TLS on top where the address asks for it.
+//! Makes the connections of `http1`: TCP settings, and TLS for `https` addresses.
 
 use std::error::Error as StdError;
 use std::future::poll_fn;
@@ -20,10 +20,10 @@ use crate::error::Result;
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
 type Stream = Prompt<dial::Stream>;
-/// A connection, with TLS where the address asks for it.
+/// A connection, with TLS if the address is `https`.
 pub(super) type Secured = MaybeHttpsStream<Stream>;
 
-/// Makes connections of both schemes; clones share what TLS trusts.
+/// Makes connections for both schemes; clones share the TLS trust.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     tcp: Tcp,
@@ -59,7 +59,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Makes TCP connections whose answers begin promptly.
+/// Makes TCP connections that deliver the first bytes of a response early; see `prompt`.
 #[derive(Clone, Debug)]
 struct Tcp(Dialer);
 

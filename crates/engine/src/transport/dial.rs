@@ -1,8 +1,8 @@
-//! What connections run over: TCP, or what a caller's [`Dial`] makes in its place.
+//! The stream below a connection: TCP, or a stream that a caller's [`Dial`] makes.
 //!
-//! The second is for tests: a server in the same process, behind the real HTTP and TLS code, has no
-//! sockets, so that a paused clock governs both sides. It is hidden from the documentation and may
-//! change with any release.
+//! `Dial` is for tests. A test can run a server in the same process, behind the real HTTP and TLS
+//! code but without sockets, so that a paused clock governs both sides. It is hidden from the
+//! documentation and may change with any release.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -23,7 +23,7 @@ use super::tcp::tcp;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A stream of bytes both ways.
+/// A bidirectional stream of bytes.
 #[doc(hidden)]
 pub trait DialedStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
@@ -32,11 +32,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> DialedStream for S {}
 /// Makes connections in place of TCP.
 #[doc(hidden)]
 pub trait Dial: fmt::Debug + Send + Sync {
-    /// A connection to this port of this host. TLS, where the address asks for it, runs above it.
+    /// Connects to this port of this host. For `https` addresses, TLS runs above it.
     fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn DialedStream>>;
 }
 
-/// Makes connections of either kind.
+/// Makes connections of both kinds.
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     tcp: HttpConnector,
@@ -48,7 +48,7 @@ impl Dialer {
         Self { tcp: tcp(options), dial: options.dial.clone() }
     }
 
-    /// Adds what decides whom an address reaches.
+    /// Adds the `Dial`, because it decides which server an address reaches.
     #[cfg(feature = "reapi")]
     pub(super) fn identify(&self, caller: &mut super::CallerHash) {
         if let Some(dial) = &self.dial {

@@ -1,5 +1,5 @@
-//! What a failed exchange means: told from the chain of causes, because hyper, hyper-util, rustls
-//! and the operating system each name one level of it.
+//! Classifies a failed exchange. It looks at the whole chain of causes, because hyper, hyper-util,
+//! rustls and the operating system each name one level of it.
 
 use std::error::Error as StdError;
 use std::io;
@@ -10,7 +10,7 @@ use tidegate_core::retry::RetryClass;
 use super::framing::CodingRefused;
 use crate::error::{ErrorKind, Hint, Setting};
 
-/// A transport failure, reduced to what the engine acts on.
+/// A transport failure, reduced to the fields that the engine acts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
@@ -30,7 +30,7 @@ impl Failure {
     }
 }
 
-/// Looks through `error` and its causes for the one that says most.
+/// Searches `error` and its causes; the innermost cause that is recognised decides.
 pub(crate) fn classify(error: &(dyn StdError + 'static)) -> Failure {
     let mut level: Option<&(dyn StdError + 'static)> = Some(error);
     let mut failure = Failure::broken("the connection broke");
@@ -72,7 +72,7 @@ fn specific(error: &(dyn StdError + 'static)) -> Option<Failure> {
             return Some(Failure::broken("the answer is not valid HTTP"));
         }
     }
-    // The resolver's error type is private to hyper-util; its text is all there is.
+    // The resolver's error type is private to hyper-util, so only its text can be matched.
     let text = error.to_string();
     if text.contains("Name or service not known") || text.contains("nodename nor servname") {
         return Some(Failure::fatal(

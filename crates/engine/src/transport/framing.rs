@@ -1,24 +1,25 @@
-//! How the head of a response tells where its body ends, where it tells it in more than one way.
+//! Decides where the body of a response ends if its head states this in more than one way.
 //!
-//! Source: RFC 9112 sections 6.1 and 6.3. A `Transfer-Encoding` overrides a `Content-Length`, whose
-//! number then says nothing about the body, nor about the blob. hyper frames the body by the former
-//! and hands both fields on, so the latter is removed here. Such a head is what request smuggling
-//! looks like: its connection is not used for another request.
+//! Source: RFC 9112 sections 6.1 and 6.3. A `Transfer-Encoding` overrides a `Content-Length`. The
+//! number then describes neither the body nor the blob. hyper frames the body by the
+//! `Transfer-Encoding` and returns both fields, so `Content-Length` is removed here. Such a head
+//! looks like request smuggling: its connection is not used for another request.
 //!
-//! `chunked` alone is decoded. hyper would deliver the bytes of any other coding as those of the
-//! blob; no other was asked for (no `TE` is sent), so a response that has one is refused.
+//! Only `chunked` is decoded. hyper would deliver the bytes of any other coding as bytes of the
+//! blob. The client sends no `TE`, so it asked for no other coding, and refuses a response that has
+//! one.
 
 use http::{HeaderMap, header};
 
 /// Characters of a refused coding that an error shows.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// The transfer coding of a response is not one that was offered.
+/// The response has a transfer coding that the client did not offer.
 #[derive(Debug, thiserror::Error)]
 #[error("expected the transfer coding chunked or none, got {0}")]
 pub(crate) struct CodingRefused(String);
 
-/// Removes a `Content-Length` that does not count. Says whether the connection may carry another
+/// Removes a `Content-Length` that does not count. Returns whether the connection may carry another
 /// request after this response.
 pub(super) fn settle(headers: &mut HeaderMap) -> Result<bool, CodingRefused> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();

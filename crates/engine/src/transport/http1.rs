@@ -1,20 +1,20 @@
 //! The HTTP client that every remote over HTTP shares: pooled HTTP/1.1 connections over hyper and
-//! rustls, tuned for bulk.
+//! rustls, tuned for bulk transfer.
 //!
-//! Why HTTP/1.1: a shard is one long response, and a connection each lets the kernel's own flow
-//! control work for every shard, where HTTP/2 would put them all behind one window and one socket.
+//! Why HTTP/1.1: a shard is one long response. With one connection per shard, the kernel controls
+//! the flow of each shard separately. HTTP/2 would put all shards behind one window and one socket.
 //! TLS therefore offers `http/1.1` alone.
 //!
-//! Why large reads: hyper starts at 8 KiB and doubles up to a limit; each read becomes one
-//! [`bytes::Bytes`] that travels to the sink without another copy, so that its size decides how
-//! often everything downstream runs. Only the first read of an answer is short; see `prompt`.
+//! Why large reads: hyper starts at 8 KiB and doubles up to a limit. Each read becomes one
+//! [`bytes::Bytes`] that reaches the sink without another copy. A large read therefore means fewer
+//! calls in every later step. Only the first read of a response is short; see `prompt`.
 //!
-//! The socket's receive buffer is left to the kernel by default: setting it switches Linux's
-//! autotuning off and is capped by `rmem_max` (some 200 KiB), which loses on long links.
+//! By default the kernel sets the socket's receive buffer. A fixed size would switch off Linux's
+//! autotuning and is capped by `rmem_max` (some 200 KiB), which is too small for long links.
 //!
-//! `object_store` uses the same client through its `HttpConnector`. Where a request of its carries a
-//! `Probe`, that is what brings a successful answer back, body and all, and `object_store` is given
-//! an empty one.
+//! `object_store` uses the same client through its `HttpConnector`. If its request carries a
+//! `Probe`, the probe takes a successful response with its body, and `object_store` receives an
+//! empty response.
 
 use std::error::Error as StdError;
 use std::future::poll_fn;
@@ -39,19 +39,19 @@ use super::pool::Pool;
 use super::{Answer, Probe, ResponseHead, TransportOptions};
 use crate::error::Result;
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    /// A request must say whom it is for.
+    /// The request's address has no scheme or authority.
     #[error("the address {0} is not absolute")]
     Address(Uri),
-    /// There was no connection to send it over.
+    /// No connection could be made.
     #[error("connecting failed")]
     Connect(#[source] Box<dyn StdError + Send + Sync>),
     /// The connection failed.
     #[error("sending the request failed")]
     Exchange(#[source] hyper::Error),
-    /// There is a response, but its body cannot be told from its framing.
+    /// A response arrived, but its framing does not define its body.
     #[error("the response cannot be used")]
     Coding(#[source] CodingRefused),
 }
@@ -65,8 +65,8 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// A client with these options. Reads the certificates that they name; the system's are read
-    /// when the first TLS connection is made.
+    /// Creates a client with these options. Reads the certificates that they name; the system's
+    /// certificates are read when the first TLS connection is made.
     pub(crate) fn new(options: &TransportOptions) -> Result<Self> {
         let connector = Connector::new(options)?;
         let mut http = Builder::new();
@@ -74,8 +74,8 @@ impl Transport {
         Ok(Self { connector, http, pool: Pool::default() })
     }
 
-    /// Sends one request; the answer's body is still to be read. Redirects are not followed, so
-    /// that nothing of the request goes to another host.
+    /// Sends one request and returns before the body is read. Redirects are not followed, so that
+    /// no part of the request reaches another host.
     pub(crate) async fn send(
         &self,
         request: HttpRequest,
@@ -86,9 +86,9 @@ impl Transport {
         Ok((ResponseHead { status: head.status, headers: head.headers, waited, requests: 1 }, body))
     }
 
-    /// Over a connection that is there, if any, else over a new one. A connection that was there
-    /// may have been closed before it was used: hyper finds that before it writes, gives the request
-    /// back, and it goes over another.
+    /// Uses a pooled connection if there is one, otherwise a new one. The server may have closed a
+    /// pooled connection. hyper notices this before it writes and returns the request, which then
+    /// goes over another connection.
     async fn exchange(
         &self,
         mut request: HttpRequest,
@@ -107,7 +107,7 @@ impl Transport {
             headers.entry(header::HOST).or_insert_with(|| link.host().clone());
             match link.exchange(request).await {
                 Ok(mut response) => {
-                    // Where it is refused, the link is dropped, and with it the connection.
+                    // If the response is refused, this drops the link and so closes the connection.
                     let reusable =
                         framing::settle(response.headers_mut()).map_err(SendError::Coding)?;
                     let pool = reusable.then(|| self.pool.clone());
@@ -178,8 +178,8 @@ impl HttpService for Transport {
     }
 }
 
-/// Hands the shared client to `object_store`, whatever options that asks for: timeouts and
-/// retries are the engine's own.
+/// Gives `object_store` the shared client and ignores its client options: timeouts and retries are
+/// the engine's own.
 impl HttpConnector for Transport {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))

@@ -1,10 +1,10 @@
 //! Connections that speak HTTP/2 from their first byte, for gRPC.
 //!
-//! They are made by the same rules as those for HTTP/1.1 (TCP settings, whom TLS trusts), but
-//! without the short first read: on a connection that many answers share there is no first.
+//! They have the same TCP settings and TLS trust as those for HTTP/1.1, but no short first read:
+//! many responses share one connection, so it has no first read of a response.
 //!
-//! TLS offers `h2` alone. Whether the server says that it chose it is not asked: some that speak
-//! nothing else do not say so, and one that speaks something else fails at the first frame.
+//! TLS offers `h2` alone. The server's choice in ALPN is not checked: some servers that speak only
+//! HTTP/2 do not name it, and a server that speaks another protocol fails at the first frame.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,31 +27,31 @@ use crate::error::Result;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What of an answer may wait to be read: as much as a large chunk, and at 100 ms there and back
-/// 20 MiB/s a stream, of which there are many.
+/// Unread bytes of one response: as much as a large chunk. With a round trip of 100 ms this gives
+/// 20 MiB/s a stream, and there are many streams.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 
-/// So large that streams never wait for each other; see `remote::reapi`'s `channel`.
+/// Large enough that streams never wait for each other; see `remote::reapi`'s `channel`.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// The largest frame that a server may send us. The protocol's default of 16 KiB makes a gigabyte
-/// 65,536 frames: on loopback it halves what a stream reaches (1.2 GiB/s in place of 2.4), and both
-/// ends together take 60% more processor time outside the kernel.
+/// The largest frame that a server may send. With the protocol's default of 16 KiB, a gigabyte is
+/// 65,536 frames. On loopback the default halves the throughput of a stream (1.2 GiB/s instead of
+/// 2.4), and both ends together use 60% more processor time outside the kernel.
 const FRAME_BYTES_MAX: u32 = 256 << 10;
 
-/// What of a request may wait to be sent, in each stream.
+/// Unsent bytes of a request, for each stream.
 const SEND_BYTES_MAX: usize = 512 << 10;
 
-/// Streams that were given up and of which frames may still arrive: those that come for one that is
-/// forgotten count as the server's errors, of which the library takes a thousand and then closes the
-/// connection. A few hundred reads that are cancelled at once, with a window's worth of frames each
-/// on its way, are nobody's error.
+/// Cancelled streams that the library remembers, because frames for them may still arrive. A frame
+/// for a forgotten stream counts as a server error; after a thousand of these the library closes
+/// the connection. When a few hundred reads are cancelled at once, each with a window of frames on
+/// its way, the server has made no error.
 const GIVEN_UP_STREAMS_MAX: usize = 4_096;
 
-/// How long a server may take to say that it lives.
+/// How long a server may take to reply to a keep-alive ping.
 const KEEP_ALIVE_SECONDS_MAX: u64 = 20;
 
-/// Makes connections; clones share what TLS trusts.
+/// Makes connections; clones share the TLS trust.
 #[derive(Clone, Debug)]
 pub(crate) struct Http2Connector {
     tcp: Dialer,
@@ -61,8 +61,8 @@ pub(crate) struct Http2Connector {
 }
 
 impl Http2Connector {
-    /// With these options, asking after connections that are silent for `keep_alive`. Reads the
-    /// certificates that the options name.
+    /// Creates a connector with these options. It sends a ping on connections that are silent for
+    /// `keep_alive`. Reads the certificates that the options name.
     pub(crate) fn new(options: &TransportOptions, keep_alive: Option<Duration>) -> Result<Self> {
         Ok(Self {
             tcp: Dialer::new(options),
@@ -72,14 +72,14 @@ impl Http2Connector {
         })
     }
 
-    /// Adds what a server sees of the caller in TLS, and whom the caller trusts.
+    /// Adds the client certificate and the trusted authorities.
     pub(crate) fn identify(&self, caller: &mut CallerHash) {
         self.trust.identify(caller);
         self.tcp.identify(caller);
     }
 
     /// Connects to scheme and authority of `origin`. A task drives the connection until the last
-    /// handle and the last answer are dropped. Cancel-safe.
+    /// handle and the last response are dropped. Cancel-safe.
     pub(crate) async fn connect<B>(
         &self,
         origin: &Uri,
@@ -132,7 +132,7 @@ impl Http2Connector {
             .keep_alive_timeout(Duration::from_secs(KEEP_ALIVE_SECONDS_MAX))
             .handshake(stream)
             .await?;
-        // How it ends is told to every request on it.
+        // Every request on the connection receives its error.
         tokio::spawn(async move { drop(connection.await) });
         Ok((sender, written))
     }

@@ -1,14 +1,14 @@
-//! One HTTP/1.1 connection, driven by whoever uses it: by the request that waits for its answer,
-//! then by the [`Answer`](super::Answer) whose bytes come over it.
+//! One HTTP/1.1 connection. Its user drives it: first the request that waits for its response, then
+//! the [`Answer`](super::Answer) whose bytes come over it.
 //!
-//! hyper means a connection to be a task of its own. A request, and each piece of its answer, then
-//! goes from one task to another: within one thread that is a look at the system's events each
-//! time, and between two threads one wakes the other, and the bytes are used on another processor
-//! than they were copied to. Before a first byte of 256 KiB on a warm loopback connection, such a
-//! task takes 2 us in a runtime of one thread and 28 us in one of two.
+//! hyper's usual design is one task per connection. A request and each piece of its response then
+//! pass between two tasks. Within one thread, each pass polls the system's events. Between two
+//! threads, one wakes the other, and the bytes are used on another processor than they were copied
+//! to. Before a first byte of 256 KiB on a warm loopback connection, such a task takes 2 us in a
+//! runtime of one thread and 28 us in one of two.
 //!
-//! So nobody polls a connection that nobody uses. That it was closed meanwhile is found when the
-//! next request is sent, if the runtime has heard of it; that request then comes back unsent.
+//! An idle connection is therefore not polled. If the server has closed it, the next request finds
+//! out, provided that the runtime has received the event. The request then comes back unsent.
 //!
 //! Dropping a link closes its connection.
 
@@ -26,7 +26,7 @@ use object_store::client::{HttpRequest, HttpRequestBody};
 
 use super::connect::Secured;
 
-/// Whom a connection is to.
+/// The server that a connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     scheme: Scheme,
@@ -34,13 +34,13 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Of an address in full; `None` for a path alone.
+    /// The origin of an absolute address; `None` for a path alone.
     pub(super) fn of(address: &Uri) -> Option<Self> {
         let scheme = address.scheme()?.clone();
         Some(Self { scheme, authority: address.authority()?.clone() })
     }
 
-    /// As `Host` says it: without user info, and without a port that goes without saying.
+    /// The value of `Host`: without user info, and without the scheme's default port.
     fn host(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
         let usual = if self.scheme == Scheme::HTTPS { 443 } else { 80 };
         let host = self.authority.host();
@@ -56,7 +56,7 @@ pub(super) struct Link {
     origin: Origin,
     host: HeaderValue,
     requests: SendRequest<HttpRequestBody>,
-    // None once it has ended: by its drop, whoever waits for something of it is told so.
+    // None once it has ended. Dropping it reports the end to the request or body that waits.
     connection: Option<Connection<Secured, HttpRequestBody>>,
 }
 
@@ -66,11 +66,11 @@ impl fmt::Debug for Link {
     }
 }
 
-/// What `Host` says is no header, or HTTP could not begin.
+/// `Host` is not a valid header value, or the HTTP handshake failed.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Link {
-    /// Over a connection to `origin` that has just been made.
+    /// Starts HTTP on a new connection to `origin`.
     pub(super) async fn over(
         stream: Secured,
         origin: Origin,
@@ -85,13 +85,13 @@ impl Link {
         &self.origin
     }
 
-    /// What requests to this origin say in `Host`.
+    /// The `Host` of requests to this origin.
     pub(super) fn host(&self) -> &HeaderValue {
         &self.host
     }
 
-    /// Lets the connection go on; ready once it has ended. How is told to the request or to the body
-    /// that was under way.
+    /// Drives the connection; ready once it has ended. The request or body in progress receives its
+    /// error.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(connection) = &mut self.connection {
             let _ended = ready!(Pin::new(connection).poll(cx));
@@ -100,22 +100,22 @@ impl Link {
         Poll::Ready(())
     }
 
-    /// Whether the connection has nothing to do and takes another request, as far as is known.
+    /// Whether the connection is idle and takes another request, as far as is known.
     pub(super) fn is_idle(&self) -> bool {
         self.connection.is_some() && self.requests.is_ready()
     }
 
-    /// Sends a request, in origin form and with its `Host`, and waits for the head of the answer.
-    /// The error holds the request where none of it was sent.
+    /// Sends a request, in origin form and with its `Host`, and waits for the head of the response.
+    /// The error holds the request if no part of it was sent.
     ///
-    /// CANCEL: a link of which this was dropped is of no use any more.
+    /// CANCEL: after this future is dropped, the link cannot be used any more.
     pub(super) async fn exchange(
         &mut self,
         request: HttpRequest,
     ) -> Result<Response<Incoming>, TrySendError<HttpRequest>> {
         let mut answer = pin!(self.requests.try_send_request(request));
         poll_fn(|cx| {
-            // Its end is told to the request, too.
+            // If the connection ends, the request also receives the error.
             let _ = self.poll(cx);
             answer.as_mut().poll(cx)
         })

@@ -1,18 +1,18 @@
-//! How the network remotes reach their servers: what they share, and the two clients above it.
+//! How the network remotes reach their servers: two HTTP clients and the parts that they share.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
-//! | `tcp`, `trust` | TCP settings; whom TLS trusts, and who we are |
-//! | `written` | what a connection of `http2` has sent |
-//! | `caller` | what tells the callers of one server apart |
-//! | `dial` | what connections run over: TCP, or a test's own stream |
+//! | `tcp`, `trust` | TCP settings; trusted authorities and the client certificate |
+//! | `written` | counts the bytes that a connection of `http2` has sent |
+//! | `caller` | a hash that distinguishes the callers of one server |
+//! | `dial` | the stream below a connection: TCP, or a test's own |
 //! | `connect`, `prompt` | how connections of `http1` are made |
-//! | `link`, `answer`, `pool` | how they are used: driven by whoever reads, then kept for the next |
-//! | `framing` | where a body ends, where its head tells it twice |
-//! | `added`, `probe` | what goes through `object_store` unseen |
-//! | `failure` | what a broken connection means |
+//! | `link`, `answer`, `pool` | how they are used: the reader drives one, then the pool keeps it |
+//! | `framing` | the length of a body if its head gives two |
+//! | `added`, `probe` | headers and responses that bypass `object_store` |
+//! | `failure` | the error kind and retry class of a broken connection |
 
 mod added;
 #[cfg(feature = "_http1")]
@@ -65,32 +65,32 @@ pub(crate) use written::Written;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the caller chooses of connections.
+/// Connection settings.
 #[derive(Clone, Debug)]
 pub struct TransportOptions {
-    /// The longest that one TCP connection may take to be made.
+    /// Timeout for connecting one TCP connection.
     pub connect_ms_max: u64,
-    /// The largest single read from a socket, and so the largest frame handed on. 256 KiB keeps
-    /// a window of 32 in 8 MiB; on loopback nothing above it was faster.
+    /// The largest single read from a socket, and so the largest frame. With 256 KiB, a window of
+    /// 32 takes 8 MiB; on loopback no larger value was faster.
     pub read_bytes_max: usize,
     /// The socket's receive buffer; `None` leaves it to the kernel's autotuning.
     pub receive_buffer_bytes: Option<usize>,
-    /// PEM files with certificate authorities to trust besides the system's.
+    /// PEM files with certificate authorities to trust in addition to the system's.
     pub ca_certs: Vec<PathBuf>,
-    /// What is shown to servers that ask who we are in TLS.
+    /// The client certificate for servers that request one in TLS.
     pub client_identity: Option<ClientIdentity>,
-    /// Makes connections in place of TCP; for tests, without any promise.
+    /// Makes connections in place of TCP. For tests only; it may change at any time.
     #[doc(hidden)]
     pub dial: Option<Arc<dyn Dial>>,
 }
 
-/// A certificate of ours and its key, for servers that let in those whose certificate they know
-/// (mutual TLS). Read when the transport is made.
+/// A client certificate and its key, for servers with mutual TLS. The files are read when the
+/// transport is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// A PEM file with the certificate, and after it those that it is signed with.
+    /// A PEM file with the certificate, followed by the certificates that sign it.
     pub certificates: PathBuf,
-    /// A PEM file with its private key.
+    /// A PEM file with the private key of the certificate.
     pub key: PathBuf,
 }
 

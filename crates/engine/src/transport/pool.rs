@@ -1,11 +1,11 @@
-//! Connections that are not in use, kept for the next request to the same origin.
+//! Idle connections, kept for the next request to the same origin.
 //!
-//! The youngest is taken first: it is the least likely to have been closed meanwhile, and what is
-//! too many grows old. Nothing is known of a connection while it is here; see [`Link`].
+//! `take` returns the youngest connection first: the server is least likely to have closed it, and
+//! surplus connections reach their age limit. The pool does not poll its connections; see [`Link`].
 //!
-//! One task of the runtime that gave the first one back closes those that have been here too long.
-//! It ends with the pool, and when there is nothing left to close. Where its runtime has ended, or
-//! does not run, what is too old goes when the pool is next used.
+//! One sweeper task closes connections that have been idle too long. It runs in the runtime that
+//! first gave back a connection. It ends with the pool, or when the pool is empty. If that runtime
+//! has ended or does not run, the next use of the pool closes the expired connections.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,17 +18,17 @@ use tokio::time::{Instant, sleep_until};
 use super::link::{Link, Origin};
 
 /// Idle connections are kept this long: below the 60 s after which common load balancers close
-/// them, so that a request is not sent into a closing connection.
+/// them, so that no request is sent into a closing connection.
 const IDLE_MAX: Duration = Duration::from_secs(55);
 
-/// Idle connections kept for one origin: as many as the default budget has requests in flight.
+/// Idle connections kept for one origin: the default budget's number of requests in flight.
 const IDLE_OF_AN_ORIGIN_MAX: usize = 64;
 
-/// Idle connections kept at all: a quarter of the files that a process may usually have open. They
-/// are few enough to be looked through one by one.
+/// Idle connections kept in total: a quarter of a process's usual limit of open files. At this
+/// count a linear search is cheap.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// The connections; clones share them.
+/// The idle connections; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool(Arc<Shared>);
 
@@ -37,7 +37,7 @@ struct Shared(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// In the order in which they came.
+    /// In order of arrival.
     idle: VecDeque<Idle>,
     sweeper: Option<AbortHandle>,
 }
@@ -49,7 +49,7 @@ struct Idle {
 }
 
 impl Kept {
-    /// Takes out those whose time is over, to be dropped where nothing is locked.
+    /// Removes the expired connections. The caller drops them after it releases the lock.
     fn expired(&mut self) -> Vec<Idle> {
         let now = Instant::now();
         let count = self.idle.iter().take_while(|idle| idle.until <= now).count();
@@ -62,7 +62,8 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes what is too old; returns when there will be more to close, if ever.
+    /// Closes the expired connections. Returns when the next one expires, or `None` if the pool is
+    /// empty.
     fn sweep(&self) -> Option<Instant> {
         let mut kept = self.lock();
         let expired = kept.expired();
@@ -96,7 +97,7 @@ impl Pool {
         idle.map(|idle| idle.link)
     }
 
-    /// Keeps a connection, or closes it where there are enough.
+    /// Keeps a connection, or closes it if the origin already has its maximum.
     pub(super) fn put(&self, link: Box<Link>) {
         let mut kept = self.0.lock();
         let mut closed = kept.expired();
@@ -112,7 +113,7 @@ impl Pool {
         drop(closed);
     }
 
-    /// Has somebody close what grows old, if nobody does.
+    /// Starts the sweeper if it does not run.
     fn watch(&self, kept: &mut Kept) {
         if kept.sweeper.as_ref().is_none_or(AbortHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()

@@ -1,11 +1,11 @@
-//! What travels through `object_store` with a request: headers that are put on it last, and a slot
-//! that comes back holding the answer.
+//! [`Probe`]: travels through `object_store` with a request. It carries headers that are added
+//! last, and a slot that returns the response.
 //!
-//! `object_store` maps responses to its own results and errors and drops the rest: the status of
-//! a refused range, `Retry-After`, checksums, the real `Content-Range`; the body of an answer that
-//! brings more or less than was asked for. So the transport puts a successful answer here as a
-//! whole, and does not let `object_store` see it; of a refusal only the head, as `object_store`
-//! reads what a refusal says.
+//! `object_store` maps responses to its own results and errors and drops the rest: the status of a
+//! refused range, `Retry-After`, checksums, the real `Content-Range`, and the body of a response
+//! that is longer or shorter than the request. So the transport puts a successful response here,
+//! with its body, and hides it from `object_store`. Of an error response it copies the head only,
+//! because `object_store` reads the body of an error.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use super::{Added, Answer};
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// From sending the request until the head was there.
+    /// Time from sending the request until the head arrived.
     pub(crate) waited: Duration,
     /// Requests that led to it: one, and one more for each redirect.
     pub(crate) requests: u32,
@@ -33,7 +33,7 @@ impl ResponseHead {
     }
 }
 
-/// The slot; clones share it. Where a request is answered more than once, the last answer stays.
+/// The slot; clones share it. If a request has several responses, the last one stays.
 #[derive(Clone, Default)]
 pub(crate) struct Probe(Arc<Carried>);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Probe {
 
 impl Probe {
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
-    /// For a request that these headers are to be put on.
+    /// A probe whose request gets these headers.
     pub(crate) fn new(added: Added) -> Self {
         Self(Arc::new(Carried { added, slot: Mutex::default() }))
     }
@@ -67,14 +67,14 @@ impl Probe {
         &self.0.added
     }
 
-    /// The request is on its way.
+    /// The request was sent.
     pub(super) fn sent(&self) {
         self.lock().sent = true;
     }
 
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
-    /// Whether the request was ever sent: where it was not, what failed came before it, such as
-    /// finding credentials.
+    /// Whether the request was ever sent. If not, an earlier step failed, such as finding
+    /// credentials.
     pub(crate) fn was_sent(&self) -> bool {
         self.lock().sent
     }
@@ -88,7 +88,7 @@ impl Probe {
     }
 
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
-    /// The answer, with its body if it is a success.
+    /// The response, with its body if it is a success.
     pub(crate) fn take(&self) -> Option<(ResponseHead, Option<Answer>)> {
         self.lock().answer.take()
     }

@@ -1,23 +1,22 @@
-//! A stream whose first read after a write is short, so that an answer's first bytes are handed on
-//! before the rest of it is copied.
+//! A stream whose first read after a write is short, so that the first bytes of a response are
+//! delivered before the rest is copied.
 //!
-//! hyper reads into a buffer that has grown with the answers before, and hands on what one read
-//! gave. On a connection that has carried large bodies, the next answer's head therefore comes
-//! with up to [`read_bytes_max`](super::TransportOptions::read_bytes_max) of the body behind it,
-//! and waits until all that is copied out of the kernel. The first read after a write (a request)
-//! takes at most [`FIRST_BYTES_MAX`]; those after it take what they are asked for, so that bulk is
-//! read as ever.
+//! hyper reads into a buffer that grew with earlier responses, and delivers the bytes of one read
+//! at once. On a connection that has carried large bodies, the next response's head therefore
+//! arrives with up to [`read_bytes_max`](super::TransportOptions::read_bytes_max) of its body, and
+//! waits until all of that is copied out of the kernel. Here the first read after a write (a
+//! request) takes at most [`FIRST_BYTES_MAX`]. Later reads take as much as the caller asks for, so
+//! bulk throughput does not change.
 //!
-//! It also opens the receive window earlier. Where that stays small while an answer arrives, a
-//! sender with Nagle's algorithm on (nginx is one at the end of an answer) may hold the last part
-//! back until a delayed acknowledgement comes, some 40 ms later; on loopback, with its segments of
-//! 64 KiB, that met up to every process in its third or fourth answer, and now meets one in a
-//! hundred. `TCP_QUICKACK` for each answer was measured and is left off: it changed little more,
-//! and acknowledging before the first bytes are handed on has this side's processor do the
-//! sender's work first.
+//! The short read also opens the receive window earlier. If the window stays small while a response
+//! arrives, a sender with Nagle's algorithm (nginx at the end of a response) may hold the last part
+//! back until a delayed acknowledgement, some 40 ms later. On loopback, with its segments of 64
+//! KiB, this met up to every process in its third or fourth response, and now meets one in a
+//! hundred. `TCP_QUICKACK` for each response was measured and is left off. It changed little more,
+//! and it delays the first bytes: this side's processor first does the sender's work.
 //!
-//! Invariants: bytes and errors are those of the stream beneath, in its order; a read of it gives
-//! nothing only where the one beneath did.
+//! Invariants: bytes and errors are those of the stream below, in its order. A read returns no
+//! bytes only if the stream below returned none.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -27,8 +26,8 @@ use std::task::{Context, Poll, ready};
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-/// A head and some body: copied in a few microseconds, and little enough to be copied a second
-/// time, from the stack, without being seen in any measurement.
+/// A head and some of the body. It is copied in a few microseconds, and the second copy, from the
+/// stack, was not visible in any measurement.
 const FIRST_BYTES_MAX: usize = 16 << 10;
 
 /// See the module docs.
@@ -50,7 +49,7 @@ impl<S: Read + Unpin> Prompt<S> {
         Pin::new(&mut self.stream)
     }
 
-    /// By way of the stack: a cursor cannot be shortened without `unsafe`.
+    /// Reads into the stack first, because a cursor cannot be shortened without `unsafe`.
     fn poll_read_first(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,7 +128,7 @@ mod tests {
 
     type Tokio<S> = TokioIo<Prompt<TokioIo<S>>>;
 
-    /// The stream, and the other end with `answer` on its way in full.
+    /// The stream, and the other end, which has sent all of `answer`.
     async fn answered(answer: &[u8]) -> (Tokio<DuplexStream>, DuplexStream) {
         let (near, mut far) = duplex(1 << 20);
         far.write_all(answer).await.unwrap();

@@ -1,4 +1,4 @@
-//! How TCP connections are made, for TLS or without.
+//! TCP settings, for connections with and without TLS.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::TransportOptions;
 /// A dead peer is noticed after this long without traffic, below the idle limits of common NATs.
 const KEEPALIVE_SECONDS: u64 = 60;
 
-/// What makes them.
+/// A connector with these settings.
 pub(super) fn tcp(options: &TransportOptions) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

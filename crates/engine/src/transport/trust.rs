@@ -1,13 +1,12 @@
-//! Whom TLS trusts: the system's authorities and those that the caller names; and who we are to
-//! servers that ask for a certificate of ours.
+//! TLS trust: the system's authorities, those that the caller names, and the client certificate.
 //!
-//! The system's store is a few hundred kilobytes of PEM that take some milliseconds to parse; most
-//! processes that only speak `http://`, or end soon, need none of it. It is read when the first
-//! `https://` connection is made, on a thread that may block. What the caller names is read at
-//! once, so that a wrong path is an error of the option and not of some later connection.
+//! The system's store is a few hundred kilobytes of PEM and takes some milliseconds to parse.
+//! Processes that only speak `http://`, or end soon, do not need it. It is read when the first
+//! `https://` connection is made, on a thread that may block. The caller's files are read at once,
+//! so that a wrong path is an error of the option and not of a later connection.
 //!
-//! Invariant: connections that come while the store is being read wait for that reading; if the
-//! one that began it is cancelled, another begins it again.
+//! Invariant: connections that are made while the store is being read wait for that read. If the
+//! task that started the read is cancelled, the next task starts it again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use super::CallerHash;
 use super::{ClientIdentity, TransportOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// How the system's certificates are read; another way in tests.
+/// How the system's certificates are read; tests replace it.
 type ReadSystem = fn() -> Vec<CertificateDer<'static>>;
 
 /// See the module docs.
@@ -79,8 +78,8 @@ impl Trust {
         })
     }
 
-    /// Adds what a server sees of us, and whom we trust besides the system's authorities, as it was
-    /// read. Our key is not added: it is the one that our certificate names.
+    /// Adds the client certificate, and the caller's authorities as they were read. The private key
+    /// is not added: the certificate already identifies it.
     #[cfg(feature = "reapi")]
     pub(super) fn identify(&self, caller: &mut CallerHash) {
         for certificate in &self.shown {
@@ -93,11 +92,12 @@ impl Trust {
         }
     }
 
-    /// The settings of every TLS session, which share what makes a later one cheaper.
+    /// The settings of every TLS session. Sessions share them, so that a later one can resume
+    /// cheaply.
     ///
-    /// Fails only where the runtime is being shut down.
+    /// Fails only if the runtime is being shut down.
     pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, JoinError> {
-        // CANCEL: the cell stays empty, and the next one to ask reads again.
+        // CANCEL: the cell stays empty, and the next call reads again.
         self.config.get_or_try_init(|| self.load()).await.cloned()
     }
 
@@ -116,8 +116,8 @@ impl Trust {
     }
 }
 
-/// A store that is missing or damaged leaves authorities out, which shows up as a certificate that
-/// is not trusted.
+/// If the store is missing or damaged, authorities are missing. The user then sees a certificate
+/// that is not trusted.
 fn read_system() -> Vec<CertificateDer<'static>> {
     rustls_native_certs::load_native_certs().certs
 }
@@ -144,7 +144,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads what we show to servers that ask who we are.
+/// Reads the client certificate and its key.
 fn certified(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<CertifiedKey> {
     let refuse = |path: &Path, message: &str, hint: &str| {
         let target = path.display().to_string();

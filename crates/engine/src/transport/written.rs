@@ -1,8 +1,9 @@
-//! [`Written`]: how much one connection has handed to the system, and when it last did.
+//! [`Written`]: how many bytes one connection has handed to the kernel, and when it last did.
 //!
-//! A request's bytes wait in the connection behind those of others, and on a slow link that takes a
-//! while. The caller must tell that from a server that takes nothing any more. What the
-//! system takes in is what tells them apart.
+//! A request's bytes queue in the connection behind those of other requests, which takes time on a
+//! slow link. The caller must distinguish this from a server that has stopped reading. The
+//! connection's writes make the difference: a slow link still accepts bytes, a stalled one does
+//! not.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,11 +16,11 @@ use tokio::time::Instant;
 
 use crate::store::Outgoing;
 
-/// What is shorter is no part of a blob, but a frame that answers the server, acknowledges what was
-/// read, or asks whether it lives: these go on also where nothing else does.
+/// Shorter writes are not part of a blob. They are control frames: replies to the server,
+/// acknowledgements and keep-alive pings, which are sent even while all uploads stall.
 const COUNTED_BYTES_MIN: usize = 1 << 10;
 
-/// What one connection has written.
+/// The writes of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     bytes: AtomicU64,

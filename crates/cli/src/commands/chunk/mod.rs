@@ -1,6 +1,6 @@
-//! `tidegate chunk`: where files are cut, and what several of them share.
+//! `tidegate chunk`: where files are cut, and which chunks several of them share.
 //!
-//! For people the chunks of a file are written while it is still being cut; JSON is one object, so
+//! For people, the chunks of a file are written while it is still being cut. JSON is one object, so
 //! it holds all of them.
 
 mod sharing;
@@ -53,7 +53,7 @@ struct Several<'a> {
     sharing: &'a Sharing,
 }
 
-/// What the files were cut with.
+/// The chunking parameters of the files.
 #[derive(Debug, Serialize)]
 #[serde(tag = "function", rename_all = "lowercase")]
 enum How {
@@ -76,7 +76,7 @@ enum How {
 }
 
 pub(crate) async fn run(session: Session, args: &ChunkArgs) -> Exit {
-    // Checked where the command line was read.
+    // Checked when the command line was read.
     let chunking = args.chunking.chunking().map_err(|message| {
         Error::new(ErrorKind::Invalid, Operation::Locate, "the chunking function", message)
     });
@@ -90,10 +90,10 @@ pub(crate) async fn run(session: Session, args: &ChunkArgs) -> Exit {
     }
 }
 
-/// Why it goes no further.
+/// Why cutting stops early.
 enum Stop {
     Failed(Error),
-    /// Standard output cannot be written; that has been said.
+    /// Standard output cannot be written; this has been reported.
     Unwritten(Exit),
 }
 
@@ -180,7 +180,7 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
     let path = path.to_owned();
     let name = path.display().to_string();
     let opened = blocking(move || {
-        // Anything else could wait for ever when it is opened, as a pipe would.
+        // Opening any other kind of file could wait for ever, for example a pipe.
         let metadata = std::fs::metadata(&path)?;
         if metadata.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -220,15 +220,15 @@ async fn open(path: &Path) -> Result<(File, Metadata)> {
         .with_hint("write it to a file first"))
 }
 
-/// Whether a file has a last byte where it should be, and none behind. One that cannot be read says so
-/// when it is.
+/// Whether the file's last byte is where its length says, with none behind it. If the file cannot
+/// be read, the read itself reports the error.
 fn is_measured(file: &File, len: u64) -> bool {
     let has_byte = |at| file.read_at(&mut [0], at).ok().map(|count| count > 0);
     len.checked_sub(1).is_none_or(|last| has_byte(last) != Some(false))
         && has_byte(len) != Some(true)
 }
 
-/// Checks that the file is still what it was when it was opened.
+/// Checks that the file has not changed since it was opened.
 async fn unchanged(file: &Arc<File>, before: &Metadata, name: &str) -> Result<()> {
     let file = Arc::clone(file);
     let after = blocking(move || file.metadata()).await;

@@ -1,4 +1,5 @@
-//! [`Sharing`]: what several files have in common, as a store of chunks would see it.
+//! [`Sharing`]: the chunks that several files have in common, as a store of chunks would count
+//! them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,33 +12,33 @@ use super::Cut;
 use crate::report;
 use crate::size;
 
-/// What a set of files would cost to store, and how much of each is elsewhere, too.
+/// The cost of storing a set of files, and how much of each file also occurs in others.
 #[derive(Debug, Serialize)]
 pub(super) struct Sharing {
-    /// All chunks, with those that recur.
+    /// All chunks, including repeated ones.
     chunks: u64,
     bytes: u64,
     /// Each chunk once.
     distinct_chunks: u64,
     distinct_bytes: u64,
-    /// Bytes for each distinct byte; 1 for nothing.
+    /// Total bytes for each distinct byte; 1 if there are none.
     ratio: f64,
     /// In the files' order.
     files: Vec<Member>,
 }
 
-/// One file beside the others.
+/// One file compared with the others.
 #[derive(Debug, Serialize)]
 struct Member {
     file: String,
     chunks: u64,
     bytes: u64,
-    /// Those of its chunks that another file has as well.
+    /// Its chunks that another file has as well.
     shared_chunks: u64,
     shared_bytes: u64,
 }
 
-/// In which files a chunk is.
+/// The files that contain a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     One(usize),

@@ -1,24 +1,24 @@
-//! [`Listing`]: a file's chunks as people read them, one a line, in columns.
+//! [`Listing`]: the chunks of a file as text, one a line, in columns.
 
 use std::fmt::Write as _;
 
 use tidegate::chunked::CutChunk;
 use tidegate_core::printable::escaped;
 
-/// So much is gathered before it is written.
+/// Text is written once this much has been gathered.
 const TEXT_BYTES: usize = 64 << 10;
 
-/// The lines of one file, as they come to be known.
+/// The lines of one file; they are added while it is cut.
 #[derive(Debug)]
 pub(super) struct Listing {
     text: String,
-    /// Of a column of offsets or lengths.
+    /// Width of a column of offsets or lengths.
     width: usize,
     is_one_of_several: bool,
 }
 
 impl Listing {
-    /// Begins with the columns' names, and the file's where there are several.
+    /// Starts with the column names, and the file's name if there are several files.
     pub(super) fn new(file: &str, bytes: u64, digest: &str, files: usize) -> Self {
         let width = bytes.to_string().len().max("offset".len());
         let mut text = String::new();
@@ -31,7 +31,7 @@ impl Listing {
         Self { text, width, is_one_of_several }
     }
 
-    /// Adds a line; true when there is enough to write.
+    /// Adds a line; true if there is enough text to write.
     pub(super) fn add(&mut self, chunk: &CutChunk) -> bool {
         let (width, hash) = (self.width, chunk.digest.checksum().hex());
         let _ =
@@ -46,7 +46,7 @@ impl Listing {
         }
     }
 
-    /// What was not written yet.
+    /// The text that was not written yet.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }

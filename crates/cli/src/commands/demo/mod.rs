@@ -1,8 +1,8 @@
-//! `tidegate demo`: the main job shown on any machine, offline: a blob behind a server with a
-//! cloud's manners, fetched with one stream and then in shards.
+//! `tidegate demo`: shows parallel download on any machine, offline. A blob behind a server that
+//! simulates a cloud is fetched with one stream and then in shards.
 //!
 //! Both runs meet the same faults, to the same kind of file, and both are verified against the
-//! checksum that the server keeps. Nothing is left behind, also after Ctrl-C.
+//! server's checksum. No files remain, also after Ctrl-C.
 
 mod stage;
 mod table;
@@ -25,11 +25,11 @@ use crate::session::Session;
 use stage::Stage;
 use table::Table;
 
-/// Where the server keeps the blob.
+/// The blob's path on the server.
 const PATH: &str = "/demo/blob";
-/// Connections cut in each run: enough to be seen, few enough not to hide the rates.
+/// Connections cut in each run: enough to be visible, too few to hide the rates.
 const CUTS: usize = 4;
-/// A cut comes within this much of an answer: less than the smallest planned shard has.
+/// Each cut comes within this many bytes of a response: fewer than the smallest planned shard has.
 const CUT_BYTES_MAX: u64 = 4 << 20;
 
 /// One way to fetch the blob.
@@ -51,7 +51,7 @@ pub(crate) async fn run(session: Session, args: &DemoArgs) -> Exit {
 }
 
 async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
-    // Removed when it is dropped, on every way out of here.
+    // Dropping it removes the folder, also on an error.
     let stage = Stage::set(session, args).await?;
     let server = serve(&stage, session).await?;
     let remote = RemoteOptions {
@@ -76,7 +76,8 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
     Ok(Table::new(stage.bytes, runs))
 }
 
-/// Starts the server, with the blob's checksum computed so that the first request does not wait.
+/// Starts the server. The blob's checksum is computed first, so that the first request does not
+/// wait.
 async fn serve(stage: &Stage, session: &Session) -> Result<Server> {
     let options =
         ServerOptions { profile: NetworkProfile::CLOUD, ..ServerOptions::of(Flavour::Gcs) };
@@ -94,7 +95,7 @@ async fn serve(stage: &Stage, session: &Session) -> Result<Server> {
     }
 }
 
-/// Some of the requests, told by a byte that they ask for, lose their connection on the way.
+/// Cuts the connections of some requests. Each is chosen by a byte that the request asks for.
 fn break_connections(server: &Server, seed: u64, len_bytes: u64) {
     let mut random = SplitMix64::new(seed);
     server.script().clear();
@@ -126,7 +127,7 @@ async fn fetch(
     if let Some(display) = display {
         display.end().await;
     }
-    // Room for the next run.
+    // Frees the disk space for the next run.
     stage.clear();
     report
 }

@@ -1,4 +1,4 @@
-//! The demo's folder: a file of pseudo-random bytes to serve, and room for the fetched copy.
+//! The demo's folder: a file of pseudo-random bytes to serve, and space for the fetched copy.
 //! Dropping the [`Stage`] removes it.
 
 use std::fs::{self, File};
@@ -16,16 +16,16 @@ use crate::session::Session;
 use crate::size;
 
 const MIB: u64 = 1 << 20;
-/// Five seconds for one stream: long enough to be a transfer, short enough to wait for.
+/// Five seconds for one stream: long enough for a measurable rate, short enough to wait for.
 const BYTES: u64 = 512 * MIB;
-/// Below this the runs would be over before their rates mean anything.
+/// A smaller file would be fetched before the rates mean anything.
 const BYTES_MIN: u64 = 64 * MIB;
-/// Making the file may take this long; a machine that needs longer gets a smaller file, as it
-/// will not be faster at fetching it.
+/// Time limit for creating the file. A slower machine gets a smaller file, because it will not be
+/// faster at fetching it.
 const MAKING_MAX: Duration = Duration::from_secs(2);
-/// Left free on the disk.
+/// Disk space that stays free.
 const SPARE_BYTES: u64 = 64 * MIB;
-/// Made and written at once.
+/// Generated and written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -70,14 +70,14 @@ impl Stage {
         Ok(blob.map_err(|error| failed(&path, "it cannot be read", error))?.without_md5())
     }
 
-    /// Where the copy goes.
+    /// The path of the copy.
     pub(super) fn target(&self) -> PathBuf {
         self.folder.path().join("fetched")
     }
 
     /// Removes the copy.
     pub(super) fn clear(&self) {
-        // What is not removed here is removed with the folder.
+        // If this fails, the file is removed with the folder.
         let _ = fs::remove_file(self.target());
     }
 }
@@ -86,7 +86,7 @@ fn source(folder: &Path) -> PathBuf {
     folder.join("blob")
 }
 
-/// How large a file may be of which there are two at a time.
+/// The largest size of a file that fits on the disk twice.
 fn room(folder: &Path) -> Result<u64> {
     let disk = rustix::fs::statvfs(folder)
         .map_err(|error| failed(folder, "its free space is not told", error.into()))?;
@@ -94,7 +94,7 @@ fn room(folder: &Path) -> Result<u64> {
     Ok(free.saturating_sub(SPARE_BYTES) / 2)
 }
 
-/// The file to be made, where it may block.
+/// The file to create; runs on a thread that may block.
 struct Making {
     file: PathBuf,
     bytes: u64,
@@ -105,7 +105,7 @@ struct Making {
 }
 
 impl Making {
-    /// Gives the bytes written: all, or as many as there was patience for.
+    /// Returns the number of bytes written: all, or as many as the time limit allowed.
     fn run(&self) -> Result<u64> {
         let unwritable = |error| failed(&self.file, "it cannot be written", error);
         let mut file = File::create_new(&self.file).map_err(unwritable)?;

@@ -1,4 +1,4 @@
-//! What the demo shows at its end.
+//! The table at the end of the demo.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use crate::report::{self, Done};
 use crate::size;
 
-/// The runs side by side.
+/// The runs compared.
 #[derive(Debug, Serialize)]
 pub(super) struct Table {
     bytes: u64,
     runs: Vec<Run>,
-    /// Time of the first run over time of the last.
+    /// Time of the first run divided by the time of the last.
     speed_up: f64,
 }
 

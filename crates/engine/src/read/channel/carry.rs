@@ -1,4 +1,4 @@
-//! Capture and restore: a read that another process goes on with.
+//! Capture and restore: a read that another process continues.
 
 use super::{Mode, ReadChannel};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -8,17 +8,18 @@ use crate::read::{ReadOptions, Verify};
 use crate::remote::Location;
 
 impl ReadChannel {
-    /// Where the read stands: at the first byte that has not been delivered, whatever is held.
-    /// The channel itself is left as it is.
+    /// The state of the read at the first byte that has not been delivered; held bytes do not count
+    /// as delivered. The channel itself does not change.
     ///
-    /// A decoded read goes on by decoding again from the start, up to its position.
+    /// A decoded read continues by decoding again from the start, up to its position.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where bytes of a blob without any version have been delivered, or where the
-    /// read stands behind the first byte and no answer has named a version yet: nothing would tie
-    /// the rest to what was before. `Invalid` while a seek has not been awaited, and beyond the
-    /// blob's end. `Integrity` if the blob was found to be damaged.
+    /// - `Unsupported` if bytes of a blob without any version have been delivered, or if the read
+    ///   stands behind the first byte and no response has named a version yet. Nothing would then
+    ///   tie the rest to the bytes before.
+    /// - `Invalid` while a seek has not been awaited, and beyond the blob's end.
+    /// - `Integrity` if the blob was found to be damaged.
     pub fn capture(&mut self) -> Result<ReadState> {
         self.check.sound(self.location.display())?;
         if self.is_seeking() {
@@ -65,16 +66,17 @@ impl ReadChannel {
         }
     }
 
-    /// Goes on with the read that `state` was captured of. Nothing is sent before the first read.
+    /// Continues the read that `state` was captured of. Nothing is sent before the first read.
     ///
-    /// Range, version, `verify` and `decode` are the state's; the rest is `options`', and
-    /// [`ReadState::options`] gives what was captured of it. The deadline begins anew.
+    /// Range, version, `verify` and `decode` come from the state; the rest comes from `options`.
+    /// [`ReadState::options`] returns the options that the state contains. The deadline starts
+    /// again.
     ///
     /// # Errors
     ///
-    /// `Invalid` if `location` is another blob, and for a state that lies beyond the blob's end, or
-    /// behind its first byte without a version. That the blob has changed since is found by the
-    /// first read, which fails with `Changed`.
+    /// `Invalid` if `location` is another blob, if the state lies beyond the blob's end, or if it
+    /// lies behind its first byte without a version. If the blob has changed since, the first read
+    /// fails with `Changed`.
     pub(crate) fn restore(
         location: Location,
         state: &ReadState,

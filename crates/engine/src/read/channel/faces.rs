@@ -1,5 +1,5 @@
-//! The channel as tokio's traits and as a stream have it. Reads copy once, from the transport's
-//! memory into the caller's; the stream copies nothing.
+//! The channel as tokio's traits and as a stream. Reads copy once, from the transport's memory into
+//! the caller's; the stream copies nothing.
 
 use std::io::{self, SeekFrom};
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, ReadBuf};
 use super::ReadChannel;
 use crate::error::Result;
 
-/// Frames in the transport's own memory, as [`ReadChannel::next`] gives them. It may go on after
-/// an error, see there.
+/// Frames in the transport's own memory, as [`ReadChannel::next`] returns them. The stream may
+/// continue after an error, as `next` does.
 impl Stream for ReadChannel {
     type Item = Result<Bytes>;
 
@@ -22,8 +22,8 @@ impl Stream for ReadChannel {
     }
 }
 
-/// Fills the caller's buffer as far as bytes are there, and waits only for the first. Errors are
-/// those of [`ReadChannel::next`], inside [`io::Error`].
+/// Fills the caller's buffer with the bytes that have arrived, and waits only for the first. Errors
+/// are those of [`ReadChannel::next`], inside [`io::Error`].
 impl AsyncRead for ReadChannel {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -40,7 +40,7 @@ impl AsyncRead for ReadChannel {
                 Poll::Ready(Ok(true)) => this.copy_to(buf),
                 Poll::Ready(Err(error)) if empty => return Poll::Ready(Err(error.into())),
                 Poll::Ready(Err(error)) => {
-                    // After the bytes that came before it.
+                    // The error is returned after the bytes that came before it.
                     this.held.error = Some(error);
                     break;
                 }
@@ -69,14 +69,14 @@ impl ReadChannel {
         }
     }
 
-    /// The bytes in hand that may be delivered.
+    /// Held bytes that may be delivered.
     pub(in crate::read) fn in_hand(&self) -> &[u8] {
         let room = usize::try_from(self.room()).unwrap_or(usize::MAX);
         let rest = self.held.rest();
         rest.get(..room.min(rest.len())).unwrap_or_default()
     }
 
-    /// As [`AsyncBufRead::poll_fill_buf`], without the bytes: false at the end.
+    /// Like [`AsyncBufRead::poll_fill_buf`], without the bytes: false at the end.
     pub(in crate::read) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
         let span = self.span();
         let _entered = span.enter();
@@ -84,7 +84,7 @@ impl ReadChannel {
     }
 }
 
-/// What is left of a frame, or of several small ones that have arrived together.
+/// The rest of a frame, or of several small frames that arrived together.
 impl AsyncBufRead for ReadChannel {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();

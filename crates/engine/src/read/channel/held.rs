@@ -1,5 +1,5 @@
-//! What has arrived and was not taken yet: the rest of a piece for callers that take less than all
-//! of it, what was gathered too much, and an error that waits behind bytes.
+//! Bytes that have arrived and were not taken yet: the rest of a piece that the caller took in
+//! part, the piece after it, and an error that follows these bytes.
 
 use bytes::{Buf, Bytes};
 
@@ -7,12 +7,12 @@ use crate::error::Error;
 
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// The piece as it arrived; what lies before `at` has been delivered.
+    /// The piece as it arrived; the bytes before `at` have been delivered.
     piece: Bytes,
-    /// Offset of the piece's first byte, as positions count.
+    /// Position of the piece's first byte.
     start: u64,
     at: usize,
-    /// Up to here it has gone through the checksum, as far as it was delivered.
+    /// Delivered bytes before this index have gone through the checksum.
     summed: usize,
     /// The piece after it.
     ahead: Option<Bytes>,
@@ -20,12 +20,12 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Bytes that wait.
+    /// Number of bytes that wait.
     pub(super) fn len_bytes(&self) -> u64 {
         self.rest().len() as u64 + self.ahead.as_ref().map_or(0, Bytes::len) as u64
     }
 
-    /// What waits of the piece.
+    /// The bytes of the piece that wait.
     pub(super) fn rest(&self) -> &[u8] {
         self.piece.get(self.at..).unwrap_or_default()
     }
@@ -35,17 +35,17 @@ impl Held {
         self.start + self.at as u64
     }
 
-    /// Holds a piece in place of the one that has been taken.
+    /// Replaces the piece, which has been taken, by another.
     pub(super) fn hold(&mut self, start: u64, piece: Bytes) {
         (self.piece, self.start, self.at, self.summed) = (piece, start, 0, 0);
     }
 
-    /// Keeps a piece behind the one that is held.
+    /// Keeps the piece that follows the held one.
     pub(super) fn keep_ahead(&mut self, piece: Bytes) {
         self.ahead = Some(piece);
     }
 
-    /// The piece behind the one that has been taken.
+    /// Takes the piece that follows the held one.
     pub(super) fn take_ahead(&mut self) -> Option<Bytes> {
         self.ahead.take()
     }
@@ -55,26 +55,26 @@ impl Held {
         self.at = self.at.saturating_add(count).min(self.piece.len());
     }
 
-    /// What has been delivered and not gone through the checksum, with its offset. From here on
-    /// it counts as gone through.
+    /// The delivered bytes that have not gone through the checksum, with their offset. From then on
+    /// they count as summed.
     pub(super) fn unsummed(&mut self) -> Option<(u64, Bytes)> {
         let from = std::mem::replace(&mut self.summed, self.at);
         (from < self.at).then(|| (self.start + from as u64, self.piece.slice(from..self.at)))
     }
 
-    /// How many bytes have been delivered and not gone through the checksum.
+    /// Number of bytes that have been delivered and have not gone through the checksum.
     pub(super) fn unsummed_bytes(&self) -> u64 {
         (self.at - self.summed.min(self.at)) as u64
     }
 
-    /// Lets go of a piece that has been taken: the transport can use its memory again.
+    /// Releases a piece that has been taken, so that the transport can reuse its memory.
     pub(super) fn release(&mut self) {
         if self.rest().is_empty() {
             self.hold(self.position(), Bytes::new());
         }
     }
 
-    /// Takes up to `count_max` bytes of what waits of the piece, without a copy.
+    /// Takes up to `count_max` waiting bytes of the piece, without a copy.
     pub(super) fn take(&mut self, count_max: u64) -> Bytes {
         let mut bytes = self.piece.slice(self.at..);
         bytes.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
@@ -82,8 +82,8 @@ impl Held {
         bytes
     }
 
-    /// Moves to `position` if it is among what is held; false where it is not. What was delivered
-    /// must have gone through the checksum before.
+    /// Moves to `position` if its byte is held; false otherwise. The delivered bytes must have gone
+    /// through the checksum before.
     pub(super) fn move_to(&mut self, position: u64) -> bool {
         let end = self.start + self.piece.len() as u64;
         let ahead = self.ahead.as_ref().map_or(0, Bytes::len) as u64;
@@ -102,7 +102,7 @@ impl Held {
         true
     }
 
-    /// Lets go of everything.
+    /// Releases everything.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,21 +1,21 @@
-//! [`ReadChannel`]: one blob as a stream that survives.
+//! [`ReadChannel`]: one blob as a stream that survives interruptions.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `source` | the requests: opened when bytes are wanted, aligned with where reading goes on |
-//! | `pieces` | what is delivered next: stored frames or decoded pieces, checked on the way |
-//! | `held` | what has arrived and was not taken yet |
-//! | `seek` | where reading goes on, and where it ends |
+//! | `source` | the requests: opened when bytes are needed, aligned with the position |
+//! | `pieces` | the next bytes: stored frames or decoded pieces, verified on the way |
+//! | `held` | bytes that have arrived and were not taken yet |
+//! | `seek` | the position, and the end of reading |
 //! | `faces` | `AsyncRead`, `AsyncBufRead`, `AsyncSeek`, `Stream` |
 //! | `carry` | capture and restore |
 //!
 //! Invariants:
-//! - `next` is the offset of the stored byte that the source brings next; what lies before it has
-//!   been delivered, passed over, or is held. It moves by calls of the caller and by bytes that
-//!   arrive, never by I/O alone: seeks are free, and are paid for by the next read.
-//! - Every byte that is delivered goes through the running checksum at the moment when it is, so
-//!   that a capture between two reads has the sum of exactly what was delivered.
-//! - All requests of a channel are pinned to the version that the first answer named.
+//! - `next` is the offset of the stored byte that the source delivers next. The bytes before it
+//!   have been delivered, skipped, or are held. It moves by calls of the caller and by bytes that
+//!   arrive, never by I/O alone. A seek itself costs no I/O; the next read pays for it.
+//! - Every byte goes through the running checksum at the moment when it is delivered. A capture
+//!   between two reads therefore has the sum of exactly the delivered bytes.
+//! - All requests of a channel are pinned to the version that the first response named.
 
 mod carry;
 mod faces;
@@ -42,12 +42,12 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
 
-/// Reads one blob as a stream: one request for everything, restarted where it breaks, in one
+/// Reads one blob as a stream: one request for everything, restarted if it is interrupted, in one
 /// version, verified at its end.
 ///
 /// It is an [`AsyncRead`](tokio::io::AsyncRead), [`AsyncBufRead`](tokio::io::AsyncBufRead),
-/// [`AsyncSeek`](tokio::io::AsyncSeek) and a [`Stream`](futures_core::Stream) of `Result<Bytes>`;
-/// all of these can be mixed, and each goes on where the last one stopped.
+/// [`AsyncSeek`](tokio::io::AsyncSeek) and a [`Stream`](futures_core::Stream) of `Result<Bytes>`.
+/// All of these can be mixed; each continues where the last one stopped.
 ///
 /// ```no_run
 /// use tidegate::Client;
@@ -67,58 +67,58 @@ use crate::remote::{BlobInfo, Location, Version};
 ///
 /// # Positions
 ///
-/// Positions are offsets in the blob, whatever the range: a channel of bytes 100 to 200 stands at
-/// 100 first. With [`decode`](crate::ReadBuilder::decode) they count decoded bytes, and a seek to anywhere
-/// but the current position is `Unsupported`.
+/// Positions are offsets in the blob, whatever the range: a channel of bytes 100 to 200 starts at
+/// position 100. With [`decode`](crate::ReadBuilder::decode) they count decoded bytes, and a seek
+/// to any other position than the current one is `Unsupported`.
 ///
 /// # Errors
 ///
-/// An interruption that the policy bridges is not seen. After an error the channel stays where it
-/// was, and the next read tries again, with the policy's attempts anew; only damage
-/// ([`Verification::Mismatch`], or a body that goes on beyond its end) stays. The end of a damaged
-/// blob is never delivered as an end: the
-/// read that would have returned it fails with `Integrity`.
+/// The caller does not see an interruption that the retry policy bridges. After an error the
+/// channel keeps its position, and the next read tries again with all attempts of the policy. Only
+/// damage is permanent: [`Verification::Mismatch`], or a body that is longer than its head says.
+/// The channel never reports the normal end of a damaged blob: the read that would have returned it
+/// fails with `Integrity`.
 ///
 /// # Cancel safety
 ///
-/// Every future here can be dropped and asked for again: bytes are delivered by a call that
-/// returns, or by a later one, and a request under way is gone on with. Dropping the channel, or
-/// [`suspend`](Self::suspend), ends the request and gives back what was taken from the budget.
+/// Every future here can be dropped and called again. A call delivers bytes only when it returns,
+/// and the next call continues the request in flight. Dropping the channel, or
+/// [`suspend`](Self::suspend), ends the request and returns its permits to the budget.
 ///
 /// The futures need a tokio runtime with its I/O and time drivers.
 pub struct ReadChannel {
     location: Arc<Location>,
     options: ReadOptions,
-    // When the first read began: the deadline counts from there.
+    // When the first read began; the deadline counts from then.
     epoch: Option<Instant>,
-    // Of all requests since the last error.
+    // Shared by all requests since the last error.
     flow: Arc<Flow>,
     source: Source,
     next: u64,
-    // Reading goes on so many bytes before an end that is not known; `next` means nothing then.
+    // The read starts this many bytes before an end that is not known; `next` means nothing then.
     suffix: Option<u64>,
-    // The end of what is read, exclusive; u64::MAX for none.
+    // The end of the read, exclusive; u64::MAX for none.
     limit: u64,
     len_bytes: Option<u64>,
     info: Option<BlobInfo>,
     pinned: Option<Version>,
-    // The coding of the stored bytes, once an answer has brought some.
+    // The coding of the stored bytes, once a response with bytes has arrived.
     coding: Option<String>,
     // Bytes of the pinned version have been delivered.
     delivered: bool,
     // Bytes before this offset have been delivered, perhaps by another process.
     delivered_end: u64,
-    // The checksums have been asked for beside an answer.
+    // The checksums have been looked up by a separate request.
     looked_up: bool,
     check: Check,
     mode: Mode,
     held: Held,
     seeking: Option<SeekFrom>,
-    // The position is the choice of a seek, which may go beyond the end.
+    // A seek chose the position, which may lie beyond the end.
     sought: bool,
-    // So many decoded bytes were delivered by another process and are passed over.
+    // Another process delivered this many decoded bytes; they are decoded again and skipped.
     passed: u64,
-    // What the gathered bytes are charged to.
+    // The permit for the gathered bytes.
     buffer: Option<BytesPermit>,
     span: Option<tracing::Span>,
 }
@@ -159,20 +159,22 @@ impl ReadChannel {
         }
     }
 
-    /// The next bytes in order, in the transport's own memory; `None` at the end, however often it
-    /// is asked for. Cancel-safe.
+    /// The next bytes in order, in the transport's own memory; `None` at the end, also when called
+    /// again. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// `NotFound`, `NoAccess` and so on as the remote says, `Changed` if the blob is no longer the
-    /// version that was begun, `Exhausted` if the policy gives up, `OutOfRange` if the range
-    /// begins beyond the end, and `Integrity` if the blob turns out to be damaged.
+    /// - `NotFound`, `NoAccess` and so on as the remote says.
+    /// - `Changed` if the blob is no longer the version that was begun.
+    /// - `Exhausted` if the policy gives up.
+    /// - `OutOfRange` if the range begins beyond the end.
+    /// - `Integrity` if the blob is damaged.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         poll_fn(|cx| self.poll_piece(cx)).await
     }
 
-    /// Facts about the blob, from the first answer; opens the channel where there is none yet.
-    /// Cancel-safe.
+    /// Facts about the blob, from the first response. Opens the channel if there is no response
+    /// yet. Cancel-safe.
     ///
     /// # Errors
     ///
@@ -184,18 +186,18 @@ impl ReadChannel {
         self.info.as_ref().ok_or_else(|| self.error(ErrorKind::Invalid, "no answer was had"))
     }
 
-    /// Offset of the first byte not yet delivered; `None` as long as only its distance from the
-    /// end is known, as before the first read of the last n bytes. May be beyond the end.
+    /// Offset of the first byte not yet delivered. It is `None` while only its distance from the
+    /// end is known, as before the first read of the last n bytes. It may lie beyond the end.
     pub fn position(&self) -> Option<u64> {
         self.suffix.is_none().then(|| self.arrived() - self.held.len_bytes())
     }
 
-    /// Length in bytes of what is stored, once an answer has told it.
+    /// Length in bytes of the stored blob, once a response has given it.
     pub fn len_bytes(&self) -> Option<u64> {
         self.len_bytes
     }
 
-    /// What is proven of the bytes that were delivered; see [`Verification`].
+    /// The result of verification for the delivered bytes; see [`Verification`].
     pub fn verified(&self) -> Verification {
         let cut = match self.len_bytes {
             Some(len) => self.stored_limit() < len,
@@ -207,29 +209,29 @@ impl ReadChannel {
                 let position = self.position().map(|position| position - unsummed);
                 self.check.verification(cut, position, unsummed > 0)
             }
-            // Stored bytes go through the checksum as they are decoded.
+            // Stored bytes go through the checksum when they are decoded.
             Mode::Undecided | Mode::Gzip(_) => self.check.verification(cut, None, false),
         }
     }
 
-    /// What the channel has cost so far, with everything that shares its counters.
+    /// The cost so far of all reads that share the channel's counters.
     pub fn totals(&self) -> ReadTotals {
         self.options.stats.totals()
     }
 
-    /// The blob that is read.
+    /// The blob that this channel reads.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// Ends the request in flight and gives back what was taken from the budget; the next read
-    /// asks again for what is left. Bytes that are held stay.
+    /// Ends the request in flight and returns its permits to the budget. The next read sends a new
+    /// request for the rest. Held bytes stay.
     pub fn suspend(&mut self) {
         self.close();
         self.buffer = None;
     }
 
-    /// Offset behind everything that has been taken in.
+    /// Offset behind all bytes that have arrived.
     fn arrived(&self) -> u64 {
         match &self.mode {
             Mode::Raw => self.next,

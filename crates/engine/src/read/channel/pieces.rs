@@ -1,5 +1,5 @@
-//! What is delivered next: stored frames as they come, or decoded pieces; through the checksum
-//! when they are delivered, and compared at the end.
+//! Chooses the bytes that are delivered next: stored frames as they arrive, or decoded pieces. They
+//! go through the checksum when they are delivered, and the checksum is compared at the end.
 
 use std::task::{Context, Poll, ready};
 
@@ -10,12 +10,12 @@ use super::ReadChannel;
 use crate::error::{ErrorKind, Result};
 use crate::read::decode::Decoder;
 
-/// What is made of stored bytes.
+/// How stored bytes become delivered bytes.
 #[derive(Debug)]
 pub(super) enum Mode {
-    /// Nothing: positions are those of stored bytes.
+    /// Unchanged: positions are those of stored bytes.
     Raw,
-    /// To be decoded if the first answer says that they are encoded.
+    /// To be decoded if the first response names a coding.
     Undecided,
     /// Decoded.
     Gzip(Box<Decoded>),
@@ -24,7 +24,7 @@ pub(super) enum Mode {
 #[derive(Debug)]
 pub(super) struct Decoded {
     decoder: Decoder,
-    /// Offset in the content behind the pieces made so far.
+    /// Offset in the content behind the pieces decoded so far.
     pub(super) position: u64,
     ended: bool,
 }
@@ -36,7 +36,7 @@ impl Mode {
 }
 
 impl ReadChannel {
-    /// The next bytes for the caller: what is held first, then what comes.
+    /// The next bytes for the caller: held bytes first, then new ones.
     pub(in crate::read) fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,8 +52,9 @@ impl ReadChannel {
         Poll::Ready(Ok(Some(bytes)))
     }
 
-    /// Ready once there are bytes in hand that may be delivered (true), or at the end (false).
-    /// With `want`, a caller will take so many of them at a time: small frames are gathered.
+    /// Ready with true once there are held bytes that may be delivered, or with false at the end.
+    /// `want` is the number of bytes that the caller takes at a time: small frames are gathered up
+    /// to it.
     pub(super) fn poll_held(
         &mut self,
         cx: &mut Context<'_>,
@@ -94,7 +95,7 @@ impl ReadChannel {
         self.position().map_or(u64::MAX, |position| self.limit.saturating_sub(position))
     }
 
-    /// Lets what was delivered go through the checksum, and go.
+    /// Puts the delivered bytes through the checksum and releases them.
     pub(super) fn sum_up(&mut self) {
         if let Some((offset, bytes)) = self.held.unsummed()
             && matches!(self.mode, Mode::Raw)
@@ -127,7 +128,7 @@ impl ReadChannel {
         }
     }
 
-    /// The end of what is read has been reached.
+    /// Called at the end of the read: compares the checksum if this is the end of the blob.
     fn compare(&mut self) -> Result<()> {
         match self.len_bytes {
             Some(len) if self.next == len => self.check.finish(len, self.location.display()),
@@ -135,7 +136,7 @@ impl ReadChannel {
         }
     }
 
-    /// Once the first answer has told how the blob is encoded.
+    /// Chooses the mode once the first response has named the coding.
     pub(super) fn decide(&mut self) -> Result<()> {
         let encoding = self.info.as_ref().and_then(|info| info.content_encoding.clone());
         match encoding.as_deref() {
@@ -150,7 +151,7 @@ impl ReadChannel {
                 self.bound();
             }
             Some(name) if ["gzip", "x-gzip"].iter().any(|gzip| name.eq_ignore_ascii_case(gzip)) => {
-                // Where decoding begins anywhere but at the start, there is nothing to decode.
+                // If decoding begins anywhere but at the start, no decoding is possible.
                 if self.suffix.is_some() || self.next > 0 && !self.delivered {
                     let message = "a range of a gzip-encoded blob cannot be decoded";
                     let error = self.error(ErrorKind::Unsupported, message);
@@ -179,7 +180,7 @@ impl ReadChannel {
             if let Some(piece) = decoded.decoder.piece(self.location.display())? {
                 let start = decoded.position;
                 decoded.position += piece.len() as u64;
-                // What another process has delivered is made again and passed over.
+                // The content that another process has delivered is decoded again and skipped.
                 let passed = self.passed.saturating_sub(start).min(piece.len() as u64);
                 let rest = piece.slice(usize::try_from(passed).unwrap_or(piece.len())..);
                 if !rest.is_empty() {
@@ -201,7 +202,7 @@ impl ReadChannel {
         }
     }
 
-    /// Puts small frames together, as far as they have arrived.
+    /// Joins small frames, as far as they have arrived.
     fn gather(&mut self, cx: &mut Context<'_>, first: Bytes, want: usize) -> Bytes {
         let most = self.options.buffer_bytes;
         let small = first.len() < most && want < most;
@@ -232,8 +233,8 @@ impl ReadChannel {
         if gathered.is_empty() { first } else { gathered.freeze() }
     }
 
-    /// Takes the buffer's bytes from the budget. Never waits for them: this channel may hold a
-    /// request already, and whoever waits for bytes must not.
+    /// Takes the buffer's bytes from the budget. It never waits for them: this channel may hold a
+    /// request already, and a holder of a request must not wait for bytes.
     fn has_buffer(&mut self) -> bool {
         if self.buffer.is_none() {
             self.buffer = self.options.budget.try_bytes(self.options.buffer_bytes as u64);

@@ -1,5 +1,5 @@
-//! Where reading goes on, and where it ends. Nothing here waits but for the blob's length, where a
-//! seek counts from an end that is not known.
+//! The position and the end of reading. Only one call waits: a seek from an end that is not known
+//! waits for the blob's length.
 
 use std::future::poll_fn;
 use std::io::SeekFrom;
@@ -9,32 +9,34 @@ use super::{Mode, ReadChannel};
 use crate::error::{Error, ErrorKind, Result};
 
 impl ReadChannel {
-    /// Goes on at another position, and returns it. Positions are offsets in the blob;
-    /// [`SeekFrom::End`] counts from where reading ends, which is the blob's end or the
+    /// Moves to another position, and returns it. Positions are offsets in the blob.
+    /// [`SeekFrom::End`] counts from the end of reading: the blob's end or the
     /// [limit](Self::limit), whichever comes first.
     ///
-    /// A seek costs nothing until the next read: that one reads on if the position lies ahead by
-    /// no more than [`drain_bytes_max`](crate::ReadBuilder::drain_bytes_max), and asks
-    /// again otherwise. Positions at and beyond the end are fine; reading there gives nothing.
-    /// Only a seek from the end of a blob whose length is not known asks at once: for the bytes
-    /// that are sought, or for the blob's facts.
+    /// A seek costs nothing until the next read. That read continues the current response if the
+    /// position lies ahead by no more than
+    /// [`drain_bytes_max`](crate::ReadBuilder::drain_bytes_max), and sends a new request otherwise.
+    /// Positions at and beyond the end are valid; a read there returns no bytes. Only a seek from
+    /// the end of a blob of unknown length sends a request at once: for the sought bytes, or for
+    /// the blob's facts.
     ///
-    /// Cancel-safe: a seek that was not awaited to its end is finished by the next call.
+    /// Cancel-safe: the next call finishes a seek that was not awaited to its end.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a position before the start or beyond 2^64, after which the channel stands
-    /// where it stood; `Unsupported` for anywhere but the current position of a decoded blob; what
-    /// [`next`](Self::next) fails with where the length must be asked for.
+    /// - `Invalid` for a position before the start or beyond 2^64; the channel then keeps its
+    ///   position.
+    /// - `Unsupported` for any position but the current one of a decoded blob.
+    /// - The errors of [`next`](Self::next) if the length must be requested.
     pub async fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         self.start_seek_to(to);
         poll_fn(|cx| self.poll_sought(cx)).await
     }
 
-    /// Ends reading before offset `end` of the blob; `u64::MAX` ends it with the blob. An end
-    /// before the current position makes reads give nothing, one beyond the blob changes nothing.
-    /// A request that was sent is ended where reading ends; one that is sent later asks for no
-    /// more. With [`decode`](crate::ReadBuilder::decode) the offset is one of decoded bytes.
+    /// Ends reading before offset `end` of the blob; `u64::MAX` reads to the blob's end. If `end`
+    /// lies before the current position, reads return no bytes; if it lies beyond the blob, it
+    /// changes nothing. A request in flight is ended there, and a later request asks for no more.
+    /// With [`decode`](crate::ReadBuilder::decode) the offset is one of decoded bytes.
     pub fn limit(&mut self, end: u64) {
         self.limit = end;
         self.bound();
@@ -92,7 +94,7 @@ impl ReadChannel {
         Poll::Ready(Ok(target))
     }
 
-    /// Whether the seek only asks for the position.
+    /// Whether the seek leaves the position as it is.
     fn stays(&self, to: SeekFrom) -> bool {
         match to {
             SeekFrom::Start(offset) => self.position() == Some(offset),
@@ -101,7 +103,7 @@ impl ReadChannel {
         }
     }
 
-    /// Where reading ends.
+    /// The end of reading.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
         if matches!(self.mode, Mode::Gzip(_)) {
             let message = "the length of decoded content is not known";

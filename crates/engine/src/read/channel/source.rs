@@ -1,5 +1,5 @@
-//! Where stored bytes come from: a [`RangeStream`] that is opened when bytes are wanted, and again
-//! when reading goes on where it does not lead.
+//! The source of stored bytes: a [`RangeStream`]. It is opened when bytes are needed, and again
+//! when the position moves to a byte that the open stream will not deliver.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,25 +18,25 @@ use crate::remote::BlobInfo;
 pub(super) enum Source {
     /// No request.
     Closed,
-    /// The first answer, and beside it the checksums.
+    /// The first request, and at the same time a request for the checksums.
     Looking(Looking),
-    /// Asked, and perhaps answered.
+    /// The request has been sent; its response may have arrived.
     Asked(Box<Request>),
-    /// Only the blob's facts are asked for: a seek needs its length.
+    /// A request for the blob's facts alone: a seek needs its length.
     Sizing(std::pin::Pin<Box<dyn Future<Output = Result<BlobInfo>> + Send>>),
 }
 
-/// A stream, and the end that was asked for; `u64::MAX` for the blob's.
+/// A stream, and the end of its requested range; `u64::MAX` for the blob's end.
 pub(super) struct Request {
     stream: RangeStream,
     end: u64,
-    /// The end of the first answer, which may have been told where the blob's was not.
+    /// The end of the first response. It may be known when the blob's length is not.
     answered: Option<u64>,
     begun: bool,
 }
 
 impl ReadChannel {
-    /// The next stored bytes at `next`; `None` at the end of what is read.
+    /// The next stored bytes at `next`; `None` at the end of the read.
     pub(super) fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         loop {
             let outcome = if self.is_at_end() {
@@ -75,7 +75,7 @@ impl ReadChannel {
         }
     }
 
-    /// The last byte is good only once its body has ended.
+    /// Waits until the body has ended: the last byte counts only then.
     fn poll_sound(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut self.source {
             Source::Asked(request) => request.stream.poll_sound(cx),
@@ -87,7 +87,8 @@ impl ReadChannel {
         matches!(&self.source, Source::Asked(request) if request.stream.is_unsound())
     }
 
-    /// A read from beyond an end that was not known has come to that end, or must ask for it.
+    /// Handles a read from beyond an unknown end: takes the length from the error response, or
+    /// requests the blob's facts.
     fn find_end(&mut self) {
         let found = match &self.source {
             Source::Asked(request) => request.stream.len_bytes(),
@@ -100,7 +101,7 @@ impl ReadChannel {
         }
     }
 
-    /// Ready once the first answer has come.
+    /// Ready once the first response has arrived.
     pub(super) fn poll_known(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         while self.info.is_none() {
             if self.is_at_end() && matches!(self.source, Source::Closed) {
@@ -114,14 +115,15 @@ impl ReadChannel {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready with the blob's length, which the request under way or a question of its own tells.
+    /// Ready with the blob's length, from the request in flight or from a separate one.
     pub(super) fn poll_len(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64>> {
         loop {
             if let Some(len) = self.len_bytes {
                 return Poll::Ready(Ok(len));
             }
             match self.source {
-                // It was asked, does not tell, and could not be asked again for the rest.
+                // The response gives neither length nor version, so a second request could not be
+                // matched to it.
                 _ if self.is_underway() && self.pinned.is_none() => {
                     return Poll::Ready(Err(self.no_length()));
                 }
@@ -136,11 +138,11 @@ impl ReadChannel {
         }
     }
 
-    /// The end of stored bytes that is read to.
+    /// The end of the read, in stored bytes.
     pub(super) fn stored_limit(&self) -> u64 {
         match self.mode {
             Mode::Raw => self.limit,
-            // How many stored bytes make so many decoded ones is not known.
+            // The number of stored bytes for a given number of decoded bytes is unknown.
             Mode::Undecided | Mode::Gzip(_) => u64::MAX,
         }
     }
@@ -149,22 +151,22 @@ impl ReadChannel {
         let end = self.stored_limit().min(self.len_bytes.unwrap_or(u64::MAX));
         match self.suffix {
             Some(count) => count == 0,
-            // Nothing was asked for: the first bytes of nothing are nothing, in any mode.
+            // An empty read is at its end in any mode.
             None => self.next >= end || self.limit == 0,
         }
     }
 
-    /// Ends the request under way.
+    /// Ends the request in flight.
     pub(super) fn close(&mut self) {
         self.source = Source::Closed;
     }
 
-    /// Asks for the blob's facts alone.
+    /// Requests the blob's facts alone.
     pub(super) fn size(&mut self) {
         self.source = Source::Sizing(Box::pin(self.lookup().size()));
     }
 
-    /// Facts that were asked for by themselves must be of the blob that is read.
+    /// Facts from a separate request must belong to the blob that is being read.
     fn agrees(&self, info: &BlobInfo) -> Result<()> {
         let message = match (self.len_bytes, info.len_bytes) {
             (Some(was), Some(is)) if was != is => {
@@ -175,14 +177,15 @@ impl ReadChannel {
             }
             _ => return Ok(()),
         };
-        // One version cannot have two lengths, nor one that is shorter than what was delivered.
+        // One version cannot have two lengths, nor one that is shorter than the delivered bytes.
         let same = self.pinned.is_some() && self.pinned == info.version;
         let kind = if same { ErrorKind::Integrity } else { ErrorKind::Changed };
         Err(self.error(kind, message))
     }
 
-    /// What is not there any more, although its bytes have been read, has changed. A question for
-    /// the length is refused only by a remote that refuses all ranges: it is not asked again.
+    /// Turns an error of the request for facts into the channel's error. A blob that is missing
+    /// after a response named its version has changed. `OutOfRange` means that the remote refuses
+    /// all ranges; the request is not repeated.
     fn gone(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::OutOfRange => {
@@ -206,8 +209,8 @@ impl ReadChannel {
         Poll::Ready(outcome)
     }
 
-    /// Ready with an answer that is being read and brings the byte at `next`, or once there is
-    /// nothing to ask for.
+    /// Ready with an open response whose next byte is the one at `next`, or once there is nothing
+    /// to request.
     fn poll_aligned(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             let at_end = self.is_at_end();
@@ -258,7 +261,7 @@ impl ReadChannel {
         }
     }
 
-    /// Takes in the first answer of a request.
+    /// Processes the first response of a request.
     fn begin(&mut self) {
         let Source::Asked(request) = &mut self.source else { return };
         request.begun = true;
@@ -280,7 +283,7 @@ impl ReadChannel {
         self.info.get_or_insert(info);
     }
 
-    /// Ends the stream where reading ends, if that is before what was asked for.
+    /// Ends the stream at the end of reading, if that lies before the end of the requested range.
     pub(super) fn bound(&mut self) {
         let limit = self.stored_limit();
         let len = self.len_bytes;
@@ -292,12 +295,12 @@ impl ReadChannel {
         }
     }
 
-    /// Whether the request under way asks for what `next` and `limit` say.
+    /// Whether a request is in flight and its first response has arrived.
     pub(super) fn is_underway(&self) -> bool {
         matches!(&self.source, Source::Asked(request) if request.begun)
     }
 
-    /// The stream has ended: the blob has, or what was asked for.
+    /// The stream has ended, at the end of the blob or of the requested range.
     fn ended(&mut self) {
         let Source::Asked(request) = &self.source else { return };
         let asked = request.end.min(self.stored_limit());
@@ -308,7 +311,7 @@ impl ReadChannel {
         self.close();
     }
 
-    /// A seek may go beyond an end that is not known, which is no error; a range may not.
+    /// A seek may go beyond an unknown end without an error; a range may not.
     fn may_be_beyond_the_end(&self, error: &Error) -> bool {
         error.kind() == ErrorKind::OutOfRange && self.sought && self.len_bytes.is_none()
     }
@@ -368,7 +371,7 @@ impl ReadChannel {
         }
     }
 
-    /// The caller's policy, with what is left of its deadline.
+    /// The caller's policy, with the rest of its deadline.
     fn policy(&mut self) -> RetryPolicy {
         let since = self.epoch.get_or_insert_with(Instant::now).elapsed();
         let mut policy = self.options.retry.clone();
