@@ -1,11 +1,12 @@
-//! Futures for code without a runtime.
+//! Runs futures for code without a runtime.
 //!
-//! One thread of the process, `tidegate-blocking`, drives the connections and timers of all blocking
-//! calls. The calling thread polls the future itself, and sleeps until that thread wakes it.
+//! One thread of the process, `tidegate-blocking`, drives the connections and timers of all
+//! blocking calls. The calling thread polls the future itself, and sleeps until that thread wakes
+//! it.
 //!
-//! Why not one runtime for each call: connections are pooled in the client, and each belongs to the
-//! runtime that made it. A runtime that runs only during one call would leave its connections dead
-//! in the pool, where other calls would find them.
+//! Why not one runtime for each call: the client pools connections, and each connection belongs to
+//! the runtime that created it. A runtime that runs only during one call would leave dead
+//! connections in the pool for later calls.
 
 use std::io;
 use std::pin::pin;
@@ -18,14 +19,14 @@ use tokio::task::coop;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// More polls than tokio lets a task make without a break: see [`refuse_inside_tasks`].
+/// More polls than tokio allows a task before it must yield: see [`refuse_inside_tasks`].
 const POLLS_OF_A_TASK: usize = 256;
 
-/// The right to wait on this thread.
+/// Permission to block on this thread.
 pub(crate) struct Waiting<'a>(EnterGuard<'a>);
 
 impl<'a> Waiting<'a> {
-    /// Connections are driven by `handle`, or by the shared thread.
+    /// Enters `handle`, or the runtime of the shared thread, which then drives the connections.
     ///
     /// Fails with `Unsupported` on a thread that runs asynchronous tasks.
     pub(crate) fn begin(
@@ -42,7 +43,7 @@ impl<'a> Waiting<'a> {
         Ok(Self(handle.enter()))
     }
 
-    /// Waits for `future`. Unlike a runtime's `block_on` it never panics.
+    /// Waits for `future`. Unlike a runtime's `block_on`, this never panics.
     pub(crate) fn wait<F: Future>(self, future: F) -> F::Output {
         let output = parked(future);
         drop(self.0);
@@ -50,8 +51,8 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The runtime of all blocking calls. It lives as long as the process, because connections that it
-/// drives are pooled.
+/// The runtime of all blocking calls. It lives as long as the process, because the connections that
+/// it drives are pooled.
 fn driver() -> std::result::Result<&'static Handle, String> {
     static DRIVER: OnceLock<std::result::Result<Handle, String>> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| {
@@ -67,12 +68,12 @@ fn driver() -> std::result::Result<&'static Handle, String> {
     driver.as_ref().map_err(Clone::clone)
 }
 
-/// Fails on a thread that is running a task, where waiting would keep all its other tasks from
-/// running.
+/// Fails on a thread that is running a task, because waiting would block all other tasks of that
+/// thread.
 ///
-/// Threads of `spawn_blocking` may wait, although they have a runtime, too. Tokio tells them apart
-/// only by a panic. But a task has a budget of polls between breaks, and these threads have none: if
-/// any number of polls proceeds, this thread runs no task.
+/// Threads of `spawn_blocking` may wait, although they have a runtime, too. Tokio distinguishes
+/// them only by a panic. But tokio limits how often a task may poll before it yields, and does not
+/// limit these threads. If 256 polls proceed, this thread runs no task.
 fn refuse_inside_tasks(operation: Operation, target: &str) -> Result<()> {
     if Handle::try_current().is_err() {
         return Ok(());
@@ -86,7 +87,7 @@ fn refuse_inside_tasks(operation: Operation, target: &str) -> Result<()> {
         }
     }
     let has_budget = polls.len() < POLLS_OF_A_TASK;
-    // Each gives back what was left before it, so the first must be the last.
+    // Each poll restores the budget from before it, so the first must be dropped last.
     while polls.pop().is_some() {}
     if has_budget {
         let message = "a blocking call inside an asynchronous task";
@@ -108,7 +109,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread, which sleeps in between.
+/// Polls `future` on this thread, which sleeps between polls.
 fn parked<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

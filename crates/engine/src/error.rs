@@ -1,13 +1,13 @@
-//! The one error of the engine: what was being done, to what, what went wrong, whether asking
-//! again can help, and what the user can do.
+//! The error of the engine: the operation, its target, what went wrong, whether a retry can help,
+//! and what the user can do.
 //!
-//! `Display` prints one level; the chain below it is in [`std::error::Error::source`]. The retry
-//! class is decided where the error is born, because only there it is known what the remote said.
-//! Targets are shown without secrets: whoever builds an error passes a name that has already been
-//! stripped of user info and query (see [`crate::remote::Location::display`]).
+//! `Display` prints one level; the chain below it is in [`std::error::Error::source`]. The code
+//! that creates an error sets its retry class, because only this code knows the remote's response.
+//! Targets are shown without secrets. The code that creates an error passes a name without user
+//! info and query (see [`crate::remote::Location::display`]).
 //!
-//! Every text that an error shows passes through [`tidegate_core::printable`] here, so that no name
-//! and no message of a server reaches a terminal as a command to it.
+//! Every text that an error shows passes through [`tidegate_core::printable`] here. So no name and
+//! no message of a server can send control sequences to a terminal.
 
 #[cfg(test)]
 mod flags;
@@ -28,7 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// What kind of failure this is; callers match on it, and the command derives its exit code.
+/// The kind of a failure. Callers match on it, and the command derives its exit code from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -40,18 +40,18 @@ pub enum ErrorKind {
     AlreadyExists,
     /// Bytes do not match their checksum, or a remote contradicts itself about a blob.
     Integrity,
-    /// The remote refuses these credentials, or asks for some.
+    /// The remote refuses these credentials, or requires credentials.
     NoAccess,
     /// The remote asks for fewer requests.
     Throttled,
     /// Nothing arrived in the time allowed.
     Timeout,
-    /// The connection could not be made, broke, or carried something that is not HTTP.
+    /// The connection failed, broke, or carried something that is not HTTP.
     Transport,
-    /// The remote answered with a failure of its own (5xx), or refuses the request for a reason
-    /// that has no kind here.
+    /// The remote failed (5xx), or refuses the request for a reason that has no kind here.
     Remote,
-    /// Attempts without progress were used up, or the deadline passed; the last one is the source.
+    /// All attempts without progress were used, or the deadline passed. The last failure is the
+    /// source.
     Exhausted,
     /// The caller cancelled.
     Cancelled,
@@ -66,7 +66,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The name by which reports in JSON call this kind.
+    /// The name of this kind in JSON reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",
@@ -92,7 +92,7 @@ impl ErrorKind {
         (self == Self::NoAccess).then_some(Setting::Anonymous)
     }
 
-    /// The default hint: that of an error without its own.
+    /// The hint of an error that has no hint of its own.
     fn hint(self) -> Option<&'static str> {
         if let Some(setting) = self.setting() {
             return Some(setting.hint(self));
@@ -115,33 +115,33 @@ impl ErrorKind {
     }
 }
 
-/// What hints say that promise, or may promise, that a transfer goes on.
+/// The text in hints that promise, or may promise, that a transfer is resumed.
 const AGAIN: &str = "run the same command again";
 
-/// What is left of a transfer to a file that failed.
+/// What is left of a failed transfer to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// A part file that the next run goes on with.
+    /// A part file that the next run resumes.
     Kept,
-    /// Nothing of what had arrived.
+    /// Bytes had arrived, and none are kept.
     Lost,
-    /// Nothing, and nothing had arrived.
+    /// No bytes had arrived, and none are kept.
     Nothing,
 }
 
-/// What was being done when it failed.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Understanding a URL or an option.
+    /// Parsing a URL or an option.
     Locate,
     /// Connecting a remote: endpoint, credentials, certificates.
     Connect,
-    /// Asking for a blob's size, version and checksums.
+    /// Requesting a blob's size, version and checksums.
     Stat,
     /// Reading a range of a blob.
     Read,
-    /// Going on with a read that another process has begun.
+    /// Continuing a read that another process began.
     Restore,
     /// Preparing or writing the target.
     Write,
@@ -194,8 +194,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error about `target` (a display name without secrets); `message` says what went wrong,
-    /// in lower case and without a full stop. Never retried unless [`Self::retryable`] says so.
+    /// An error about `target` (a display name without secrets). `message` says what went wrong, in
+    /// lower case and without a full stop. Never retried unless [`Self::retryable`] is called.
     pub fn new(
         kind: ErrorKind,
         operation: Operation,
@@ -215,7 +215,7 @@ impl Error {
         }))
     }
 
-    /// The system gives no thread for something that needs one of its own.
+    /// The system could not start a thread.
     pub(crate) fn no_thread(
         operation: Operation,
         target: impl Into<String>,
@@ -235,58 +235,58 @@ impl Error {
         self
     }
 
-    /// The same error, to be retried as `class` says.
+    /// The same error with the retry class `class`.
     #[must_use]
     pub fn retryable(mut self, class: RetryClass) -> Self {
         self.0.retry = class;
         self
     }
 
-    /// The same error with the bytes of the blob that it is about.
+    /// The same error, about these bytes of the blob.
     #[must_use]
     pub fn at(mut self, range: Range<u64>) -> Self {
         self.0.range = Some(range);
         self
     }
 
-    /// The same error, with another name of the same target, without secrets: the one that the user
-    /// knows it by.
+    /// The same error with another name of the same target, without secrets: the name that the user
+    /// knows.
     #[must_use]
     pub fn with_target(mut self, target: impl Into<String>) -> Self {
         self.0.target = printable(target);
         self
     }
 
-    /// The same error, about a part of its target that has this name.
+    /// The same error, about the part of its target with this name.
     #[must_use]
     pub(crate) fn of_part(mut self, name: &str) -> Self {
         self.0.message = printable(format!("{name}: {}", self.0.message));
         self
     }
 
-    /// The same error with the number of requests that were tried.
+    /// The same error with the number of requests that were sent.
     #[must_use]
     pub fn after_attempts(mut self, attempts: u32) -> Self {
         self.0.attempts = attempts;
         self
     }
 
-    /// The same error with what the user can do, in place of what its kind suggests: a text, or a
-    /// [`Setting`] of the caller's.
+    /// The same error with its own hint instead of the hint of its kind: a text, or a [`Setting`]
+    /// of the caller.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// The same error with the hint of `other`, where that has its own.
+    /// The same error with the hint of `other`, if that has its own hint.
     #[must_use]
     pub(crate) fn with_hint_of(mut self, other: &Self) -> Self {
         self.0.hint = other.0.hint.clone().or(self.0.hint);
         self
     }
 
-    /// The same error of a transfer to a file, with a hint that says what is true of the next run.
+    /// The same error of a transfer to a file, with a hint that is correct about the next run.
     #[must_use]
     pub(crate) fn with_rest(self, rest: Rest) -> Self {
         let hint = self.hint().unwrap_or_default();
@@ -307,40 +307,40 @@ impl Error {
         self.with_hint(hint)
     }
 
-    /// The same error as another kind: only the place that knows the context may say, for
-    /// instance, that a blob that was there a moment ago and is not now has changed.
+    /// The same error with another kind. Only code that knows the context calls this: for example,
+    /// a blob that existed a moment ago and is now missing has changed.
     #[must_use]
     pub(crate) fn into_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// What kind of failure this is.
+    /// The kind of this failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn operation(&self) -> Operation {
         self.0.operation
     }
 
-    /// The blob or file that it was done to, without secrets.
+    /// The blob or file of the operation, without secrets.
     pub fn target(&self) -> &str {
         &self.0.target
     }
 
-    /// The bytes of the blob that the failure is about, where that is known.
+    /// The bytes of the blob that the failure is about, if known.
     pub fn range(&self) -> Option<Range<u64>> {
         self.0.range.clone()
     }
 
-    /// Requests that were tried before giving up; 0 where that is not what failed.
+    /// Requests that were sent before giving up; 0 if the failure is not about attempts.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }
 
-    /// Whether, and when, asking again can help.
+    /// Whether, and when, a retry can help.
     pub fn retry(&self) -> &RetryClass {
         &self.0.retry
     }
@@ -351,8 +351,8 @@ impl Error {
         self.0.hint.as_ref().map(|hint| hint.text(kind)).or_else(|| kind.hint())
     }
 
-    /// The setting that [`Self::hint`] is about. A program that has a name of its own for it, such as
-    /// a flag, can show a hint with that name instead.
+    /// The setting that [`Self::hint`] is about. A program with its own name for the setting, such
+    /// as a flag, can show a hint with that name instead.
     pub fn setting(&self) -> Option<Setting> {
         match &self.0.hint {
             Some(hint) => hint.setting(),
@@ -366,7 +366,7 @@ impl Error {
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
             let level = printable(error.to_string());
-            // Libraries below often repeat their source in their own text.
+            // Some libraries repeat their source in their own text.
             if !text.ends_with(&level) {
                 text.push_str(": ");
                 text.push_str(&level);

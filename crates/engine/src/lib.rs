@@ -17,17 +17,17 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`Client`] | what all transfers share, and the one way to begin one |
+//! | [`Client`] | the state that all transfers share, and the one way to begin a transfer |
 //! | `download` | many shards of one blob into one target |
-//! | [`chunked`] | one blob as chunks, of which only those travel that the other side lacks |
-//! | [`read`] | one blob as a stream, through as many requests as it takes |
+//! | [`chunked`] | one blob as chunks; only the chunks that the other side lacks are sent |
+//! | [`read`] | one blob as a stream, with as many requests as needed |
 //! | [`buffer`] | a blob in memory that many writers fill at once |
 //! | [`remote`] | places that hold blobs, behind features: `http`, `gcs`, `s3`, `azure`; local files always |
 //! | [`store`] | places that hold blobs by their digests, and blobs as lists of chunks |
-//! | `transfer` | what transfers of shards and of chunks have in common |
-//! | `sink` | where bytes are put: files, streams, memory |
+//! | `transfer` | the parts that transfers of shards and of chunks share |
+//! | `sink` | where downloaded bytes go: files, streams, memory |
 //! | [`budget`] | the process-wide limits that all transfers share |
-//! | [`error`] | the one error |
+//! | [`error`] | the one error type |
 
 mod blocking;
 pub mod budget;

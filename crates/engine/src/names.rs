@@ -1,32 +1,33 @@
-//! Names of the files that stand beside targets: part files, indexes, and what is made for a moment.
-//! Pure: no file is looked at.
+//! Names of the files next to targets: part files, indexes, and temporary files. These functions
+//! are pure: they access no file.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use tidegate_core::digest::{Digest, DigestFunction};
 
-/// Every file that Tidegate makes beside a target is called `.NAME`, this, and a word.
+/// Every file that Tidegate creates next to a target is named `.NAME`, then this, then a word.
 const RESERVED: &[u8] = b".tidegate-";
 
-/// File names are at most so long on Linux's file systems, in bytes.
+/// The longest file name on Linux's file systems, in bytes.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
-/// Of the hash of a name that is cut: no two names have it in common.
+/// Bytes of the hash in a name that is cut. With 128 bits, two names never share a hash in
+/// practice.
 const NAME_HASH_BYTES: usize = 16;
 
-/// Whether a file of this name is one that Tidegate makes beside a target: a part file or an index.
-/// Such a name is no target: the run that writes the target beside it would take the file for its
-/// own. Compared without case, as some file systems do.
+/// Whether Tidegate gives this name to files next to a target: a part file or an index. Such a name
+/// is refused as a target, because a run that writes the target next to it would use the file as
+/// its own. The comparison ignores case, as some file systems do.
 pub(crate) fn is_reserved(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let rest = name.strip_prefix(b".").and_then(|rest| rest.get(1..)).unwrap_or_default();
     rest.windows(RESERVED.len()).any(|part| part.eq_ignore_ascii_case(RESERVED))
 }
 
-/// The name of the hidden file that stands beside `name`: `.NAME` and the suffix. A name too long
-/// for that is cut, and gets a hash of the whole. Names are bytes here, whatever they spell: two that
-/// differ never share a hidden file.
+/// The name of the hidden file next to `name`: `.NAME` and the suffix. A longer name is cut, and
+/// gets a hash of the whole name. Names are treated as bytes in any encoding: two different names
+/// never share a hidden file.
 pub(crate) fn hidden_name(name: &OsStr, suffix: &str) -> OsString {
     let bytes = name.as_bytes();
     let name_bytes_max =
@@ -35,7 +36,7 @@ pub(crate) fn hidden_name(name: &OsStr, suffix: &str) -> OsString {
     if bytes.len() <= name_bytes_max {
         hidden.extend_from_slice(bytes);
     } else {
-        // Longer than any name that is not cut, so that it is none of theirs.
+        // Longer than any name that is not cut, so the two cannot collide.
         hidden.extend_from_slice(whole_chars(bytes, name_bytes_max));
         hidden.push(b'-');
         let hash = Digest::of(DigestFunction::Blake3, bytes).hash;
@@ -47,8 +48,8 @@ pub(crate) fn hidden_name(name: &OsStr, suffix: &str) -> OsString {
     OsString::from_vec(hidden)
 }
 
-/// The first `bytes_max` bytes, less what would be half a character of UTF-8: some file systems refuse
-/// such names.
+/// The first `bytes_max` bytes, without an incomplete UTF-8 character at the end: some file systems
+/// refuse such names.
 fn whole_chars(bytes: &[u8], bytes_max: usize) -> &[u8] {
     let is_inside = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
     let back = (0..4).find(|back| !is_inside(bytes_max.saturating_sub(*back))).unwrap_or(0);
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Whether they are of UTF-8, of some other encoding, or of none.
+    /// This holds for names in UTF-8, in another encoding, or in none.
     #[test]
     fn no_two_names_share_a_hidden_file() {
         let mut names: Vec<Vec<u8>> = (0x80..=0xff).map(|byte| vec![b'a', byte]).collect();
@@ -101,7 +102,7 @@ mod tests {
             names.extend([b'x', 0x80, 0xe4].map(|byte| vec![byte; len]));
             names.push([vec![b'x'; len - 1], vec![b'y']].concat());
         }
-        // One that spells what another is cut to.
+        // A name that equals the cut form of another name.
         let cut = hidden(&[b'x'; 255]);
         names.push(cut[1..cut.len() - SUFFIX.len()].to_vec());
         let count = names.len();

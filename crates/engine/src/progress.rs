@@ -1,4 +1,4 @@
-//! [`Progress`]: the live counters of a transfer, to be polled or followed as a stream.
+//! [`Progress`]: the live counters of a transfer, for polling or as a stream.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::read::ReadStats;
 use crate::store::SendProgress;
 
-/// Stands for a length that is not known.
+/// The value of a length that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The live counters of one transfer, or of several that share them.
@@ -75,7 +75,7 @@ impl CallStats {
     }
 }
 
-/// Transfers that count here.
+/// The transfers that use these counters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfers {
     begun: u64,
@@ -86,17 +86,19 @@ struct Transfers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Bytes to be moved in the end, as far as known; `None` before, and where the length is unknown.
+    /// Bytes to be moved in total, as far as known; `None` before the transfer knows it, and if the
+    /// length is unknown.
     pub len_bytes: Option<u64>,
-    /// Of an upload: bytes of the source that have been read, cut and hashed.
+    /// For an upload: bytes of the source that have been read, cut and hashed.
     pub read_bytes: u64,
-    /// Bytes that are in place: written to the target or handed to it, or acknowledged by the store.
+    /// Bytes that are complete: written to the target or handed to it, or acknowledged by the
+    /// store.
     pub done_bytes: u64,
-    /// Of these, bytes that did not travel: an earlier run had left them, or the store had them, or
-    /// they recur, or another upload sends them.
+    /// Of `done_bytes`, bytes that this transfer did not move: an earlier run left them, the store
+    /// had them, they recur in the blob, or another upload sends them.
     pub reused_bytes: u64,
-    /// Of an upload: bytes handed to a connection in requests that have not ended. They may have to
-    /// be sent again.
+    /// For an upload: bytes handed to a connection in requests that have not ended. A retry may
+    /// send them again.
     pub going_bytes: u64,
     /// Shards, chunks or batches of chunks in flight.
     pub in_flight: u32,
@@ -149,9 +151,9 @@ impl Progress {
         }
     }
 
-    /// The counters whenever they have changed, at most once in each `every`. The stream waits for
-    /// the first transfer that counts here; drop it if none will begin. It ends after the last transfer
-    /// with a final snapshot, also if the transfer fails.
+    /// Snapshots of the counters when they have changed, at most one in each `every`. The stream
+    /// waits for the first transfer that uses these counters; drop it if none will begin. It ends
+    /// after the last transfer with a final snapshot, also if the transfer fails.
     ///
     /// Needs a tokio runtime with a time driver.
     pub fn events(
@@ -170,7 +172,7 @@ impl Progress {
         })
     }
 
-    /// A transfer counts here until what is returned is dropped.
+    /// Counts a transfer until the guard is dropped.
     pub(crate) fn begin_transfer(self: &Arc<Self>) -> TransferGuard {
         self.transfers.send_modify(|transfers| {
             transfers.begun += 1;
@@ -183,7 +185,7 @@ impl Progress {
         &self.stats
     }
 
-    /// Counters for one kind of call of a transfer that counts here.
+    /// Counters for one kind of call, for a transfer that uses this `Progress`.
     pub(crate) fn call_stats(&self) -> Arc<ReadStats> {
         let stats = Arc::<ReadStats>::default();
         let mut calls = self.call_stats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,12 +201,12 @@ impl Progress {
         };
     }
 
-    /// Bytes of the source have been read, cut and hashed.
+    /// Counts bytes of the source that have been read, cut and hashed.
     pub(crate) fn read(&self, bytes: u64) {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes are in place without having travelled.
+    /// Counts bytes that are complete without being moved.
     pub(crate) fn reused(&self, bytes: u64) {
         self.reused_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.done(bytes);
@@ -214,34 +216,36 @@ impl Progress {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that were done have to be brought again.
+    /// Subtracts bytes that have to be fetched again.
     pub(crate) fn undone(&self, bytes: u64) {
         self.done_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A whole blob of `bytes` has to be brought again, the `reused_bytes` of it too.
+    /// Starts a blob of `bytes` again: all its bytes have to be fetched, including the
+    /// `reused_bytes`.
     pub(crate) fn begin_anew(&self, bytes: u64, reused_bytes: u64) {
         self.undone(bytes);
         self.reused_bytes.fetch_sub(reused_bytes, Ordering::Relaxed);
-        // It is expected again. Fails only where no length is known, which then stays so.
+        // The restarted blob is expected again. The update fails only if the length is unknown, and
+        // then it stays unknown.
         let _ = self.len_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |len| {
             if len == UNKNOWN { None } else { len.checked_sub(bytes) }
         });
     }
 
-    /// Counts what is sent of one request of `len` bytes.
+    /// Counts the bytes sent of one request of `len` bytes.
     pub(crate) fn sending(&self, len: u64) -> SendProgress {
         SendProgress::new(&self.going_bytes, len)
     }
 
-    /// A unit is in flight until what is returned is dropped.
+    /// Counts a unit as in flight until the guard is dropped.
     pub(crate) fn begin_unit(self: &Arc<Self>) -> UnitGuard {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         UnitGuard(Arc::clone(self))
     }
 }
 
-/// A transfer under way.
+/// A running transfer.
 pub(crate) struct TransferGuard(Arc<Progress>);
 
 impl Drop for TransferGuard {
@@ -259,7 +263,7 @@ impl Drop for UnitGuard {
     }
 }
 
-/// What [`Progress::events`] keeps between two snapshots.
+/// The state of [`Progress::events`] between two snapshots.
 struct Follower {
     progress: Arc<Progress>,
     transfers: watch::Receiver<Transfers>,
@@ -273,7 +277,8 @@ impl Follower {
         if self.has_ended {
             return None;
         }
-        // The sender lives as long as the progress, which this holds: no wait here fails.
+        // The sender lives as long as the progress, and this holds the progress. So no wait here
+        // fails.
         let _ = self.transfers.wait_for(|transfers| transfers.begun > 0).await;
         loop {
             let ended = self.transfers.wait_for(|transfers| transfers.running == 0);

@@ -15,34 +15,33 @@ use crate::verified::Verified;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// Bytes of the blob, or of the range of it, that the target has now.
+    /// Bytes of the blob, or of the requested range, that the target now has.
     pub bytes: u64,
-    /// Of these, bytes that an earlier run had left and that were checked again.
+    /// Of these, bytes that an earlier run left and that this run verified.
     pub resumed_bytes: u64,
-    /// From the call until the target has its name.
+    /// Time from the call until the target has its name.
     pub elapsed: Duration,
     /// Requests, restarts and wasted bytes.
     pub totals: ReadTotals,
-    /// The most bytes of the budget that were held at once, by all transfers that share it, up to
-    /// the end of this one.
+    /// The most bytes of the budget that all its transfers together held at once, up to the end of
+    /// this transfer.
     pub held_bytes_peak: u64,
-    /// What the remote says of the blob.
+    /// The remote's description of the blob.
     pub info: BlobInfo,
-    /// The blob's name at a store of chunks.
+    /// The blob's name in a store of chunks.
     pub digest: Option<Digest>,
-    /// Checksums computed of the bytes.
+    /// Checksums that were computed of the bytes.
     pub checksums: Vec<Checksum>,
-    /// Those of them that agree with what the remote provides or the caller expected.
+    /// The checksums among them that match those that the remote provides or the caller expected.
     pub verified: Verified,
     /// How the blob was moved.
     pub form: Form,
-    /// The chunks of a blob that was moved to or from a store of chunks; a blob that was moved whole
-    /// is one chunk.
+    /// The chunks of a blob that was moved to or from a store of chunks. A blob that was moved
+    /// whole is one chunk.
     pub chunks: Option<ChunkReport>,
-    /// What happened that the user may want to know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// The blob, where the target was memory; the memory is given back when the last slice of it
-    /// is dropped.
+    /// The blob, if the target was memory. The memory is released when its last slice is dropped.
     pub memory: Option<Bytes>,
 }
 
@@ -50,14 +49,14 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
-    /// In ranges, many at once.
+    /// In ranges, many in parallel.
     Shards,
     /// As chunks.
     Chunks,
-    /// Whole, from or to a store of chunks, or the rest of it: it is short, or the store gives or takes
-    /// no chunks of it.
+    /// Whole, from or to a store of chunks, or the remaining bytes of it. The blob is short, or the
+    /// store does not support chunks of it.
     Whole,
-    /// Not at all: the store had it.
+    /// Not moved: the store already had it.
     Present,
 }
 
@@ -67,19 +66,19 @@ impl Report {
         self.info.version.as_ref()
     }
 
-    /// Whether at least one checksum of the whole blob agrees.
+    /// Whether at least one checksum of the whole blob matches.
     pub fn is_verified(&self) -> bool {
         matches!(self.verified, Verified::By(_))
     }
 }
 
-/// Chunks and their bytes.
+/// A number of chunks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkTotals {
     /// The number of chunks.
     pub chunks: u64,
-    /// Their bytes together.
+    /// The sum of their bytes.
     pub bytes: u64,
 }
 
@@ -91,40 +90,40 @@ impl Add for ChunkTotals {
     }
 }
 
-/// What became of the chunks of a blob.
+/// How the chunks of a blob were moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkReport {
-    /// Chunks that make up the blob, those that recur counted each time. Of an upload, as far as the
-    /// file was cut; of a download that came whole, none.
+    /// Chunks that make up the blob; a chunk that recurs counts each time. For an upload: those
+    /// that were cut from the file. For a download that was fetched whole: none.
     pub all: ChunkTotals,
-    /// The distinct ones of these; of a download, as far as an earlier run had not left them.
+    /// The distinct chunks among these. For a download: without those that an earlier run left.
     pub distinct: ChunkTotals,
-    /// Distinct chunks that this transfer fetched or sent, and their bytes. Of a download that came
-    /// whole, its bytes.
+    /// Distinct chunks that this transfer fetched or sent, and their bytes. For a download that was
+    /// fetched whole: its bytes.
     pub moved: ChunkTotals,
     /// Distinct chunks that another transfer of the client was fetching or sending.
     pub shared: ChunkTotals,
-    /// Distinct chunks that did not travel: copied from seeds, or present at the store.
+    /// Distinct chunks that were not moved: copied from seeds, or present in the store.
     pub reused: ChunkTotals,
     /// The window at the end.
     pub window: u32,
-    /// Of an upload: how often the store had lost chunks when the blob was to be made of them.
+    /// For an upload: how often the store had lost chunks when the blob was to be registered.
     pub rounds: u32,
-    /// Of an upload: its requests.
+    /// For an upload: its requests.
     pub requests: StoreRequests,
 }
 
-/// Attempts at calls of a store by an upload, by kind; those that failed count too.
+/// Attempts of an upload at calls of a store, by kind. Failed attempts count too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreRequests {
-    /// Asking what is missing.
+    /// Requests for the missing digests.
     pub missing: u64,
-    /// Putting one chunk, or the blob.
+    /// Uploads of one chunk, or of the whole blob.
     pub put: u64,
-    /// Putting small chunks together.
+    /// Uploads of a batch of small chunks.
     pub put_batch: u64,
-    /// Making the blob of its chunks.
+    /// Registrations of the blob as a list of its chunks.
     pub register: u64,
 }

@@ -1,21 +1,21 @@
-//! [`Verified`]: what is proven of the bytes of a transfer, and [`Unverified`]: why nothing is.
+//! [`Verified`]: which checksums of a transfer were verified, and [`Unverified`]: why none was.
 
 use std::fmt;
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
 
-/// What is proven of the bytes of a finished transfer.
+/// The result of verifying the bytes of a finished transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verified {
-    /// Every one of these checksums of the whole blob was computed and compared; at least one.
+    /// Each of these checksums of the whole blob was computed and matched. There is at least one.
     By(Vec<Checksum>),
     /// Nothing was compared.
     Not(Unverified),
 }
 
 impl Verified {
-    /// The checksums that were compared.
+    /// The checksums that matched.
     pub fn checksums(&self) -> &[Checksum] {
         match self {
             Self::By(checksums) => checksums,
@@ -32,7 +32,7 @@ impl Verified {
     }
 }
 
-/// Why nothing is proven.
+/// Why nothing was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unverified {
@@ -44,13 +44,13 @@ pub enum Unverified {
     Seek,
     /// The server provides no checksum.
     NoChecksum,
-    /// The server provides only a checksum of the checksums of an upload's parts.
+    /// The server provides only a checksum over the checksums of an upload's parts.
     Composite(ChecksumAlgorithm),
     /// The request for the blob's checksums failed, with this error.
     LookupFailed(String),
-    /// The checksum is of an algorithm that is not implemented here.
+    /// The algorithm of the checksum is not implemented here.
     NotComputable(ChecksumAlgorithm),
-    /// The read was captured, and the state of this algorithm cannot be captured.
+    /// The read was captured, and the hash state of this algorithm cannot be captured.
     NotCarried(ChecksumAlgorithm),
 }
 

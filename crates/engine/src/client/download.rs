@@ -28,18 +28,17 @@ use crate::transfer::target::Target;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkPolicy {
-    /// As chunks where the store can do that and the blob's chunks are to be had, whole otherwise.
+    /// As chunks if the store can do that and the blob's chunks are available; whole otherwise.
     #[default]
     Auto,
-    /// As chunks, or not at all.
+    /// As chunks; the transfer fails if that is not possible.
     Required,
     /// Whole.
     Never,
 }
 
 impl ChunkPolicy {
-    /// The error of a transfer under this policy. Where it comes of requiring chunks, its hint says
-    /// so.
+    /// The error of a transfer under this policy. If requiring chunks caused it, its hint says so.
     pub(super) fn explain(self, error: Error) -> Error {
         let is_required = self == Self::Required && error.kind() == ErrorKind::Unsupported;
         if is_required && error.hint().is_none() {
@@ -51,16 +50,16 @@ impl ChunkPolicy {
 
 /// A download that has not begun. Awaiting it gives a [`Report`].
 ///
-/// A file target gets its name only when every byte is written and every known checksum agrees;
-/// until then the old file stays. On failure the part file stays for the next call to resume, unless
-/// nothing in it is worth keeping. Nothing is in flight once the future returns.
+/// A file target gets its name only when every byte is written and every known checksum matches.
+/// Until then the old file stays. On failure the part file stays for the next call to resume,
+/// unless nothing in it is worth keeping. Nothing is in flight when the future returns.
 ///
 /// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
-/// later resume too, cancel through [`Self::cancel`] and await the result.
+/// later resume, cancel through [`Self::cancel`] and await the result.
 ///
 /// # Errors
 ///
-/// Everything in [`ErrorKind`]. The first failure ends the download and is the one reported.
+/// Every kind in [`ErrorKind`]. The first failure ends the download and is the one reported.
 /// `Changed` and `Integrity` mean that nothing was delivered under the target's name. A stream may
 /// have received a correct prefix.
 #[must_use = "nothing is fetched before it is awaited"]
@@ -95,95 +94,97 @@ impl DownloadBuilder {
         }
     }
 
-    /// Shards or chunks in flight, all the time. By default 32 shards, or as many chunks as
-    /// [`Self::adaptive_window`] says. With 1 a blob that comes in shards is one request.
+    /// A fixed number of shards or chunks in flight. The default is 32 shards, or an adaptive
+    /// window of chunks as in [`Self::adaptive_window`]. With 1, a blob that is fetched in shards
+    /// takes one request.
     pub fn window(self, window: u32) -> Self {
         self.adaptive_window(WindowOptions::fixed(window))
     }
 
-    /// Chunks in flight: the window begins with `start`, then widens and narrows as throughput says.
-    /// For shards, `start` holds all the time.
+    /// Chunks in flight: the window begins with `start`, then widens and narrows with the measured
+    /// throughput. Shards always use `start`.
     pub fn adaptive_window(mut self, window: WindowOptions) -> Self {
         self.window = Some(window);
         self
     }
 
-    /// The smallest shard, and the size of the first one, whose response tells the blob's size;
-    /// 8 MiB by default. At 100 MiB/s it takes 80 ms, so that 20 ms of latency cost a fifth, and
-    /// shorter blobs cost one request.
+    /// The smallest shard, and the size of the first one, whose response gives the blob's size; 8
+    /// MiB by default. At 100 MiB/s a shard takes 80 ms, so 20 ms of latency cost a fifth. A
+    /// shorter blob costs one request.
     pub fn shard_bytes_min(mut self, bytes: u64) -> Self {
         self.sharded.shard_bytes_min = bytes;
         self
     }
 
-    /// The largest shard; 64 MiB by default. It bounds what a restart costs where a server ignores
-    /// ranges, and how long the last shard of a large blob takes.
+    /// The largest shard; 64 MiB by default. It bounds the cost of a restart with a server that
+    /// ignores ranges, and how long the last shard of a large blob takes.
     pub fn shard_bytes_max(mut self, bytes: u64) -> Self {
         self.sharded.shard_bytes_max = bytes;
         self
     }
 
-    /// Only these bytes of the blob. A part of a blob cannot be verified, nor resumed, and always
-    /// comes in shards.
+    /// Only these bytes of the blob. A part of a blob can be neither verified nor resumed, and is
+    /// always fetched in shards.
     pub fn range(mut self, range: ByteRange) -> Self {
         self.sharded.range = Some(range).filter(|range| *range != ByteRange::All);
         self
     }
 
-    /// A checksum that the blob must have; may be called again for others. Such a blob always comes
-    /// in shards.
+    /// A checksum that the blob must have. Call it again to add another checksum. Such a blob is
+    /// always fetched in shards.
     pub fn expect(mut self, checksum: Checksum) -> Self {
         self.sharded.expected.push(checksum);
         self
     }
 
-    /// Whether the blob comes as chunks.
+    /// Whether the blob is fetched as chunks.
     pub fn chunks(mut self, policy: ChunkPolicy) -> Self {
         self.chunk_policy = policy;
         self
     }
 
-    /// A file that may share chunks with the blob, such as an older version of it; may be called
-    /// again, with the likeliest first. What is found in it is copied, not fetched.
+    /// A file that may share chunks with the blob, such as an older version of it. Call it again to
+    /// add another file, the most similar one first. Chunks that are found in a seed are copied,
+    /// not fetched.
     pub fn seed(mut self, path: impl Into<PathBuf>) -> Self {
         self.chunked.seeds.push(path.into());
         self
     }
 
-    /// Whether the file that has the target's name is a seed, too. On by default.
+    /// Whether the existing file with the target's name is a seed, too. On by default.
     pub fn seed_target(mut self, is_seed: bool) -> Self {
         self.chunked.seed_target = is_seed;
         self
     }
 
-    /// Whether an index of the chunks of each seed is kept beside it (`.NAME.tidegate-chunks`), and
-    /// used where it is there, also for the target. On by default.
+    /// Whether an index of each seed's chunks is kept next to the seed (`.NAME.tidegate-chunks`).
+    /// An existing index is used, also for the target. On by default.
     pub fn seed_indexes(mut self, keep: bool) -> Self {
         self.chunked.seed_indexes = keep;
         self
     }
 
-    /// Whether to write such an index beside the target, if the target is a file and came as chunks. A
-    /// later download that uses the file as a seed reads the index instead of cutting the file again.
-    /// Off by default, because the index is a second file in the target's folder.
+    /// Whether to write such an index next to the target, if the target is a file and was fetched
+    /// as chunks. A later download that uses the file as a seed reads the index instead of cutting
+    /// the file again. Off by default, because the index is a second file in the target's folder.
     pub fn index_target(mut self, keep: bool) -> Self {
         self.chunked.index_target = keep;
         self
     }
 
-    /// What must be on the disk at the end.
+    /// What is synced to the disk at the end.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.sharded.durability = durability;
         self
     }
 
-    /// Whether to go on with what an earlier download left in its part file. On by default.
+    /// Whether to resume an earlier download from its part file. On by default.
     pub fn resume(mut self, resume: bool) -> Self {
         self.sharded.resume = resume;
         self
     }
 
-    /// How to go on after an interruption; the client's policy by default.
+    /// How to retry after an interruption; the client's policy by default.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.sharded.retry = retry;
         self
@@ -195,7 +196,7 @@ impl DownloadBuilder {
         self
     }
 
-    /// Ends the download; what has been written stays for a resume.
+    /// Ends the download; the written bytes stay for a resume.
     pub fn cancel(mut self, cancel: CancellationToken) -> Self {
         self.sharded.cancel = cancel;
         self
@@ -222,7 +223,7 @@ impl DownloadBuilder {
         let _running = sharded.progress.begin_transfer();
         blob.check_is_blob()?;
         if sharded.cancel.is_cancelled() {
-            // Not even a part file is made.
+            // Not even a part file is created.
             return Err(failure(&blob, ErrorKind::Cancelled, "it was cancelled"));
         }
         let Some((store, digest)) = store_of(&blob, chunk_policy, &sharded).await? else {
@@ -253,7 +254,7 @@ impl DownloadBuilder {
     }
 }
 
-/// The store that gives the blob as chunks; `None` where the blob comes in shards.
+/// The store that delivers the blob as chunks; `None` if the blob is fetched in shards.
 async fn store_of(
     blob: &Location,
     policy: ChunkPolicy,
@@ -273,7 +274,8 @@ async fn store_of(
     Ok(None)
 }
 
-/// Whether the store gives chunks. If it does not answer, the download asks again and reports it.
+/// Whether the store delivers chunks. If this request fails, the result is `true`: the download
+/// asks again and reports the failure.
 async fn gives_chunks(
     blob: &Location,
     store: &Arc<dyn ChunkStore>,
@@ -284,8 +286,7 @@ async fn gives_chunks(
     asked.await.map_or(true, |profile| profile.can_split)
 }
 
-/// The error of a chunked download names the digest; this gives it the name by which the caller knows
-/// the blob.
+/// Replaces the digest in the error of a chunked download by the caller's name of the blob.
 fn named(blob: &Location, digest: &Digest, error: Error) -> Error {
     let digest = digest.to_string();
     if blob.display() == digest {

@@ -2,11 +2,11 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options` | what the caller chooses for all transfers |
+//! | `options` | the options of all transfers |
 //! | `download` | one download, from its options to its report |
 //! | `read` | one read |
 //! | `upload` | one upload |
-//! | `stat` | facts about one blob |
+//! | `stat` | the description of one blob |
 
 mod download;
 mod options;
@@ -36,12 +36,12 @@ use crate::read::ReadState;
 use crate::remote::{Location, Remotes};
 use crate::sink::file::StateFolder;
 
-/// Moves blobs. Make one and use it for everything: clones are cheap and share everything.
+/// Moves blobs. Create one client and use it for everything: clones are cheap and share everything.
 ///
 /// A client owns the connections, the credentials, the memory and request limits ([`Budget`]), the
 /// pool of buffers and the table of chunks in flight. All its transfers share these. Two clients
-/// share nothing, unless they were given one budget or one pool: a server that must keep tenants
-/// apart makes one client for each.
+/// share nothing, unless they were given one budget or one pool. A server that must keep tenants
+/// apart creates one client for each.
 ///
 /// ```no_run
 /// use tidegate::{Client, Target};
@@ -108,8 +108,8 @@ impl Client {
 
     /// Fetches one blob into `target`. Await the result, or set options first.
     ///
-    /// Where the blob is in a store of chunks, only those chunks are fetched that are not at hand.
-    /// Otherwise many shards of the blob are fetched at once.
+    /// If the blob is in a store of chunks, only the chunks that are not available locally are
+    /// fetched. Otherwise many shards of the blob are fetched at once.
     pub fn download(&self, blob: &Location, target: Target) -> DownloadBuilder {
         DownloadBuilder::new(self, blob, target)
     }
@@ -134,20 +134,20 @@ impl Client {
         ReadBuilder::new(self, blob)
     }
 
-    /// Goes on with the read that `state` was captured of. Set options, then open it.
+    /// Continues the read that `state` was captured from. Set options, then open it.
     ///
-    /// All options are those of the captured read, until others are set. Range, version,
+    /// The options are those of the captured read, unless the caller sets others. Range, version,
     /// verification and decoding cannot be set again.
     pub fn restore(&self, blob: &Location, state: &ReadState) -> ReadBuilder {
         ReadBuilder::restored(self, blob, state)
     }
 
-    /// Puts the file `source` to `target`. Await the result, or set options first.
+    /// Uploads the file `source` to `target`. Await the result, or set options first.
     pub fn upload(&self, source: impl Into<PathBuf>, target: &Location) -> UploadBuilder {
         UploadBuilder::new(self, source.into(), target)
     }
 
-    /// Asks for facts about one blob. Await the result, or set options first.
+    /// Requests the description of one blob. Await the result, or set options first.
     pub fn stat(&self, blob: &Location) -> StatBuilder {
         StatBuilder::new(self, blob)
     }
@@ -157,7 +157,7 @@ impl Client {
         &self.0.budget
     }
 
-    /// The memory that is kept for the next blob.
+    /// The pool that keeps memory for later blobs.
     pub fn pool(&self) -> &BufferPool {
         &self.0.pool
     }

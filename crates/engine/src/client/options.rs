@@ -1,4 +1,4 @@
-//! [`ClientOptions`]: what the caller chooses for all transfers of a client.
+//! [`ClientOptions`]: the options of all transfers of a client.
 
 use tidegate_core::retry::RetryPolicy;
 
@@ -34,30 +34,30 @@ impl ClientOptions {
         self
     }
 
-    /// The limits that all transfers share. Clients that are given clones of one budget share its
-    /// limits. By default each client has a budget of its own.
+    /// The limits that all transfers share. Clients with clones of one budget share its limits. By
+    /// default each client has its own budget.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Where memory for [`Target::Memory`](crate::Target::Memory) comes from and goes to. By default
-    /// each client has a pool of its own.
+    /// The pool of memory for [`Target::Memory`](crate::Target::Memory). By default each client has
+    /// its own pool.
     #[must_use]
     pub fn pool(mut self, pool: BufferPool) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// How transfers go on after an interruption, where a transfer has no policy of its own.
+    /// How transfers retry after an interruption, if a transfer has no policy of its own.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The folder of the key that proves which part files are this user's.
+    /// The folder of the key that identifies this user's part files.
     #[must_use]
     pub fn state(mut self, state: StateFolder) -> Self {
         self.state = state;

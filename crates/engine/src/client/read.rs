@@ -34,81 +34,81 @@ impl ReadBuilder {
         Self { blob: blob.clone(), options, state: Some(state.clone()) }
     }
 
-    /// Where reading begins, and where it ends until
-    /// [`limit`](ReadChannel::limit) says otherwise; everything by default.
+    /// Where reading begins, and where it ends unless [`limit`](ReadChannel::limit) is set; the
+    /// whole blob by default.
     pub fn range(mut self, range: ByteRange) -> Self {
         self.options.range = range;
         self
     }
 
-    /// The version that the blob must be of. By default it is the version that the first response
+    /// The version that the blob must have. By default it is the version that the first response
     /// names.
     pub fn version(mut self, version: Version) -> Self {
         self.options.version = Some(version);
         self
     }
 
-    /// What the bytes are compared with when the whole blob has been read in order.
+    /// The checksum that the bytes are compared with when the whole blob has been read in order.
     pub fn verify(mut self, verify: Verify) -> Self {
         self.options.verify = verify;
         self
     }
 
-    /// Delivers the content of a blob that is stored with `Content-Encoding: gzip` instead of its
-    /// stored bytes. A blob without that encoding is delivered as it is; one with another encoding
-    /// is `Unsupported`. Positions then count decoded bytes. Off by default.
+    /// Delivers the decoded content of a blob that is stored with `Content-Encoding: gzip`. A blob
+    /// without an encoding is delivered unchanged. Another encoding fails with `Unsupported`.
+    /// Positions then count decoded bytes. Off by default.
     pub fn decode(mut self, decode: bool) -> Self {
         self.options.decode = decode;
         self
     }
 
-    /// How to go on after an interruption; the client's policy by default. Its deadline counts from
+    /// How to retry after an interruption; the client's policy by default. Its deadline counts from
     /// the first read.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.options.retry = retry;
         self
     }
 
-    /// Bytes of the buffer for callers that read in small pieces; 64 KiB by default.
+    /// Size of the buffer for callers that read in small pieces; 64 KiB by default.
     ///
-    /// Frames that arrive shorter than this are gathered into pieces of up to this many bytes, as
-    /// far as they are there already. Longer frames, and reads of at least this many bytes, bypass
-    /// the buffer: they are copied once, from the transport's memory into the caller's.
-    /// [`next`](ReadChannel::next) and the `Stream` hand on the transport's memory and never gather.
+    /// Shorter frames that have already arrived are gathered into pieces of up to this many bytes.
+    /// Longer frames, and reads of at least this many bytes, bypass the buffer: they are copied
+    /// once, from the transport's memory to the caller's. [`next`](ReadChannel::next) and the
+    /// `Stream` return the transport's memory and never gather.
     ///
-    /// The buffer is taken from the budget at the first such read, if the budget has room at once;
-    /// otherwise, and with 0, nothing is gathered.
+    /// The buffer is taken from the budget at the first such read, if the budget has room at once.
+    /// Otherwise, and with 0, nothing is gathered.
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.options.buffer_bytes = bytes;
         self
     }
 
-    /// The longest seek forward that reads on in the open response instead of sending a new request;
-    /// 2 MiB by default.
+    /// The longest seek forward that continues in the open response instead of sending a new
+    /// request; 2 MiB by default.
     pub fn drain_bytes_max(mut self, bytes: u64) -> Self {
         self.options.drain_bytes_max = bytes;
         self
     }
 
-    /// Sends a second request where the head of a response has not come after this many
-    /// milliseconds, and takes the first response. Off by default.
+    /// Sends a second request if the head of a response has not arrived after this many
+    /// milliseconds, and uses the first response. Off by default.
     pub fn hedge_ms(mut self, hedge_ms: u64) -> Self {
         self.options.hedge_ms = Some(hedge_ms);
         self
     }
 
-    /// Counters, which several reads may share.
+    /// Counters that several reads may share.
     pub fn stats(mut self, stats: Arc<ReadStats>) -> Self {
         self.options.stats = stats;
         self
     }
 
-    /// The stream. Nothing is sent before the first read.
+    /// Opens the stream. No request is sent before the first read.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a location that names no blob, for a state of another blob, and for one that
-    /// contradicts itself.
+    /// `Invalid` for a location that names no blob, for a state of another blob, and for a state
+    /// that contradicts itself.
     pub fn open(self) -> Result<ReadChannel> {
         let Self { blob, options, state } = self;
         blob.check_is_blob()?;
@@ -118,7 +118,7 @@ impl ReadBuilder {
         }
     }
 
-    /// The stream for code without a runtime.
+    /// Opens the stream for code without a runtime.
     ///
     /// # Errors
     ///

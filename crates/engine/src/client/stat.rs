@@ -1,4 +1,4 @@
-//! [`StatBuilder`]: facts about one blob.
+//! [`StatBuilder`]: a request for the description of one blob.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{ReadStats, stat};
 use crate::remote::{BlobInfo, Location};
 
-/// A request for facts about one blob: one request to the remote where nothing goes wrong. Awaiting
-/// it gives a [`BlobInfo`]. Cancel-safe.
+/// A request for the description of one blob: one request to the remote if there is no retry.
+/// Awaiting it gives a [`BlobInfo`]. Cancel-safe.
 ///
 /// # Errors
 ///
-/// What the remote says (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
+/// The remote's error (`NotFound`, `NoAccess` and so on), or `Exhausted` with the last failure as
 /// its source.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before it is awaited"]
@@ -41,13 +41,13 @@ impl StatBuilder {
         }
     }
 
-    /// How to go on after a failure; the client's policy by default.
+    /// How to retry after a failure; the client's policy by default.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Counters, which several requests and reads may share.
+    /// Counters that several requests and reads may share.
     pub fn stats(mut self, stats: Arc<ReadStats>) -> Self {
         self.stats = stats;
         self
@@ -73,7 +73,7 @@ impl StatBuilder {
         let Self { client, blob, retry, stats, cancel } = self;
         blob.check_is_blob()?;
         let budget = &client.0.budget;
-        // CANCEL: dropping it ends the request that is under way.
+        // CANCEL: dropping it ends the request in flight.
         tokio::select! {
             biased;
             () = cancel.cancelled() => {

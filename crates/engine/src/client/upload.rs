@@ -19,26 +19,28 @@ use crate::progress::Progress;
 use crate::remote::{Location, Stored};
 use crate::report::Report;
 
-/// The average chunk where neither caller nor store says how to cut: the Remote Execution API's
-/// recommendation.
+/// The average chunk size if neither the caller nor the store specifies one: the recommendation of
+/// the Remote Execution API.
 const CHUNK_BYTES_AVG: u64 = 512 << 10;
 
-/// An upload that has not begun. Awaiting it gives an [`Report`].
+/// An upload that has not begun. Awaiting it gives a [`Report`].
 ///
-/// Of the file's bytes only those travel that the store lacks and that no other upload of the client
-/// is sending to it. The file may be larger than memory. A pipe, a terminal, or a file whose length
-/// is not what the system says is read to its end first, into a temporary file (in `TMPDIR`, else
+/// Only bytes are sent that the store lacks and that no other upload of the client is sending to
+/// it. The file may be larger than memory. A pipe, a terminal, or a file whose length differs from
+/// what the system reports is first read to its end, into a temporary file (in `TMPDIR`, else
 /// `/var/tmp`).
 ///
-/// Dropping the future ends the upload, and everything in flight.
+/// Dropping the future ends the upload and everything in flight.
 ///
 /// # Errors
 ///
-/// `Unsupported` for a target that takes no uploads, a digest function that the store does not know,
-/// and a blob that is too long for it. `Changed` where the file changes meanwhile: nothing was
-/// registered then. `Integrity` where the file is not what the target's digest says, or the store
-/// contradicts itself, or, with [`Self::confirm`], has lost what it acknowledged. `Exhausted` where
-/// the store loses chunks as fast as they come, or attempts or the deadline are used up.
+/// - `Unsupported`: the target takes no uploads, the store does not know the digest function, or
+///   the blob is too long for the store.
+/// - `Changed`: the file changed during the upload. Nothing was registered.
+/// - `Integrity`: the file does not match the target's digest, or the store contradicts itself.
+///   With [`Self::confirm`] also if the store has lost bytes that it acknowledged.
+/// - `Exhausted`: the store loses chunks as fast as they are sent, or the attempts or the deadline
+///   are used up.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct UploadBuilder {
@@ -60,56 +62,56 @@ impl UploadBuilder {
         Self { source, target: target.clone(), chunk_policy, options }
     }
 
-    /// The file's digest, where the caller knows it; by default the one in the target's URL. The
-    /// store is asked for the blob at once, and where it has the blob nothing is sent. The file is
-    /// always read and compared with the digest, before the store is given that name for it.
+    /// The file's digest, if the caller knows it; by default the digest in the target's URL. The
+    /// store is asked for the blob first, and if it has the blob, nothing is sent. The file is
+    /// always read and compared with the digest before the blob is registered under it.
     pub fn digest(mut self, digest: Digest) -> Self {
         self.options.digest = Some(digest);
         self
     }
 
-    /// The hash function that names blob and chunks. By default it is that of the digest, or else the
-    /// one that the store prefers.
+    /// The hash function that names the blob and its chunks. The default is the function of the
+    /// digest, or else the one that the store prefers.
     pub fn digest_function(mut self, function: DigestFunction) -> Self {
         self.options.digest_function = Some(function);
         self
     }
 
-    /// How the blob is cut; by default as the store prefers. Where the store names other ways, the
-    /// blob is put whole; where it names none, but takes manifests, it is cut only if this is given
-    /// or chunks are required.
+    /// How the blob is cut into chunks; by default as the store prefers. If the store names other
+    /// ways only, the blob is sent whole. If it names none but takes manifests, the blob is cut
+    /// only if this is set or chunks are required.
     pub fn chunking(mut self, chunking: Chunking) -> Self {
         self.options.chunking = Some(chunking);
         self
     }
 
-    /// Whether the blob is put as chunks.
+    /// Whether the blob is sent as chunks.
     pub fn chunks(mut self, policy: ChunkPolicy) -> Self {
         self.chunk_policy = policy;
         self
     }
 
-    /// Whether the store is asked once more at the end for the blob and its chunks, since some stores
-    /// lose what they acknowledged. It costs one request, and another for each 1,024 chunks. Off by
-    /// default: then success means that the store acknowledged the blob.
+    /// Whether the store is asked again at the end for the blob and its chunks, because some stores
+    /// lose blobs that they acknowledged. It costs one request, and one more for each 1,024 chunks.
+    /// Off by default: then success means that the store acknowledged the blob.
     pub fn confirm(mut self, confirm: bool) -> Self {
         self.options.confirm = confirm;
         self
     }
 
-    /// Requests in flight that carry bytes, all the time.
+    /// A fixed number of requests in flight that carry bytes.
     pub fn window(self, window: u32) -> Self {
         self.adaptive_window(WindowOptions::fixed(window))
     }
 
-    /// Requests in flight that carry bytes: the window begins with `start`, then widens and narrows
-    /// as throughput says.
+    /// Requests in flight that carry bytes. The window begins with `start`, then widens and narrows
+    /// with the measured throughput.
     pub fn adaptive_window(mut self, window: WindowOptions) -> Self {
         self.options.window = window;
         self
     }
 
-    /// How to go on after a failure; the client's policy by default. Its deadline bounds the whole
+    /// How to retry after a failure; the client's policy by default. Its deadline bounds the whole
     /// upload.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.options.retry = retry;
@@ -122,7 +124,7 @@ impl UploadBuilder {
         self
     }
 
-    /// Ends the upload. What the store has got of it makes the next one shorter.
+    /// Ends the upload. The bytes that the store already has make the next upload shorter.
     pub fn cancel(mut self, cancel: CancellationToken) -> Self {
         self.options.cancel = cancel;
         self

@@ -1,20 +1,20 @@
-//! Many shards of one blob into one sink.
+//! Downloads many shards of one blob into one sink.
 //!
-//! The first request is already the first shard; its answer gives size, version and checksums.
-//! The rest is planned from the size, and up to a window of shards is in flight, each a
-//! [`ReadChannel`] that restarts on its own. When nothing is left to start, the slowest shard is
-//! split, or raced where nothing comes from it. Shards' CRCs are combined and compared with the
-//! remote's before a file gets its name.
+//! The first request is already the first shard. Its response gives size, version and checksums.
+//! The rest is planned from the size. Up to a window of shards is in flight, and each is a
+//! [`ReadChannel`] that restarts on its own. When nothing is left to start, the shard with the most
+//! bytes left is split. If no bytes arrive for it, it is raced by a second reader. The shards' CRCs
+//! are combined and compared with the remote's before a file gets its name.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `options` | what the caller chooses |
-//! | `opening`, `resume` | the first answer, and what an earlier run left |
-//! | `transfer` | one download, from the first answer to the verified target |
+//! | `options` | the caller's choices |
+//! | `opening`, `resume` | the first response, and the part file of an earlier run |
+//! | `transfer` | one download, from the first response to the verified target |
 //! | `units` | which shards are in flight, and the last ones |
-//! | `piece` | who owns which byte when shards are split and raced |
-//! | `shard` | one reader's way from the network to the sink |
-//! | `report` | what is reported at the end |
+//! | `piece` | which reader owns which byte when shards are split and raced |
+//! | `shard` | one reader, from the network to the sink |
+//! | `report` | the report at the end |
 //!
 //! [`ReadChannel`]: crate::read::ReadChannel
 
@@ -46,7 +46,7 @@ use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
 use crate::transfer::target::{Prepared, Target};
 
-/// What is known of one download from its start.
+/// The parts of one download that are known from its start.
 struct Job<'a> {
     location: &'a Location,
     options: &'a ShardedDownloadOptions,
@@ -56,12 +56,12 @@ struct Job<'a> {
 
 /// Fetches one blob into `target`.
 ///
-/// A file target gets its name only when every byte has been written and every checksum that is
-/// known agrees; until then what was there before stays. On failure the part file stays for the
-/// next call to resume, unless nothing in it is worth keeping.
+/// A file target gets its name only when every byte has been written and every known checksum
+/// matches. Until then an existing target stays. On failure the part file stays for the next call
+/// to resume, unless nothing in it is worth keeping.
 ///
 /// Dropping the future cancels the download: no request outlives it. To keep the last bytes for a
-/// later resume too, cancel through [`ShardedDownloadOptions::cancel`] and await the result.
+/// later resume, cancel through [`ShardedDownloadOptions::cancel`] and await the result.
 ///
 /// # Errors
 ///
@@ -107,15 +107,15 @@ async fn run(
     Ok(report::report(transfer, options, start.elapsed()))
 }
 
-/// Once from the first request to the finished target. `refuted` is set if it fails because of what
-/// an earlier run left.
+/// One attempt, from the first request to the finished target. `refuted` is set if the attempt
+/// fails because the bytes of an earlier run were wrong.
 async fn attempt(
     location: &Location,
     target: Target,
     options: &ShardedDownloadOptions,
     refuted: &mut Option<Refuted>,
 ) -> Result<transfer::Transferred> {
-    // A part of a blob must not be taken for the start of the whole.
+    // The part file of a range must not be mistaken for the start of the whole blob.
     let resume = options.resume && options.range.is_none();
     let source = resume.then(|| location.display().to_owned());
     let mut target = Prepared::new(target, source, 0, &options.state, &options.cancel).await?;
@@ -131,7 +131,7 @@ async fn attempt(
     let _owner = target.owner();
     let first_bytes = transfer::first_bytes(&target, options);
     let opened = job.calls.unless_cancelled(async {
-        // Bytes before requests: the order in which everything is taken from the budget.
+        // Bytes before requests: the order in which all transfers take them from the budget.
         let permit = options.budget.bytes(first_bytes).await;
         opening::open(&job, &mut target).await.map(|opening| (opening, permit))
     });

@@ -1,4 +1,4 @@
-//! The first answer: it is already the first shard, and tells what there is to fetch.
+//! The first response. It is already the first shard, and describes the blob.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,25 +17,26 @@ use crate::transfer::limits::ORDERED_SHARE;
 use crate::transfer::target::Prepared;
 use crate::verified::Unverified;
 
-/// What is known once the first answer is there.
+/// What the first response says.
 pub(super) struct Opening {
-    /// The answer, with its first byte still to be read; `None` where nothing is left to fetch.
+    /// The response, with its first byte still unread; `None` if nothing is left to fetch.
     pub(super) channel: Option<RangeStream>,
     pub(super) info: BlobInfo,
-    /// The bytes to fetch; ends at `u64::MAX` where the length is not told.
+    /// The bytes to fetch; ends at `u64::MAX` if the server gives no length.
     pub(super) range: Range<u64>,
-    /// One request must bring everything: the remote ignores ranges, or names no version.
+    /// One request must deliver everything: the remote ignores ranges, or names no version or
+    /// length.
     pub(super) single: bool,
     /// Only a part of the blob is wanted.
     pub(super) partial: bool,
-    /// What an earlier run left, checked.
+    /// Verified bytes of an earlier run.
     pub(super) resumed: Vec<Mark>,
     pub(super) journal: Option<Journal>,
-    /// The CRC that this journal is kept in.
+    /// The CRC algorithm of this journal.
     pub(super) journal_crc: Option<CrcAlgorithm>,
-    /// What it takes to believe what was resumed.
+    /// What must be verified before the resumed bytes are trusted.
     pub(super) belief: Belief,
-    /// Why the remote's checksums are not known, where they should be.
+    /// Why the remote's checksums are not known, if they should be.
     pub(super) lookup: Option<Unverified>,
     pub(super) notes: Vec<String>,
 }
@@ -58,7 +59,7 @@ pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening
     begin(job, notes).await
 }
 
-/// Whether a pinned request failed because there is another version now.
+/// Whether a pinned request failed because the blob has another version now.
 fn moved_on(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::OutOfRange)
 }
@@ -81,11 +82,12 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
         notes.push("the server ignores ranges: fetched as one stream".to_owned());
     } else if !known && options.window > 1 && limited(&wanted, options) {
         notes.push("the server names no version or length: fetched as one stream".to_owned());
-        // Nothing ties a second request to the first, so one must bring everything.
-        // No byte of the first response is used, so its coding may differ.
+        // Nothing ties a second request to the first, so one request must deliver everything. No
+        // byte of the first response is used, so the second may have another coding.
         let known = Known { coding: None, ..Known::of(&info) };
         channel = self::channel(job, wanted.clone(), known);
-        // What was looked up is kept, and the second answer's own is compared, too.
+        // The checksums that were looked up are kept, and those of the second response are
+        // compared, too.
         let mut second = channel.info().await?.clone();
         second.checksums.append(&mut info.checksums);
         info = second;
@@ -102,7 +104,8 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
             .caused_by(error)
         })?,
         None if channel.ignores_ranges() => {
-            // The first shard's end was a guess; only what the caller asked for ends the read.
+            // The end of the first shard was a guess. Only the range that the caller asked for ends
+            // the read.
             channel.set_end(match &wanted {
                 ByteRange::Bounded(range) => Some(range.end),
                 _ => None,
@@ -115,7 +118,7 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
         channel.set_end(Some(range.end));
     }
     if range.is_empty() {
-        // There is no shard that would look behind the last byte.
+        // No shard will check that the body ends after the last byte, so check it here.
         channel.sound().await?;
     }
     let partial = options.range.is_some();
@@ -131,7 +134,7 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
     })
 }
 
-/// What is stored may be something else than what came.
+/// A note if the response was compressed although identity was asked for.
 fn encoded(channel: &RangeStream, info: &BlobInfo) -> Option<String> {
     let coding = info.content_encoding.as_ref().filter(|_| channel.is_encoded_unasked())?;
     Some(format!(
@@ -140,7 +143,7 @@ fn encoded(channel: &RangeStream, info: &BlobInfo) -> Option<String> {
     ))
 }
 
-/// The first shard of what is wanted; all of it where one request is to bring all.
+/// The range of the first request: the first shard, or everything if one request is to deliver all.
 fn first(wanted: &ByteRange, options: &ShardedDownloadOptions) -> ByteRange {
     if !limited(wanted, options) {
         return wanted.clone();
@@ -154,12 +157,12 @@ fn first(wanted: &ByteRange, options: &ShardedDownloadOptions) -> ByteRange {
     first.unwrap_or_else(|_| wanted.clone())
 }
 
-/// Length of the first shard: one that an ordered target can hold within its share of the budget.
+/// Length of the first shard: at most what an ordered target can hold in its share of the budget.
 pub(super) fn first_bytes(options: &ShardedDownloadOptions) -> u64 {
     options.shard_bytes_min.min(options.budget.limits().bytes / ORDERED_SHARE).max(1)
 }
 
-/// Whether the first request asks for less than what is wanted.
+/// Whether the first request asks for less than the wanted range.
 fn limited(wanted: &ByteRange, options: &ShardedDownloadOptions) -> bool {
     let shard = first_bytes(options);
     options.window > 1
@@ -188,7 +191,7 @@ impl Opening {
     }
 }
 
-/// A channel pinned to what is known of the blob.
+/// A channel that is pinned to what is known of the blob.
 pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStream {
     let options = job.options;
     let (retry, flow) = (options.retry.clone(), Some(Arc::clone(&job.flow)));
@@ -201,8 +204,8 @@ pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStr
     )
 }
 
-/// The facts that the first answer gives; beside it, the checksums of a remote whose ranged
-/// answers lack them.
+/// The blob's description from the first response. If the remote's ranged responses lack checksums,
+/// they are looked up in parallel.
 pub(super) async fn facts(
     channel: &mut RangeStream,
     job: &Job<'_>,

@@ -1,4 +1,4 @@
-//! What the caller of a download chooses.
+//! The options of a download.
 
 use std::sync::Arc;
 
@@ -12,39 +12,39 @@ use crate::buffer::BufferPool;
 use crate::progress::Progress;
 use crate::sink::file::{Durability, StateFolder};
 
-/// How a download is done. The defaults assume a blob store some 20 ms away that holds each
+/// The options of a download. The defaults assume a blob store some 20 ms away that limits each
 /// connection to about 100 MiB/s: 32 of them fill a 25 Gbit/s link.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardedDownloadOptions {
     /// Shards in flight; 32 by default. With 1 the blob is one request.
     pub window: u32,
-    /// The smallest shard, and the size of the first one, whose answer tells the blob's size;
-    /// 8 MiB by default: at 100 MiB/s it takes 80 ms, so that 20 ms of latency cost a fifth, and
-    /// blobs below it cost one request.
+    /// The smallest shard, and the size of the first one, whose response gives the blob's size; 8
+    /// MiB by default. At 100 MiB/s a shard takes 80 ms, so 20 ms of latency cost a fifth. A
+    /// shorter blob costs one request.
     pub shard_bytes_min: u64,
-    /// The largest shard; 64 MiB by default, which bounds what a restart of a server that
-    /// ignores ranges, or the tail of a large blob, can cost.
+    /// The largest shard; 64 MiB by default. It bounds the cost of a restart with a server that
+    /// ignores ranges, and the cost of the last shard of a large blob.
     pub shard_bytes_max: u64,
-    /// Only these bytes of the blob; such a part cannot be verified, nor resumed.
+    /// Only these bytes of the blob. A part of a blob can be neither verified nor resumed.
     pub range: Option<ByteRange>,
-    /// What must be on the disk at the end.
+    /// What is synced to the disk at the end.
     pub durability: Durability,
-    /// Go on where an earlier run of the same download stopped.
+    /// Continue an earlier run of the same download.
     pub resume: bool,
     /// Checksums that the blob must have.
     pub expected: Vec<Checksum>,
-    /// Where the key lies by which part files of earlier runs are known to be this user's.
+    /// The folder of the key that identifies this user's part files.
     pub state: StateFolder,
-    /// How to go on after an interruption.
+    /// How to retry after an interruption.
     pub retry: RetryPolicy,
     /// The process-wide limits.
     pub budget: Budget,
-    /// Where memory for [`Target::Memory`](crate::Target::Memory) comes from and goes to; downloads that share it reuse
-    /// each other's.
+    /// The pool of memory for [`Target::Memory`](crate::Target::Memory). Downloads that share it
+    /// reuse each other's memory.
     pub pool: BufferPool,
     /// Filled while the download runs.
     pub progress: Arc<Progress>,
-    /// Ends the download; what has been written stays for a resume.
+    /// Ends the download; the written bytes stay for a resume.
     pub cancel: CancellationToken,
 }
 

@@ -1,9 +1,9 @@
-//! Who owns which byte: a [`Piece`] is a range of the blob that one reader works through, or two
-//! that race. Each byte is claimed once, by whoever brings it first; so that a piece can be split
-//! or raced at any moment without a byte being written twice or counted twice.
+//! Which reader owns which byte. A [`Piece`] is a range of the blob that one reader works through,
+//! or two readers that race. The first reader that has a byte claims it, and each byte is claimed
+//! once. So a piece can be split or raced at any time, and no byte is written or counted twice.
 //!
-//! Invariants: `next` only grows, `end` only shrinks, and claims are consecutive: whatever lies
-//! before `next` has been claimed.
+//! Invariants: `next` only grows, `end` only shrinks, and claims are consecutive. Every byte before
+//! `next` has been claimed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,11 +31,11 @@ struct State {
     races: u32,
 }
 
-/// How a piece is coming along.
+/// The progress of a piece.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     pub(super) remaining: Range<u64>,
-    /// Without a byte for so long.
+    /// Time since the last byte was claimed.
     pub(super) idle: Duration,
     /// Bytes per second since it began; 0 before the first byte.
     pub(super) rate: u64,
@@ -45,7 +45,7 @@ pub(super) struct Pace {
 }
 
 impl Piece {
-    /// A piece with one reader; `end` is `u64::MAX` where it is not known.
+    /// A piece with one reader; `end` is `u64::MAX` if it is not known.
     pub(super) fn new(range: Range<u64>) -> Self {
         let now = Instant::now();
         Self {
@@ -66,7 +66,7 @@ impl Piece {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims what is new in `len` bytes that arrived at `offset`; empty where nothing is.
+    /// Claims the new bytes among the `len` bytes that arrived at `offset`; empty if none are new.
     pub(super) fn claim(&self, offset: u64, len: u64) -> Range<u64> {
         let mut state = self.lock();
         let stop = offset.saturating_add(len).min(state.end);
@@ -82,7 +82,7 @@ impl Piece {
         claimed
     }
 
-    /// The blob ended at `position`, which its length did not tell before.
+    /// Ends the piece at `position`, where a blob of unknown length ended.
     pub(super) fn ended_at(&self, position: u64) {
         let mut state = self.lock();
         state.end = state.end.min(position.max(state.next));
@@ -100,7 +100,8 @@ impl Piece {
         self.finished.is_cancelled()
     }
 
-    /// Cuts off the far half of what is left, if both halves reach `min_bytes`, for another reader.
+    /// Cuts off the far half of the remaining bytes for another reader, if both halves have at
+    /// least `min_bytes`.
     pub(super) fn split(&self, min_bytes: u64) -> Option<Range<u64>> {
         let mut state = self.lock();
         if state.end == u64::MAX {
@@ -124,7 +125,7 @@ impl Piece {
         }
     }
 
-    /// Another reader joins; gives what is left for it to read.
+    /// Adds a reader, and returns the remaining range for it.
     pub(super) fn join(&self) -> Range<u64> {
         self.readers.fetch_add(1, Ordering::Relaxed);
         let mut state = self.lock();
@@ -132,7 +133,7 @@ impl Piece {
         state.next..state.end
     }
 
-    /// A reader leaves; says whether it was the last.
+    /// Removes a reader, and returns whether it was the last.
     pub(super) fn leave(&self) -> bool {
         self.readers.fetch_sub(1, Ordering::Relaxed) == 1
     }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever two readers bring, in whatever sizes, every byte is claimed exactly once.
+        /// Two readers deliver pieces of any sizes, and every byte is claimed exactly once.
         #[test]
         fn every_byte_is_claimed_once(steps in prop::collection::vec((any::<bool>(), 1_u64..40), 1..200)) {
             let piece = Piece::new(0..500);

@@ -33,7 +33,8 @@ pub(super) fn report(
     }
 }
 
-/// Where no answer tells the length, a connection that is cut in good order looks like the end.
+/// A note if the end cannot be verified. Without a length, a connection that is closed early looks
+/// like the end.
 pub(super) fn unproved_end(
     info: &BlobInfo,
     proof: &Proof,

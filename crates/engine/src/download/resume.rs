@@ -1,17 +1,16 @@
-//! Going on with what an earlier run left: what it takes to believe it, and the first request for the
-//! rest.
+//! Resumes an earlier run: which checks its bytes need, and the first request for the rest.
 //!
-//! A journal names its blob by a URL without secrets, a version, and keyed hashes of everything that
-//! selected the object. Where these are the same, the version pins the content: nothing else is
-//! needed. Where they are not, the bytes may be of another object that happens to have this
-//! version, and something else has to tie them to this one:
+//! A journal names its blob by a URL without secrets, a version, and keyed hashes of everything
+//! that selected the object. If these are the same, the version pins the content, and no other
+//! check is needed. If they differ, the bytes may belong to another object that happens to have
+//! this version. Then a checksum must tie the bytes to this object:
 //!
-//! | journal | what differs | believed if |
+//! | journal | what differs | accepted if |
 //! |---|---|---|
 //! | sealed | nothing | |
-//! | sealed | only what grants access, such as a URL's signature | the revision is the same, or the whole has a checksum |
-//! | sealed | anything else that selects, or it is not known | the whole has a checksum |
-//! | not known to be ours | | the whole has a hash that cannot be forged, as a CRC can |
+//! | sealed | only parts that grant access, such as a URL's signature | the revision is the same, or the whole blob has a checksum |
+//! | sealed | anything else that selects, or it is not known | the whole blob has a checksum |
+//! | not known to be ours | | the whole blob has a hash, which cannot be forged as a CRC can |
 
 use tidegate_core::checksum::Checksum;
 use tidegate_core::extents::Extents;
@@ -31,37 +30,37 @@ use crate::transfer::checks::is_hash;
 use crate::transfer::target::Prepared;
 use crate::verified::Unverified;
 
-/// Told where the checksum of the whole refuted what was resumed.
+/// Note for the user when the checksum of the whole blob did not match after a resume.
 pub(super) const NOT_OF_THIS_BLOB: &str =
     "what an earlier attempt had left was not of this blob: started again";
 
-/// What it takes to believe that what an earlier run left is of this blob.
+/// Which check shows that the bytes of an earlier run belong to this blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belief {
-    /// Nothing more.
+    /// None: it is already known.
     Known,
-    /// The checksum of the whole.
+    /// A checksum of the whole blob.
     ByChecksum,
-    /// A hash of the whole.
+    /// A hash of the whole blob.
     ByHash,
 }
 
-/// What was resumed was not of this blob: the checksum of the whole was another.
+/// The resumed bytes were not of this blob: the checksum of the whole blob did not match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refuted {
     pub(super) bytes: u64,
     pub(super) resumed_bytes: u64,
 }
 
-/// What became of a resume.
+/// The outcome of a resume.
 pub(super) enum Resumption {
     Resumed(Box<Opening>),
-    /// What is there is not believed, and why.
+    /// The journal is not trusted, for this reason.
     Declined(String),
 }
 
-/// What it takes to believe a journal of `identity`, where this run is of `selected` and the remote
-/// now says `info`.
+/// The check that a journal of `identity` needs. `selected` is this run's selection, and `info` is
+/// the remote's current description.
 fn belief(
     identity: &Identity,
     is_sealed: bool,
@@ -79,7 +78,7 @@ fn belief(
     }
 }
 
-/// Whether there will be the proof that `belief` asks for.
+/// Whether a checksum is available for the check of `belief`.
 pub(super) fn can_prove(belief: Belief, info: &BlobInfo, by_hand: &[Checksum]) -> bool {
     let stored = info.checksums.iter().filter(|stored| stored.is_verifiable());
     let mut all = stored.map(|stored| &stored.checksum).chain(by_hand);
@@ -90,7 +89,7 @@ pub(super) fn can_prove(belief: Belief, info: &BlobInfo, by_hand: &[Checksum]) -
     }
 }
 
-/// Why a journal is not believed.
+/// Why a journal is not trusted.
 fn refusal(belief: Belief) -> String {
     let why = match belief {
         Belief::Known => "",
@@ -106,8 +105,8 @@ fn refusal(belief: Belief) -> String {
     format!("the earlier attempt was not resumed: {why}")
 }
 
-/// Goes on with what an earlier run left: asks for the first gap, pinned to the version of then.
-/// Fails with `Changed` or the like where there is another version.
+/// Resumes an earlier run: requests the first gap, pinned to the version in the journal. Fails with
+/// `Changed` or a similar kind if the blob has another version now.
 pub(super) async fn resume(
     job: &Job<'_>,
     target: &mut Prepared,
@@ -157,10 +156,10 @@ pub(super) async fn resume(
     })))
 }
 
-/// The facts, and why there are no checksums among them, where there should be.
+/// The blob's description, and why its checksums are missing if they should be there.
 type Facts = (BlobInfo, Option<Unverified>);
 
-/// Asks for the first gap; only for the facts where there is none.
+/// Requests the first gap, or only the description if there is no gap.
 async fn ask(
     job: &Job<'_>,
     identity: &Identity,
@@ -187,7 +186,7 @@ async fn ask(
     Ok((Some(channel), facts))
 }
 
-/// The marks whose bytes are in the part file, each byte counted once.
+/// The marks whose bytes are in the part file, without overlaps.
 async fn still_there(
     job: &Job<'_>,
     target: &mut Prepared,

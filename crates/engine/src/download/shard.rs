@@ -1,5 +1,5 @@
-//! One reader's way from the network to the sink: frames are claimed, summed, gathered into
-//! batches, and handed over with a mark every so often.
+//! One reader, from the network to the sink. It claims frames, adds them to the CRC, gathers them
+//! into batches, and hands the batches over. A batch carries a mark after every `mark_bytes`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,15 +18,15 @@ use crate::sink::{Batch, Mark, Sink};
 use crate::transfer::destination::Destination;
 use crate::transfer::gather::FrameGatherer;
 
-/// Frames for an ordered sink may wait for as long as the slowest shard: whatever does not fill the
-/// transport's largest read is copied.
+/// Frames for an ordered sink may wait as long as the slowest shard takes. So every frame that does
+/// not fill the transport's largest read is copied.
 const ORDERED_COPIED_BELOW_BYTES: usize = 256 << 10;
 
-/// Frames for a file wait for one batch: only those are copied that would hold several times their
-/// length. Links that bring such short frames are not those where a copy shows.
+/// Frames for a file wait for one batch only. So only frames are copied that would hold several
+/// times their length. On links that deliver such short frames, the cost of a copy does not show.
 const BATCHED_COPIED_BELOW_BYTES: usize = 64 << 10;
 
-/// What all shards of one download share.
+/// State that all shards of one download share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) destination: Destination,
@@ -42,8 +42,8 @@ pub(super) struct Shared {
     pub(super) mark_bytes: u64,
 }
 
-/// Reads `channel` into the sink until the piece is finished, by this reader or by another.
-/// What was claimed is handed over and marked, whatever ends it.
+/// Reads `channel` into the sink until this reader or another has finished the piece. The claimed
+/// bytes are handed over and marked in every case.
 pub(super) async fn read(
     piece: &Piece,
     mut channel: RangeStream,
@@ -58,9 +58,9 @@ pub(super) async fn read(
     let handed_over = run.flush(true).await;
     let last = piece.leave();
     match outcome {
-        // What this reader claimed cannot be used, also where another reader finishes.
+        // The bytes that this reader claimed are unusable, even if another reader finishes.
         Err(error) if is_unsound => Err(error),
-        // Whoever still races may well finish.
+        // The reader that still races may finish.
         Err(_) if !last && handed_over.is_ok() => Ok(()),
         Err(error) => Err(error),
         Ok(()) if shared.stop.is_cancelled() => handed_over,
@@ -104,7 +104,7 @@ async fn claim_frames(
         shared.progress.done(bytes.len() as u64);
         run.push(claimed.start, bytes).await?;
     }
-    // CANCEL: the last byte stays where it is, and only its proof is waited for.
+    // CANCEL: no byte is lost, because this waits only for the end of the body.
     tokio::select! {
         biased;
         () = shared.stop.cancelled() => Ok(()),
@@ -126,7 +126,7 @@ impl Shared {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).algorithm()
     }
 
-    /// Frames below this are copied.
+    /// Shorter frames are copied.
     fn copied_below_bytes(&self) -> usize {
         match self.destination.sink {
             Sink::Ordered(_) => ORDERED_COPIED_BELOW_BYTES,
@@ -153,7 +153,7 @@ impl Shared {
 struct Run<'a> {
     shared: &'a Shared,
     gatherer: FrameGatherer,
-    // One batch may wait in a file's queue while the next is gathered.
+    // One batch may wait in a file's queue while the next one is gathered.
     turns: Arc<Semaphore>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Hands over what is gathered; with `mark`, the run since the last mark is complete.
+    /// Hands over the gathered bytes. With `mark`, the run since the last mark is complete.
     async fn flush(&mut self, mark: bool) -> Result<()> {
         let Some(batch) = self.gatherer.take(mark) else { return Ok(()) };
         let (offset, mark) = (batch.offset - self.shared.origin, batch.mark);

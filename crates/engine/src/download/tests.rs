@@ -1,5 +1,5 @@
-//! What only someone who can write a part file by hand can set up: a run that was killed when
-//! every byte was there, but the file had no name yet.
+//! Tests that need a part file written by hand: a run that was killed when it had every byte, but
+//! before the file had its name.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn state(path: &Path) -> StateFolder {
     StateFolder::at(path.with_file_name("state"))
 }
 
-/// A part file that holds `bytes`, whole and marked, as of `version`.
+/// A complete part file: it holds `bytes`, with marks, for `version`.
 fn complete_part(path: &Path, location: &Location, version: Version, bytes: &[u8]) {
     let part = PartFile::open(FileTarget::new(path).unwrap(), &state(path)).unwrap();
     let identity = Identity {

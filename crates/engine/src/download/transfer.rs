@@ -26,13 +26,15 @@ use crate::transfer::destination::{
 use crate::transfer::limits::{BATCH_BYTES, STREAM_BYTES, UNIT_BYTES};
 use crate::transfer::target::Prepared;
 
-/// Bytes between marks in the journal, at least: what a killed run loses of each shard.
+/// Bytes between marks in the journal, at least. A killed run loses up to this many bytes of each
+/// shard.
 const MARK_BYTES_MIN: u64 = 1 << 20;
 
-/// Marks of a blob, at most; beyond 64 GiB they grow further apart, so that the journal does not.
+/// Marks of a blob, at most. Beyond 64 GiB the marks lie further apart, so the journal does not
+/// grow.
 const MARKS_MAX: u64 = 65_536;
 
-/// What a download in shards brought; becomes a [`Report`](crate::Report).
+/// The outcome of a download in shards; becomes a [`Report`](crate::Report).
 pub(super) struct Transferred {
     pub(super) bytes: u64,
     pub(super) resumed_bytes: u64,
@@ -42,9 +44,9 @@ pub(super) struct Transferred {
     pub(super) memory: Option<Bytes>,
 }
 
-/// Brings everything that `opening` found, through `prepared`. `granted` is what the budget granted
-/// before the first request. `refuted` is set if the download fails because of what an earlier run
-/// left.
+/// Fetches everything that `opening` found, into `prepared`. `granted` is the budget's grant from
+/// before the first request. `refuted` is set if the download fails because the bytes of an earlier
+/// run were wrong.
 pub(super) async fn transfer(
     job: &Job<'_>,
     prepared: Prepared,
@@ -71,7 +73,7 @@ pub(super) async fn transfer(
     let mut done = Extents::new();
     for mark in &resumed {
         done.insert(mark.start..mark.start + mark.crc.len());
-        // Checked not to overlap when they were read back.
+        // Verified not to overlap when they were read back.
         let _ = parts.insert(mark.start, mark.crc);
     }
     let granted = destination.take_granted();
@@ -79,22 +81,22 @@ pub(super) async fn transfer(
         parts: Mutex::new(parts),
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
-        // Files and memory begin with what is wanted, which may be a part of the blob.
+        // Files and memory begin with the first wanted byte, which may lie inside the blob.
         origin: if matches!(destination.sink, Sink::Ordered(_)) { 0 } else { range.start },
-        // Memory takes bytes at once: gathering them would only hold them longer.
+        // Memory takes bytes at once: gathering would only hold them longer.
         batch_bytes: if matches!(destination.sink, Sink::Memory(_)) { 0 } else { BATCH_BYTES },
         destination,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
     if let Some(first) = &channel {
-        // The stream that is open already brings these.
+        // The open stream already delivers these bytes.
         done.insert(first.position()..first.end().unwrap_or(u64::MAX).max(first.position()));
     }
     let first = channel.map(|channel| (channel, granted));
     let mut units = ShardUnits::new(job, &shared, Known::of(&info), range.clone(), single, done);
     let run = units.run(first).await;
     drop(units);
-    // Every shard has ended: nothing else holds what they shared.
+    // Every shard has ended, so nothing else holds the shared state.
     let Some(Shared { destination, parts, .. }) = Arc::into_inner(shared) else {
         return Err(job.calls.error(ErrorKind::Cancelled, "a shard outlived its download"));
     };
@@ -157,7 +159,7 @@ async fn open(
     Destination::open(prepared, destination, job.calls.clone(), release).await
 }
 
-/// What a part file's journal calls the blob; `None` if no later run could resume it.
+/// The blob's identity in a part file's journal; `None` if no later run could resume it.
 fn identity(
     job: &Job<'_>,
     prepared: &Prepared,
@@ -171,7 +173,7 @@ fn identity(
     else {
         return None;
     };
-    // A journal that no later run would believe is not written.
+    // No journal is written if no later run would accept it.
     let is_provable = || resume::can_prove(Belief::ByHash, &opening.info, &job.options.expected);
     (part.has_key() || is_provable()).then(|| Identity {
         source: job.location.display().to_owned(),
@@ -190,7 +192,7 @@ fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks>
     }
     let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
     match opening.belief {
-        // A CRC proves nothing against bytes that were made to have it.
+        // A CRC verifies nothing here: forged bytes can match it.
         Belief::ByHash => {
             let mut info = opening.info.clone();
             info.checksums.retain(|stored| checks::is_hash(&stored.checksum));
@@ -200,7 +202,7 @@ fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks>
     }
 }
 
-/// The CRC of everything, if everything is there.
+/// The CRC of all bytes, if there are no gaps.
 fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Result<Crc> {
     let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
     let mut runs = parts.iter();
@@ -223,12 +225,13 @@ fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Re
     })
 }
 
-/// What is taken from the budget before the first request, for what its answer may bring.
+/// Bytes to take from the budget before the first request, for the bytes that its response
+/// delivers.
 pub(super) fn first_bytes(prepared: &Prepared, options: &ShardedDownloadOptions) -> u64 {
     match prepared {
         Prepared::Writer { .. } if options.window > 1 => opening::first_bytes(options),
         Prepared::Writer { .. } => STREAM_BYTES,
-        // May turn out to be ordered, where only the remote's hash can be compared.
+        // This may become an ordered target, if only the remote's hash can be compared.
         Prepared::Discard => opening::first_bytes(options).max(UNIT_BYTES),
         _ => UNIT_BYTES,
     }

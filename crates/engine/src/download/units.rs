@@ -1,5 +1,5 @@
-//! [`ShardUnits`]: which shards of a blob are in flight, when the next may start, and what is done
-//! about the last ones.
+//! [`ShardUnits`]: which shards of a blob are in flight, when the next may start, and how the last
+//! ones are split or raced.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,32 +23,34 @@ use crate::transfer::driver::{Flight, Units, Waiting, drive_to_end};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 use crate::transfer::window::TransferWindow;
 
-/// How often the last shards are looked at.
+/// How often the last shards are checked.
 const TAIL_TICK_MS: u64 = 50;
 
-/// A shard is raced this often at most: where that does not help, its own restarts must.
+/// A shard is raced at most this often. If that does not help, its own restarts must.
 const RACES_MAX: u32 = 3;
 
-/// Readers until the first byte of the blob has come. It comes with the head of the first response,
-/// as a rule, and the whole window starts then. A server that sends heads only is asked by few.
+/// Readers at most until the first byte of the blob arrives. Usually it arrives with the head of
+/// the first response, and then the whole window starts. So a server that sends only heads gets few
+/// requests.
 const READERS_BEFORE_BYTES: usize = 3;
 
-/// A straggler is split only into halves that are worth a request.
+/// A straggler is split only if each half has at least this many bytes, enough to be worth a
+/// request.
 const SPLIT_BYTES_MIN: u64 = 1 << 20;
 
 /// The shards of one download.
 pub(super) struct ShardUnits<'a> {
     job: &'a Job<'a>,
     shared: Arc<Shared>,
-    /// By the first response.
+    /// As the first response says.
     known: Known,
     window: TransferWindow,
-    /// What has not been started.
+    /// Shards that have not been started.
     rest: Shards,
     next: Option<Range<u64>>,
     /// A shard waits for its grant.
     is_waiting: bool,
-    /// In flight, by number.
+    /// Pieces in flight, by number.
     pieces: HashMap<u64, Arc<Piece>>,
     count: u64,
     /// From the first request to its first byte.
@@ -68,17 +70,18 @@ pub(super) struct Ended {
     outcome: Result<()>,
 }
 
-/// What else happens.
+/// Other events of a download.
 pub(super) enum Event {
     SinkFailed(Error),
     /// The first byte has arrived: the whole window may start.
     FirstByte,
-    /// Nothing is left to start: it is time to look at the last shards.
+    /// Nothing is left to start: it is time to check the last shards.
     Tail,
 }
 
 impl<'a> ShardUnits<'a> {
-    /// The shards of `range` that are not `done`; with `single`, one request must bring everything.
+    /// The shards of `range` that are not `done`. With `single`, one request must deliver
+    /// everything.
     pub(super) fn new(
         job: &'a Job<'a>,
         shared: &Arc<Shared>,
@@ -115,8 +118,8 @@ impl<'a> ShardUnits<'a> {
         }
     }
 
-    /// Brings everything. `first` is the stream of the first shard, which is open already. Returns
-    /// once every reader has ended.
+    /// Fetches all shards. `first` is the stream of the first shard, which is already open. Returns
+    /// when every reader has ended.
     pub(super) async fn run(
         &mut self,
         first: Option<(RangeStream, Option<BytesPermit>)>,
@@ -161,8 +164,8 @@ impl<'a> ShardUnits<'a> {
         });
     }
 
-    /// Nothing is left to start: splits the shard that would end last, or races it where nothing
-    /// comes from it.
+    /// Called when nothing is left to start: splits the shard with the most bytes left, or races it
+    /// if no bytes arrive for it.
     fn help_straggler(&mut self, flight: &mut Flight<Ended>) {
         let patience = Duration::from_millis(250).max(self.waited * 4);
         let worst = self
@@ -177,8 +180,8 @@ impl<'a> ShardUnits<'a> {
         let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
         let stuck = pace.idle > patience.max(Duration::from_secs(1));
         let slow = u128::from(eta) > patience.as_millis();
-        // In an ordered sink the bytes were reserved with the shard that is split or raced, in
-        // memory with the blob.
+        // An ordered sink reserved the bytes with the shard that is split or raced. Memory reserved
+        // them with the blob.
         let covered = match &self.shared.destination.sink {
             Sink::Ordered(_) => true,
             Sink::Memory(sink) => sink.covers_shards,
@@ -196,7 +199,7 @@ impl<'a> ShardUnits<'a> {
             self.spawn(flight, piece, channel, permit);
         } else if slow
             && !stuck
-            // The halves of what brings nothing bring nothing.
+            // If no byte has arrived yet, two halves would not deliver more.
             && self.job.flow.has_begun()
             && let Some(far) = piece.split(SPLIT_BYTES_MIN)
         {
@@ -231,7 +234,7 @@ impl Units for ShardUnits<'_> {
                     sink.reserve(budget, len, held_bytes_max).await;
                     None
                 }
-                // All that a download to memory holds was granted at once.
+                // All bytes that a download to memory holds were granted in one step.
                 Sink::Memory(sink) if sink.covers_shards => None,
                 _ => Some(budget.bytes(UNIT_BYTES).await),
             };

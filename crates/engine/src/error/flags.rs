@@ -1,13 +1,14 @@
-//! A scan of the libraries' sources: no text in them, and no documentation of what is public, names
-//! a flag of the command. Hints name a [`Setting`](super::Setting) instead.
+//! A scan of the libraries' sources: neither their texts nor the docs of public items may name a
+//! flag of the command. Hints name a [`Setting`](super::Setting) instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The libraries, seen from the folder of the crates.
+/// The libraries, relative to the folder of the crates.
 const LIBRARIES: [&str; 3] = ["core", "engine", "reapi"];
 
-/// The flag that a line of Rust names, outside comments for developers: these speak of `cargo`.
+/// The flag that a line of Rust names. Comments for developers are skipped, because they name flags
+/// of `cargo`.
 fn flag(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with("//!") || (line.starts_with("//") && !line.starts_with("///")) {

@@ -1,25 +1,25 @@
-//! Settings of the caller that decide whether the same call succeeds, and what a hint says of each.
+//! Settings of the caller that decide whether the same call succeeds, and a hint for each.
 //!
-//! The library names its own options here. A program around it has names of its own for them, such
-//! as a flag for each: it reads [`Setting`] and the kind from the error, and shows its own hint
-//! instead. So no text of the library names a flag.
+//! The library names its own options in its hints. A program around the library has its own names
+//! for them, such as flags. It reads [`Setting`] and the kind from the error, and shows its own
+//! hint instead. So no text of the library names a flag.
 
 use super::{ErrorKind, printable};
 
-/// What the caller can set so that the same call succeeds.
+/// A setting that the caller can change so that the same call succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Setting {
     /// The bytes that a budget holds: [`BudgetOptions::bytes`](crate::BudgetOptions::bytes). Only
-    /// transfers that require chunks fail for want of them.
+    /// transfers that require chunks fail with this setting.
     Memory,
-    /// Whether a blob travels as chunks: [`ChunkPolicy`](crate::ChunkPolicy).
+    /// Whether a blob is moved as chunks: [`ChunkPolicy`](crate::ChunkPolicy).
     Chunks,
     /// Shards in flight: [`DownloadBuilder::window`](crate::DownloadBuilder::window).
     Window,
     /// The speed below which a transfer fails: `RetryPolicy::bytes_per_s_min`.
     SpeedMin,
-    /// Whether credentials are looked for and sent: `RemoteOptions::anonymous`.
+    /// Whether credentials are looked up and sent: `RemoteOptions::anonymous`.
     Anonymous,
     /// Credentials for S3 in the environment.
     AwsCredentials,
@@ -27,7 +27,7 @@ pub enum Setting {
     AzureCredentials,
     /// The service's base URL: `RemoteOptions::endpoint`.
     Endpoint,
-    /// Fields of every request, credentials among them: `RemoteOptions::headers`.
+    /// Header fields of every request, such as credentials: `RemoteOptions::headers`.
     Headers,
     /// The key that a blob is encrypted with: `RemoteOptions::customer_key`.
     CustomerKey,
@@ -35,7 +35,7 @@ pub enum Setting {
     UserProject,
     /// Whether the requester agrees to pay: `RemoteOptions::request_payer`.
     RequestPayer,
-    /// Certificate authorities to trust besides the system's: `RemoteOptions::ca_certs`.
+    /// Certificate authorities to trust in addition to the system's: `RemoteOptions::ca_certs`.
     CaCerts,
 }
 
@@ -57,7 +57,7 @@ impl Setting {
         Self::CaCerts,
     ];
 
-    /// What an error of this kind advises.
+    /// The hint in an error of this kind.
     pub(super) fn hint(self, kind: ErrorKind) -> &'static str {
         match (self, kind) {
             (Self::Memory, _) => "raise `BudgetOptions::bytes`, or do not require chunks",
@@ -133,7 +133,7 @@ impl Hint {
         }
     }
 
-    /// The setting, where it is about one.
+    /// The setting, if the hint names one.
     pub(super) fn setting(&self) -> Option<Setting> {
         match self.0 {
             Advice::Text(_) => None,

@@ -1,7 +1,7 @@
-//! A blob in memory, filled in place by many shards: a [`ShardBuffer`], and what becomes of it.
+//! A blob in memory, filled in place by many shards through a [`ShardBuffer`].
 //!
-//! Whoever follows the buffer is given the blob's end only once the blob has been verified, and an
-//! error in its place where it never will be, however the download ends.
+//! Readers that follow the buffer learn the blob's end only when the blob is verified. If the
+//! download fails or is dropped, they get an error instead.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::error::{Error, Operation, Result};
 #[derive(Debug)]
 pub(crate) struct MemorySink {
     buffer: Arc<ShardBuffer>,
-    /// The bytes that the shards hold on their way were granted with the blob's.
+    /// The grant for the blob also covers the bytes that the shards hold.
     pub(crate) covers_shards: bool,
     finished: bool,
 }
 
 impl MemorySink {
-    /// Fills `buffer`, which nobody else writes to.
+    /// Fills `buffer`, which has no other writers.
     pub(crate) fn new(buffer: Arc<ShardBuffer>, covers_shards: bool) -> Self {
         Self { buffer, covers_shards, finished: false }
     }
@@ -39,19 +39,19 @@ impl MemorySink {
         &self.buffer
     }
 
-    /// The blob is all there, and right: readers are given its end.
+    /// The blob is complete and verified: readers learn its end.
     pub(crate) fn finish(mut self, len: u64) -> Result<Bytes> {
         let bytes = self.buffer.freeze(len)?;
         self.finished = true;
         Ok(bytes)
     }
 
-    /// The budget need not account for the bytes any more: they are the caller's.
+    /// The budget no longer accounts for the bytes: they belong to the caller.
     pub(crate) fn detach(&self) {
         self.buffer.detach();
     }
 
-    /// The download has failed with `error`, and so has filling the buffer.
+    /// The download has failed with `error`, so the buffer fails, too.
     pub(crate) fn fail(mut self, error: &Error) {
         self.finished = true;
         let (kind, operation) = (error.kind(), Operation::Download);

@@ -1,5 +1,5 @@
-//! Sinks: where downloaded bytes go. A sink knows nothing of remotes; it takes bytes at offsets,
-//! in any order, each offset at most once.
+//! Sinks: where downloaded bytes go. A sink knows nothing of remotes. It takes bytes at offsets, in
+//! any order, each offset at most once.
 //!
 //! | sink | order | memory |
 //! |---|---|---|
@@ -8,14 +8,13 @@
 //! | [`MemorySink`] | any; written in place, by each shard itself | the whole blob, from the budget |
 //! | discard | any | none |
 //!
-//! Why a file has one writing thread: buffered writes to one file take its inode's lock, so that
-//! more threads would only spin on it.
+//! Why a file has one writing thread: buffered writes to a file take its inode's lock, so more
+//! threads would only spin on that lock.
 //!
-//! Why an ordered sink cannot deadlock on the budget: its shards take their bytes in the order of
-//! their offsets, before they start, and never wait for more. The shard that everything waits for
-//! has therefore always been granted before those that wait for it. Where a shard is larger than
-//! what the budget can grant, its writer waits instead, until what it brings lies within reach of
-//! what has been delivered.
+//! Why an ordered sink cannot deadlock on the budget: its shards reserve their bytes in the order
+//! of their offsets, before they start, and never wait for more. So the shard at the head was
+//! granted its bytes before the shards that wait for it. If a shard is larger than the budget can
+//! grant, its writer waits instead, until its bytes lie close enough to the delivered ones.
 
 pub(crate) mod file;
 mod memory;
@@ -38,7 +37,7 @@ pub(crate) struct Batch {
     pub(crate) frames: Vec<Bytes>,
     /// A run of bytes that is complete once this batch is written.
     pub(crate) mark: Option<Mark>,
-    /// Given back once the bytes are no longer held.
+    /// Released when the bytes are no longer held.
     #[expect(dead_code, reason = "held until it is dropped with the batch")]
     pub(crate) turn: Option<OwnedSemaphorePermit>,
 }
@@ -49,7 +48,7 @@ impl Batch {
     }
 }
 
-/// A run of written bytes and its CRC: what a journal remembers.
+/// A run of written bytes and its CRC: one record of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) start: u64,
@@ -66,8 +65,8 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    /// Hands a batch over; returns when it is queued or written. The first failure of the sink is
-    /// returned by every later call.
+    /// Hands a batch over; returns when it is queued or written. Once the sink has failed, every
+    /// later call returns that error.
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
         match self {
             Self::File(sink) => sink.write(batch).await,
@@ -77,15 +76,15 @@ impl Sink {
         }
     }
 
-    /// Ends every wait of those who write: the download is over, and not well.
+    /// Ends every wait of the writers, because the download has failed.
     pub(crate) fn abort(&self) {
         if let Self::Ordered(sink) = self {
             sink.abort();
         }
     }
 
-    /// Waits until the sink has failed, and gives its error; waits for ever if it does not fail, or
-    /// fails a write at once.
+    /// Waits until an ordered sink has failed, and returns its error. For the other sinks it waits
+    /// forever: they report a failure from `write`.
     pub(crate) async fn failed(&self) -> Error {
         match self {
             Self::Ordered(sink) => sink.failed().await,

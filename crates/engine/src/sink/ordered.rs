@@ -1,9 +1,8 @@
-//! An ordered stream: standard output, a pipe, anything that takes bytes from first to last.
+//! An ordered stream: standard output, a pipe, or any writer that takes bytes from first to last.
 //!
-//! Frames arrive in any order and wait in a map until their turn; a thread of the sink's own
-//! writes them, so that a slow reader never blocks the runtime. What may wait is bounded by the
-//! bytes that shards reserve, in order, before they start; see [`super`] for why that cannot
-//! deadlock.
+//! Frames arrive in any order and wait in a map until their turn. A thread of the sink writes them,
+//! so a slow reader never blocks the runtime. Shards reserve their bytes in order, before they
+//! start, and this bounds the waiting bytes. [`super`] explains why that cannot deadlock.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,10 +16,10 @@ use super::Batch;
 use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Written at once at most: the thread takes what is ready up to this many frames.
+/// The thread takes at most this many ready frames at once.
 const FRAMES_MAX: usize = 64;
 
-/// What a writer holds of its own: a batch, and a read on its way into it.
+/// Bytes that a shard's writer holds itself: a batch, and one read that is about to join it.
 const GATHERED_BYTES: u64 = 768 << 10;
 
 #[derive(Debug)]
@@ -42,7 +41,7 @@ struct Shared {
 struct State {
     waiting: BTreeMap<u64, Bytes>,
     next: u64,
-    // End of the last reservation, and the permits for what lies between `next` and it.
+    // End of the last reservation, and the permits for the bytes between `next` and it.
     reserved_end: u64,
     permit: Option<BytesPermit>,
     closed: bool,
@@ -51,9 +50,8 @@ struct State {
 }
 
 impl OrderedSink {
-    /// A sink that delivers from offset `start` on to `writer`, called `name` in errors; `hashers`
-    /// see every byte in order. `permit` is what the budget granted for the bytes up to
-    /// `reserved_end`.
+    /// A sink that delivers from offset `start` on to `writer`, called `name` in errors. `hashers`
+    /// see every byte in order. `permit` is the budget's grant for the bytes up to `reserved_end`.
     pub(crate) fn new(
         start: u64,
         permit: impl Into<Option<BytesPermit>>,
@@ -77,15 +75,15 @@ impl OrderedSink {
         Ok(Self { shared, thread: Some(thread), name })
     }
 
-    /// Waits for the right to hold `len` more bytes, those from the last reservation's end on: until
-    /// what is reserved and not yet delivered stays within `held_bytes_max`, then for the budget.
-    /// Shards that have arrived and wait for a slower one count, so that one slow shard does not
-    /// gather the whole budget behind it. Must be called in order, by one caller.
+    /// Reserves `len` more bytes, from the end of the last reservation. Waits until the reserved
+    /// bytes that are not yet delivered stay within `held_bytes_max`, then for the budget. Shards
+    /// that have arrived and wait for a slower one count, so one slow shard does not collect the
+    /// whole budget behind it. Only one caller may call this, in order.
     pub(crate) async fn reserve(&self, budget: &Budget, len: u64, held_bytes_max: u64) {
         self.reserve_streamed(budget, len, len, held_bytes_max).await;
     }
 
-    /// The same for bytes that come as a stream, of which no more than `ahead_bytes` are to wait here.
+    /// The same for bytes that arrive as a stream. At most `ahead_bytes` of them may wait here.
     pub(crate) async fn reserve_streamed(
         &self,
         budget: &Budget,
@@ -111,14 +109,14 @@ impl OrderedSink {
         }
     }
 
-    /// Queues a batch, once it lies within the bytes that are reserved. Cancel-safe: a batch is
+    /// Queues a batch when it lies within the reserved bytes. Cancel-safe: the batch is either
     /// queued or not.
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
         let mut batch = batch;
         loop {
             let drained = self.shared.drained.notified();
             tokio::pin!(drained);
-            // Registered before looking, so that no drain in between is missed.
+            // Registered before the check, so that no drain in between is missed.
             drained.as_mut().enable();
             match self.queue(batch)? {
                 None => return Ok(()),
@@ -128,7 +126,7 @@ impl OrderedSink {
         }
     }
 
-    /// Queues a batch, or gives it back where it lies too far ahead.
+    /// Queues a batch, or returns it if it lies too far ahead.
     fn queue(&self, batch: Batch) -> Result<Option<Batch>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.failure {
@@ -166,12 +164,12 @@ impl OrderedSink {
             .caused_by(std::io::Error::new(kind, text.to_owned()))
     }
 
-    /// Waits until the sink has failed, and gives the error that every later write fails with.
+    /// Waits until the sink has failed, and returns the error that every later write also returns.
     pub(crate) async fn failed(&self) -> Error {
         loop {
             let notified = self.shared.failed.notified();
             tokio::pin!(notified);
-            // Registered before looking, so that no failure in between is missed.
+            // Registered before the check, so that no failure in between is missed.
             notified.as_mut().enable();
             {
                 let state = self.shared.lock();
@@ -183,12 +181,12 @@ impl OrderedSink {
         }
     }
 
-    /// Waits until everything has been written and flushed; gives what the hashers made of it.
+    /// Waits until all bytes are written and flushed, and returns the checksums of the hashers.
     pub(crate) async fn finish(mut self) -> Result<Vec<Checksum>> {
         self.close();
         let thread = self.thread.take();
-        // The thread ends once its queue is empty; joining it may block for as long as the
-        // reader of the output pleases.
+        // The thread ends when its queue is empty. The join may block for as long as the reader of
+        // the output does not read.
         let sums = tokio::task::spawn_blocking(move || {
             thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
         })
@@ -208,8 +206,8 @@ impl OrderedSink {
 }
 
 impl Drop for OrderedSink {
-    /// Tells the thread to end. It is not joined: it may be blocked in a write to a pipe that
-    /// nobody reads, and it holds nothing but what it writes.
+    /// Signals the thread to end. The thread is not joined: it may be blocked in a write to a pipe
+    /// that no process reads. It holds only the frames that it writes.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.shared.lock().waiting.clear();
@@ -223,7 +221,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames whose turn has come; empty once closed.
+    /// Takes the frames that are next in order; empty when the sink is closed.
     fn take_ready(&self, frames: &mut Vec<Bytes>) {
         let mut state = self.lock();
         loop {
@@ -266,17 +264,18 @@ impl Shared {
 }
 
 impl State {
-    /// Whether `len` more bytes may be reserved; always where nothing is, or where all is over.
+    /// Whether `len` more bytes may be reserved. Always true if nothing is held, or if the sink has
+    /// failed.
     fn has_room(&self, len: u64, held_bytes_max: u64) -> bool {
         let held = self.reserved_end.saturating_sub(self.next);
         self.failure.is_some() || held == 0 || held.saturating_add(len) <= held_bytes_max
     }
 
-    /// Whether bytes up to `end` may wait here: those that everybody waits for always may, others
-    /// as far ahead of them as bytes were granted.
+    /// Whether bytes up to `end` may wait here. The bytes at the head always may. Other bytes may
+    /// lie ahead of the head by as much as was granted.
     fn is_within_reach(&self, offset: u64, end: u64) -> bool {
         let granted = self.permit.as_ref().map_or(0, BytesPermit::bytes);
-        // Where less was granted than was reserved, what a writer gathers meanwhile counts, too.
+        // If less was granted than reserved, the bytes that a writer gathers meanwhile count, too.
         let covered = self.reserved_end.saturating_sub(self.next) <= granted;
         let room = if covered { granted } else { granted.saturating_sub(GATHERED_BYTES) };
         offset <= self.next || end <= self.next.saturating_add(room)

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Runs `work` where it may block. Fails with `Cancelled` while the runtime shuts down.
+/// Runs `work` on a thread that may block. Fails with `Cancelled` while the runtime shuts down.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

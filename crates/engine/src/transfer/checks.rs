@@ -1,10 +1,11 @@
-//! Which checksums are computed on the way, and what they prove at the end.
+//! Which checksums are computed during a transfer, and what they verify at the end.
 //!
-//! A CRC is always computed, shard by shard, and combined: it costs next to nothing, and the
-//! journal needs it. Where the remote keeps a CRC of the whole blob, it is that one, and agreeing
-//! with it is the proof. Where it keeps only a hash, or the user gives one, the bytes are hashed
-//! in order beside the transfer. A checksum of parts' checksums proves nothing about bytes, and
-//! says so.
+//! A CRC is always computed for each shard, and the shards' CRCs are combined. It costs almost
+//! nothing, and the journal needs it. If the remote provides a CRC of the whole blob, that
+//! algorithm is used, and a match verifies the blob. The exception is a journal that was begun with
+//! another CRC. If the remote provides only a hash, or the user gives one, the bytes are hashed in
+//! order during the transfer. A checksum of the parts' checksums cannot verify bytes, and the
+//! report says so.
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, CrcAlgorithm};
 use tidegate_core::digest::Digest;
@@ -17,31 +18,32 @@ use crate::verified::{Unverified, Verified};
 pub(crate) struct Checks {
     /// The CRC that shards compute.
     pub(crate) crc: CrcAlgorithm,
-    /// What is computed in order besides.
+    /// Checksums that are computed in order, in addition to the CRC.
     pub(crate) hashes: Vec<ChecksumAlgorithm>,
-    // Those given by hand first, then the remote's.
+    // The caller's first, then the remote's.
     expected: Vec<Checksum>,
     by_hand: usize,
-    /// Where nothing is expected.
+    /// The reason that is reported if no checksum is expected.
     unverified: Unverified,
 }
 
-/// What was proven of a blob.
+/// The result of verifying a blob.
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
     pub(crate) computed: Vec<Checksum>,
     pub(crate) verified: Verified,
 }
 
-/// Whether a checksum is one that no other bytes can be made to have, as they can a CRC.
+/// Whether a checksum is a cryptographic hash. Bytes can easily be made to match a CRC.
 pub(crate) fn is_hash(checksum: &Checksum) -> bool {
     let algorithm = checksum.algorithm();
     algorithm.crc().is_none() && algorithm.is_computable()
 }
 
 impl Checks {
-    /// Chooses for a blob of which the remote says `info`. `journal` is the CRC that an earlier
-    /// run's journal holds; `lookup` says why the remote's checksums could not be had.
+    /// Chooses the checksums for a blob that the remote describes as `info`. `journal` is the CRC
+    /// of an earlier run's journal. `lookup` is the reason why the remote's checksums are not
+    /// available.
     pub(crate) fn choose(
         info: &BlobInfo,
         by_hand: &[Checksum],
@@ -78,7 +80,7 @@ impl Checks {
         Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), unverified })
     }
 
-    /// For a blob that is named by its digest.
+    /// The checks of a blob that is named by its digest.
     pub(crate) fn of_digest(digest: &Digest) -> Self {
         let checksum = digest.checksum();
         Self {
@@ -90,7 +92,7 @@ impl Checks {
         }
     }
 
-    /// For a part of a blob, of which nothing can be proven.
+    /// The checks of a part of a blob, which cannot be verified.
     pub(crate) fn none() -> Self {
         Self {
             crc: CrcAlgorithm::Crc32c,
@@ -105,7 +107,7 @@ impl Checks {
         self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok()).collect()
     }
 
-    /// Compares what was computed with what is expected of `target`.
+    /// Compares the computed checksums with those expected of `target`.
     pub(crate) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
         let mut verified = Vec::new();
         for (index, expected) in self.expected.iter().enumerate() {
@@ -134,7 +136,7 @@ impl Checks {
     }
 }
 
-/// A remote that names another value of the checksum that is to be compared proves nothing by it.
+/// Refuses a remote that gives two values for the chosen checksum.
 fn unanimous(info: &BlobInfo, chosen: &Checksum) -> Result<()> {
     let mut others = info.checksums.iter().filter(|stored| {
         let same = stored.checksum.algorithm() == chosen.algorithm();

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Runs a transfer, which ends when the token that it is given is cancelled. At the deadline the
-/// token is cancelled as the caller would do it, so that what has arrived is kept.
+/// Runs a transfer that ends when its token is cancelled. At the deadline the token is cancelled as
+/// a caller would do it, so the bytes that have arrived are kept.
 ///
 /// Fails with `Exhausted` at the deadline.
 pub(crate) async fn in_time<T, F>(

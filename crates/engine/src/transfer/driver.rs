@@ -1,11 +1,12 @@
 //! [`drive`]: the units of one transfer in flight, from the first to the last.
 //!
-//! A transfer says which unit comes next, what it must be granted before it starts, and what its end
-//! means ([`Units`]). The driver waits for whatever happens first, and starts and ends units.
+//! A transfer decides which unit comes next, which grant the unit needs before it starts, and what
+//! its end means ([`Units`]). The driver waits for the first thing that happens, and starts and
+//! ends units.
 //!
 //! Invariants:
-//! - One unit at a time waits for its grant. So a large blob does not queue hundreds of requests for
-//!   memory ahead of a small one, and units are granted in the order in which they are given.
+//! - Only one unit at a time waits for its grant. So a large blob does not queue hundreds of
+//!   requests for memory ahead of a small one, and units get their grants in order.
 //! - The first failure is the one that is returned.
 //! - Nothing is in flight once [`drive`] has returned or was dropped: a unit that runs as a task is
 //!   aborted when its [`Flight`] is dropped.
@@ -19,37 +20,37 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-/// A unit in flight, or a grant that is waited for.
+/// A future of a unit in flight, or of a grant.
 pub(crate) type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The units of one kind of transfer.
 pub(crate) trait Units {
-    /// A unit with what it was granted.
+    /// A unit with its grant.
     type Granted: Send + 'static;
     /// How a unit ended.
     type Ended: Send + 'static;
-    /// Anything else that a transfer waits for.
+    /// Any other event that a transfer waits for.
     type Event;
     type Error;
 
-    /// Starts what needs no grant. Called before each wait.
+    /// Starts units that need no grant. Called before each wait.
     fn advance(&mut self, _flight: &mut Flight<Self::Ended>) {}
 
-    /// The next unit, if there is room for it, as the wait for what it must be granted. Not called
+    /// The next unit, if there is room for it. The future waits for the unit's grant. Not called
     /// while another unit waits.
     fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<Self::Granted>>;
 
-    /// Starts a unit that was granted what it needs.
+    /// Starts a unit that has its grant.
     fn start(&mut self, granted: Self::Granted, flight: &mut Flight<Self::Ended>);
 
-    /// A unit has ended.
+    /// Handles the end of a unit.
     fn ended(&mut self, ended: Self::Ended) -> Result<(), Self::Error>;
 
-    /// Waits for anything else that the transfer must act on. Must be cancel-safe: the future is
-    /// dropped whenever something else happens first.
+    /// Waits for any other event that the transfer must handle. Must be cancel-safe: the driver
+    /// drops the future when another event happens first.
     fn event(&mut self, in_flight: usize) -> impl Future<Output = Self::Event> + Send;
 
-    /// Acts on an event.
+    /// Handles an event.
     fn on_event(
         &mut self,
         event: Self::Event,
@@ -63,7 +64,7 @@ pub(crate) trait Units {
     fn cancelled(&self) -> Self::Error;
 }
 
-/// What is in flight.
+/// The units in flight.
 #[derive(Debug)]
 pub(crate) struct Flight<T>(FuturesUnordered<Waiting<T>>);
 
@@ -79,7 +80,8 @@ impl<T: Send + 'static> Flight<T> {
         self.0.push(Box::pin(unit));
     }
 
-    /// Adds a unit that runs as a task of its own. `lost` says what its end means if the task panicked.
+    /// Adds a unit that runs as a task of its own. If the task panicked, `lost` makes the unit's
+    /// result.
     pub(crate) fn spawn(
         &mut self,
         unit: impl Future<Output = T> + Send + 'static,
@@ -94,7 +96,7 @@ impl<T: Send + 'static> Flight<T> {
         self.0.len()
     }
 
-    /// Waits for everything in flight to end, whatever its outcome.
+    /// Waits until nothing is in flight, regardless of the outcomes.
     async fn drain(&mut self) {
         while self.0.next().await.is_some() {}
     }
@@ -117,10 +119,10 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. `flight` holds those
-/// that are in flight already. Everything in flight has ended once this returns: `stop` is cancelled,
-/// which must end every unit; after a failure `abort` is called, which must end every wait for the
-/// sink.
+/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. `flight` holds
+/// the units that are already in flight. Everything in flight has ended when this returns. To this
+/// end it cancels `stop`, which must end every unit. After a failure it calls `abort`, which must
+/// end every wait for the sink.
 pub(crate) async fn drive_to_end<U: Units>(
     units: &mut U,
     mut flight: Flight<U::Ended>,
@@ -137,8 +139,8 @@ pub(crate) async fn drive_to_end<U: Units>(
     outcome
 }
 
-/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. What is in flight
-/// then stays in `flight`.
+/// Drives units until nothing is left to do, one fails, or `cancel` is cancelled. The units that
+/// are still in flight then stay in `flight`.
 pub(crate) async fn drive<U: Units>(
     units: &mut U,
     flight: &mut Flight<U::Ended>,
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that are brought with a window of two; each waits for a permit, then for `stop`.
+    /// Units with a number each and a window of two. Each waits for a permit, then for `stop`.
     struct Numbers {
         rest: Vec<u32>,
         grants: Arc<Semaphore>,

@@ -1,36 +1,36 @@
-//! [`FrameGatherer`]: consecutive bytes of a blob, gathered until a sink takes them as one batch.
+//! [`FrameGatherer`]: gathers consecutive bytes of a blob until a sink takes them as one batch.
 
 use bytes::Bytes;
 use tidegate_core::checksum::{Crc, CrcAlgorithm};
 
 use crate::sink::{Batch, Mark};
 
-/// Frames that follow each other in a blob, and the CRC of what has been gathered since the last mark.
+/// Consecutive frames of a blob, and the CRC of the bytes gathered since the last mark.
 ///
-/// A frame is a slice of the buffer that the transport read into, and keeps all of it alive, however
-/// short the frame is. So short frames are copied: what waits must not hold more than it counts. With
-/// buffers of 256 KiB, 100 frames of 1 KiB would hold 25 MiB.
+/// A frame is a slice of the buffer that the transport read into. It keeps the whole buffer alive,
+/// even if the frame is short. So short frames are copied, because waiting frames must not hold
+/// more memory than they count. With buffers of 256 KiB, 100 frames of 1 KiB would hold 25 MiB.
 #[derive(Debug)]
 pub(crate) struct FrameGatherer {
     /// Offset of the first byte since the last mark.
     start: u64,
-    /// Of the bytes since the last mark.
+    /// CRC of the bytes since the last mark.
     crc: Crc,
-    /// Those that no batch has taken yet.
+    /// Frames that no batch has taken yet.
     frames: Vec<Bytes>,
     pending_bytes: u64,
     copied_below_bytes: usize,
 }
 
 impl FrameGatherer {
-    /// Nothing yet; the first byte will be that at `start`. Frames below `copied_below_bytes` are
-    /// copied.
+    /// An empty gatherer; its first byte is the one at `start`. Frames shorter than
+    /// `copied_below_bytes` are copied.
     pub(crate) fn new(start: u64, algorithm: CrcAlgorithm, copied_below_bytes: usize) -> Self {
         let crc = Crc::empty(algorithm);
         Self { start, crc, frames: Vec::new(), pending_bytes: 0, copied_below_bytes }
     }
 
-    /// Offset of the byte that must come next.
+    /// Offset of the next byte.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.crc.len()
     }
@@ -45,27 +45,27 @@ impl FrameGatherer {
         self.pending_bytes
     }
 
-    /// Pieces that no batch has taken yet.
+    /// Frames that no batch has taken yet.
     pub(crate) fn pieces(&self) -> usize {
         self.frames.len()
     }
 
-    /// Adds the frame that comes next.
+    /// Adds the next frame.
     pub(crate) fn push(&mut self, frame: Bytes) {
         self.count(&frame);
         let is_short = frame.len() < self.copied_below_bytes;
         self.frames.push(if is_short { Bytes::copy_from_slice(&frame) } else { frame });
     }
 
-    /// Counts the frame that comes next, and lets go of its bytes: for a target that takes none.
+    /// Counts the next frame without keeping its bytes: for a target that takes none.
     pub(crate) fn count(&mut self, frame: &Bytes) {
         self.crc.update(frame);
         self.pending_bytes += frame.len() as u64;
     }
 
-    /// Adds frames that come next, whose CRC is known.
+    /// Adds the next frames, whose CRC is known.
     pub(crate) fn push_checked(&mut self, frames: &[Bytes], crc: &Crc) {
-        // Both are of one algorithm; where the lengths are absurd, it is computed again.
+        // Both CRCs have the same algorithm. If the lengths overflow, the CRC is computed again.
         self.crc = self.crc.combine(crc).unwrap_or_else(|_| {
             let mut whole = self.crc;
             for frame in frames {
@@ -77,8 +77,8 @@ impl FrameGatherer {
         self.frames.extend(frames.iter().cloned());
     }
 
-    /// What no batch has taken yet, as a batch; with `mark`, it completes all bytes since the last
-    /// mark. `None` where there is neither a byte nor a mark to hand over.
+    /// Returns the bytes that no batch has taken yet, as a batch. With `mark`, the batch completes
+    /// all bytes since the last mark. `None` if there is neither a byte nor a mark.
     pub(crate) fn take(&mut self, mark: bool) -> Option<Batch> {
         let offset = self.end() - self.pending_bytes;
         let mark = (mark && !self.crc.is_empty()).then(|| {
@@ -91,7 +91,7 @@ impl FrameGatherer {
         (mark.is_some() || !frames.is_empty()).then_some(Batch { offset, frames, mark, turn: None })
     }
 
-    /// Goes on at another offset, once everything has been taken with a mark.
+    /// Continues at another offset, after all bytes were taken with a mark.
     pub(crate) fn restart(&mut self, start: u64) {
         self.start = start;
         self.crc = Crc::empty(self.crc.algorithm());

@@ -1,5 +1,5 @@
-//! [`Part`]: the part of a blob that an error is about. Its place and its name become part of the error,
-//! so that the user learns which blob failed, which chunk of it, and where in the blob that is.
+//! [`Part`]: the part of a blob that an error is about. Its range and name are added to the error.
+//! So the user learns which blob failed, which chunk of it, and where the chunk lies in the blob.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use tidegate_core::digest::Digest;
 use super::attempt::Calls;
 use crate::error::Error;
 
-/// Consecutive bytes of a blob, and what they are called.
+/// Consecutive bytes of a blob, and their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     range: Range<u64>,
-    /// `None` where the blob's own name says it all.
+    /// `None` if the blob's own name is enough.
     name: Option<String>,
 }
 
 impl Part {
-    /// Bytes that come as one stream.
+    /// Bytes that arrive as one stream.
     pub(crate) fn of_bytes(range: Range<u64>) -> Self {
         Self { range, name: None }
     }
 
-    /// A chunk, by the first of its places. A short blob is its only chunk, and then has no other
-    /// name than the blob.
+    /// A chunk, at its first offset. A short blob is its own only chunk, and then only the blob's
+    /// name is used.
     pub(crate) fn of_chunk(start: u64, chunk: &Digest, blob: &str) -> Self {
         let name = chunk.to_string();
         let name = (name != blob).then(|| format!("chunk {name}"));
         Self { range: range(start, chunk), name }
     }
 
-    /// Chunks that travel together, with their places. Where they do not follow each other, the place
-    /// is that of the first one.
+    /// Chunks of one batch, with their offsets. If they are not consecutive, the range is that of
+    /// the first chunk.
     pub(crate) fn of_batch(chunks: &[(u64, Digest)], blob: &str) -> Self {
         let Some(((start, first), rest)) = chunks.split_first() else {
             return Self::of_bytes(0..0);
@@ -48,13 +48,13 @@ impl Part {
         Self { range, name: Some(name) }
     }
 
-    /// The whole blob, which travels as one chunk.
+    /// The whole blob, moved as one chunk.
     pub(crate) fn of_blob(blob: &Digest) -> Self {
         Self { range: 0..blob.len, name: Some(format!("blob {blob}")) }
     }
 
-    /// The error with this part as its place. An error of something else than the target of `calls`
-    /// becomes the cause of one that says what `failed`.
+    /// Adds this part's range and name to the error. If the error is about another target than that
+    /// of `calls`, it becomes the cause of a new error, whose message contains `failed`.
     pub(crate) fn add_to(&self, error: Error, calls: &Calls, failed: &str) -> Error {
         if error.target() == &*calls.target {
             let error = error.at(self.range.clone());

@@ -1,9 +1,9 @@
 //! Devices and pipes as targets: they take bytes in order, and are not replaced.
 //!
-//! A pipe can be opened once somebody reads it. A thread that waits for that in `open` cannot be
-//! called back; so the pipe is opened without waiting, again and again, until it can be, or nobody
-//! wants it any more. There is no bound to it: whoever names a pipe knows who is going to read it, and
-//! when.
+//! A pipe can be opened for writing only when a process has it open for reading. A thread that
+//! blocks in `open` cannot be cancelled. So this opens the pipe without blocking, and tries again
+//! until it succeeds or the download is cancelled. The wait has no bound: the user who names a pipe
+//! decides which process reads it, and when.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -18,20 +18,21 @@ use tokio_util::sync::CancellationToken;
 use super::blocking::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// Between two looks whether somebody reads a pipe: too short to be noticed, too long to cost much.
+/// Time between two tries to open a pipe: short enough not to be noticed, long enough to cost
+/// little.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What one look at a path found.
+/// Result of one look at a path.
 enum Look {
-    /// No device and no pipe.
+    /// Neither a character device nor a pipe.
     Other,
     Open(File),
-    /// A pipe that nobody reads.
+    /// A pipe that no process reads.
     Unread,
 }
 
-/// The device or pipe that has this name, to be written to; `None` where there is something else, or
-/// nothing. Waits for whoever reads a pipe.
+/// Opens the device or pipe at `path` for writing; `None` if there is neither. Waits until a
+/// process reads the pipe.
 pub(super) async fn open(path: &Path, cancel: &CancellationToken) -> Result<Option<File>> {
     let mut is_told = false;
     loop {
@@ -79,10 +80,10 @@ fn look(path: &Path) -> Result<Look> {
         Err(error) => return Err(failed(error)),
     };
     if file.metadata().map_err(failed)?.is_file() {
-        // Put in its place just now: to be replaced, not written over.
+        // A regular file took its place just now: it is replaced, not written over.
         return Ok(Look::Other);
     }
-    // Writing waits for the reader, in a thread of its own.
+    // From here on writes block until the reader reads; the sink has a thread for that.
     let flags = fcntl_getfl(&file).map_err(|error| failed(error.into()))?;
     fcntl_setfl(&file, flags & !OFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
     Ok(Look::Open(file))

@@ -1,5 +1,4 @@
-//! A target made ready before the first request: so that what the user can get wrong about it
-//! costs no transfer.
+//! Opens a target before the first request, so that a mistake in the target costs no transfer.
 
 use std::fmt;
 use std::io::Write;
@@ -16,7 +15,7 @@ use crate::sink::MemorySink;
 use crate::sink::file::journal::{Ending, Found};
 use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder, descriptors};
 
-/// Told where a part file ends in what this user's runs have not written.
+/// Note for the user when a part file has a journal that this user's runs did not write.
 const FOREIGN: &str =
     "a part file was there whose journal was not written with this user's key: started again";
 
@@ -28,9 +27,9 @@ pub enum Target {
     /// A stream that takes the bytes in order, such as standard output; written on a thread of
     /// its own, and flushed at the end.
     Writer {
-        /// What takes the bytes.
+        /// The writer.
         writer: Box<dyn Write + Send>,
-        /// What errors call it.
+        /// Its name in errors.
         name: String,
     },
     /// Nowhere: the bytes are fetched and verified only.
@@ -38,10 +37,11 @@ pub enum Target {
     /// Memory; the blob must fit the budget, which accounts for it until the download ends. See
     /// [`crate::Report::memory`].
     Memory,
-    /// A buffer that begins with the first byte wanted, and that nobody else writes to. Readers
-    /// may follow it meanwhile; they are given the end once the blob has been verified, or an error
-    /// if it never is. The blob is in [`crate::Report::memory`], too. Its memory is the buffer's own
-    /// affair: where it has a budget, that must have room.
+    /// A buffer that begins with the first wanted byte, and that has no other writers. Readers may
+    /// follow it during the download. They learn the end when the blob is verified, or get an error
+    /// if the download fails. The blob is in [`crate::Report::memory`], too. The buffer's own
+    /// budget, if it has one, must have room for the blob: the client's budget does not account for
+    /// it.
     Buffer(Arc<ShardBuffer>),
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Prepared {
     File {
         part: Box<PartFile>,
         found: Option<Box<Found>>,
-        /// What the user may want to know of an earlier run's part file.
+        /// Notes for the user about an earlier run's part file.
         notes: Vec<String>,
     },
     Writer {
@@ -82,8 +82,8 @@ pub(crate) enum Prepared {
 }
 
 impl Prepared {
-    /// Opens the target. `source` is the blob whose earlier part file may be resumed, if any; `seeds`
-    /// is the number of files that will be open besides.
+    /// Opens the target. `source` is the blob whose earlier part file may be resumed, if any.
+    /// `seeds` is the number of seed files that will be open in addition.
     pub(crate) async fn new(
         target: Target,
         source: Option<String>,
@@ -100,7 +100,7 @@ impl Prepared {
         }
     }
 
-    /// Devices and pipes are written to; the null device takes no bytes at all.
+    /// Opens a path. Devices and pipes are written to in order. The null device takes no bytes.
     async fn path(
         path: PathBuf,
         source: Option<String>,
@@ -115,7 +115,7 @@ impl Prepared {
             let name = path.display().to_string();
             return Ok(Self::Writer { writer: Box::new(writer), name });
         }
-        // Before anything of the budget; see there.
+        // Before any grant of the budget: [`descriptors`] explains why.
         let descriptors = tokio::select! {
             biased;
             () = cancel.cancelled() => {
@@ -147,7 +147,8 @@ impl Prepared {
         .await
     }
 
-    /// Whether the bytes must come in order; `is_hashed` if a hash of the whole is computed.
+    /// Whether the bytes must arrive in order. `is_hashed` says whether a hash of the whole blob is
+    /// computed.
     pub(crate) fn is_ordered(&self, is_hashed: bool) -> bool {
         match self {
             Self::Writer { .. } => true,
@@ -156,7 +157,8 @@ impl Prepared {
         }
     }
 
-    /// Whoever wants the outcome, where that is a file; to be held until there is one.
+    /// The handle of the caller that wants the outcome, if the target is a file. The caller holds
+    /// it until there is an outcome.
     pub(crate) fn owner(&self) -> Option<RunOwner> {
         match self {
             Self::File { part, .. } => Some(part.owner()),
@@ -164,7 +166,7 @@ impl Prepared {
         }
     }
 
-    /// What the user may want to know, taken out.
+    /// Takes the notes for the user.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         match self {
             Self::File { notes, .. } => std::mem::take(notes),
@@ -172,7 +174,7 @@ impl Prepared {
         }
     }
 
-    /// What an earlier run left, taken out.
+    /// Takes the journal that an earlier run left.
     pub(crate) fn take_found(&mut self) -> Option<Box<Found>> {
         match self {
             Self::File { found, .. } => found.take(),
@@ -180,8 +182,8 @@ impl Prepared {
         }
     }
 
-    /// Nothing was fetched, because of `error`: a part file that holds nothing is removed, one that
-    /// does stays. Says what is left.
+    /// Ends a download that fetched nothing because of `error`. A part file with a journal stays;
+    /// one without is removed. Returns what is left.
     pub(crate) async fn abandon(self, error: &Error) -> Rest {
         match self {
             Self::Buffer(sink) => {
@@ -189,7 +191,7 @@ impl Prepared {
                 Rest::Nothing
             }
             Self::File { part, .. } => {
-                // A part file is kept only for what its journal remembers.
+                // A part file is kept only if its journal names bytes.
                 let rest = blocking(move || {
                     if part.ending().journal().is_some() {
                         return Ok(Rest::Kept);

@@ -1,19 +1,18 @@
-//! [`Access`]: who may use a file, taken from one file and given to another.
+//! [`Access`]: the access rights of a file, read from one file and given to another.
 //!
-//! Bytes on their way are nobody else's business: a part file is its owner's alone, whatever the
-//! umask says, and gets what its target lets people do only once it has the target's name.
-//! What a file without a predecessor would let people do is asked of the file system, by making an
-//! empty one: the umask, a folder's default list and the mount have their say in it, and the umask
-//! of a process cannot be read without setting it for all its threads.
+//! A part file is private to its owner, regardless of the umask. It gets its target's access rights
+//! only after it has the target's name. If no target exists, the default rights are needed. This
+//! creates an empty file and reads its mode, because the umask, the folder's default list and the
+//! mount all affect it. A process cannot read its umask without setting it for all its threads.
 //!
 //! # Invariants
 //!
-//! - Nobody may use what a file replaces and what it is replaced by, who could not use the former: a
-//!   group that cannot be handed over gets no more than everybody, nor does the file where an access
-//!   control list cannot be.
-//! - A file is never wider on the way than it is in the end.
-//! - Nobody runs other bytes than before as somebody else: the bits that run a file as its owner or
-//!   group stay with the bytes that they were given to.
+//! - Replacing a file never widens access. If the group cannot be handed over, the group gets no
+//!   more than everybody else. If the access control list cannot be set, the file keeps no group
+//!   rights.
+//! - A file's rights are at no time wider than its final rights.
+//! - Set-user-ID and set-group-ID bits are never copied to a new file: they stay with the bytes
+//!   that they were set for.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -24,31 +23,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::acl::{self, Acl};
 use crate::names::hidden_name;
 
-/// Its owner may read and write it, nobody else anything.
+/// Its owner may read and write it; no other user has access.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 
-/// What programs ask for that make a file for everybody; the umask and others take from it.
+/// The mode that programs ask for when they create an ordinary file. The umask and other settings
+/// remove bits from it.
 const ASKED_MODE: u32 = 0o666;
 
 const MODE_BITS: u32 = 0o7777;
 const GROUP_BITS: u32 = 0o070;
 const SET_ID_BITS: u32 = 0o6000;
 
-/// Names tried for a file that is only looked at: another process may have the same id elsewhere.
+/// Names tried for the probe file. A process with the same id on another machine may use the same
+/// names.
 const NAMES_MAX: u32 = 8;
 
-/// What a file lets whom do.
+/// A file's access rights.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     mode: u32,
-    /// User and group; `None` where the file that gets this keeps its own.
+    /// User and group; `None` if the file that gets these rights keeps its own.
     owner: Option<(u32, u32)>,
-    /// `None` where the file that gets this keeps its own.
+    /// `None` if the file that gets these rights keeps its own.
     acl: Option<Acl>,
 }
 
 impl Access {
-    /// That of the regular file that has this name; `None` where there is none. Blocks, as all here.
+    /// The access of the regular file at `path`; `None` if there is none. Blocks, as do all
+    /// functions here.
     pub(crate) fn of_path(path: &Path) -> io::Result<Option<Self>> {
         match fs::symlink_metadata(path) {
             Ok(found) if found.is_file() => Ok(Some(Self::new(&found, acl::of_path(path)))),
@@ -58,7 +60,7 @@ impl Access {
         }
     }
 
-    /// That of an open file.
+    /// The access of an open file.
     pub(crate) fn of_file(file: &File) -> io::Result<Self> {
         Ok(Self::new(&file.metadata()?, acl::of_file(file)))
     }
@@ -68,18 +70,18 @@ impl Access {
         Self { mode, owner: Some((found.uid(), found.gid())), acl }
     }
 
-    /// The same for a file that nobody runs.
+    /// The same access without the bits that allow execution.
     pub(crate) fn without_running(self) -> Self {
         Self { mode: self.mode & ASKED_MODE, ..self }
     }
 
-    /// Takes rights from `file` that no user has in the end, and gives none.
+    /// Removes from `file` the mode bits that it does not have in the end. Adds none.
     pub(crate) fn narrow(&self, file: &File) -> io::Result<()> {
         let found = file.metadata()?;
         set_mode(file, &found, found.mode() & MODE_BITS & self.mode)
     }
 
-    /// Gives it to `file`.
+    /// Gives these rights to `file`.
     pub(crate) fn give(&self, file: &File) -> io::Result<()> {
         let found = file.metadata()?;
         let (mode, is_same_group) = match self.owner {
@@ -88,7 +90,8 @@ impl Access {
         };
         match &self.acl {
             Some(Acl::List(list)) if is_same_group => {
-                // What a mode calls the group is then the most that anybody in the list may do.
+                // With a list, the group bits of the mode are the mask: the most that the list's
+                // users and groups may do.
                 set_mode(file, &found, mode & !GROUP_BITS)?;
                 if let Err(error) = acl::set(file, list) {
                     tracing::debug!(%error, "an access control list is not kept");
@@ -101,14 +104,15 @@ impl Access {
         set_mode(file, &found, mode)
     }
 
-    /// Hands `file` to its user and group; the mode that it may have then, and whether it has the
-    /// group.
+    /// Gives `file` this user and group. Returns the mode that is safe afterwards, and whether the
+    /// file has the group.
     fn hand_over(&self, (user, group): (u32, u32), file: &File, found: &Metadata) -> (u32, bool) {
         let same_group = found.gid() == group;
         if found.uid() == user && same_group || fchown(file, Some(user), Some(group)).is_ok() {
             return (self.mode, true);
         }
-        // Only root gives files away; everybody may hand them to a group that they are in.
+        // Only root may change a file's owner. Every user may give a file to a group that they
+        // belong to.
         if same_group || fchown(file, None, Some(group)).is_ok() {
             return (self.mode, true);
         }
@@ -116,13 +120,13 @@ impl Access {
     }
 }
 
-/// The mode of a file whose group is another: it gets what everybody gets.
+/// The mode for a file whose group differs: the group gets no more than everybody else.
 fn as_everybody(mode: u32) -> u32 {
     let everybody = (mode & 0o007) << 3;
     mode & !(GROUP_BITS & !everybody)
 }
 
-/// What a file that is new in a folder is like.
+/// The access of a new file in a folder.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) access: Access,
@@ -130,7 +134,7 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    /// Makes a file beside `name`, looks at it, and removes it.
+    /// Creates a file next to `part`, reads its mode, and removes it.
     pub(crate) fn beside(part: &Path) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = part.file_name().unwrap_or_default();
@@ -156,27 +160,28 @@ impl Fresh {
         Err(taken)
     }
 
-    /// Whether a file beside it is ours alone: its owner could let others read it at any time, and
-    /// whoever has another name for it gets its bytes.
+    /// Whether a file next to the probe file is ours alone. Another owner could open it to other
+    /// users at any time. A second hard link would give another user its bytes.
     pub(super) fn is_ours(&self, found: &Metadata) -> bool {
         found.uid() == self.user && found.nlink() <= 1
     }
 }
 
-/// Takes `file` from all but its owner, who may read and write it.
+/// Restricts `file` to its owner, who may read and write it.
 pub(super) fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if found.mode() & MODE_BITS == PRIVATE_MODE {
         return Ok(());
     }
     if let Err(error) = file.set_permissions(Permissions::from_mode(PRIVATE_MODE)) {
-        // A file system without modes: its mount says who may read what.
+        // A file system without modes: its mount options decide who may read the file.
         tracing::debug!(%error, "the part file's mode cannot be changed");
     }
     Ok(())
 }
 
-/// File systems without modes refuse to change any, even to what it is.
+/// Sets the mode if it differs. File systems without modes refuse every change, even to the same
+/// mode.
 fn set_mode(file: &File, found: &Metadata, mode: u32) -> io::Result<()> {
     if found.mode() & MODE_BITS == mode {
         return Ok(());
@@ -202,7 +207,8 @@ mod tests {
     fn a_file_gets_what_another_has() {
         let folder = tempfile::tempdir().unwrap();
         for wanted in [0o600, 0o640, 0o444, 0o200, 0o755, 0o4711, 0o2755] {
-            // Not one after the other: what may not be written cannot be made anew.
+            // Each has its own name, because a file that may not be written cannot be created
+            // again.
             let name = format!("{wanted:o}");
             file(folder.path(), &name, wanted);
             let new = file(folder.path(), "new", PRIVATE_MODE);
@@ -220,7 +226,7 @@ mod tests {
         assert!(Access::of_path(&folder.path().join("none")).unwrap().is_none());
     }
 
-    /// Only root may do this, and so see it.
+    /// Only root may do this, so other users skip it.
     #[test]
     fn a_file_gets_the_owner_and_group_of_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -241,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A list of one user beside the owner, and no rights for the group.
+    /// A list with one user in addition to the owner, and no rights for the group.
     #[cfg(target_os = "linux")]
     fn list() -> Vec<u8> {
         let mut list = 2_u32.to_le_bytes().to_vec();
@@ -271,7 +277,7 @@ mod tests {
         assert_eq!(mode(&new), 0o660, "what the list calls the most");
     }
 
-    /// As a folder's default list puts on what is made in it.
+    /// A folder's default list applies to every file that is created in it.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_list_that_the_other_has_not_goes_away() {

@@ -1,10 +1,10 @@
-//! A file's access control list (POSIX.1e draft 17), as the bytes that Linux keeps it in: taken from
-//! one file and put on another, never read.
+//! A file's access control list (POSIX.1e draft 17), as the bytes that Linux stores. They are
+//! copied from one file to another and never parsed.
 
-/// What a file system says of a file's list.
+/// The list of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Acl {
-    /// The mode is all there is.
+    /// There is only the mode.
     None,
     List(Vec<u8>),
 }
@@ -58,7 +58,7 @@ mod linux {
     }
 }
 
-/// Other systems keep theirs elsewhere.
+/// Other systems store their lists in another way.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use std::fs::File;

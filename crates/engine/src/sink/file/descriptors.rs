@@ -1,33 +1,34 @@
-//! [`Descriptors`]: the process's file descriptors, as far as transfers take them for files.
+//! [`Descriptors`]: the share of the process's file descriptors that transfers use for files.
 //!
-//! A process has a number of them (`ulimit -n`, often 1024), and ten thousand transfers begun at once
-//! would run into it: so each waits for its own before it opens anything. Half of the limit is for
-//! files; the other half is for connections, of which the budget has a number in flight, and for the
-//! rest of the process. The limit is read once, when the first transfer needs it.
+//! A process has a limited number of them (`ulimit -n`, often 1024). Ten thousand transfers started
+//! at once would exceed it, so each transfer waits for its descriptors before it opens a file. Half
+//! of the limit is for files. The other half is for connections, which the budget limits, and for
+//! the rest of the process. With a limit of 1024, 512 descriptors are for files: 128 downloads at
+//! once. The limit is read once, when the first transfer needs it.
 //!
-//! The count is the process's, as descriptors are: two budgets share it. It is fair: what was asked for
-//! first is granted first.
+//! The limit is the process's, so all budgets share one count. It is fair: requests are granted in
+//! the order in which they were made.
 //!
-//! Why it cannot deadlock: a transfer takes all that it needs at once, and before it takes bytes or
-//! requests from the budget. So a transfer that holds those waits for no descriptors, and one that
-//! waits for descriptors holds nothing.
+//! Why it cannot deadlock: a transfer takes all its descriptors at once, before it takes bytes or
+//! requests from the budget. So a transfer that holds bytes or requests does not wait for
+//! descriptors, and a transfer that waits for descriptors holds nothing.
 
 use std::sync::{Arc, LazyLock};
 
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What a download into a file has open at most: the part file for writing, for reading and for
-/// hashing, and for a moment a folder, the file that is replaced, or an index.
+/// Files that a download into a file has open at most: the part file for writing, for reading and
+/// for hashing, and for a moment a folder, the file that is replaced, or an index.
 pub(crate) const DOWNLOAD: usize = 4;
 
-/// What an upload has open: its file.
+/// Files that an upload has open: its source.
 pub(crate) const UPLOAD: usize = 1;
 
-/// More than any transfer could use; a semaphore counts further.
+/// More than any transfer could use, and less than the maximum of a semaphore.
 const COUNT_MAX: usize = 1 << 20;
 
-/// So many descriptors are given back when this is dropped.
+/// A number of descriptors, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     _permit: Option<OwnedSemaphorePermit>,
@@ -38,14 +39,14 @@ struct Pool {
     free: Arc<Semaphore>,
 }
 
-/// Those of this process.
+/// The pool of this process.
 static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     Pool::new(usize::try_from(limit / 2).unwrap_or(COUNT_MAX))
 });
 
-/// Waits for so many descriptors; for all that there are, where that is less. Cancel-safe: it keeps
-/// its place in the line for as long as it is polled, and takes nothing when it is dropped.
+/// Waits for `count` descriptors, or for all of them if there are fewer. Cancel-safe: the call
+/// keeps its place in the queue while it is polled, and takes nothing when it is dropped.
 pub(crate) async fn acquire(count: usize) -> Descriptors {
     POOL.acquire(count).await
 }
@@ -59,7 +60,7 @@ impl Pool {
     async fn acquire(&self, count: usize) -> Descriptors {
         // At most COUNT_MAX.
         let count = u32::try_from(count.min(self.count)).unwrap_or(u32::MAX);
-        // It is never closed.
+        // The semaphore is never closed.
         Descriptors { _permit: Arc::clone(&self.free).acquire_many_owned(count).await.ok() }
     }
 }

@@ -1,14 +1,17 @@
-//! Hashing a file in order while its bytes arrive out of order: a thread follows the prefix
-//! without gaps.
+//! Hashes a file in order while its bytes arrive out of order. A thread follows the prefix without
+//! gaps.
 //!
-//! For checksums that cannot be combined from parts (SHA-256, MD5, BLAKE3). What was written where
-//! the prefix ends is lent to the thread, a little at a time, and hashed from memory; everything
-//! else is read back from the page cache, which costs a copy, but no memory. The transfer never
-//! waits for the hash, but for what is lent: so nothing of a stream is, which brings no more until
-//! what it brought before is let go of.
+//! This is for checksums that cannot be combined from parts (SHA-256, MD5, BLAKE3). A batch written
+//! at the end of the prefix can be lent to the thread, which hashes it from memory. At most 4 MiB
+//! are lent at a time. The thread reads all other bytes back from the page cache: that costs a
+//! copy, but no memory of the budget.
 //!
-//! Invariant: what is lent lies within the prefix, so that the thread comes to it without waiting
-//! for anything; once the thread has ended, nothing is lent.
+//! Lent batches stay charged to the budget until they are hashed, so a writer can wait for the
+//! hasher. Streams lend nothing: a stream reads on only when its previous batch is released, so
+//! lending would serialise network and hashing.
+//!
+//! Invariants: a lent batch lies within the prefix, so the thread reaches it without waiting for
+//! other bytes. When the thread has ended, nothing is lent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,11 +29,11 @@ use crate::sink::Batch;
 /// One read.
 const READ_BYTES: u64 = 1 << 20;
 
-/// As much as is lent at a time: a few milliseconds of hashing, and little enough to be in the
-/// processor's cache yet.
+/// At most this much is lent at a time. Hashing it takes a few milliseconds, and it still fits in
+/// the processor's cache.
 const LENT_BYTES_MAX: u64 = 4 << 20;
 
-/// How far the writing has come.
+/// Which bytes have been written, and which of them the thread has taken.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     is_lending: bool,
@@ -41,9 +44,9 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct State {
     extents: Extents,
-    /// Everything before this is the thread's, hashed or about to be.
+    /// The thread has hashed the bytes before this offset, or is about to.
     taken: u64,
-    /// Behind that, by offset.
+    /// Lent batches behind `taken`, by offset.
     lent: BTreeMap<u64, Batch>,
     lent_bytes: u64,
     /// Nothing more will be written.
@@ -52,15 +55,15 @@ struct State {
     has_ended: bool,
 }
 
-/// What the thread hashes next.
+/// The thread's next piece of work.
 enum Work {
     Lent(Batch),
-    /// To be read back.
+    /// The thread reads this range back from the file.
     Written(Range<u64>),
 }
 
 impl Progress {
-    /// One where what was just written is lent to the thread.
+    /// A `Progress` that lends written batches to the thread.
     pub(crate) fn lending() -> Self {
         Self { is_lending: true, ..Self::default() }
     }
@@ -70,7 +73,8 @@ impl Progress {
         self.moved.notify_one();
     }
 
-    /// This was written. Where it may be lent, it is held until it is hashed, if that is soon.
+    /// Records a written batch. The batch is lent if lending is on, no gap precedes it, and it fits
+    /// in [`LENT_BYTES_MAX`].
     pub(crate) fn written_batch(&self, batch: Batch) {
         let (offset, len) = (batch.offset, batch.len());
         let mut state = self.lock();
@@ -85,7 +89,7 @@ impl Progress {
         };
         drop(state);
         self.moved.notify_one();
-        // Frees memory, and wakes whoever holds it: not under the lock.
+        // Dropping it frees memory and wakes waiters, so not under the lock.
         drop(left);
     }
 
@@ -99,7 +103,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for what follows; none once nothing more will come.
+    /// Waits for the next piece of work; `None` when everything is taken and no more will come.
     fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {
@@ -129,7 +133,7 @@ impl State {
     }
 }
 
-/// Whatever ends the thread, nothing stays lent.
+/// Releases all lent batches when the thread ends, for any reason.
 struct Ending(Arc<Progress>);
 
 impl Drop for Ending {
@@ -142,11 +146,11 @@ impl Drop for Ending {
     }
 }
 
-/// A thread that follows: it gives the bytes hashed and their checksums.
+/// The thread that follows. It returns the number of bytes hashed and their checksums.
 pub(crate) type Hashing = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
 
-/// Starts the thread that follows; it ends when `progress` is closed, and gives the checksums of
-/// all bytes up to the first gap, with their number.
+/// Starts the thread that follows. It ends when `progress` is closed, and returns the number of
+/// bytes before the first gap and their checksums.
 pub(crate) fn follow(
     file: Arc<File>,
     progress: Arc<Progress>,
@@ -192,7 +196,7 @@ mod tests {
         vec![Checksummer::of(ChecksumAlgorithm::Sha256, bytes).unwrap()]
     }
 
-    /// Batches, and how many of them are held.
+    /// Makes batches, and counts those that are held.
     struct Batches {
         held: Arc<Semaphore>,
     }
@@ -239,7 +243,8 @@ mod tests {
         assert_eq!(follow(Arc::new(file), progress, vec![]).unwrap().join().unwrap().unwrap().0, 4);
     }
 
-    /// What follows the prefix is held, and not read back; what comes before its turn is.
+    /// A batch that extends the prefix is held and not read back. A batch beyond a gap is read
+    /// back.
     #[test]
     fn what_is_next_is_hashed_from_memory() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
@@ -278,17 +283,17 @@ mod tests {
         }
         progress.close();
         let (hashed, sums) = follow(Arc::new(file), progress, sha256()).unwrap().join().unwrap().unwrap();
-        // The last was read back, too, and is not in the file.
+        // The last batch exceeded the limit, so it was read back; the file has zeros there.
         let whole = [&LONG[..], &LONG, &vec![0; LONG.len()]].concat();
         assert_eq!((hashed, sums), (3 * len, sum(&whole)));
     }
 
-    /// Whoever waits for what is lent does not wait for ever.
+    /// A thread that failed releases what was lent, so no writer waits forever.
     #[test]
     fn a_thread_that_failed_holds_nothing() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
         let progress = Arc::new(Progress::lending());
-        // Of which the file knows nothing.
+        // The file does not hold these bytes, so the read fails.
         progress.written(0..4);
         progress.written_batch(batches.of(4, &[b"efgh"]));
         assert_eq!(batches.held(), 1);

@@ -1,20 +1,20 @@
-//! A file as a sink: a hidden part file in the target's folder that gets the target's name only
-//! when it is whole and verified.
+//! A file as a sink. The sink writes a hidden part file in the target's folder. The part file gets
+//! the target's name only when it is complete and verified.
 //!
 //! | file | idea |
 //! |---|---|
 //! | [`target`] | where the target is, and why it cannot be written |
-//! | [`sticky`] | whether it may be replaced where others may make files, too |
+//! | [`sticky`] | whether the target may be replaced in a folder with the sticky bit |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
 //! | [`descriptors`] | how many files are open at once |
-//! | [`access`], [`acl`] | who may use it: its owner alone, until it becomes the target |
-//! | [`run`] | who writes a part file, and whether anybody still wants that |
+//! | [`access`], [`acl`] | access rights: private to the owner until the file becomes the target |
+//! | [`run`] | which run writes a part file, and whether a caller still wants its outcome |
 //! | [`who`] | names of users and processes, for messages |
-//! | [`state_folder`], [`user_key`] | the key that tells our journals from bytes of a server |
-//! | [`journal`] | what a part file remembers of itself, behind its data |
+//! | [`state_folder`], [`user_key`] | the key that distinguishes our journals from a server's bytes |
+//! | [`journal`] | the record of written extents, behind the data of a part file |
 //! | [`writer`] | the thread that writes |
-//! | [`writeback`] | beginning early with what a sync would wait for |
-//! | [`follow`] | hashing what has been written, in order, beside the transfer |
+//! | [`writeback`] | starts early the disk writes that a sync would wait for |
+//! | [`follow`] | hashes written bytes in order, in parallel with the transfer |
 
 pub(crate) mod access;
 mod acl;

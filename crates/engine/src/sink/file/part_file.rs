@@ -1,8 +1,10 @@
-//! The part file: made or found, locked against other runs, given room, and at the end given its
-//! name. All of it blocks; call it off the runtime's threads.
+//! The part file: created or found, locked against other runs, preallocated, and at the end renamed
+//! to its target. All functions block; call them off the runtime's threads.
 //!
-//! Invariants: until it is given its name it is its owner's alone, and that is us; what is given the
-//! name, or removed, is the file that this run has written, whatever has been put in its place.
+//! Invariants:
+//!
+//! - Before the rename, only its owner can use it, and its owner is the user of this process.
+//! - Only the file that this run wrote is renamed or removed, even if another file took its name.
 
 mod recheck;
 mod refusal;
@@ -29,11 +31,11 @@ use crate::remote::Selection;
 pub(crate) use recheck::verified_marks;
 use refusal::{busy, foreign, linked, misses_mode, replaced};
 
-/// What must be on the disk, and not only on its way there, when a download ends.
+/// What is synced to the disk before a download ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Nothing: the system writes when it likes. A crash of the machine may lose the file, or
+    /// Nothing: the system writes when it chooses. A crash of the machine may lose the file, or
     /// leave it under its name with holes.
     None,
     /// The file's bytes, before it gets its name.
@@ -43,7 +45,7 @@ pub enum Durability {
     Full,
 }
 
-/// Told where a blob goes on without a journal.
+/// Note for the user when a blob is written without a journal.
 pub(super) const NO_JOURNAL: &str = "there is no room for the journal of its part file: an interrupted run starts from the beginning";
 
 /// A locked part file.
@@ -51,10 +53,10 @@ pub(super) const NO_JOURNAL: &str = "there is no room for the journal of its par
 pub(crate) struct PartFile {
     pub(crate) file: File,
     pub(crate) target: FileTarget,
-    /// What it lets people do at the end, where nothing has the target's name then.
+    /// Access rights for the target if no file has its name at the end.
     access: Access,
     run: Run,
-    /// Given back when it is closed.
+    /// Released when the part file is closed.
     descriptors: Option<Descriptors>,
     sealing: Sealing,
     no_key: Option<NoKey>,
@@ -63,21 +65,21 @@ pub(crate) struct PartFile {
 /// A part file that is ready to be written.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    /// `None` where none is wanted, and where there is no room for one.
+    /// `None` if no journal is wanted, or if there is no room for one.
     pub(crate) journal: Option<Journal>,
-    /// What the user may want to know of that.
+    /// A note for the user about the journal.
     pub(crate) note: Option<String>,
 }
 
 impl PartFile {
-    /// Opens or makes the part file beside `target` and locks it. Fails where another run holds it,
-    /// or the folder takes no files. A run of this process that nobody wants any more is waited for.
-    /// `state` has the key of its journal.
+    /// Opens or creates the part file next to `target` and locks it. Fails if another run holds it,
+    /// or if no file can be created in the folder. If an abandoned run of this process holds it,
+    /// this waits for that run to end. `state` holds the key of the journal.
     pub(crate) fn open(target: FileTarget, state: &StateFolder) -> Result<Self> {
         let failed = |error| storage_error(Operation::Write, &target.display(), error);
         let existing = Access::of_path(&target.path).map_err(failed)?;
         let fresh = Fresh::beside(&target.part).map_err(failed)?;
-        // A run that finished between our open and our lock has renamed the file that we hold.
+        // A run that finishes between our open and our lock has renamed the file that we opened.
         for _ in 0..8 {
             let Some(file) = open_or_make(&target, &fresh)? else { continue };
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -88,14 +90,14 @@ impl PartFile {
                     }
                     return Err(busy(&target, who::locker(&file)));
                 }
-                // A file system without locks: the user vouches for one run at a time.
+                // A file system without locks: the user must start only one run at a time.
                 Err(error) => tracing::debug!(%error, "the part file cannot be locked"),
             }
             if !same_file(&file, &target).map_err(failed)? {
                 continue;
             }
             if !fresh.is_ours(&file.metadata().map_err(failed)?) {
-                // Nobody writes it, as we have its lock; begun anew.
+                // We hold its lock, so no run writes it. Remove it and create a new one.
                 fs::remove_file(&target.part).map_err(|e| foreign(&target).caused_by(e))?;
                 continue;
             }
@@ -112,18 +114,18 @@ impl PartFile {
         Err(busy(&target, None))
     }
 
-    /// From now on it has these.
+    /// Keeps `descriptors` until the part file is closed.
     pub(crate) fn hold(&mut self, descriptors: Descriptors) {
         self.descriptors = Some(descriptors);
     }
 
-    /// Whoever wants the outcome of writing it; to be held until there is one.
+    /// The handle of the caller that wants the outcome. The caller holds it until there is one.
     pub(crate) fn owner(&self) -> RunOwner {
         self.run.owner()
     }
 
-    /// The same file once more, for reading. It does not share the lock where that can be had: whoever
-    /// still reads when this run is over keeps no other run out.
+    /// Opens the file again, for reading. If possible the handle does not share the lock, so a
+    /// reader that outlives this run does not block other runs.
     pub(crate) fn reader(&self) -> io::Result<File> {
         match File::open(&self.target.part) {
             Ok(file) if is_same(&file.metadata()?, &self.file.metadata()?) => Ok(file),
@@ -131,22 +133,22 @@ impl PartFile {
         }
     }
 
-    /// Whether its journal can be told from bytes of a server.
+    /// Whether its journal can be distinguished from bytes of a server.
     pub(crate) fn has_key(&self) -> bool {
         self.sealing.key.is_some()
     }
 
-    /// Why there is no key, where there is one that is not used.
+    /// Why the key is not used, if there is one that was refused.
     pub(crate) fn refused_key(&self) -> Option<&NoKey> {
         self.no_key.as_ref().filter(|why| matches!(why, NoKey::Refused(_)))
     }
 
-    /// What selects a blob, as a journal names it.
+    /// The keyed hashes of a selection, as a journal's header stores them.
     pub(crate) fn selected(&self, selection: Option<&Selection>) -> Option<Selected> {
         Some(Selected::new(selection?, self.sealing.key.as_ref()?))
     }
 
-    /// The journal that it ends with, if any.
+    /// The journal at the end of the file, if any.
     pub(crate) fn ending(&self) -> Ending {
         Journal::find(&self.file, &self.sealing).unwrap_or_else(|error| {
             tracing::debug!(%error, "the part file's journal cannot be read");
@@ -154,7 +156,7 @@ impl PartFile {
         })
     }
 
-    /// Whether its journal names bytes that a later run can go on with.
+    /// Whether its journal names bytes that a later run can reuse.
     pub(crate) fn remembers(&self) -> bool {
         self.ending().journal().is_some_and(|found: Found| !found.marks.is_empty())
     }
@@ -170,20 +172,21 @@ impl PartFile {
         }
     }
 
-    /// Keeps the bytes of `marks`, which were read back and found right, and begins a new journal
-    /// that names them. A crash in between leaves a file without a journal.
+    /// Keeps the bytes of `marks`, which the caller has verified, and begins a new journal that
+    /// names them. A crash in between leaves a file without a journal.
     pub(crate) fn begin_over(&self, identity: &Identity, marks: &[Mark]) -> Result<Begun> {
         let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
         let len = identity.len_bytes;
-        // Cuts the old journal off, which may stand anywhere.
+        // Cuts off the old journal, which may start at any offset.
         self.file.set_len(len).map_err(failed)?;
         let reserved = self.reserve(len);
-        // Without room for the rest, what is there is kept all the same.
+        // Keep the verified bytes even if there is no room for the rest.
         let begun = self.remember(identity, marks)?;
         reserved.map(|()| begun)
     }
 
-    /// Begins a journal with these marks. A blob that fits where its journal does not goes without.
+    /// Begins a journal with these marks. If the blob fits on the disk but the journal does not,
+    /// the run continues without a journal.
     fn remember(&self, identity: &Identity, marks: &[Mark]) -> Result<Begun> {
         let written =
             Journal::create(&self.file, &self.sealing, identity).and_then(|mut journal| {
@@ -203,7 +206,7 @@ impl PartFile {
         }
     }
 
-    /// Reserves room, so that a full disk shows before the first byte is fetched.
+    /// Reserves disk space, so that a full disk is reported before the first byte is fetched.
     fn reserve(&self, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
@@ -211,7 +214,7 @@ impl PartFile {
         let failed = |error| storage_error(Operation::Write, &self.target.display(), error);
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
-            // Not every file system can; then at least the free space is looked at.
+            // Not every file system can reserve space. Then check the free space.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let space = rustix::fs::fstatvfs(&self.file).map_err(|e| failed(e.into()))?;
                 if space.f_bavail.saturating_mul(space.f_frsize) < len {
@@ -223,20 +226,20 @@ impl PartFile {
         }
     }
 
-    /// Gives the finished file its name, in place of what had it, and then what its target lets
-    /// people do. A failure or a crash before the rename leaves the old target, and a part file that
-    /// can be resumed until its journal is cut off, which is the last step but the rename.
+    /// Renames the finished file to its target and then sets the target's access rights. A failure
+    /// or crash before the rename leaves the old target and the part file. The part file can be
+    /// resumed until its journal is cut off, which is one of the last steps before the rename.
     ///
-    /// The order is rename, then mode: a part file that others may open, left behind by a rename
-    /// that failed, could be written to by them while a later run resumes it. Between the two the
-    /// file under the target's name is private; a crash there leaves it so.
+    /// The order is rename, then mode. If the mode were set first and the rename failed, other
+    /// users could write to the part file while a later run resumes it. Between the two steps the
+    /// file under the target's name is private. A crash there leaves it private.
     pub(crate) fn commit(self, len: u64, durability: Durability) -> Result<()> {
         let failed = |error| storage_error(Operation::Commit, &self.target.display(), error);
         if durability != Durability::None {
-            // The bytes first: the journal still stands behind them if this is cut short.
+            // Sync the bytes first: if this is interrupted, the journal still stands behind them.
             self.file.sync_data().map_err(failed)?;
         }
-        // Removed by hand, say, and then begun anew by another run.
+        // For example, removed by hand and then created again by another run.
         if !same_file(&self.file, &self.target).map_err(failed)? {
             return Err(replaced(&self.target));
         }
@@ -248,7 +251,7 @@ impl PartFile {
         let access = found.as_ref().unwrap_or(&self.access);
         access.narrow(&self.file).map_err(failed)?;
         if let Err(error) = fs::rename(&self.target.part, &self.target.path) {
-            // As a later run expects it.
+            // A later run expects a private part file.
             let _ = access::make_private(&self.file);
             return Err(failed(error));
         }
@@ -262,7 +265,7 @@ impl PartFile {
         Ok(())
     }
 
-    /// Removes the part file: nothing in it is worth resuming.
+    /// Removes the part file, because nothing in it is worth resuming.
     pub(crate) fn remove(self) {
         if !same_file(&self.file, &self.target).unwrap_or(true) {
             return;
@@ -274,7 +277,7 @@ impl PartFile {
 }
 
 impl Drop for PartFile {
-    /// Unlocks the file, though others may still read through other handles on it.
+    /// Unlocks the file, even if readers still hold other handles on it.
     fn drop(&mut self) {
         if let Err(error) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
             tracing::debug!(%error, "the part file cannot be unlocked");
@@ -282,13 +285,14 @@ impl Drop for PartFile {
     }
 }
 
-/// Whether a file could not grow: it can do without what was to be written behind the blob.
+/// Whether a file could not grow. The journal behind the blob is optional, so callers continue
+/// without it.
 pub(super) fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Opens the part file, made if there is none; `None` where it has to be tried again.
+/// Opens the part file, or creates it if there is none; `None` if the caller must try again.
 fn open_or_make(target: &FileTarget, fresh: &Fresh) -> Result<Option<File>> {
     let failed = |error| storage_error(Operation::Write, &target.display(), error);
     let opened = OpenOptions::new()
@@ -297,7 +301,7 @@ fn open_or_make(target: &FileTarget, fresh: &Fresh) -> Result<Option<File>> {
         .create(true)
         .truncate(false)
         .mode(PRIVATE_MODE)
-        // A link under the part file's name would lead the bytes into another user's file.
+        // A link with the part file's name would redirect the bytes into another user's file.
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&target.part);
     let error = match opened {
@@ -319,7 +323,8 @@ fn open_or_make(target: &FileTarget, fresh: &Fresh) -> Result<Option<File>> {
     }
 }
 
-/// Whether the part file is of a run that was killed between narrowing its mode and the rename.
+/// Whether the part file was left by a run that was killed between narrowing its mode and the
+/// rename.
 fn is_left_narrow(target: &FileTarget) -> bool {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let open = |reads: bool| {

@@ -1,12 +1,13 @@
-//! [`Run`]: one download into a part file, known to the whole process from the file's lock to its
+//! [`Run`]: one download into a part file, in a table of the process, from the file's lock to its
 //! end.
 //!
-//! Why: a download whose future is dropped has its file until the threads that write for it have
-//! ended, a moment later. Whoever begins the same download anew right then finds the file locked.
-//! This tells them apart: a run that goes on, on which the new one is refused, as it is on one of
-//! another process; and one that was abandoned, which is waited for.
+//! A download whose future is dropped keeps its file until its writing threads have ended, a moment
+//! later. A caller that starts the same download again in that moment finds the file locked. The
+//! table distinguishes two cases. If the run continues, the new run is refused, as it is for a run
+//! of another process. If the run was abandoned, the new run waits for its end.
 //!
-//! Invariant: a run is in the table while its file is locked, but for a moment at either end.
+//! Invariant: a run is in the table while its file is locked, except for a moment at the start and
+//! at the end.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,18 +16,18 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An abandoned run writes what is queued, some MiB, and ends. One that takes longer hangs in its
-/// disk, and may do so for ever.
+/// An abandoned run writes its queued bytes, some MiB, and ends. A run that takes longer hangs in
+/// its disk, possibly forever.
 const ENDING_MAX: Duration = Duration::from_secs(30);
 
-/// What names a file of this machine: its device, and its inode.
+/// Identifies a file of this machine: its device and its inode.
 type FileId = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has it yet, or any more: it ends, or is about to be owned.
+    /// No caller owns the run: its owner is not set yet, or was dropped and the run ends.
     Loose,
-    /// Somebody wants its outcome.
+    /// A caller wants its outcome.
     Owned,
     Ended,
 }
@@ -49,19 +50,19 @@ fn id(file: &File) -> io::Result<FileId> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// A run into a part file; it ends when this is dropped, which is when the file is unlocked.
+/// A run into a part file. It ends when this is dropped, after the file was unlocked.
 #[derive(Debug)]
 pub(super) struct Run {
     id: FileId,
     entry: Arc<Entry>,
 }
 
-/// Whoever wants the outcome of a run; dropped, it does not any more.
+/// Held by the caller that wants the outcome of a run. Dropping it abandons the run.
 #[derive(Debug)]
 pub(crate) struct RunOwner(Arc<Entry>);
 
 impl Run {
-    /// A run into `file`, which has been locked.
+    /// Starts a run into `file`, which the caller has locked.
     pub(super) fn begin(file: &File) -> io::Result<Self> {
         let id = id(file)?;
         let entry = Entry { state: Mutex::new(State::Loose), changed: Condvar::new() };
@@ -70,14 +71,14 @@ impl Run {
         Ok(Self { id, entry })
     }
 
-    /// Who owns it from here on.
+    /// Marks the run as owned, and returns the owner's handle.
     pub(super) fn owner(&self) -> RunOwner {
         self.entry.change(State::Owned);
         RunOwner(Arc::clone(&self.entry))
     }
 
-    /// Waits for the end of the run into `file` that has it locked; `false` where that goes on, or
-    /// is none of this process. Blocks.
+    /// Waits for the end of the abandoned run that has `file` locked. Returns `false` if that run
+    /// is still owned, does not end in time, or is not of this process. Blocks.
     pub(super) fn await_end(file: &File) -> io::Result<bool> {
         let entry = table().get(&id(file)?).cloned();
         Ok(entry.is_some_and(|entry| entry.await_end()))
@@ -88,7 +89,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         {
             let mut table = table();
-            // The file may be another run's by now.
+            // The file may belong to a newer run by now.
             if table.get(&self.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
                 table.remove(&self.id);
             }

@@ -1,12 +1,14 @@
-//! [`StateFolder`]: where what this user keeps from run to run lies, apart from any target.
+//! [`StateFolder`]: the folder for data that this user keeps from run to run, separate from any
+//! target.
 
 use std::path::{Path, PathBuf};
 
-/// Where Tidegate keeps what belongs to the user and not to one target: the key of the journals in
-/// part files (`key`, 32 random bytes, for its owner alone). It is made when it is first needed.
+/// The folder for data that belongs to the user and not to one target: the key of the journals in
+/// part files (`key`, 32 random bytes, for its owner alone). The key is created when it is first
+/// needed.
 ///
-/// A journal is believed only if it was made with this key, as a server could send bytes that look
-/// like one. Runs that are to go on with each other's part files need the same folder.
+/// A server could send bytes that look like a journal, so a journal is accepted only if it was made
+/// with this key. Runs that resume each other's part files need the same folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateFolder(Place);
 
@@ -19,24 +21,24 @@ enum Place {
 }
 
 impl StateFolder {
-    /// The user's own, by the XDG Base Directory Specification: `$XDG_STATE_HOME/tidegate`, or
-    /// `~/.local/state/tidegate` where the variable is not set to an absolute path. The default.
+    /// The user's own folder, by the XDG Base Directory Specification: `$XDG_STATE_HOME/tidegate`,
+    /// or `~/.local/state/tidegate` if the variable is not set to an absolute path. The default.
     pub fn of_user() -> Self {
         Self(Place::OfUser)
     }
 
-    /// This folder; it is made if it does not exist, as are those above it.
+    /// This folder. It and its parents are created if they do not exist.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(Place::At(path.into()))
     }
 
-    /// None: nothing is read, and nothing is kept. An interrupted download is then resumed only
-    /// where a hash of the whole blob, given by the remote or the caller, proves the result.
+    /// No folder: nothing is read, and nothing is kept. An interrupted download is then resumed
+    /// only if the remote or the caller provides a hash of the whole blob to verify the result.
     pub fn none() -> Self {
         Self(Place::None)
     }
 
-    /// Its path, where there is one. Blocks: the user's home may have to be looked up.
+    /// Its path, if there is one. Blocks, because it may look up the user's home folder.
     pub(super) fn path(&self) -> Option<PathBuf> {
         match &self.0 {
             Place::OfUser => of_user(std::env::var_os("XDG_STATE_HOME"), std::env::home_dir()),
@@ -47,7 +49,7 @@ impl StateFolder {
 }
 
 fn of_user(variable: Option<std::ffi::OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    // The specification has relative paths passed over.
+    // The specification says to ignore relative paths.
     let is_usable = |path: &PathBuf| path.is_absolute();
     let state = variable.map(PathBuf::from).filter(is_usable);
     let state = state.or_else(|| Some(home.filter(is_usable)?.join(".local/state")));

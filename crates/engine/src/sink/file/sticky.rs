@@ -1,8 +1,8 @@
-//! Folders with the sticky bit, such as `/tmp`: everybody may make files there, but only a file's
-//! owner, the folder's owner and root may replace one.
+//! Folders with the sticky bit, such as `/tmp`: every user may create files there, but only a
+//! file's owner, the folder's owner and root may replace a file.
 //!
-//! Why it is looked at: the rename at the end of a download would be refused, after all bytes had
-//! come.
+//! The check runs before the download. Without it, the rename at the end would be refused, after
+//! all bytes had been fetched.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 
 const STICKY_BIT: u32 = 0o1000;
 
-/// Who replaces a file.
+/// The user that replaces a file.
 #[derive(Clone, Copy, Debug)]
 struct Caller {
     user: u32,
@@ -21,7 +21,8 @@ struct Caller {
     is_privileged: bool,
 }
 
-/// Refuses a target that this process may not replace. `existing` has the target's name now.
+/// Refuses a target that this process may not replace. `existing` is the file that has the target's
+/// name now.
 pub(super) fn check(path: &Path, existing: Option<&Metadata>, folder: &Metadata) -> Result<()> {
     let Some(existing) = existing else { return Ok(()) };
     if folder.mode() & STICKY_BIT == 0
@@ -52,7 +53,7 @@ impl Caller {
     }
 }
 
-/// Whether this process has `CAP_FOWNER`; `None` where the system does not tell.
+/// Whether this process has `CAP_FOWNER`; `None` if the system does not report it.
 fn has_capability() -> Option<bool> {
     const CAP_FOWNER: u32 = 3;
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;

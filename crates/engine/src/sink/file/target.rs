@@ -1,4 +1,4 @@
-//! The name that a file is to get, checked before any request is sent.
+//! The path of the finished file, checked before any request is sent.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -9,14 +9,14 @@ use super::sticky;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::{hidden_name, is_reserved};
 
-/// Part files are called `.NAME` and this.
+/// A part file is named `.NAME` with this suffix.
 const SUFFIX: &str = ".tidegate-part";
 
-/// Links of a chain that are followed to a name that does not exist yet: as many as Linux follows
-/// to one that does.
+/// The longest chain of links to a missing file that is followed: the same number that Linux
+/// follows to an existing file.
 const LINKS_MAX: usize = 40;
 
-/// A target file and the part file beside it.
+/// A target file and the part file next to it.
 #[derive(Clone, Debug)]
 pub(crate) struct FileTarget {
     /// The name that the finished file gets; symbolic links are followed to it.
@@ -26,8 +26,7 @@ pub(crate) struct FileTarget {
 }
 
 impl FileTarget {
-    /// Looks at what is there. Fails where the target is a folder or a special file, or its
-    /// folder is missing.
+    /// Checks the target. Fails if it is a folder or a special file, or if its folder is missing.
     pub(crate) fn new(path: &Path) -> Result<Self> {
         let refuse = |message: &str| {
             Error::new(ErrorKind::Storage, Operation::Write, path.display().to_string(), message)
@@ -81,19 +80,19 @@ impl FileTarget {
     }
 }
 
-/// The last name of a chain of symbolic links that leads to nothing yet: the name that opening the
-/// path would create. The path itself where it is no link.
+/// The last name of a chain of symbolic links that ends at a missing file: the name that opening
+/// the path would create. Returns the path itself if it is no link.
 fn dangling(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {
         match fs::read_link(&path) {
             Ok(link) => path = path.parent().map_or_else(|| link.clone(), |at| at.join(&link)),
-            // No link: nothing has the name.
+            // Not a link: no file has the name.
             Err(_) => return Ok(path),
         }
     }
-    // The system refuses longer chains, and loops, before this is reached; another process may
-    // have made one since.
+    // The system refuses longer chains, and loops, before this is reached. Another process may have
+    // created one since.
     Err(io::Error::from(rustix::io::Errno::LOOP))
 }
 
@@ -110,12 +109,12 @@ fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// What an error of the file system means for the user.
+/// Explains an error of the file system to the user.
 pub(crate) fn storage_error(operation: Operation, target: &str, error: io::Error) -> Error {
     let (message, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
             "no space is left",
-            // Whether it then goes on is known where the part file is kept, or is not.
+            // Whether the next run resumes is not known here.
             Some("free some space, then run the same command again"),
         ),
         io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", None),
@@ -154,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Its own name is made, and no link of the chain is replaced.
+    /// The last name is created, and no link of the chain is replaced.
     #[test]
     fn the_last_name_of_a_chain_of_links_is_the_target() {
         use std::os::unix::fs::symlink;

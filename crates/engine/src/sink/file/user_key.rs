@@ -1,15 +1,16 @@
-//! [`UserKey`]: the secret that tells journals of this user's own runs from bytes that a server
-//! sent. All of it blocks.
+//! [`UserKey`]: the secret that distinguishes journals of this user's own runs from bytes that a
+//! server sent. All functions block.
 //!
-//! `key` in the state folder: 32 random bytes, made on first use, mode 0600 in a folder of mode
-//! 0700. Two processes that make it at once end with the same one: each writes a file of its own
-//! and links it to the name, which only the first can; both then read what has the name.
+//! The key is the file `key` in the state folder: 32 random bytes, created on first use, mode 0600
+//! in a folder of mode 0700. Two processes that create it at the same time end with the same key.
+//! Each writes a file of its own and links it to the name, which succeeds only for the first. Then
+//! both read the file with that name.
 //!
 //! # Invariants
 //!
-//! - The key is used only if this user and root alone can have read or written it.
-//! - The key, and what it is derived from, are in no `Debug` output and in no error.
-//! - A key that is there is never replaced: the user's part files would be lost.
+//! - The key is used only if no user except this one and root can have read or written it.
+//! - The key, and the values that it is derived from, appear in no `Debug` output and in no error.
+//! - An existing key is never replaced: that would make the user's part files useless.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -32,7 +33,7 @@ const FOLDER_MODE: u32 = 0o700;
 const OTHERS_BITS: u32 = 0o077;
 const OTHERS_WRITE_BITS: u32 = 0o022;
 
-/// A keyed hash, whole.
+/// A whole keyed hash.
 pub(crate) type Tag = [u8; KEY_BYTES];
 
 /// 32 bytes that only this user has.
@@ -42,11 +43,11 @@ pub(crate) struct UserKey([u8; KEY_BYTES]);
 /// Why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoKey {
-    /// The caller wants none.
+    /// The caller wants no key.
     Declined,
-    /// None can be made.
+    /// No key can be created.
     Unavailable(String),
-    /// There is one that is not used.
+    /// There is a key, but it is not used.
     Refused(String),
 }
 
@@ -66,7 +67,7 @@ impl fmt::Display for NoKey {
 }
 
 impl UserKey {
-    /// The key in `folder`; made if there is none.
+    /// The key in `folder`; created if there is none.
     pub(crate) fn load(folder: &StateFolder) -> Result<Self, NoKey> {
         if *folder == StateFolder::none() {
             return Err(NoKey::Declined);
@@ -86,8 +87,7 @@ impl UserKey {
         settle(&path, read(&folder, &path))
     }
 
-    /// The keyed hash of `bytes`, in a domain of its own: what one use has hashed is of no use to
-    /// another.
+    /// The keyed hash of `bytes` in a domain. Hashes of one domain cannot be used in another.
     pub(crate) fn tag(&self, domain: &'static str, bytes: &[u8]) -> Tag {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(&(domain.len() as u64).to_le_bytes());
@@ -102,7 +102,7 @@ impl UserKey {
     }
 }
 
-/// What was read, or why it is not used.
+/// The key, or why it is not used.
 type Found = io::Result<Result<UserKey, String>>;
 
 fn settle(path: &Path, found: Found) -> Result<UserKey, NoKey> {
@@ -113,9 +113,9 @@ fn settle(path: &Path, found: Found) -> Result<UserKey, NoKey> {
     }
 }
 
-/// Reads the key, if it can only be this user's own.
+/// Reads the key, if no other user can have written or read it.
 fn read(folder: &Path, path: &Path) -> Found {
-    // Whatever stands there must not make this wait.
+    // A FIFO or device with this name must not block the open.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let (found, above) = (file.metadata()?, fs::metadata(folder)?);
@@ -145,7 +145,7 @@ fn read(folder: &Path, path: &Path) -> Found {
     })
 }
 
-/// Gives a new key the name, unless there is one.
+/// Links a new key to the name, unless there is one already.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     make_folder(folder)?;
@@ -169,13 +169,13 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// After a crash of the machine there must be a whole key, or none.
+/// Syncs the key, so that a crash of the machine leaves a whole key or none.
 fn write_key(file: &mut File, key: &[u8]) -> io::Result<()> {
     file.write_all(key)?;
     file.sync_all()
 }
 
-/// Gives a file a name that no other has.
+/// Gives a file a name that no other file has.
 fn name(new: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(new, path) {
         Ok(()) => Ok(()),
@@ -196,8 +196,8 @@ fn rename_new(_new: &Path, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Makes the folder and those above it, for this user alone; not in another user's home, as a
-/// command run by root with the home of its caller would.
+/// Creates the folder and its missing parents, for this user alone. Refuses if the nearest existing
+/// parent belongs to another user, as when root runs a command with the home folder of its caller.
 fn make_folder(folder: &Path) -> io::Result<()> {
     let Some(existing) = folder.ancestors().find(|above| above.exists()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(UserKey::load(&StateFolder::none()).unwrap_err(), NoKey::Declined);
     }
 
-    /// As `sudo` with the caller's home would.
+    /// Such as `sudo` with the caller's home.
     #[test]
     fn it_is_not_made_in_the_home_of_another() {
         let bed = Bed::new();

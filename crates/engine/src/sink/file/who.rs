@@ -1,13 +1,14 @@
-//! Names for people: the user behind a number, and the process that holds a lock.
+//! Names of users and processes, for messages: the user with a number, and the process that holds a
+//! lock.
 //!
-//! All of it is for messages only: what cannot be found out is left out. Nothing is asked of name
-//! services, which may be slow; a user who is not in `/etc/passwd` is shown by number.
+//! Information that is not available is left out. Name services are not queried, because they may
+//! be slow. A user who is not in `/etc/passwd` is shown by number.
 
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-/// The user with this number.
+/// The name of the user with this number.
 pub(super) fn user(id: u32) -> String {
     let accounts = fs::read("/etc/passwd").unwrap_or_default();
     let name = user_in(&String::from_utf8_lossy(&accounts), id);
@@ -22,7 +23,7 @@ fn user_in(accounts: &str, id: u32) -> Option<String> {
     })
 }
 
-/// The process that has locked `file` with `flock`, where the system tells.
+/// The process that has locked `file` with `flock`, if the system reports it.
 pub(super) fn locker(file: &File) -> Option<Locker> {
     let found = file.metadata().ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -33,7 +34,7 @@ pub(super) fn locker(file: &File) -> Option<Locker> {
     Some(Locker { process, command: plain(String::from_utf8_lossy(&command).trim()), owner })
 }
 
-/// Who has locked a file.
+/// The process that has locked a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Locker {
     process: u32,
@@ -42,7 +43,7 @@ pub(super) struct Locker {
 }
 
 impl Locker {
-    /// What it keeps others from.
+    /// The error message for a run that finds the file locked.
     pub(super) fn message(&self) -> String {
         let Self { process, command, .. } = self;
         let owner = user(self.owner);
@@ -67,7 +68,8 @@ struct Holder {
 /// The processes that hold a lock by `flock` on a file with this inode, on any device.
 fn holders(locks: &str, inode: u64) -> Vec<Holder> {
     let holder = |line: &str| {
-        // "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; one that waits has "->" second.
+        // "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; a waiting process has "->" as second
+        // field.
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (kind, process) = (fields.next()?, fields.nth(2)?.parse().ok()?);
         let mut place = fields.next()?.split(':');
@@ -80,8 +82,9 @@ fn holders(locks: &str, inode: u64) -> Vec<Holder> {
 }
 
 impl Holder {
-    /// Whether it is this file that it has locked. The device of a lock is not always the one that
-    /// `stat` tells (btrfs, overlays), but only root may look into other users' processes.
+    /// Whether the process has this file open. The device of a lock can differ from the one that
+    /// `stat` reports (btrfs, overlays), so the open files are compared. Only root may inspect
+    /// other users' processes; if that is refused, the device is compared.
     fn holds(&self, file: &fs::Metadata) -> bool {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.process)) else {
             let device = file.dev();

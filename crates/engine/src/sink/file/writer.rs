@@ -1,10 +1,13 @@
-//! The thread that writes a file's bytes where they belong, and the queue before it.
+//! The thread that writes a file's bytes at their offsets, and the queue before it.
 //!
-//! Invariants: a shard has at most one batch in the queue (its turn travels with the batch), so that
-//! what waits is part of what the budget granted to the shards; a mark is written to the journal
-//! only after the bytes that it stands for; the first failure ends the writing and is what every
-//! later call returns. Bytes that are written provisionally may be written again, and count as
-//! written only with the mark that settles them.
+//! Invariants:
+//!
+//! - A shard has at most one batch in the queue, because its turn travels with the batch. So queued
+//!   bytes are part of the bytes that the budget granted to the shards.
+//! - A mark is written to the journal only after its bytes.
+//! - The first failure ends the writing, and every later call returns it.
+//! - Bytes that are written provisionally may be written again. They count as written only when a
+//!   batch delivers their mark.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +26,12 @@ use super::target::storage_error;
 use super::{Durability, PartFile, writeback};
 use crate::error::{Error, Operation, Result};
 
-/// Batches that may wait to be written. Measured: with fewer the thread runs dry between shards'
-/// turns; with more, what waits falls out of the processor's cache before it is written, which
-/// costs more than it gains, and memory.
+/// Batches in the queue at most. Measured: with fewer batches the thread runs idle between the
+/// shards' turns. With more, the queued bytes leave the processor's cache before they are written,
+/// which costs more than it gains, and they cost memory.
 const QUEUE_BATCHES: usize = 8;
 
-/// Told where the journal could not grow.
+/// Note for the user when the journal could not grow.
 const FORGETS: &str = "there was no room for the journal of its part file: an interrupted run would \
                        have lost what came after that";
 
@@ -46,11 +49,11 @@ pub(crate) struct FileSink {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) part: PartFile,
-    /// What the user may want to know.
+    /// A note for the user.
     pub(crate) note: Option<String>,
 }
 
-/// Something that was queued could not be written.
+/// A queued batch could not be written.
 #[derive(Debug)]
 pub(crate) struct WriteFailed {
     /// `None` if the thread panicked.
@@ -58,11 +61,11 @@ pub(crate) struct WriteFailed {
     pub(crate) error: Error,
 }
 
-/// What waits to be written.
+/// A batch in the queue.
 #[derive(Debug)]
 struct Queued {
     batch: Batch,
-    // Only its mark counts as written.
+    // The bytes count as written only with their mark.
     provisional: bool,
 }
 
@@ -72,14 +75,14 @@ struct Shared {
     failure: OnceLock<(io::ErrorKind, String)>,
     progress: Option<Arc<Progress>>,
     journal: Mutex<Option<Journal>>,
-    // The journal could not grow, and ends before its file does.
+    // The journal could not grow, so it does not name the latest extents.
     forgets: AtomicBool,
-    // The file will be synced: begins to write each batch to the disk at once.
+    // The file will be synced, so the thread starts writing each batch to the disk at once.
     synced: bool,
 }
 
 impl FileSink {
-    /// Starts the thread. Gives the part file back where there is none.
+    /// Starts the thread. If that fails, returns the part file with the error.
     pub(crate) fn new(
         part: PartFile,
         journal: Option<Journal>,
@@ -96,19 +99,19 @@ impl FileSink {
             synced: durability != Durability::None,
         });
         let theirs = Arc::clone(&shared);
-        // What a thread that is not started was to own would be lost.
+        // A failed spawn drops its closure, and the part file must survive that.
         let (hand_over, handed_over) = sync_channel(1);
         let started = std::thread::Builder::new()
             .name("tidegate-writer".to_owned())
             .spawn(move || handed_over.recv().ok().map(|part| run(part, batches, &theirs)));
         match started {
             Ok(thread) => {
-                // The thread takes it, whatever becomes of it afterwards.
+                // The thread receives it even if it fails later.
                 let _ = hand_over.send(part);
                 Ok(Self { queue, shared, thread })
             }
             Err(error) => {
-                // Ends what follows it.
+                // Ends the hashing thread that follows the progress.
                 if let Some(progress) = &shared.progress {
                     progress.close();
                 }
@@ -118,13 +121,14 @@ impl FileSink {
         }
     }
 
-    /// Queues a batch; waits while the queue is full. Cancel-safe: a batch is queued or not.
+    /// Queues a batch; waits while the queue is full. Cancel-safe: the batch is either queued or
+    /// not.
     pub(crate) async fn write(&self, batch: Batch) -> Result<()> {
         self.send(Queued { batch, provisional: false }).await
     }
 
-    /// As [`Self::write`], but the bytes may be written again: they count only once a batch brings
-    /// a mark of them.
+    /// As [`Self::write`], but the bytes may be written again. They count as written only when a
+    /// batch delivers their mark.
     pub(crate) async fn write_provisionally(&self, batch: Batch) -> Result<()> {
         self.send(Queued { batch, provisional: true }).await
     }
@@ -133,11 +137,11 @@ impl FileSink {
         self.queue.send(queued).await.map_err(|_closed| self.shared.failure())
     }
 
-    /// Waits until everything queued is written; gives the part file back.
+    /// Waits until every queued batch is written, and returns the part file.
     pub(crate) async fn finish(self) -> Result<Written, Box<WriteFailed>> {
         let Self { queue, thread, shared } = self;
         drop(queue);
-        // The thread ends once its queue is empty.
+        // The thread ends when its queue is empty.
         let part = tokio::task::spawn_blocking(move || thread.join().ok().flatten());
         let part = part.await.ok().flatten();
         match part {
@@ -164,7 +168,8 @@ impl Shared {
 fn run(part: PartFile, mut queue: mpsc::Receiver<Queued>, shared: &Shared) -> PartFile {
     while let Some(queued) = queue.blocking_recv() {
         if let Err(error) = write(&part, queued, shared) {
-            // Set once: the loop ends here, and dropping the receiver refuses what is queued.
+            // Set only once: the loop ends here, and dropping the receiver refuses the queued
+            // batches.
             let _ = shared.failure.set((error.kind(), error.to_string()));
             break;
         }
@@ -196,8 +201,8 @@ fn write(part: &PartFile, queued: Queued, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends a mark to the journal. A blob for which there is room goes on without it where there is
-/// none for the journal: what this says so far stays true.
+/// Appends a mark to the journal. If the disk has room for the blob but not for the journal, the
+/// run continues without the journal. The marks written so far stay valid.
 fn remember(part: &PartFile, mark: Mark, shared: &Shared) -> io::Result<()> {
     let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
     match journal.as_mut().map(|journal| journal.append(&part.file, mark)) {
@@ -211,7 +216,7 @@ fn remember(part: &PartFile, mark: Mark, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Writes all frames, one after the other, from `offset` on, with as few calls as can be.
+/// Writes all frames consecutively from `offset`, in as few system calls as possible.
 fn write_all(file: &std::fs::File, frames: &[Bytes], mut offset: u64) -> io::Result<()> {
     let mut pieces: Vec<io::IoSlice<'_>> =
         frames.iter().filter(|f| !f.is_empty()).map(|f| io::IoSlice::new(f)).collect();

@@ -1,5 +1,5 @@
-//! A part file as the sink of a download: its start, the thread that hashes it, and what is kept of
-//! it when the download fails.
+//! A part file as the sink of a download: its start, the thread that hashes it, and whether it is
+//! kept when the download fails.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sink::file::PartFile;
 use crate::sink::{FileSink, Mark};
 use crate::transfer::blocking::blocking;
 
-/// A part file that is being written.
+/// An open part file with its sink and its hashing thread.
 pub(super) struct Opened {
     pub(super) sink: FileSink,
     pub(super) hashing: Hashing,
@@ -54,7 +54,7 @@ pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<
         }
         written = Some(follower);
     }
-    // A sink that ends closes `written`, and so ends the thread that hashes.
+    // When the sink ends, it closes `written`, and that ends the hashing thread.
     match FileSink::new(part, begun.journal, written, durability) {
         Ok(sink) => {
             Ok(Opened { sink, hashing, reader, granted: granted.permit, note: begun.note })
@@ -67,14 +67,14 @@ pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<
     }
 }
 
-/// A part file with its room and its journal.
+/// A part file with its disk space and its journal.
 struct Started {
     part: PartFile,
     begun: Begun,
     reader: Arc<File>,
 }
 
-/// Gives a part file its room and its journal.
+/// Reserves disk space for a part file, and begins its journal.
 async fn begin(part: PartFile, start: PartStart, len: u64) -> Result<Started> {
     blocking(move || {
         let keeps = !matches!(&start, PartStart::Empty(_));
@@ -99,8 +99,7 @@ async fn begin(part: PartFile, start: PartStart, len: u64) -> Result<Started> {
     .await
 }
 
-/// Keeps a part file that a later run can resume, if it is worth keeping, or removes it. Says what
-/// is left.
+/// Keeps a part file that a later run can resume, or removes it. Returns what is left.
 pub(super) async fn leave(part: PartFile, keeps: bool, progress: &Progress) -> Rest {
     let had_any = progress.snapshot().done_bytes > 0;
     let rest = blocking(move || {
@@ -113,7 +112,7 @@ pub(super) async fn leave(part: PartFile, keeps: bool, progress: &Progress) -> R
     rest.await.unwrap_or(Rest::Nothing)
 }
 
-/// The error of a file that could not be written, with what is left of it.
+/// The error of a file that could not be written, with a hint about what is left.
 pub(super) async fn not_written(failed: WriteFailed, progress: &Progress) -> Error {
     let WriteFailed { part, error } = failed;
     match part {

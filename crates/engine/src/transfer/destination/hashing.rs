@@ -1,4 +1,4 @@
-//! [`Hashing`]: what hashes a file or a buffer in order while it fills.
+//! [`Hashing`]: hashes a file or a buffer in order while it fills.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::sink::file::follow;
 use crate::transfer::blocking::blocking;
 
-/// Bytes of a buffer that are hashed at once: a millisecond at most.
+/// Bytes of a buffer that are hashed in one step: at most a millisecond of work.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The hashing of one download.
@@ -42,7 +42,7 @@ impl Hashing {
         Self::Buffer(task)
     }
 
-    /// The hashes of a buffer of `len` bytes, all of which are there.
+    /// The hashes of a buffer that holds all of its `len` bytes.
     pub(super) async fn buffer(
         self,
         buffer: &Arc<ShardBuffer>,

@@ -1,4 +1,4 @@
-//! Memory for a whole blob, taken from the budget at once.
+//! Reserves memory for a whole blob from the budget, in one step.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::sink::MemorySink;
 use crate::transfer::attempt::Calls;
 use crate::transfer::limits::BYPASS_CACHES_FROM_BYTES;
 
-/// Memory for the blob, and for the `units_bytes` that its units hold on their way into it, which the
-/// budget that is given back pays for.
+/// Reserves memory for the blob, and `units_bytes` for the units on their way into it. The returned
+/// budget holds the units' bytes.
 ///
-/// All of it is taken at once: a download that took the blob's memory first and then waited for its
-/// units' could wait for another one that does the same.
+/// Both are taken in one step. If downloads took the blob's memory first and then waited for their
+/// units' memory, two downloads could wait for each other.
 pub(super) async fn set_aside(
     mut options: DestinationOptions,
     calls: &Calls,
@@ -31,7 +31,7 @@ pub(super) async fn set_aside(
         let error = calls.error(ErrorKind::Invalid, message);
         return Err(error.with_hint("raise the budget, or fetch it into a file"));
     }
-    // Recycled memory is counted in huge pages, which the budget may be too small for.
+    // Recycled memory is counted in huge pages, and the budget may be too small for that.
     let committed = committed_bytes(len);
     let pool = (committed <= limits.bytes).then(|| options.pool.clone());
     let blob = if pool.is_some() { committed } else { len };
@@ -45,7 +45,8 @@ pub(super) async fn set_aside(
         }
         (None, Some(all)) => all,
         (granted, None) => {
-            // Other transfers need bytes to finish, and perhaps this request: releases both.
+            // Other transfers may need these bytes, and perhaps this request, to finish: release
+            // both.
             drop(granted);
             release();
             calls.unless_cancelled(calls.budget.bytes(needed)).await?

@@ -1,18 +1,18 @@
-//! [`Destination`]: the sink of one download, from its opening to the finished file, or to what is
-//! kept of it.
+//! [`Destination`]: the sink of one download, from its opening to the finished file, or to a part
+//! file that is kept.
 //!
-//! The bytes are hashed in order while more arrive, not afterwards, if a hash is needed that cannot
-//! be combined from parts:
+//! A hash that cannot be combined from parts is computed in order while bytes arrive, not
+//! afterwards:
 //!
 //! | target | hashed by |
 //! |---|---|
-//! | file | a thread that follows what is written, from memory or the page cache |
-//! | buffer | a task that follows what is written, in place |
-//! | ordered | the thread that delivers |
-//! | discard | nothing: without a hash the bytes need no order, with one it is an ordered target |
+//! | file | a thread that follows the written bytes, from memory or the page cache |
+//! | buffer | a task that follows the written bytes, in place |
+//! | ordered | the thread that delivers the bytes |
+//! | discard | nothing: without a hash the bytes need no order; with one the target is ordered |
 //!
 //! Invariant: a file gets its name only in [`Destination::commit`], after every expected checksum
-//! agreed.
+//! matched.
 
 mod file;
 mod hashing;
@@ -41,13 +41,13 @@ use crate::sink::file::writer::Written;
 use crate::sink::file::{Durability, PartFile};
 use crate::sink::{Mark, MemorySink, OrderedSink, Sink};
 
-/// A sink, and what goes with it.
+/// A sink, with the state around it.
 #[derive(Debug)]
 pub(crate) struct Destination {
     pub(crate) sink: Sink,
     hashing: Hashing,
     reader: Option<Arc<File>>,
-    /// Pays for units on their way.
+    /// The budget that units take their bytes from.
     pub(crate) bytes: Budget,
     granted: Option<BytesPermit>,
     durability: Durability,
@@ -60,11 +60,11 @@ pub(crate) struct Destination {
 pub(crate) struct DestinationOptions {
     /// The bytes that are wanted; ends at `u64::MAX` if the length is unknown.
     pub(crate) range: Range<u64>,
-    /// What hashes the bytes in order.
+    /// Hashers that need the bytes in order.
     pub(crate) hashers: Vec<Checksummer>,
-    /// What a part file starts with.
+    /// The initial content of a part file.
     pub(crate) start: PartStart,
-    /// What the budget granted before the first request.
+    /// Bytes that the budget granted before the first request.
     pub(crate) granted: Granted,
     /// Bytes that units hold on their way into memory.
     pub(crate) units_bytes: u64,
@@ -76,34 +76,34 @@ pub(crate) struct DestinationOptions {
     pub(crate) progress: Arc<Progress>,
 }
 
-/// What a part file starts with.
+/// The initial content of a part file.
 pub(crate) enum PartStart {
     /// No bytes; with a journal if there is an identity.
     Empty(Option<Identity>),
     /// The bytes of these marks, under a new journal.
     Kept(Identity, Vec<Mark>),
-    /// The bytes of these marks; the journal that names them goes on.
+    /// The bytes of these marks; the journal that names them is continued.
     Resumed(Journal, Vec<Mark>),
 }
 
-/// Bytes that the budget granted, which cover the blob up to `end`.
+/// Bytes that the budget granted, for the blob's bytes before `end`.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
     pub(crate) permit: Option<BytesPermit>,
     pub(crate) end: u64,
 }
 
-/// What is known of a blob that has arrived.
+/// The result of a complete download.
 pub(crate) struct Committed {
     pub(crate) proof: Proof,
     pub(crate) memory: Option<Bytes>,
-    /// What the user may want to know.
+    /// A note for the user.
     pub(crate) note: Option<String>,
 }
 
 impl Destination {
-    /// Opens the sink of a target. `release` gives back what the caller holds of the budget's
-    /// requests, if memory for the blob has to be waited for.
+    /// Opens the sink of a target. If the memory for the blob is not available at once, `release`
+    /// is called to release the caller's request permit.
     pub(crate) async fn open(
         prepared: Prepared,
         options: DestinationOptions,
@@ -187,23 +187,24 @@ impl Destination {
         })
     }
 
-    /// Reads the file that is written, if the target is a file.
+    /// A handle for reading the file that is written, if the target is a file.
     pub(crate) fn reader(&self) -> Option<Arc<File>> {
         self.reader.clone()
     }
 
-    /// What the budget granted before the first request, unless the sink took it. Gives it once.
+    /// Takes the budget's grant from before the first request, unless the sink has it. `None` from
+    /// the second call on.
     pub(crate) fn take_granted(&mut self) -> Option<BytesPermit> {
         self.granted.take()
     }
 
-    /// What the user may want to know. Gives each note once.
+    /// Takes the notes for the user. Returns each note once.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Starts over if that is possible: a part file is emptied, other sinks keep what they were given.
-    /// Says whether the sink is empty. From then on the blob arrives as one stream.
+    /// Starts over if possible: a part file is emptied, and other sinks keep their bytes. Returns
+    /// whether the sink is empty. After this the blob arrives as one stream.
     pub(crate) async fn restart(
         self,
         identity: Identity,
@@ -232,8 +233,8 @@ impl Destination {
         Ok((Self::file(part, options, calls).await?, true))
     }
 
-    /// All `len` bytes are there: verifies them, and gives a file its name. `crc` is that of all
-    /// bytes, if the units computed one.
+    /// Verifies all `len` bytes, and gives a file its name. `crc` is the CRC of all bytes, if the
+    /// units computed one.
     pub(crate) async fn commit(
         self,
         crc: Option<Checksum>,
@@ -249,7 +250,7 @@ impl Destination {
         match sink {
             Sink::Discard => verify(Vec::new()).map(committed),
             Sink::Ordered(sink) => {
-                // Flushing waits for the reader of the output; a cancelled download does not.
+                // Flushing waits for the reader of the output; a cancelled download does not wait.
                 let sums = calls.unless_cancelled(sink.finish()).await??;
                 verify(sums).map(committed)
             }
@@ -277,7 +278,7 @@ impl Destination {
                         blocking(move || part.commit(len, durability)).await?;
                         Ok(Committed { note, ..committed(proof) })
                     }
-                    // Some extent is wrong, and it is not known which.
+                    // Some extent is wrong, and it is not known which one, so nothing is kept.
                     Err(error) => {
                         let keeps = error.kind() != ErrorKind::Integrity;
                         let rest = leave(part, keeps, &progress).await;
@@ -288,8 +289,8 @@ impl Destination {
         }
     }
 
-    /// The download failed with `error`. With `keeps`, a part file stays if a later run can resume
-    /// it. Says what is left.
+    /// Ends a download that failed with `error`. With `keeps`, a part file stays if a later run can
+    /// resume it. Returns what is left.
     pub(crate) async fn abandon(self, error: &Error, keeps: bool) -> Rest {
         let Self { sink, hashing, progress, .. } = self;
         match sink {

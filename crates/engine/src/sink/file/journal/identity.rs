@@ -1,4 +1,4 @@
-//! [`Identity`]: the blob, and its version, that a part file is a part of.
+//! [`Identity`]: the blob and version that a part file belongs to.
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::CrcAlgorithm;
@@ -6,24 +6,24 @@ use tidegate_core::checksum::CrcAlgorithm;
 use super::super::user_key::{Tag, UserKey};
 use crate::remote::{Selection, Version};
 
-/// What the user's key is used for here.
+/// Domains of the user's key, one for each use.
 const ALL: &str = "tidegate selection";
 const OBJECT: &str = "tidegate selected object";
 
-/// What a journal's header names.
+/// The contents of a journal's header, apart from its nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// The blob's URL without secrets.
     pub(crate) source: String,
-    /// What selected it, secrets included, by keyed hashes; `None` where there was no key, or the
-    /// remote does not say.
+    /// Keyed hashes of the [`Selection`], secrets included. `None` if there was no key, or the
+    /// remote gives no selection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) selected: Option<Selected>,
     pub(crate) version: Version,
-    /// A name of this content and of no other under the blob's name, where the remote gives one.
+    /// A name that is unique to this content under the blob's name, if the remote gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<String>,
-    /// The coding that the bytes came in, `identity` for none; `None` where it is not known.
+    /// The content coding of the bytes, `identity` for none; `None` if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) coding: Option<String>,
     pub(crate) len_bytes: u64,
@@ -60,13 +60,13 @@ impl From<CrcName> for CrcAlgorithm {
     }
 }
 
-/// A [`Selection`] by keyed hashes, from which nothing of it can be told without the key.
+/// Keyed hashes of a [`Selection`]. Without the key they reveal nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Selected {
     /// Of everything that selects the object.
     #[serde(with = "hex")]
     pub(crate) all: Tag,
-    /// Of that without what only grants access to it.
+    /// Of the same without the parts that only grant access.
     #[serde(with = "hex")]
     pub(crate) object: Tag,
 }

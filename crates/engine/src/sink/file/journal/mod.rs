@@ -1,9 +1,9 @@
-//! What a part file remembers of itself: which blob of which version it holds, and which extents
-//! of it were written, each with its CRC.
+//! The journal of a part file: which blob and version the file holds, and which extents were
+//! written, each with its CRC.
 //!
-//! The journal stands behind the data, in the same file, so that there is one file to keep, lock
-//! and remove; it is cut off before the file gets its name. Its format is described for others in
-//! `docs/formats.md`:
+//! The journal stands behind the data, in the same file, so there is only one file to keep, lock
+//! and remove. It is cut off before the file gets its name. `docs/formats.md` describes the format
+//! for other programs:
 //!
 //! ```text
 //! 0                    the blob's bytes, with gaps
@@ -12,18 +12,18 @@
 //!   record   64 bytes each, appended, never changed
 //! ```
 //!
-//! A record carries its own CRC and the journal's start, so that the journal is found from the
-//! end of the file, whatever was torn off there. An extent's record is appended after its bytes
-//! were written; since the bytes may still be missing after a power cut, a resuming run reads
-//! each extent and compares it with the CRC in its record before it believes it.
+//! A record carries its own CRC and the journal's start. So a reader finds the journal from the end
+//! of the file even if its last records are torn. An extent's record is appended after its bytes
+//! were written. After a power cut the bytes may still be missing. So a run that resumes reads each
+//! extent back and compares it with the CRC in its record.
 //!
-//! Invariant: where there is a key, nothing is believed that was not sealed with it.
+//! Invariant: if there is a key, only records that were sealed with it are accepted.
 //!
 //! | file | idea |
 //! |---|---|
 //! | [`identity`] | which blob, which version, and what selected it |
 //! | [`record`] | 64 bytes |
-//! | [`seal`] | what tells our journals from bytes that a server sent |
+//! | [`seal`] | a keyed hash that distinguishes our journals from bytes that a server sent |
 
 mod identity;
 mod record;
@@ -43,19 +43,20 @@ use super::super::Mark;
 use record::{KIND_EXTENT, KIND_HEADER, RECORD_BYTES, Read, Record, is_of_format_1};
 use seal::Seal;
 
-/// The journal begins at a multiple of this, apart from the data's last page.
+/// The journal begins at a multiple of this, so it never shares a page with the data.
 const ALIGN_BYTES: u64 = 4096;
 
-/// Torn records looked past, from the end of the file, before it counts as having no journal.
+/// The search from the end of the file skips at most this many torn records. After that the file
+/// counts as having no journal.
 const TORN_RECORDS_MAX: u64 = 64;
 
-/// A header is a URL, a version and some words; beyond this it is not one of ours.
+/// A header is a URL, a version and a few short fields. A longer one is not ours.
 const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// Extents beyond this are not read back: a journal is kept below 65,536 by the size of its marks.
 const RECORDS_MAX: usize = 1 << 20;
 
-/// Makes the seals of two journals differ, whatever else they have in common.
+/// Random bytes that make the seals of two journals differ, even if their headers are the same.
 const NONCE_BYTES: usize = 16;
 
 /// The JSON before the first record.
@@ -67,7 +68,7 @@ struct Header {
     nonce: String,
 }
 
-/// Where the journal of a blob of `len` bytes begins; `None` where no file could hold it.
+/// Where the journal of a blob of `len` bytes begins; `None` if no file could hold it.
 pub(crate) fn start(len: u64) -> Option<u64> {
     len.checked_next_multiple_of(ALIGN_BYTES).filter(|start| *start < i64::MAX as u64 / 2)
 }
@@ -80,22 +81,22 @@ pub(crate) struct Journal {
     seal: Seal,
 }
 
-/// A journal as an earlier run left it.
+/// A journal that an earlier run left.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) marks: Vec<Mark>,
     pub(crate) journal: Journal,
-    /// Only a run of this user can have written it. Without a key that is not known.
+    /// Only a run of this user can have written it. Without a key this is not known, so `false`.
     pub(crate) is_sealed: bool,
 }
 
-/// What stands at the end of a part file.
+/// What the end of a part file holds.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// No journal.
     Plain,
-    /// What looks like a journal, but is not sealed with this user's key, or not for this file.
+    /// Looks like a journal, but is not sealed with this user's key, or not for this file.
     Foreign,
     Journal(Box<Found>),
 }
@@ -135,7 +136,7 @@ impl Journal {
         Ok(Self { start, next: start + header.len() as u64, seal })
     }
 
-    /// Remembers one extent; its bytes must have been written before.
+    /// Appends one extent. Its bytes must have been written before.
     pub(crate) fn append(&mut self, file: &File, mark: Mark) -> io::Result<()> {
         let record = Record {
             kind: KIND_EXTENT,
@@ -149,7 +150,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads the journal that `file` holds, as far as it is whole and sealed so.
+    /// Reads the journal in `file`. Records that are torn, or not sealed as `sealing` says, are
+    /// skipped.
     pub(crate) fn find(file: &File, sealing: &Sealing) -> io::Result<Ending> {
         let file_len = file.metadata()?.len();
         let (last, end) = match last_record(file, file_len)? {
@@ -183,11 +185,11 @@ impl Journal {
     }
 }
 
-/// What the search from the end of a file came upon.
+/// Result of the search from the end of a file.
 enum Last {
     /// The last whole record, and the offset after it.
     Record(Record, u64),
-    /// A record of another format, or one that cannot be where it is.
+    /// A record of another format, or one that cannot be at this offset.
     Foreign,
     None,
 }
@@ -210,7 +212,7 @@ fn last_record(file: &File, file_len: u64) -> io::Result<Last> {
     Ok(Last::None)
 }
 
-/// How a journal begins.
+/// The header of a journal.
 struct Begin {
     identity: Identity,
     seal: Seal,
@@ -218,7 +220,7 @@ struct Begin {
     first: u64,
 }
 
-/// Reads the header; `None` where it is not whole, not sealed, or of another place.
+/// Reads the header; `None` if it is torn, not sealed, or made for another offset.
 fn begin(file: &File, sealing: &Sealing, start: u64, end: u64) -> io::Result<Option<Begin>> {
     let room = usize::try_from(end - start).unwrap_or(usize::MAX).min(HEADER_BYTES_MAX);
     let mut bytes = vec![0; room];

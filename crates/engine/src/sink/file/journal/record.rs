@@ -9,10 +9,10 @@ pub(super) const RECORD_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"TGJ2";
 
-/// What records of the format before began with: they have no seal, and are not believed.
+/// Magic of records of format 1. They have no seal, so they are not accepted.
 const MAGIC_1: [u8; 4] = *b"TGJ1";
 
-/// Where the seal stands.
+/// Offset of the seal in a record.
 const SEAL_AT: usize = RECORD_BYTES - SEAL_BYTES;
 
 pub(super) const KIND_HEADER: u8 = 1;
@@ -28,7 +28,7 @@ pub(super) struct Record {
     pub(super) crc: u64,
 }
 
-/// A record that is whole; whether it is ours, its seal must tell.
+/// A whole record. Only its seal can show whether it is ours.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) record: Record,
@@ -36,7 +36,7 @@ pub(super) struct Read {
 }
 
 impl Record {
-    /// Its bytes, to stand at `offset` of the file.
+    /// Encodes the record for `offset` of the file.
     pub(super) fn encode(&self, seal: &Seal, offset: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -74,7 +74,7 @@ impl Read {
         Some(Self { record, bytes })
     }
 
-    /// Whether it was sealed so, to stand at `offset`.
+    /// Whether the record carries the seal of `seal` for `offset`.
     pub(super) fn is_sealed(&self, seal: &Seal, offset: u64) -> bool {
         seal.holds(&self.bytes[8..SEAL_AT], offset, &self.bytes[SEAL_AT..])
     }

@@ -1,30 +1,31 @@
-//! Seals: what tells the journals of this user's runs from bytes that a server sent.
+//! Seals: they distinguish the journals of this user's runs from bytes that a server sent.
 //!
-//! A part file holds bytes of a server, and so may end in what looks like a journal: in a window
-//! between cutting the journal off and the rename, in a blob of unknown length, or in a file that
-//! was fetched as one. A seal is a keyed hash (BLAKE3) of a record, its place, the header and the
-//! target's name, by a key that is derived from the user's and kept nowhere.
+//! A part file holds bytes of a server, so it may end in bytes that look like a journal. This
+//! happens between cutting the journal off and the rename, in a blob of unknown length, and in a
+//! file that itself was downloaded as a part file. A seal is a keyed hash (BLAKE3) of a record, its
+//! offset, the header and the part file's name. Its key is derived from the user's key and is
+//! stored nowhere.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::super::user_key::{Tag, UserKey};
 
-/// Half of a hash: what forges one blindly succeeds once in 2^128.
+/// Half of a hash: a blind forgery succeeds with probability 2^-128.
 pub(super) const SEAL_BYTES: usize = 16;
 
-/// What the user's key is used for here.
+/// The domain of the user's key for seals.
 const DOMAIN: &str = "tidegate journal, format 2";
 
-/// What seals the journals of one part file.
+/// Seals the journals of one part file.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealing {
     pub(crate) key: Option<UserKey>,
-    /// The part file's name: a journal under another is not believed.
+    /// The part file's name: a journal sealed for another name is not accepted.
     name: Vec<u8>,
 }
 
-/// What seals the records of one journal; zeros, which prove nothing, where there is no key.
+/// Seals the records of one journal. Without a key the seals are zeros and verify nothing.
 #[derive(Clone)]
 pub(super) struct Seal(Option<Tag>);
 
@@ -63,7 +64,7 @@ impl Seal {
         seal
     }
 
-    /// Whether `seal` is that of a record at `offset`; without a key everything is.
+    /// Whether `seal` is the seal of a record at `offset`. Without a key this is always true.
     pub(super) fn holds(&self, record: &[u8], offset: u64, seal: &[u8]) -> bool {
         self.0.is_none() || self.of(record, offset) == seal
     }

@@ -1,4 +1,4 @@
-//! What is torn, flipped, forged or another's, and what is ours.
+//! Torn, flipped, forged and foreign journals are refused, and ours are found.
 
 use std::ffi::OsStr;
 
@@ -108,7 +108,7 @@ fn absurd_lengths_are_refused() {
     assert_eq!(start(4097), Some(8192));
 }
 
-/// A forger who knows the format but not the key writes a whole journal that is not believed.
+/// A forger who knows the format but not the key can write a whole journal. It is not accepted.
 #[test]
 fn what_was_sealed_otherwise_is_not_believed() {
     for forger in [sealing(Some(2), "part"), sealing(Some(1), "other"), sealing(None, "part")] {
@@ -121,7 +121,7 @@ fn what_was_sealed_otherwise_is_not_believed() {
     }
 }
 
-/// A genuine header does not vouch for the records behind it.
+/// A valid header does not make the records behind it valid.
 #[test]
 fn a_forged_record_in_a_genuine_journal_is_passed_over() {
     let file = written();
@@ -130,21 +130,21 @@ fn a_forged_record_in_a_genuine_journal_is_passed_over() {
     found.journal.seal = sealing(Some(2), "part").of_journal(b"");
     found.journal.append(&file, mark(300, b"forged")).unwrap();
     assert_eq!(find(&file).unwrap().marks, [mark(0, b"abc"), mark(100, b"defg")]);
-    // Nor does one that was moved.
+    // A record that was moved is not accepted either.
     let mut record = [0; RECORD_BYTES];
     file.read_exact_at(&mut record, next - RECORD_BYTES as u64).unwrap();
     file.write_all_at(&record, next).unwrap();
     assert_eq!(find(&file).unwrap().marks.len(), 2);
 }
 
-/// Without a key all that is whole is read, and what it is worth is for the reader to decide.
+/// Without a key every whole record is read, and the caller decides how far to trust it.
 #[test]
 fn without_a_key_nothing_is_known_to_be_ours() {
     let found = Journal::find(&written(), &sealing(None, "x")).unwrap().journal().unwrap();
     assert_eq!((found.marks.len(), found.is_sealed), (2, false));
 }
 
-/// As it was written before there were seals.
+/// Format 1 had no seals.
 #[test]
 fn a_journal_of_format_1_is_not_believed() {
     let mut record = [0; RECORD_BYTES];
@@ -179,7 +179,7 @@ fn a_header_that_could_not_be_read_back_is_not_written() {
 }
 
 proptest::proptest! {
-    /// Whatever a server sends as the end of a file: no panic, and nothing of it is believed.
+    /// No bytes from a server, at the end of a file, cause a panic or are accepted.
     #[test]
     fn no_bytes_make_a_journal(
         bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..600),
@@ -202,7 +202,7 @@ proptest::proptest! {
             file.write_all_at(&[byte[0] ^ flip], at).unwrap();
         }
         proptest::prop_assert!(find(&file).is_none());
-        // Where there is no key, either: what comes of it is checked otherwise, but comes.
+        // Without a key this must not panic either; the caller verifies the extents in another way.
         let _ = Journal::find(&file, &sealing(None, "part")).unwrap();
     }
 }

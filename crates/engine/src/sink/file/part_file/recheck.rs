@@ -1,4 +1,4 @@
-//! [`verified_marks`]: which marks of an earlier run's journal still hold.
+//! [`verified_marks`]: which marks of an earlier run's journal still match the file.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::sink::Mark;
 /// One read.
 const READ_BYTES: usize = 1 << 20;
 
-/// The marks whose bytes are in the file, each byte once; `None` if this was cancelled before all
+/// The marks whose bytes are in the file, without overlaps; `None` if this was cancelled before all
 /// were read. Blocks.
 pub(crate) fn verified_marks(
     file: &File,

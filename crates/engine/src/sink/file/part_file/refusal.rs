@@ -1,4 +1,4 @@
-//! What can be wrong with a part file, in words for the user.
+//! Errors about a part file, with messages for the user.
 
 use std::fs;
 use std::io;

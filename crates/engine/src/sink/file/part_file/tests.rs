@@ -1,4 +1,4 @@
-//! One run at a time, nobody else, and nothing but what was written under the name.
+//! One run at a time, private to one user, and only the written file gets the name.
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
@@ -21,7 +21,8 @@ fn a_second_run_is_refused_while_the_first_lives() {
     assert!(part(folder.path()).is_ok());
 }
 
-/// As long as somebody wants the first; then the second has it as soon as the first has ended.
+/// A second run is refused while a caller wants the first. If the first is abandoned, the second
+/// waits for its end.
 #[test]
 fn an_abandoned_run_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -36,7 +37,7 @@ fn an_abandoned_run_is_waited_for() {
             let second = part(path);
             (second, ends.try_recv().is_ok())
         });
-        // What still reads does not count.
+        // A handle that only reads does not keep the lock.
         let reading = first.file.try_clone().unwrap();
         ended.send(()).unwrap();
         drop(first);
@@ -85,7 +86,7 @@ fn nobody_else_may_read_it_before_it_has_its_name() {
     }
 }
 
-/// Others could open it then, and write to what a later run resumes.
+/// Otherwise other users could open it and write to a file that a later run resumes.
 #[test]
 fn a_rename_that_fails_leaves_the_part_file_private() {
     for before in [0o666, 0o644, 0o400] {
@@ -102,7 +103,7 @@ fn a_rename_that_fails_leaves_the_part_file_private() {
     }
 }
 
-/// What the target is like when it is replaced counts, not what it was like before.
+/// The target's mode at the time of the replacement counts, not its mode before.
 #[test]
 fn a_target_made_private_meanwhile_stays_private() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +126,7 @@ fn what_an_earlier_run_left_open_to_others_is_closed() {
     drop(part);
 }
 
-/// Whoever has another name for it, or owns it, would get the bytes.
+/// A user who owns the file, or has another name for it, would get the bytes.
 #[test]
 fn a_file_put_in_its_place_by_others_is_not_written_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +136,7 @@ fn a_file_put_in_its_place_by_others_is_not_written_to() {
     part(folder.path()).unwrap().begin(3, None).unwrap();
     assert_eq!(fs::read(&other).unwrap(), b"theirs");
     fs::write(&path, b"theirs").unwrap();
-    // Only root may give files away.
+    // Only root may change a file's owner.
     if std::os::unix::fs::chown(&path, Some(4321), None).is_ok() {
         let part = part(folder.path()).unwrap();
         assert_eq!(part.file.metadata().unwrap().len(), 0);
@@ -143,7 +144,8 @@ fn a_file_put_in_its_place_by_others_is_not_written_to() {
     }
 }
 
-/// Removed by hand and begun anew: the older run must not take the younger's file for its own.
+/// If the part file was removed by hand and created again, the older run must not take the newer
+/// file for its own.
 #[test]
 fn only_the_file_that_was_written_gets_the_name() {
     let folder = tempfile::tempdir().unwrap();
