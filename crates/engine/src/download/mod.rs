@@ -73,8 +73,8 @@ pub(crate) async fn download(
     options: &ShardedDownloadOptions,
 ) -> Result<Report> {
     let deadline_ms = options.retry.deadline_ms;
-    let of = (Operation::Download, location.display());
-    deadline::in_time(deadline_ms, &options.cancel, of, |cancel| async move {
+    let (operation, name) = (Operation::Download, location.display());
+    deadline::in_time(deadline_ms, &options.cancel, operation, name, |cancel| async move {
         run(location, target, &ShardedDownloadOptions { cancel, ..options.clone() }).await
     })
     .await

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 pub(crate) async fn in_time<T, F>(
     deadline_ms: Option<u64>,
     cancel: &CancellationToken,
-    (operation, target): (Operation, &str),
+    operation: Operation,
+    target: &str,
     run: impl FnOnce(CancellationToken) -> F,
 ) -> Result<T>
 where

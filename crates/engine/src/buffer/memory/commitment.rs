@@ -95,8 +95,8 @@ impl Commitment {
         let permits: Vec<_> = granted.into_iter().collect();
         let granted_bytes = paid(&permits);
         let mut ledger = Ledger { permits, granted_bytes, ..Ledger::default() };
-        let pool_if_paid = (pool.as_ref(), budget.is_some());
-        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool_if_paid, &mut ledger)?;
+        let is_charged = budget.is_some();
+        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool.as_ref(), is_charged, &mut ledger)?;
         let books = Self { ledger: Mutex::new(ledger), budget, pool, huge, limit_bytes };
         Ok((bytes, books))
     }
@@ -243,7 +243,8 @@ fn obtain(
     hint: u64,
     limit_bytes: u64,
     backing: Backing,
-    (pool, is_charged): (Option<&BufferPool>, bool),
+    pool: Option<&BufferPool>,
+    is_charged: bool,
     ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     use super::mapping::Mapping;
@@ -303,7 +304,8 @@ fn obtain(
     hint: u64,
     limit_bytes: u64,
     backing: Backing,
-    _pool: (Option<&BufferPool>, bool),
+    _pool: Option<&BufferPool>,
+    _is_charged: bool,
     _ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     if backing == Backing::Reserved {
@@ -317,7 +319,8 @@ fn obtain(
     _hint: u64,
     limit_bytes: u64,
     _backing: Backing,
-    _pool: (Option<&BufferPool>, bool),
+    _pool: Option<&BufferPool>,
+    _is_charged: bool,
     _ledger: &mut Ledger,
 ) -> Result<(Bytes, Range<u64>), BufferError> {
     Ok((Bytes::Model(super::model::Cells::new(limit_bytes)), SMALL_PAGES))

@@ -72,7 +72,8 @@ pub(crate) async fn download(
     deadline::in_time(
         deadline_ms,
         &options.cancel,
-        (Operation::Download, &name),
+        Operation::Download,
+        &name,
         |cancel| async move {
             let options = ChunkedDownloadOptions { cancel, ..options.clone() };
             run::run(store, digest, target, &options).await

@@ -106,7 +106,7 @@ pub(crate) async fn upload(
     let path = path.as_ref();
     let (deadline_ms, name) = (options.retry.deadline_ms, path.display().to_string());
     let (name, cancel) = (name.as_str(), &options.cancel);
-    deadline::in_time(deadline_ms, cancel, (Operation::Upload, name), |cancel| async move {
+    deadline::in_time(deadline_ms, cancel, Operation::Upload, name, |cancel| async move {
         let options = ChunkedUploadOptions { cancel: cancel.clone(), ..options.clone() };
         // CANCEL: the upload is dropped, and with it all requests in flight.
         tokio::select! {
@@ -138,7 +138,8 @@ async fn run(
     if file.len() == 0 {
         let digest = Digest::of(function, &[]);
         file.check_named(&digest)?;
-        return Ok(report(&transfer, None, (digest, Form::Present, 0), start));
+        let stored = UploadOutcome { digest, form: Form::Present, rounds: 0 };
+        return Ok(report(&transfer, None, &stored, start.elapsed()));
     }
     if let (None, Some(bytes_max)) = (chunking, profile.blob_bytes_max)
         && file.len() > bytes_max
@@ -159,33 +160,38 @@ async fn run(
     let Some(blob) = pipeline.blob() else {
         return Err(transfer.error(ErrorKind::Cancelled, "cutting it ended early"));
     };
-    let outcome = match chunking {
-        _ if pipeline.is_present() => (Form::Present, 0),
+    let mut rounds = 0;
+    let form = match chunking {
+        _ if pipeline.is_present() => Form::Present,
         Some(chunking) => {
             // A store refuses a chunking that its profile does not name.
             let named = profile.chunkings.contains(&chunking).then_some(chunking);
             match register::register(&transfer, &mut pipeline, blob, named).await {
-                Ok(rounds) => (Form::Chunks, rounds),
+                Ok(sent_again) => {
+                    rounds = sent_again;
+                    Form::Chunks
+                }
                 Err(error) if error.kind() == ErrorKind::Unsupported && options.whole_fallback => {
                     drop(pipeline);
                     let whole = whole_instead(&transfer, &profile, blob, error);
                     pipeline = Box::pin(whole).await?;
-                    (Form::Whole, 0)
+                    Form::Whole
                 }
                 Err(error) => return Err(error),
             }
         }
-        None if pipeline.brought() == 0 => (Form::Present, 0),
-        None => (Form::Whole, 0),
+        None if pipeline.brought() == 0 => Form::Present,
+        None => Form::Whole,
     };
-    if outcome.0 == Form::Present && options.digest.is_none() {
+    if form == Form::Present && options.digest.is_none() {
         file.blocking(SourceFile::check_unchanged).await?;
     }
     compare(&transfer, function).await?;
     if options.confirm {
-        confirm::confirm(&transfer, pipeline.ledger(), blob, outcome.0).await?;
+        confirm::confirm(&transfer, pipeline.ledger(), blob, form).await?;
     }
-    Ok(report(&transfer, Some(&pipeline), (blob, outcome.0, outcome.1), start))
+    let stored = UploadOutcome { digest: blob, form, rounds };
+    Ok(report(&transfer, Some(&pipeline), &stored, start.elapsed()))
 }
 
 /// Reads and hashes the file if the caller gave its digest and the two have not been compared yet.
@@ -220,12 +226,21 @@ async fn whole_instead(
     Ok(pipeline)
 }
 
+/// What the store has at the end.
+struct UploadOutcome {
+    digest: Digest,
+    form: Form,
+    /// How often chunks that the store had lost were sent again.
+    rounds: u32,
+}
+
 fn report(
     transfer: &Transfer,
     pipeline: Option<&Pipeline>,
-    (digest, form, rounds): (Digest, Form, u32),
-    start: Instant,
+    stored: &UploadOutcome,
+    elapsed: Duration,
 ) -> Report {
+    let UploadOutcome { digest, form, rounds } = *stored;
     let ledger = pipeline.map(Pipeline::ledger);
     let totals = |(chunks, bytes)| ChunkTotals { chunks, bytes };
     let of = |fate| ledger.map_or((0, 0), |ledger| ledger.count(|known| known == fate));
@@ -243,7 +258,7 @@ fn report(
     Report {
         bytes: digest.len,
         resumed_bytes: 0,
-        elapsed: start.elapsed(),
+        elapsed,
         totals: totals_of_calls,
         held_bytes_peak: transfer.budget.held_bytes_peak(),
         info: BlobInfo::of_digest(&digest),
