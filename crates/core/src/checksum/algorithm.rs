@@ -1,4 +1,7 @@
 //! [`ChecksumAlgorithm`]: names, sizes, and the order in which verification prefers them.
+//!
+//! An algorithm may be known by name only, such as SHA-1. The computation is in
+//! [`Checksummer`](super::Checksummer).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! [`Checksum`]: one finished value and its text forms.
+//!
+//! Invariant: the number of bytes is always that of the algorithm. For a computation in progress
+//! use [`Checksummer`](super::Checksummer).
 
 use std::fmt::{self, Write as _};
 

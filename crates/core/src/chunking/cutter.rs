@@ -1,4 +1,6 @@
 //! [`Cutter`]: one interface to both chunking functions; and [`cuts`], for a complete byte slice.
+//!
+//! Both return lengths only. The caller keeps the bytes and computes the digests.
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;

@@ -1,4 +1,6 @@
-//! [`Chunking`]: a chunking function with its parameters, checked once.
+//! [`Chunking`]: a chunking function with its parameters.
+//!
+//! The constructors check every parameter, so a cutter can rely on them and cannot fail.
 
 use std::ops::RangeInclusive;
 

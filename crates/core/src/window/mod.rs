@@ -51,7 +51,7 @@
 //! - A round in which the caller did not fill the window never raises the limit. If the budget or
 //!   the amount of work is the bottleneck, the window stays.
 //! - One slow request changes nothing. In the round in which it began, its latency counts at most
-//!   as the slowest of the others; in later rounds it does not count.
+//!   as the slowest of the others. In later rounds its latency does not count.
 //! - Memory is bounded: two rounds of at most 512 samples.
 //!
 //! Not for fairness between blobs or for the limits of the process: those belong to the budget.

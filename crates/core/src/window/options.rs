@@ -1,4 +1,6 @@
 //! The options of a window, and the outcomes that the caller reports for its requests.
+//!
+//! The state machine itself is in the parent module.
 
 /// Bounds of a [`Window`](super::Window).
 ///

@@ -1,4 +1,6 @@
-//! [`Cursor`]: a buffer as a file, for code that wants one.
+//! [`Cursor`]: a buffer as a file, for code that needs `Read`, `Write` and `Seek`.
+//!
+//! One thread uses it at a time. For parallel writes use [`super::ShardWriter`].
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 

@@ -1,4 +1,4 @@
-//! [`BufferError`]: the errors of a buffer. Every refusal names the ranges that conflict.
+//! [`BufferError`]: the errors of a buffer. A refused reservation names both ranges that conflict.
 
 use std::io;
 use std::ops::Range;

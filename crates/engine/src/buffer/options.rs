@@ -1,4 +1,6 @@
 //! The options and the statistics of a [`super::ShardBuffer`].
+//!
+//! A limit bounds addresses; a budget bounds committed memory. A buffer can have both.
 
 use super::BufferPool;
 use crate::budget::{Budget, BytesPermit};

@@ -1,4 +1,7 @@
 //! [`ShardReader`]: reads a blob while it is being written.
+//!
+//! It delivers the bytes in order, so that a blob can be served before it is complete. For a range
+//! in any order use [`super::ShardBuffer::wait_for`] and [`super::ShardBuffer::read_at`].
 
 use std::io;
 use std::pin::Pin;

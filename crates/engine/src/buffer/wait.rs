@@ -1,4 +1,6 @@
 //! [`WaitFor`]: a task's wait for a range to be written.
+//!
+//! Invariant: the table has an entry for the task only while the future is pending.
 
 use std::future::Future;
 use std::ops::Range;

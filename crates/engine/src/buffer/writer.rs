@@ -1,4 +1,7 @@
 //! [`ShardWriter`]: the owner of one range of a buffer.
+//!
+//! It writes in order, from the start of its range to the end. For writes at any position use
+//! [`super::ShardBuffer::write_at`] or a [`super::Cursor`].
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,7 @@
-//! The right to write one range, from its start to its end, publishing as it goes.
+//! [`Fill`]: the right to write one range, from its start to its end.
+//!
+//! Invariant: a byte is published only after it was written, and is never written again by the
+//! fill. Several fills never overlap: the table in `state` ensures that, not this file.
 
 use std::ops::Range;
 

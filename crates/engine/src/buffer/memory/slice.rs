@@ -1,4 +1,6 @@
-//! The right to read published bytes, for an unlimited time.
+//! [`Slice`]: the right to read published bytes, for an unlimited time.
+//!
+//! It holds a reference on the memory, so the bytes stay valid after the buffer is dropped.
 
 use std::ops::Range;
 
