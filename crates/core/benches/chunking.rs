@@ -1,7 +1,8 @@
-//! How fast blobs are cut, beside the `fastcdc` crate, in one run: bytes a CPU second.
+//! Measures how fast blobs are cut, compared with the `fastcdc` crate in the same run, in bytes per
+//! CPU second.
 //!
-//! `cargo bench -p tidegate-core --bench chunking [-- MIB]`. In turns, the best of five each, so
-//! that what else the machine does meanwhile matters little. As a test it cuts 4 MiB once.
+//! `cargo bench -p tidegate-core --bench chunking [-- MIB]`. The candidates take turns and the best
+//! of five runs counts, so other load on the machine matters little. As a test it cuts 4 MiB once.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -39,10 +40,10 @@ fn main() {
     }
 }
 
-/// Gives the number of chunks.
+/// Cuts the bytes and returns the number of chunks.
 type Cut = Box<dyn Fn(&[u8]) -> usize>;
 
-/// One way to cut, and how it went.
+/// One way to cut, and its result.
 struct Run {
     name: String,
     is_peer: bool,
@@ -57,7 +58,7 @@ impl Run {
     }
 }
 
-/// Each peer before ours.
+/// Each peer comes before ours.
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for avg in [512 << 10, 64 << 10, 8 << 10, 1 << 10] {
@@ -82,7 +83,7 @@ fn ours(name: String, chunking: Chunking) -> Run {
     })
 }
 
-/// This thread's, so that what runs beside it does not count.
+/// The CPU time of this thread, so that other threads do not count.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

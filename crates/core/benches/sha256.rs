@@ -1,8 +1,9 @@
-//! How fast messages are hashed side by side, beside one after the other, in one run: bytes a CPU
-//! second.
+//! Measures how fast messages are hashed in parallel, compared with one after another in the same
+//! run, in bytes per CPU second.
 //!
-//! `cargo bench -p tidegate-core --bench sha256 [-- KIB]`, the length of each message. In turns, the
-//! best of five each. As a test it hashes each number of messages once.
+//! `cargo bench -p tidegate-core --bench sha256 [-- KIB]`, with the length of each message. The
+//! candidates take turns, and the best of five runs counts. As a test it hashes each number of
+//! messages once.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 

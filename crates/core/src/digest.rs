@@ -1,6 +1,6 @@
 //! [`Digest`]: a blob's name by its content: hash function, hash and length together.
 //!
-//! Its text form is `sha256/HEX/LEN`; there is exactly one for every digest, so that texts may be
+//! Its text form is `sha256/HEX/LEN`. Every digest has exactly one text form, so texts can be
 //! compared and used as keys.
 
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum DigestFunction {
 }
 
 impl DigestFunction {
-    /// The same function among the checksum algorithms, to compute it piece by piece.
+    /// The checksum algorithm of this function, for incremental computation.
     pub const fn algorithm(self) -> ChecksumAlgorithm {
         match self {
             Self::Sha256 => ChecksumAlgorithm::Sha256,
@@ -45,24 +45,24 @@ impl fmt::Display for DigestFunction {
 pub struct Digest {
     /// The hash function.
     pub function: DigestFunction,
-    /// Its value over the blob's bytes.
+    /// The hash of the blob's bytes.
     pub hash: [u8; 32],
     /// The blob's length in bytes.
     pub len: u64,
 }
 
-/// A text is not a digest.
+/// The error of a text that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a digest such as sha256/HEX/LEN, got {}: {reason}", excerpt(text))]
 pub struct DigestError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'static str,
 }
 
 impl Digest {
-    /// The digest of bytes that are all there.
+    /// The digest of a complete byte slice.
     pub fn of(function: DigestFunction, bytes: &[u8]) -> Self {
         // Both functions can be computed, so the fallback is never taken.
         let hash = Checksummer::of(function.algorithm(), bytes)
@@ -72,7 +72,7 @@ impl Digest {
         Self { function, hash, len: bytes.len() as u64 }
     }
 
-    /// Parses `sha256/HEX/LEN`, exactly as it is displayed.
+    /// Parses `sha256/HEX/LEN`, exactly as displayed.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
         Self::parse_reasoned(text).map_err(|reason| DigestError { text: text.to_owned(), reason })
     }
@@ -99,13 +99,13 @@ impl Digest {
         Ok(Self { function, hash, len: length(digits)? })
     }
 
-    /// The hash as a checksum, to be compared with a computed one.
+    /// The hash as a checksum, for comparison with a computed one.
     pub fn checksum(&self) -> Checksum {
         Checksum::from_known(self.function.algorithm(), &self.hash)
     }
 }
 
-/// A decimal number in its only form: no sign, no leading zeros.
+/// A decimal number in canonical form: no sign, no leading zeros.
 fn length(digits: &str) -> Result<u64, &'static str> {
     let canonical = !digits.is_empty()
         && digits.bytes().all(|byte| byte.is_ascii_digit())

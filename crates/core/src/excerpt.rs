@@ -1,12 +1,12 @@
-//! Text from outside as an error message shows it: escaped and of bounded length.
+//! Untrusted text in an error message: escaped and of bounded length.
 //!
-//! Headers and arguments come from strangers. An error must show them, so that one sees what was
-//! wrong, but must neither put control characters on a terminal nor carry a megabyte into a log.
+//! Headers and arguments are untrusted. An error must show them, so that the user sees what was
+//! wrong. But it must not put control characters on a terminal or a megabyte into a log.
 
-/// Characters shown before the rest is cut; every sane header value of ours is shorter.
+/// The characters shown before the rest is cut. Every valid header value that we use is shorter.
 const CHARS_MAX: usize = 120;
 
-/// The text quoted and escaped as in Rust source, cut with an ellipsis when it is long.
+/// The text quoted and escaped as in Rust source. A long text is cut with an ellipsis.
 pub(crate) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(CHARS_MAX) {
         None => format!("{text:?}"),

@@ -1,19 +1,19 @@
 //! [`Extents`]: which bytes of a sink have been written.
 //!
-//! Writers finish in any order; the set says how much there is, how far it reaches without a gap,
-//! and what is still missing. It is kept sorted, disjoint and merged, so its size is the number
-//! of separate runs and not the number of writes: a sequential writer costs one entry.
+//! Writers finish in any order. The set returns how many bytes are written, how far they reach
+//! without a gap, and which ranges are missing. It is kept sorted, disjoint and merged. So its size
+//! is the number of separate runs, not the number of writes: a sequential writer costs one entry.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of byte positions, kept as disjoint ranges that never touch.
+/// A set of byte positions, kept as disjoint ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
-    /// Start of each run to its end. Invariant: runs are not empty, and between one's end and the
-    /// next one's start lies at least one byte.
+    /// The start of each run mapped to its end. Invariant: runs are not empty, and at least one
+    /// byte lies between the end of a run and the start of the next.
     runs: BTreeMap<u64, u64>,
-    /// Sum of the runs' lengths.
+    /// The sum of the runs' lengths.
     total: u64,
 }
 
@@ -24,15 +24,15 @@ impl Extents {
     }
 
     /// Adds a range and returns how many of its bytes were not in the set before. An empty (or
-    /// reversed) range adds nothing. Takes O(log n), and more only for runs that it swallows.
+    /// reversed) range adds nothing. Takes O(log n), plus O(log n) for each run that it merges.
     pub fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.start >= range.end {
             return 0;
         }
         let mut merged = range;
         let mut swallowed = 0;
-        // Walk back from the last run that starts at or before the end: those that overlap or
-        // touch become part of the new run. The first that does neither ends the walk.
+        // Walks back from the last run that starts at or before the end. Runs that overlap or touch
+        // the range are merged into the new run. The first run that does neither ends the walk.
         while let Some((&start, &end)) = self.runs.range(..=merged.end).next_back() {
             if end < merged.start {
                 break;
@@ -47,15 +47,15 @@ impl Extents {
         added
     }
 
-    /// Takes a range out and returns how many of its bytes were in the set. An empty (or reversed)
-    /// range takes nothing. Takes O(log n), and more only for the runs that it cuts.
+    /// Removes a range and returns how many of its bytes were in the set. An empty (or reversed)
+    /// range removes nothing. Takes O(log n), plus O(log n) for each run that it cuts.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.start >= range.end {
             return 0;
         }
         let mut removed = 0;
-        // Walk back from the last run that starts before the end: what sticks out on either side
-        // stays.
+        // Walks back from the last run that starts before the end. The parts outside the range
+        // stay.
         while let Some((&start, &end)) = self.runs.range(..range.end).next_back() {
             if end <= range.start {
                 break;
@@ -83,17 +83,17 @@ impl Extents {
         self.runs.last_key_value().map_or(0, |(_, &end)| end)
     }
 
-    /// How many bytes are in the set.
+    /// The number of bytes in the set.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether nothing is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether every byte of the range is in the set; always so for an empty range.
+    /// Whether every byte of the range is in the set; always true for an empty range.
     pub fn contains(&self, range: &Range<u64>) -> bool {
         if range.start >= range.end {
             return true;
@@ -101,7 +101,7 @@ impl Extents {
         self.runs.range(..=range.start).next_back().is_some_and(|(_, &end)| end >= range.end)
     }
 
-    /// Whether all of a blob of `total` bytes is in the set.
+    /// Whether every byte of a blob of `total` bytes is in the set.
     pub fn is_complete(&self, total: u64) -> bool {
         self.contains(&(0..total))
     }
@@ -111,7 +111,7 @@ impl Extents {
         self.runs.iter().map(|(&start, &end)| start..end)
     }
 
-    /// The runs that share a byte with a range, whole, in ascending order.
+    /// The runs that share a byte with a range, not clipped to it, in ascending order.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let before = self.runs.range(..range.start).next_back();
         let before = before.filter(|(_, end)| **end > range.start && !range.is_empty());
@@ -119,9 +119,9 @@ impl Extents {
         before.into_iter().chain(within).map(|(&start, &end)| start..end)
     }
 
-    /// What is missing within a range, in ascending order; found as the iterator advances.
+    /// The missing runs within a range, in ascending order, computed as the iterator advances.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        // The run that begins before the range may reach into it; the others begin inside it.
+        // A run that begins before the range may reach into it. The others begin inside it.
         let reached = self.runs.range(..=within.start).next_back().map_or(0, |(_, &end)| end);
         let mut at = within.start.max(reached);
         let mut runs = self.runs.range(at..within.end.max(at));

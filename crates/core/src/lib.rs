@@ -1,30 +1,31 @@
-//! The pure part of Tidegate: what a range, an extent, a checksum, a plan and a retry *are*.
+//! The pure part of Tidegate: ranges, extents, checksums, digests, plans, windows and retries.
 //!
-//! Nothing here performs I/O, reads a clock or spawns a task; `unsafe` is in two files of vector
+//! Nothing here performs I/O, reads a clock or spawns a task. `unsafe` is in two files of vector
 //! instructions only (`sha256/avx512.rs`, `chunking/avx512.rs`). State machines take events and the
-//! time as arguments and return decisions, so that they can be driven in simulated time and tested
-//! against naive models. Everything that talks to the world is built on top of this crate and
-//! depends on it; it depends on nothing else of Tidegate.
+//! time as arguments and return decisions. So tests can drive them in simulated time and compare
+//! them with naive models. All code with I/O is built on top of this crate. This crate depends on
+//! nothing else of Tidegate.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`range`] | which bytes of a blob are asked for, and which a server says it sent |
+//! | [`range`] | the bytes that a request asks for, and those that a server says it sent |
 //! | [`extents`] | which bytes of a sink have been written |
-//! | [`checksum`] | checksums, how they are computed, combined and read from headers |
+//! | [`checksum`] | checksums: computed, combined, and read from headers |
 //! | [`chunking`] | where a blob is cut into chunks, by its content |
 //! | [`digest`] | a blob's name by content: function, hash and length |
-//! | [`parts`] | CRCs of pieces that finish in any order, put together into that of the whole |
+//! | [`parts`] | CRCs of pieces that finish in any order, combined into that of the whole |
 //! | [`plan`] | how a blob is cut into shards |
-//! | [`printable`] | text of strangers as a terminal may show it |
-//! | [`sha256`] | messages hashed side by side by one core |
-//! | [`retry`] | whether and when an interrupted request is made again |
+//! | [`printable`] | untrusted text, escaped for a terminal |
+//! | [`sha256`] | several messages hashed in parallel by one core |
+//! | [`retry`] | whether and when an interrupted request is retried |
 //! | [`window`] | how many requests of one blob are in flight |
 //!
 //! # Invariants
 //!
-//! - No input makes it panic, and no arithmetic on positions overflows: it is an error instead.
+//! - No input makes it panic, and no arithmetic on positions overflows: it returns an error
+//!   instead.
 //! - Positions and lengths are `u64`; ranges are half-open, `start..end`.
-//! - Text from outside that an error shows is escaped and cut to a bounded length.
+//! - Untrusted text in an error is escaped and cut to a bounded length.
 //!
 //! # Example
 //!

@@ -1,7 +1,6 @@
-//! [`CrcParts`]: CRCs of finished pieces, in whatever order they finish, become that of the whole.
+//! [`CrcParts`]: combines the CRCs of finished pieces, in any order, into that of the whole blob.
 //!
-//! Neighbours are combined as soon as they meet, so what is held is one entry for every gap and
-//! not one for every piece.
+//! Neighbours are combined as soon as they meet. So it holds one entry per gap, not one per piece.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,16 +11,16 @@ use crate::checksum::{ChecksumError, Crc, CrcAlgorithm};
 #[derive(Clone, Debug)]
 pub struct CrcParts {
     algorithm: CrcAlgorithm,
-    /// Position of each run to its CRC. Invariant: runs are not empty and neither overlap nor
-    /// touch.
+    /// The position of each run mapped to its CRC. Invariant: runs are not empty, and neither
+    /// overlap nor touch.
     runs: BTreeMap<u64, Crc>,
 }
 
-/// Why a piece was refused. The pieces collected before are unchanged.
+/// Why a piece was refused. The pieces added before are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartsError {
-    /// Bytes of the piece have been counted already.
+    /// Some bytes of the piece have been counted already.
     #[error("piece {piece:?} overlaps {present:?}, which is present already")]
     Overlap {
         /// Positions of the piece.
@@ -43,7 +42,7 @@ pub enum PartsError {
 }
 
 impl CrcParts {
-    /// No pieces yet.
+    /// An empty collection.
     pub const fn new(algorithm: CrcAlgorithm) -> Self {
         Self { algorithm, runs: BTreeMap::new() }
     }
@@ -53,7 +52,7 @@ impl CrcParts {
         self.algorithm
     }
 
-    /// Adds the piece that begins at `start`. One without bytes adds nothing.
+    /// Adds the piece that begins at `start`. An empty piece adds nothing.
     pub fn insert(&mut self, start: u64, piece: Crc) -> Result<(), PartsError> {
         if piece.algorithm() != self.algorithm {
             let (first, next) = (self.algorithm, piece.algorithm());
@@ -82,7 +81,7 @@ impl CrcParts {
         if let Some(crc) = after {
             run.1 = run.1.combine(&crc)?;
         }
-        // Nothing fails from here on.
+        // No error can occur from here on.
         if after.is_some() {
             self.runs.remove(&end);
         }
@@ -90,7 +89,7 @@ impl CrcParts {
         Ok(())
     }
 
-    /// That of the whole blob, when exactly its `len` bytes have been collected.
+    /// The CRC of the whole blob, if exactly its `len` bytes have been added.
     pub fn whole(&self, len: u64) -> Option<Crc> {
         if len == 0 {
             return self.runs.is_empty().then(|| Crc::empty(self.algorithm));
@@ -99,7 +98,7 @@ impl CrcParts {
         (self.runs.len() == 1 && crc.len() == len).then_some(*crc)
     }
 
-    /// The runs collected so far, by position, neighbours already combined.
+    /// The runs added so far, by position, with neighbours combined.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Crc)> + '_ {
         self.runs.iter().map(|(&start, &crc)| (start, crc))
     }

@@ -1,8 +1,11 @@
-//! [`ShardPlan`]: how a blob is cut into shards, and [`split_point`]: where a lagging one is cut.
+//! [`ShardPlan`]: how a blob is cut into shards, and [`split_point`]: where a lagging shard is
+//! split.
 //!
-//! The first request goes out before the size is known, for as much as the smallest shard: a small
-//! blob is whole after it, and for a large one its answer gives the size from which the rest is
-//! planned. Shards are then large enough that a request's overhead does not matter, and small
+//! The first request is sent before the size is known, and asks for one smallest shard. It delivers
+//! a small blob completely. For a large blob, its response gives the size from which the rest is
+//! planned. Shards are then large enough that the overhead of a request does not matter. They are
+//! small enough that each place in the window gets several, so that all places finish at about the
+//! same time.
 //! enough that each place in the window gets several, so that all finish at about one time.
 
 use std::ops::Range;
@@ -11,34 +14,36 @@ use crate::extents::Extents;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Shards are cut at multiples of this, so that their edges fall on pages and file system blocks.
+/// Shards are cut at multiples of this, so that their edges are aligned with pages and file system
+/// blocks.
 const SHARD_BYTES_STEP: u64 = MIB;
 
-/// Shards that each place in the window should get: with four, the last one to finish keeps the
-/// others waiting for at most about a quarter of the time, and splitting makes up for the rest.
+/// The number of shards for each place in the window. With four, the last shard to finish delays
+/// the blob by at most about a quarter of the time, and splitting reduces that further.
 const SHARDS_PER_PLACE: u64 = 4;
 
-/// Below this a shard's request costs more than its bytes; a window that would need smaller ones
-/// to stay within its budget is narrowed instead.
+/// Below this, a shard's request costs more than its bytes. If a window would need smaller shards
+/// to stay within its budget, the window is narrowed instead.
 const SHARD_BYTES_FLOOR: u64 = MIB;
 
-/// Halves of a split begin at a multiple of this, a page.
+/// The second half of a split begins at a multiple of this, a page.
 const SPLIT_BYTES_STEP: u64 = 4096;
 
-/// What a transfer chooses about its shards.
+/// The options of a transfer's shards.
 ///
-/// The defaults assume object storage: some 20 ms before an answer and some 100 MiB/s a
-/// connection, so that the smallest shard takes four times as long as its latency.
+/// The defaults assume object storage: some 20 ms before a response and some 100 MiB/s per
+/// connection. The smallest shard then takes four times as long as its latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
     /// Shards in flight at once; 0 counts as 1. Default 16.
     pub window: u32,
-    /// The smallest shard worth a request of its own, and the first one asked for. Default 8 MiB.
+    /// The smallest shard worth its own request, and the length of the first request. Default 8
+    /// MiB.
     pub shard_bytes_min: u64,
-    /// The largest shard; an interruption costs at most this much of one connection's progress.
+    /// The largest shard. An interruption costs at most this much of one connection's progress.
     /// Default 64 MiB.
     pub shard_bytes_max: u64,
-    /// For a sink that must hold whole shards: window times shard never passes this.
+    /// For a sink that must hold whole shards: window times shard never exceeds this.
     pub bytes_budget: Option<u64>,
 }
 
@@ -48,7 +53,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// How one blob is cut into shards.
+/// The way in which one blob is cut into shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardPlan {
     window: u32,
@@ -59,8 +64,8 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
-    /// From what was chosen, made consistent: the budget goes before the window, and the window
-    /// before the sizes. A budget of 0 counts as 1.
+    /// Makes the options consistent. The budget takes precedence over the window, and the window
+    /// over the sizes. A budget of 0 counts as 1.
     pub fn new(options: &PlanOptions) -> Self {
         let mut window = options.window.max(1);
         let mut shard_bytes_max = options.shard_bytes_max.max(options.shard_bytes_min).max(1);
@@ -74,30 +79,30 @@ impl ShardPlan {
         Self { window, shard_bytes_min, shard_bytes_max }
     }
 
-    /// Shards in flight at once: as chosen, or fewer if the budget holds no more.
+    /// Shards in flight at once: as in the options, or fewer if the budget holds no more.
     pub const fn window(&self) -> u32 {
         self.window
     }
 
-    /// The length to ask for first, before the size is known; `None` when the whole blob is to
-    /// come in one request, because there is a window of one.
+    /// The length of the first request, before the size is known. `None` if the window is one: a
+    /// single request then fetches the whole blob.
     pub const fn first_shard(&self) -> Option<u64> {
         if self.window > 1 { Some(self.shard_bytes_min) } else { None }
     }
 
-    /// Length of the shards of a blob of `len` bytes, the last one excepted.
+    /// The length of the shards of a blob of `len` bytes, except the last.
     pub fn shard_bytes(&self, len: u64) -> u64 {
         let even = len / (SHARDS_PER_PLACE * u64::from(self.window));
         let clamped = even.clamp(self.shard_bytes_min, self.shard_bytes_max);
-        // Rounding up must not pass the largest, which a budget may have set.
+        // Rounding up must not exceed the largest shard, which a budget may have set.
         clamped.checked_next_multiple_of(SHARD_BYTES_STEP).map_or(self.shard_bytes_max, |rounded| {
             if rounded <= self.shard_bytes_max { rounded } else { clamped }
         })
     }
 
-    /// What is missing of a blob of `len` bytes, cut into shards in ascending order.
+    /// The missing ranges of a blob of `len` bytes, cut into shards in ascending order.
     ///
-    /// They are cut as the iterator advances: it holds the gaps of `done`, not the shards.
+    /// The iterator cuts them as it advances: it holds the gaps of `done`, not the shards.
     pub fn shards(&self, len: u64, done: &Extents) -> Shards {
         let gaps: Vec<Range<u64>> = done.gaps(0..len).collect();
         Shards { gaps: gaps.into_iter(), rest: 0..0, shard_bytes: self.shard_bytes(len) }
@@ -108,7 +113,7 @@ impl ShardPlan {
 #[derive(Clone, Debug)]
 pub struct Shards {
     gaps: std::vec::IntoIter<Range<u64>>,
-    /// What is left of the gap being cut.
+    /// The rest of the gap that is being cut.
     rest: Range<u64>,
     shard_bytes: u64,
 }
@@ -129,8 +134,8 @@ impl Iterator for Shards {
 
 impl std::iter::FusedIterator for Shards {}
 
-/// Where to cut what remains of a lagging shard, so that another request can take its second
-/// half; `None` when a half would have fewer than `min` bytes.
+/// Where to split the rest of a lagging shard, so that another request can take its second half.
+/// `None` if a half would have fewer than `min` bytes.
 pub fn split_point(remaining: Range<u64>, min: u64) -> Option<u64> {
     let len = remaining.end.checked_sub(remaining.start)?;
     let half = len / 2;
@@ -139,12 +144,12 @@ pub fn split_point(remaining: Range<u64>, min: u64) -> Option<u64> {
     }
     let middle = remaining.start + half;
     let aligned = middle - middle % SPLIT_BYTES_STEP;
-    // Going down to the page's start makes the first half the shorter one.
+    // Rounding down to the page's start makes the first half the shorter one.
     let fits = aligned > remaining.start && aligned - remaining.start >= min;
     Some(if fits { aligned } else { middle })
 }
 
-/// To a whole number of steps, or as it is when it is less than one.
+/// Rounded down to a whole number of steps, or unchanged if less than one step.
 const fn round_down(bytes: u64) -> u64 {
     if bytes < SHARD_BYTES_STEP { bytes } else { bytes - bytes % SHARD_BYTES_STEP }
 }
@@ -192,7 +197,7 @@ mod tests {
         assert_eq!(plan(4, None).shards(0, &Extents::new()).next(), None);
     }
 
-    /// Only as many shards as are taken are ever made.
+    /// The iterator creates only as many shards as are taken.
     #[test]
     fn the_largest_blob_is_planned_lazily() {
         let shards = plan(16, None).shards(u64::MAX, &Extents::new());
@@ -214,7 +219,7 @@ mod tests {
         assert_eq!(split_point(0..16 * MIB, 4 * MIB), Some(8 * MIB));
         assert_eq!(split_point(0..8 * MIB, 4 * MIB), Some(4 * MIB));
         assert_eq!(split_point(0..8 * MIB - 1, 4 * MIB), None);
-        // A page boundary gives way to the smallest half.
+        // The page boundary is ignored if a half would be too small.
         assert_eq!(split_point(0..10_000, 4_000), Some(4096));
         assert_eq!(split_point(0..10_000, 5_000), Some(5_000));
         assert_eq!(split_point(0..1, 0), None);
@@ -230,7 +235,8 @@ mod tests {
             runs in proptest::collection::vec((0..400 * MIB, 0..60 * MIB), 0..6),
             budget in proptest::option::of(1..300 * MIB),
         ) {
-            // A budget so small that shards would be bytes is tried above; here it would be slow.
+            // The test above covers budgets so small that shards would be bytes; here they would be
+            // slow.
             let budget = budget.map(|budget| budget.max(MIB / 8));
             let done: Extents = runs.into_iter().map(|(start, n)| start..start + n).collect();
             let plan = plan(window, budget);

@@ -1,14 +1,14 @@
-//! Text as a terminal may show it. Names of blobs and texts of servers come from strangers, and a
-//! terminal takes some characters as commands: to clear the screen, to set the title, to show text
-//! in another order than it is in.
+//! Escapes untrusted text for a terminal. Names of blobs and texts of servers are untrusted. A
+//! terminal interprets some characters as commands: to clear the screen, to set the title, or to
+//! show text in another order.
 //!
-//! What is escaped: the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the characters
-//! that turn the direction of text around (Unicode Standard Annex #9), and the separators of lines
-//! and paragraphs. An escape has the form of Rust's string literals: `\u{1b}`, `\n`.
+//! It escapes the control characters of ASCII and of ISO 6429 (C0, DEL, C1), the characters that
+//! change the direction of text (Unicode Standard Annex #9), and the separators of lines and
+//! paragraphs. An escape has the form of Rust's string literals: `\u{1b}`, `\n`.
 
 use std::borrow::Cow;
 
-/// Whether a terminal may take this character as a command.
+/// Whether a terminal may interpret this character as a command.
 pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// The same for text of several lines: line feeds and tabs stay.
+/// As [`escaped`], for text of several lines: line feeds and tabs stay.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| matches!(c, '\n' | '\t'))
 }

@@ -1,9 +1,9 @@
-//! Which bytes of a blob are asked for ([`ByteRange`]) and which a server says that it sent
+//! The bytes of a blob that a request asks for ([`ByteRange`]) and those that a server says it sent
 //! ([`ContentRange`]).
 //!
-//! A request, a restart and a plan all do arithmetic on ranges, often before the blob's length is
-//! known. It is done here, once, checked: what would overflow or cannot be known is a
-//! [`RangeError`]. Ranges are half-open (`start..end`) everywhere except in text, where HTTP and
+//! Requests, restarts and plans all do arithmetic on ranges, often before the blob's length is
+//! known. All of that arithmetic is here, and checked: an overflow or an unknown position is a
+//! [`RangeError`]. Ranges are half-open (`start..end`) everywhere except in text. There, HTTP and
 //! people count inclusively (`0-99` is a hundred bytes).
 //!
 //! Source: RFC 9110, section 14 (range requests).
@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use crate::excerpt::excerpt;
 
-/// The bytes of a blob that a reader asks for, before the blob's length need be known.
+/// The bytes of a blob that a reader asks for. The blob's length may still be unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ByteRange {
@@ -24,7 +24,7 @@ pub enum ByteRange {
     From(u64),
     /// Half-open, `start <= end`; empty when they are equal.
     Bounded(Range<u64>),
-    /// The last so many bytes, or the whole blob when it has fewer.
+    /// The last n bytes, or the whole blob if it is shorter.
     Last(u64),
 }
 
@@ -51,15 +51,15 @@ pub enum RangeError {
     /// A position would pass 2^64.
     #[error("position {start} + {len} does not fit into 64 bits")]
     Overflow {
-        /// Position that was moved.
+        /// The position before the move.
         start: u64,
-        /// Bytes it was to be moved by.
+        /// The number of bytes to move by.
         len: u64,
     },
-    /// The positions of the last n bytes are unknown until the blob's length is.
+    /// The positions of the last n bytes are unknown while the blob's length is unknown.
     #[error("the last {n} bytes have no known position until the blob's length is known")]
     LengthUnknown {
-        /// How many bytes from the end.
+        /// The number of bytes from the end.
         n: u64,
     },
     /// More bytes were delivered than the range holds.
@@ -70,12 +70,12 @@ pub enum RangeError {
         /// Bytes that the range holds.
         len: u64,
     },
-    /// A range as a user types it was not understood.
+    /// A range as typed by a user was not understood.
     #[error("expected a range such as 0-99, 100- or -500, got {}: {reason}", excerpt(text))]
     MalformedText {
-        /// What was typed.
+        /// The text that the user typed.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A `Content-Range` header was not understood or contradicts itself.
@@ -83,7 +83,7 @@ pub enum RangeError {
     MalformedHeader {
         /// The header's value.
         header: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -120,8 +120,8 @@ impl ByteRange {
         Self::Last(n)
     }
 
-    /// Certainly empty, whatever the blob's length. `From` the end of a blob is empty too, but
-    /// that cannot be known here.
+    /// Whether the range is empty for every length of the blob. `From` the end of a blob is empty
+    /// too, but that is unknown here.
     pub const fn is_empty(&self) -> bool {
         match self {
             Self::All | Self::From(_) => false,
@@ -130,7 +130,7 @@ impl ByteRange {
         }
     }
 
-    /// The canonical value of a `Range` header. `None` when none is to be sent: for the whole
+    /// The canonical value of a `Range` header. `None` if no header must be sent: for the whole
     /// blob, and for an empty range, which HTTP cannot express and which needs no request.
     pub fn header(&self) -> Option<String> {
         if self.is_empty() {
@@ -162,8 +162,8 @@ impl ByteRange {
         Ok(start..end)
     }
 
-    /// The same range `by` bytes further on, as when a blob lies inside another. The last n bytes
-    /// have no position to shift and are an error.
+    /// The same range shifted forward by `by` bytes, for a blob that lies inside another. The last
+    /// n bytes have no known position, so shifting them is an error.
     pub fn shift(&self, by: u64) -> Result<Self, RangeError> {
         match self {
             Self::All if by == 0 => Ok(Self::All),
@@ -179,8 +179,8 @@ impl ByteRange {
 
     /// At most the first `n` bytes of this range.
     ///
-    /// Where `n` reaches past 2^64 the limit is the largest position, which no blob passes. The
-    /// last n bytes can only be limited to as many or more, as their start is unknown.
+    /// If `n` reaches past 2^64, the limit is the largest position, which no blob exceeds. A range
+    /// of the last m bytes can only be limited to m or more, because its start is unknown.
     pub fn limit(&self, n: u64) -> Result<Self, RangeError> {
         match self {
             Self::All => Ok(Self::first(n)),
@@ -194,10 +194,11 @@ impl ByteRange {
         }
     }
 
-    /// What is left once the first `n` bytes of this range have been delivered.
+    /// The rest of this range after its first `n` bytes have been delivered.
     ///
-    /// For [`ByteRange::Last`] this holds only where the blob has as many bytes as were asked for;
-    /// a reader that has seen a `Content-Range` should go on from absolute positions instead.
+    /// For [`ByteRange::Last`] this is right only if the blob has at least as many bytes as
+    /// requested. A reader that has seen a `Content-Range` should continue from absolute positions
+    /// instead.
     pub fn after(&self, n: u64) -> Result<Self, RangeError> {
         match self {
             Self::All if n == 0 => Ok(Self::All),
@@ -219,7 +220,7 @@ impl ByteRange {
     }
 }
 
-/// As [`FromStr`] reads it; an empty range, which has no such form, names its position.
+/// The form that [`FromStr`] reads. An empty range has no such form and shows its position.
 impl fmt::Display for ByteRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -254,18 +255,18 @@ impl FromStr for ByteRange {
     }
 }
 
-/// What a `Content-Range` header says.
+/// The value of a `Content-Range` header.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ContentRange {
-    /// The response holds these bytes of a blob of `total` bytes (`None`: the server does not
-    /// know, `*`). Never empty, and never beyond `total`.
+    /// The response holds these bytes of a blob of `total` bytes (`None`: the server does not know,
+    /// `*`). Never empty, and never beyond `total`.
     Bytes {
         /// Half-open positions of the bytes in the response.
         range: Range<u64>,
         /// Length of the whole blob.
         total: Option<u64>,
     },
-    /// The range asked for lies outside the blob (status 416).
+    /// The requested range lies outside the blob (status 416).
     Unsatisfied {
         /// Length of the whole blob.
         total: Option<u64>,
@@ -302,7 +303,7 @@ impl ContentRange {
     }
 }
 
-/// As it stands in a header; parsing gives the same value again.
+/// In the form of the header; parsing it returns the same value.
 impl fmt::Display for ContentRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = match self {
@@ -326,7 +327,7 @@ fn add(start: u64, len: u64) -> Result<u64, RangeError> {
     start.checked_add(len).ok_or(RangeError::Overflow { start, len })
 }
 
-/// The variants are open, so a reversed range can be made by hand.
+/// The variants are public, so a caller can construct a reversed range.
 fn ordered(range: &Range<u64>) -> Result<(), RangeError> {
     if range.end < range.start {
         return Err(RangeError::Reversed { start: range.start, end: range.end });
@@ -334,7 +335,7 @@ fn ordered(range: &Range<u64>) -> Result<(), RangeError> {
     Ok(())
 }
 
-/// `first-last`, both inclusive, as a half-open range, which is therefore never empty.
+/// `first-last`, both inclusive, as a half-open range, which is never empty.
 fn inclusive(first: &str, last: &str) -> Result<Range<u64>, &'static str> {
     let (first, last) = (position(first)?, position(last)?);
     if last < first {
@@ -343,7 +344,7 @@ fn inclusive(first: &str, last: &str) -> Result<Range<u64>, &'static str> {
     Ok(first..last.checked_add(1).ok_or("the end does not fit into 64 bits")?)
 }
 
-/// Digits only: `u64::from_str` alone would also take a plus sign.
+/// Digits only: `u64::from_str` would also accept a plus sign.
 fn position(digits: &str) -> Result<u64, &'static str> {
     if digits.is_empty() {
         return Err("a position is missing");
@@ -351,7 +352,7 @@ fn position(digits: &str) -> Result<u64, &'static str> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("a position is not a decimal number");
     }
-    // Only digits are left, so the one thing that can be wrong is their number.
+    // The text is all digits, so the only possible error is overflow.
     digits.parse().ok().ok_or("a position does not fit into 64 bits")
 }
 

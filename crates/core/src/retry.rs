@@ -1,13 +1,14 @@
-//! [`Retry`]: whether and when an interrupted request is made again.
+//! [`Retry`]: whether and when an interrupted request is retried.
 //!
-//! A state machine without a clock: it is told of bytes and of interruptions, with the time, and
-//! answers how long to wait or why to give up. Delays are exponential with full jitter (Marc
-//! Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015): many clients that
-//! broke off together do not come back together.
+//! A state machine without a clock. The caller reports bytes and interruptions, with the time. The
+//! machine returns how long to wait, or why to give up. Delays are exponential with full jitter
+//! (Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), so that many
+//! clients that were interrupted together do not retry together.
 //!
-//! What counts is attempts *without progress*. A transfer of a day may break a thousand times and
-//! go on, as long as each attempt brings it forward; but a server that gives a byte an answer and
-//! hangs up brings it nowhere, and is asked no more often than one that gives nothing.
+//! The machine counts attempts *without progress*. A transfer of a day may be interrupted a
+//! thousand times and still continue, if each attempt makes progress. A server that sends one byte
+//! per response and closes the connection makes no progress. It is retried no more often than one
+//! that sends nothing.
 
 use std::time::Duration;
 
@@ -19,35 +20,35 @@ use fastrand::Rng;
 /// rest: `stall_ms_max`, `connect_ms_max`, `header_ms_max`, `bytes_per_s_min` and `slow_ms_max`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in a row without progress, the first included, before giving up; 0 counts as 1.
-    /// Default 8: with the delays below some 6 s on average, enough for a failover.
+    /// Attempts in a row without progress, including the first, before giving up; 0 counts as 1.
+    /// Default 8: with the delays below, some 6 s on average, which is enough for a failover.
     pub attempts_max: u32,
     /// Upper bound of the first delay; doubles with each further attempt. Default 100.
     pub delay_ms_min: u64,
-    /// Upper bound of any delay that we choose. Default 15,000.
+    /// Upper bound of any delay that the client chooses. Default 15,000.
     pub delay_ms_max: u64,
-    /// From the start over all attempts and delays. Default none.
+    /// Limit on the time from the start, over all attempts and delays. Default none.
     pub deadline_ms: Option<u64>,
-    /// No byte for so long is an interruption. Default 30,000.
+    /// This long without a byte is an interruption. Default 30,000.
     pub stall_ms_max: u64,
-    /// No connection within so long is an interruption. Default 10,000.
+    /// This long without a connection is an interruption. Default 10,000.
     pub connect_ms_max: u64,
-    /// No response header within so long is an interruption. Default 30,000.
+    /// This long without a response header is an interruption. Default 30,000.
     pub header_ms_max: u64,
     /// An attempt that delivered less, and did not finish, made no progress. Default 64 KiB: much
-    /// more than a server sends by accident before it breaks, much less than a shard.
+    /// more than a server sends by accident before it fails, much less than a shard.
     pub progress_bytes_min: u64,
-    /// Bytes that a whole transfer must bring for each second in which it waits for them, on the
-    /// average of `slow_ms_max`; see [`crate::speed`]. Default 1024: far below any link that is
-    /// worth waiting for. 0 sets no floor.
+    /// The bytes per second that a whole transfer must deliver, over the time in which it waits for
+    /// them, averaged over `slow_ms_max`; see [`crate::speed`]. Default 1024: far below any link
+    /// that is worth waiting for. 0 disables the check.
     pub bytes_per_s_min: u64,
-    /// A transfer that waits for so long and stays below `bytes_per_s_min` makes its connections
-    /// anew; after as long a time again it fails. Should not be below `stall_ms_max`. Default
-    /// 60,000. 0 sets no floor.
+    /// A transfer that waits this long in total and stays below `bytes_per_s_min` recreates its
+    /// connections. After the same time again it fails. Should not be below `stall_ms_max`. Default
+    /// 60,000. 0 disables the check.
     pub slow_ms_max: u64,
-    /// A server's Retry-After beyond this is an error rather than a nap. Default 120,000.
+    /// A server's Retry-After beyond this is an error instead of a wait. Default 120,000.
     pub retry_after_ms_max: u64,
-    /// Makes the delays repeatable; without it they differ from run to run.
+    /// Makes the delays repeatable. Without it they differ from run to run.
     pub seed: Option<u64>,
 }
 
@@ -70,23 +71,23 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What an error says about trying again; decided where the error is born.
+/// Whether an error is worth a retry; decided where the error is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryClass {
     /// The same request would fail the same way.
     Never,
-    /// The transport broke: try again, after a delay unless there was progress.
+    /// The transport failed: retry, after a delay unless there was progress.
     Now,
-    /// The server said when (Retry-After).
+    /// The server said when to retry (Retry-After).
     After(Duration),
 }
 
-/// What to do after an interruption.
+/// The action after an interruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Try again after this long.
+    /// Retry after this long.
     After(Duration),
-    /// Do not try again.
+    /// Do not retry.
     GiveUp(GiveUpReason),
 }
 
@@ -94,17 +95,17 @@ pub enum RetryDecision {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveUpReason {
-    /// The error is not one that passes.
+    /// The error is not a temporary one.
     #[error("not retryable")]
     NotRetryable,
-    /// Too many attempts in a row made no progress. How many is not told: whoever gives up tells all
-    /// attempts that were made.
+    /// Too many attempts in a row made no progress. The message leaves out their number, because
+    /// the caller reports the number of all attempts.
     #[error("no more progress")]
     AttemptsExhausted {
         /// How many.
         attempts: u32,
     },
-    /// The time for the whole has passed, or would before the server wants to be asked again.
+    /// The deadline has passed, or would pass before the server allows a retry.
     #[error(
         "the deadline of {deadline_ms} ms leaves no time for another attempt after {elapsed_ms} ms"
     )]
@@ -114,12 +115,12 @@ pub enum GiveUpReason {
         /// Time since the start.
         elapsed_ms: u64,
     },
-    /// The server asks to wait for longer than we will.
+    /// The server asks for a longer wait than the policy allows.
     #[error("the server asks to wait for {retry_after_ms} ms, more than the {max_ms} ms allowed")]
     RetryAfterTooLong {
-        /// What it asked for.
+        /// The wait that the server asked for.
         retry_after_ms: u64,
-        /// The most that the policy allows.
+        /// The longest wait that the policy allows.
         max_ms: u64,
     },
 }
@@ -132,13 +133,13 @@ pub struct Retry {
     /// Interrupted attempts since the last one that made progress.
     fruitless: u32,
     restarts: u64,
-    /// Delivered by the attempt under way.
+    /// Bytes delivered by the current attempt.
     attempt_bytes: u64,
     random: Rng,
 }
 
 impl Retry {
-    /// At the start of the first attempt. `now` is since any epoch, and monotonic.
+    /// Call it at the start of the first attempt. `now` is since any epoch, and monotonic.
     pub fn new(policy: &RetryPolicy, now: Duration) -> Self {
         let random = policy.seed.map_or_else(Rng::new, Rng::with_seed);
         Self {
@@ -151,12 +152,13 @@ impl Retry {
         }
     }
 
-    /// The attempt under way delivered `n` more bytes.
+    /// The current attempt delivered `n` more bytes.
     pub fn on_bytes(&mut self, n: u64) {
         self.attempt_bytes = self.attempt_bytes.saturating_add(n);
     }
 
-    /// The attempt under way broke off. After [`RetryDecision::After`] the next one is under way.
+    /// The current attempt was interrupted. After [`RetryDecision::After`] the next attempt is the
+    /// current one.
     pub fn on_interruption(&mut self, class: RetryClass, now: Duration) -> RetryDecision {
         let floor = match self.wait_asked_for(class) {
             Ok(floor) => floor,
@@ -167,7 +169,7 @@ impl Retry {
         } else {
             self.fruitless = self.fruitless.saturating_add(1);
         }
-        // The deadline first: when both have come, it is the bound that the user set.
+        // The deadline first: if both bounds are reached, the user set this one.
         let remaining = self.remaining(now);
         if remaining.is_some_and(|remaining| remaining <= floor) {
             return RetryDecision::GiveUp(self.deadline_passed(now));
@@ -181,24 +183,24 @@ impl Retry {
         RetryDecision::After(remaining.map_or(delay, |remaining| delay.min(remaining)))
     }
 
-    /// Which attempt is under way, counted from 1 since the last one that made progress.
+    /// The number of the current attempt, counted from 1 since the last one that made progress.
     pub const fn attempt(&self) -> u32 {
         self.fruitless.saturating_add(1)
     }
 
-    /// How many times the request has been made again in all.
+    /// The total number of retries of the request.
     pub const fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// What is left until the deadline; `None` without one. An attempt under way should be
-    /// interrupted when it is zero.
+    /// The time until the deadline; `None` without one. At zero, the caller should interrupt the
+    /// current attempt.
     pub fn remaining(&self, now: Duration) -> Option<Duration> {
         let deadline = Duration::from_millis(self.policy.deadline_ms?);
         Some(deadline.saturating_sub(now.saturating_sub(self.started)))
     }
 
-    /// The least wait that the server asks for.
+    /// The minimum wait that the server asks for.
     fn wait_asked_for(&self, class: RetryClass) -> Result<Duration, GiveUpReason> {
         let max_ms = self.policy.retry_after_ms_max;
         match class {
@@ -219,7 +221,7 @@ impl Retry {
         }
     }
 
-    /// Full jitter: evenly between nothing and the exponential bound. None after progress.
+    /// Full jitter: uniform between zero and the exponential bound. No delay after progress.
     fn backoff(&mut self) -> Duration {
         let Some(doublings) = self.fruitless.checked_sub(1) else { return Duration::ZERO };
         let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
@@ -228,12 +230,13 @@ impl Retry {
         self.up_to(Duration::from_millis(bound_ms))
     }
 
-    /// A little on top of what the server asked for, as it asked everybody: up to a tenth.
+    /// A random addition of up to a tenth to the server's wait, because the server asked every
+    /// client for the same wait.
     fn spread(&mut self, floor: Duration) -> Duration {
         if floor.is_zero() { Duration::ZERO } else { self.up_to(floor / 10) }
     }
 
-    /// Evenly from nothing to `bound`, both included, in whole microseconds.
+    /// Uniform from zero to `bound`, both included, in whole microseconds.
     fn up_to(&mut self, bound: Duration) -> Duration {
         let bound_us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
         Duration::from_micros(self.random.u64(..=bound_us))

@@ -1,48 +1,49 @@
-//! [`SpeedFloor`]: whether a transfer brings too little, over the time in which it waits for bytes.
+//! [`SpeedFloor`]: detects a transfer that delivers too few bytes in the time in which it waits for
+//! them.
 //!
-//! A server that sends one byte a second never stalls, and never ends. So the bytes of a whole
-//! transfer are compared with the time in which its readers wait for them. Time in which the reader
-//! is kept busy by its sink, its budget or its caller is no such time, and is not counted. With the
-//! defaults, 60 s of waiting must have brought 60 KiB.
+//! A server that sends one byte a second never stalls and never finishes. So the bytes of a whole
+//! transfer are compared with the time in which its readers wait for them. The time in which a
+//! reader is busy with its sink, its budget or its caller does not count. With the defaults, 60 s
+//! of waiting must deliver 60 KiB.
 //!
-//! A state machine without a clock: it is told of bytes and of waits, with the time. Waits of
-//! several readers overlap, and each moment counts once. A wait that brings nothing is not told: the
-//! stall limit ends it, and [`crate::retry`] counts it as an attempt.
+//! A state machine without a clock: the caller reports bytes and waits, with the time. Waits of
+//! several readers may overlap, and each moment counts once. The caller does not report a wait that
+//! delivers nothing: the stall limit ends it, and [`crate::retry`] counts it as an attempt.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::retry::RetryPolicy;
 
-/// The floor under the speed of one transfer, over all of its connections.
+/// The minimum speed of one transfer, over all of its connections.
 #[derive(Clone, Debug)]
 pub struct SpeedFloor {
     bytes_per_s_min: u64,
     period: Duration,
     /// Waits up to this time have been counted.
     counted_until: Duration,
-    // Of the period under way.
+    // Of the current period.
     waited: Duration,
     bytes: u64,
-    /// The period before was too slow.
+    /// The previous period was too slow.
     was_slow: bool,
     restarts: u64,
     has_failed: bool,
 }
 
-/// What [`SpeedFloor`] says to one connection of the transfer.
+/// The result for one connection of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpeedVerdict {
-    /// Go on.
+    /// Continue.
     Enough,
-    /// A period was too slow: make a new connection.
+    /// A period was too slow: open a new connection.
     Restart,
-    /// The period after that was too slow, too: the transfer fails.
+    /// The next period was too slow as well: the transfer fails.
     GiveUp,
 }
 
 impl SpeedFloor {
-    /// At the start of a transfer. No floor where the policy's speed or time is 0.
+    /// Call it at the start of a transfer. The check is off if the policy's speed or time is 0.
     pub fn new(policy: &RetryPolicy) -> Self {
         Self {
             bytes_per_s_min: policy.bytes_per_s_min,
@@ -56,18 +57,18 @@ impl SpeedFloor {
         }
     }
 
-    /// Whether there is a floor at all.
+    /// Whether the check is on.
     pub const fn is_on(&self) -> bool {
         self.bytes_per_s_min > 0 && !self.period.is_zero()
     }
 
-    /// How many times connections were to be made anew; a connection remembers it from its start.
+    /// How often connections had to be recreated. A connection stores the value from its start.
     pub const fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// A connection brought `bytes`, and before some of them its reader waited for `wait`, which is
-    /// since any epoch, the same for all readers. `restarts` is from the connection's start.
+    /// A connection delivered `bytes`. Before some of them its reader waited during `wait`, in time
+    /// since an epoch that all readers share. `restarts` is the value from the connection's start.
     pub fn on_bytes(&mut self, bytes: u64, wait: Range<Duration>, restarts: u64) -> SpeedVerdict {
         if !self.is_on() {
             return SpeedVerdict::Enough;
@@ -108,8 +109,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Brings `bytes` each second from `from` on; gives the time of the first verdict other than
-    /// `Enough`, and that verdict.
+    /// Delivers `bytes` each second from `from` on. Returns the time of the first verdict other
+    /// than `Enough`, and that verdict.
     fn drip(
         floor: &mut SpeedFloor,
         bytes: u64,
@@ -127,7 +128,7 @@ mod tests {
         let mut floor = SpeedFloor::new(&RetryPolicy::default());
         assert_eq!(drip(&mut floor, 1, 0..1000), Some((60, SpeedVerdict::Restart)));
         assert_eq!(drip(&mut floor, 1, 60..1000), Some((120, SpeedVerdict::GiveUp)));
-        // For every connection of the transfer, and for good.
+        // The verdict is the same for every connection of the transfer, and final.
         assert_eq!(floor.on_bytes(1 << 20, s(120)..s(120), 1), SpeedVerdict::GiveUp);
     }
 
@@ -152,7 +153,7 @@ mod tests {
     fn time_between_waits_is_not_counted() {
         let mut floor = SpeedFloor::new(&RetryPolicy::default());
         for n in 0..59 {
-            // A second of waiting an hour.
+            // One second of waiting per hour.
             let wait = s(n * 3600)..s(n * 3600 + 1);
             assert_eq!(floor.on_bytes(1, wait, 0), SpeedVerdict::Enough);
         }

@@ -1,28 +1,35 @@
 //! The process-wide limit on requests in flight and on bytes held in memory.
 //!
-//! One [`Budget`] is made per process and handed to every transfer: whatever sends a request takes
-//! a [`RequestPermit`], whatever holds bytes that it has not yet handed on takes a
-//! [`BytesPermit`].
+//! A process makes one [`Budget`] and passes it to every transfer. Sending a request takes a
+//! [`RequestPermit`]. Holding bytes that are not passed on yet takes a [`BytesPermit`].
 //!
-//! Fairness: each blob has its [`share`](Budget::share). What becomes free goes to the waiting
-//! share that holds least, so that a large blob with hundreds of requests to send delays a small
-//! one by no more than the request that happens to end next; within a share it is first come,
-//! first served. Clones are of the same share. See `gate` for how, and for why nobody starves.
+//! # Fairness
 //!
-//! Deadlock: everything is taken in one order, bytes before requests, and nobody who holds either
-//! waits for more of it before letting go. A shard or chunk takes its bytes, then its request; a
-//! blob that needs all its bytes at once takes them at once; transfers that deliver in order take
-//! their bytes in that same order (see `sink` for the argument). So whoever holds a request ends
-//! it and lets go of it and then of its bytes, whatever else is waited for; every wait is for
-//! something that is given back, and the order of shares decides only who is first to have it.
-//! A wish at the head of a share is not passed over for ever (see `gate`), and wishes behind it
-//! are of the same blob, in the order that the blob made them: shares change neither half of the
-//! argument. A blob that sends several chunks in one request takes the bytes of all of them in one
-//! wish.
+//! Each blob has its own [`share`](Budget::share). Free units go to the waiting share that holds
+//! least. A large blob with hundreds of requests to send therefore delays a small one only until
+//! the next request ends. Within a share, waiters are served in order of arrival. Clones belong to
+//! the same share. `gate` explains the order, and why no waiter starves.
 //!
-//! A transfer holds its list of chunks until it ends, and waits for bytes meanwhile. If lists were paid
-//! from the bytes, two transfers could wait for each other. So lists have a limit of their own, a
-//! quarter of the bytes, and nothing waits for it (`Budget::try_list`).
+//! # Why no deadlock
+//!
+//! All permits are taken in one order: bytes before requests. A holder of either never waits for
+//! more of the same kind before it releases its own:
+//! - A shard or chunk takes its bytes, then its request.
+//! - A blob that needs all its bytes at once takes them in one acquire.
+//! - A batch of several chunks in one request takes the bytes of all of them in one acquire.
+//! - Transfers that deliver in order take their bytes in that order (see `sink` for the argument).
+//!
+//! So the holder of a request always ends it, releases it, and then releases its bytes, whatever
+//! other transfers wait for. Every wait is for a permit that will be released. The order of shares
+//! decides only which waiter gets it first. The first waiter of a share is not overtaken for ever
+//! (see `gate`). The waiters behind it belong to the same blob, in the order in which the blob made
+//! them. So shares change neither half of the argument.
+//!
+//! # Lists of chunks
+//!
+//! A transfer holds its list of chunks until it ends, and waits for bytes meanwhile. If lists were
+//! charged to the bytes, two transfers could wait for each other. So lists have a limit of their
+//! own, a quarter of the bytes, and no transfer waits for it (`Budget::try_list`).
 
 mod gate;
 #[cfg(all(test, tidegate_loom))]
@@ -36,24 +43,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gate::{Gate, Permit, ShareId};
 
-/// Bytes are counted in units of this many, so that any limit fits a gate's 32 bits.
+/// Bytes are counted in units of this size, so that any limit fits the 32 bits of a gate.
 const UNIT_BYTES: u64 = 4096;
 
-/// Lists may always take so many units, which are 16 MiB: 43,690 chunks of 384 bytes each.
+/// The units that lists may always take: 16 MiB, which is 43,690 chunks of 384 bytes each.
 const LISTS_UNITS_MIN: u32 = (16 << 20) / 4096;
 
-/// Lists may take this part of the bytes, where that is more.
+/// Lists may take the bytes divided by this, if that is more than `LISTS_UNITS_MIN`.
 const LISTS_SHARE: u32 = 4;
 
 /// The two limits of a [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetOptions {
-    /// Requests in flight, over all blobs. The default of 64 fills a 50 Gbit/s link when each
-    /// connection is held to 100 MiB/s, and is what object stores accept from one client without
+    /// Requests in flight, over all blobs. The default of 64 fills a 50 Gbit/s link if each
+    /// connection is limited to 100 MiB/s. Object stores accept that many from one client without
     /// throttling.
     pub requests: u32,
     /// Bytes held in memory, over all blobs; 256 MiB by default. Lists of chunks may take a quarter
-    /// as many besides, and at least 16 MiB.
+    /// of that in addition, and at least 16 MiB.
     pub bytes: u64,
 }
 
@@ -63,8 +70,8 @@ impl Default for BudgetOptions {
     }
 }
 
-/// A handle on the process-wide budget, for one blob. Clones are for the same blob; [`Self::share`]
-/// gives one for another.
+/// A handle on the process-wide budget, for one blob. Clones are for the same blob. [`Self::share`]
+/// returns a handle for another blob.
 #[derive(Clone)]
 pub struct Budget {
     inner: Arc<Inner>,
@@ -80,19 +87,19 @@ struct Inner {
     limits: BudgetOptions,
     held_bytes: AtomicU64,
     held_bytes_peak: AtomicU64,
-    // Wishes for bytes that wait.
+    // Waiting `bytes` calls.
     wishes: AtomicU64,
     stores: Mutex<Vec<Weak<dyn Reclaim>>>,
 }
 
-/// Who holds bytes that nobody needs, only to be faster next time, and lets go of them when
-/// somebody else wants them.
+/// A cache that holds bytes only to be faster next time, and releases them when a transfer needs
+/// them.
 pub(crate) trait Reclaim: Send + Sync {
-    /// Gives all of it back at once.
+    /// Releases all of them at once.
     fn reclaim(&self);
 }
 
-/// Counts a wish for as long as it waits.
+/// Counts one waiting `bytes` call until it is dropped.
 struct Wish<'a>(&'a Inner);
 
 impl Drop for Wish<'_> {
@@ -102,7 +109,7 @@ impl Drop for Wish<'_> {
 }
 
 impl Budget {
-    /// A budget with these limits; each is raised to at least one request and one page.
+    /// A budget with these limits. Each limit is raised to at least one request and one page.
     pub fn new(options: BudgetOptions) -> Self {
         let units = u32::try_from(options.bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let requests = options.requests.max(1);
@@ -121,8 +128,8 @@ impl Budget {
         Self { inner, share: ShareId(0) }
     }
 
-    /// A handle for one more blob, with a share of its own: the same limits, shared fairly. Costs
-    /// nothing while it holds nothing.
+    /// A handle for another blob, with its own share of the same limits. A share that holds nothing
+    /// costs nothing.
     #[must_use]
     pub fn share(&self) -> Self {
         let share = ShareId(self.inner.shares.fetch_add(1, Ordering::Relaxed));
@@ -134,13 +141,14 @@ impl Budget {
         self.inner.limits
     }
 
-    /// Waits for the right to have one more request in flight. Cancel-safe.
+    /// Waits until one more request may be in flight. Cancel-safe.
     pub async fn request(&self) -> RequestPermit {
         RequestPermit { _permit: self.inner.requests.acquire(self.share, 1).await }
     }
 
-    /// Waits for the right to have two more requests in flight, taken at once: whoever held one
-    /// while waiting for another could wait for ever. `None` where the limit is one. Cancel-safe.
+    /// Waits until two more requests may be in flight, and takes both at once. A caller that held
+    /// one while it waited for the other could wait for ever. `None` if the limit is one.
+    /// Cancel-safe.
     pub async fn request_pair(&self) -> Option<(RequestPermit, RequestPermit)> {
         if self.inner.limits.requests < 2 {
             return None;
@@ -150,8 +158,8 @@ impl Budget {
         Some((RequestPermit { _permit: both }, RequestPermit { _permit: other }))
     }
 
-    /// Waits for the right to hold `bytes` more; a wish beyond the whole budget gets the whole
-    /// budget, so that it waits for everyone else rather than for ever. Cancel-safe.
+    /// Waits until `bytes` more may be held. A request beyond the whole budget gets the whole
+    /// budget: it waits for all other holders, but not for ever. Cancel-safe.
     pub async fn bytes(&self, bytes: u64) -> BytesPermit {
         if let Some(permit) = self.try_bytes(bytes) {
             return permit;
@@ -159,14 +167,15 @@ impl Budget {
         let units = self.units(bytes);
         self.inner.wishes.fetch_add(1, Ordering::AcqRel);
         let wish = Wish(&self.inner);
-        // Once more with the wish in sight, so that nobody puts bytes by from here on.
+        // Reclaims again now that the wish is counted: from here on, pools keep no bytes
+        // (`is_wanted`).
         self.reclaim();
         let permit = self.inner.bytes.acquire(self.share, units).await;
         drop(wish);
         self.grant(permit, units)
     }
 
-    /// As [`Self::bytes`], but gives up at once where it would have to wait.
+    /// As [`Self::bytes`], but returns `None` at once if it would have to wait.
     pub fn try_bytes(&self, bytes: u64) -> Option<BytesPermit> {
         self.try_free_bytes(bytes).or_else(|| {
             self.reclaim();
@@ -174,7 +183,7 @@ impl Budget {
         })
     }
 
-    /// The right to hold a list of `bytes` in memory, where there is room for it now.
+    /// The right to hold a list of `bytes` in memory, if there is room now.
     pub(crate) fn try_list(&self, bytes: u64) -> Option<ListPermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         let permit = self.inner.lists.try_acquire(self.share, units)?;
@@ -186,19 +195,19 @@ impl Budget {
         u64::from(lists_units(self.inner.units)) * UNIT_BYTES
     }
 
-    /// As [`Self::try_bytes`], but leaves alone what is put by.
+    /// As [`Self::try_bytes`], but does not reclaim the bytes that pools keep.
     pub(crate) fn try_free_bytes(&self, bytes: u64) -> Option<BytesPermit> {
         let units = self.units(bytes);
         let permit = self.inner.bytes.try_acquire(self.share, units)?;
         Some(self.grant(permit, units))
     }
 
-    /// Whether somebody waits for bytes.
+    /// Whether a transfer waits for bytes.
     pub(crate) fn is_wanted(&self) -> bool {
         self.inner.wishes.load(Ordering::Acquire) > 0
     }
 
-    /// Calls on `store` whenever somebody's wish cannot be granted at once.
+    /// Registers `store`: it must release its bytes when a transfer cannot get bytes at once.
     pub(crate) fn call_on(&self, store: &Weak<dyn Reclaim>) {
         let mut stores = self.inner.stores.lock().unwrap_or_else(PoisonError::into_inner);
         if !stores.iter().any(|known| known.ptr_eq(store)) {
@@ -208,14 +217,14 @@ impl Budget {
     }
 
     fn reclaim(&self) {
-        // Not under the lock: what is given back runs through this budget.
+        // Not under the lock: the released permits come back to this budget.
         let stores = self.inner.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for store in stores.iter().filter_map(Weak::upgrade) {
             store.reclaim();
         }
     }
 
-    /// The most bytes that were ever held at once.
+    /// The most bytes ever held at once.
     pub fn held_bytes_peak(&self) -> u64 {
         self.inner.held_bytes_peak.load(Ordering::Relaxed)
     }
@@ -256,19 +265,19 @@ fn lists_units(units: u32) -> u32 {
     (units / LISTS_SHARE).max(LISTS_UNITS_MIN)
 }
 
-/// The right to hold a list; given back when dropped.
+/// The right to hold a list; released when dropped.
 #[derive(Debug)]
 pub(crate) struct ListPermit {
     _permit: Permit,
 }
 
-/// The right to one request in flight; given back when dropped.
+/// The right to one request in flight; released when dropped.
 #[derive(Debug)]
 pub struct RequestPermit {
     _permit: Permit,
 }
 
-/// The right to hold some bytes; given back when dropped.
+/// The right to hold some bytes; released when dropped.
 #[derive(Debug)]
 pub struct BytesPermit {
     permit: Permit,
@@ -277,12 +286,12 @@ pub struct BytesPermit {
 }
 
 impl BytesPermit {
-    /// Bytes that may be held: what was asked for, rounded up to whole units.
+    /// Bytes that may be held: the requested bytes, rounded up to whole units.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Joins `other` to this permit, where both are of one budget; else `other` is given back.
+    /// Merges `other` into this permit if both belong to one budget; otherwise releases `other`.
     pub(crate) fn merge(&mut self, mut other: Self) {
         if !self.is_of_one_budget_with(&other) {
             return;
@@ -295,19 +304,19 @@ impl BytesPermit {
         Arc::ptr_eq(&self.budget.inner, &other.budget.inner)
     }
 
-    /// The budget that it is of.
+    /// The budget that the permit belongs to.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Gives back all but what `keep_bytes` need.
+    /// Releases the units that `keep_bytes` do not need.
     pub fn shrink(&mut self, keep_bytes: u64) {
         let units = keep_bytes.div_ceil(UNIT_BYTES).min(self.bytes / UNIT_BYTES);
-        // No more than this permit has, which are units of 32 bits.
+        // At most the units of this permit, which fit 32 bits.
         let surplus = u32::try_from(self.bytes / UNIT_BYTES - units).unwrap_or(0);
         let given_bytes = u64::from(surplus) * UNIT_BYTES;
         self.bytes -= given_bytes;
-        // Before somebody else can take them: the count never passes the limit.
+        // Before another transfer can take them, so that the count never passes the limit.
         self.budget.inner.held_bytes.fetch_sub(given_bytes, Ordering::Relaxed);
         drop(self.permit.split(surplus));
     }

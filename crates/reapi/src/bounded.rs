@@ -1,8 +1,8 @@
-//! [`decode`]: counts the entries of a message before it makes records of them.
+//! [`decode`]: counts the entries of a message before it allocates records for them.
 //!
 //! An empty entry takes two bytes of a message and up to 150 bytes of memory once it is decoded. So
-//! a limit on a message's length does not bound what it becomes: 8 MB of empty entries become 600 MB.
-//! A client knows how many blobs it asked about, and a server how many it allows in one request.
+//! a limit on a message's length does not bound its decoded size: 8 MB of empty entries become 600
+//! MB. A client knows how many blobs it asked for, and a server how many it allows in one request.
 
 use bytes::{Buf as _, Bytes};
 use prost::Message;
@@ -10,17 +10,17 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use crate::error::{Error, Result};
 
-/// How many entries of one kind a message may have.
+/// The maximum number of entries of one kind in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryLimit {
-    /// The numbers of the fields that lead to the entries. In a `BatchUpdateBlobsResponse`, `[1]`
-    /// are the responses and `[1, 2, 3]` the details of their statuses.
+    /// The field numbers of the path to the entries. In a `BatchUpdateBlobsResponse`, `[1]` is the
+    /// responses and `[1, 2, 3]` the details of their statuses.
     pub path: &'static [u32],
-    /// Entries in the whole message, at most.
+    /// The maximum of entries in the whole message.
     pub count_max: usize,
 }
 
-/// Decodes a message that is within its limits. Fields of bytes share the message's memory.
+/// Decodes a message if it is within its limits. Fields of bytes share the message's memory.
 pub fn decode<M: Message + Default>(message: Bytes, limits: &[EntryLimit]) -> Result<M> {
     for limit in limits {
         let count = count(&message, limit.path).ok_or(Error::Malformed)?;
@@ -31,8 +31,8 @@ pub fn decode<M: Message + Default>(message: Bytes, limits: &[EntryLimit]) -> Re
     Ok(M::decode(message)?)
 }
 
-/// How many fields a message has at the end of `path`, each step a field that is a message; `None`
-/// for bytes that are no message.
+/// The number of fields at the end of `path` in a message. Each step of the path is a field that is
+/// itself a message. `None` if the bytes are not a message.
 fn count(mut message: &[u8], path: &[u32]) -> Option<usize> {
     let Some((first, rest)) = path.split_first() else { return Some(1) };
     let mut sum = 0;

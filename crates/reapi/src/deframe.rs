@@ -1,35 +1,35 @@
-//! [`Deframer`]: takes the data out of a stream of `google.bytestream` messages as it arrives.
+//! [`Deframer`]: extracts the data from a stream of `google.bytestream` messages as it arrives.
 //!
-//! Why not through generated code: that gathers each message (some peers send 4 MiB) before it
-//! hands it on, in memory that nobody has taken from the budget, and copies it once more. Here every
-//! piece of data is a part of the frame that it arrived in.
+//! Generated code is not used here. It collects each message (some peers send 4 MiB) before it
+//! passes it on, in memory that is not charged to the budget, and copies it once more. Here every
+//! piece of data is a part of the frame in which it arrived.
 //!
-//! A stream of messages is (gRPC over HTTP/2, "Length-Prefixed-Message"): a flag of one byte, a
-//! length of four, and so many bytes of message. Data is field 10, in `ReadResponse` and in
-//! `WriteRequest`. A client skips the other fields, which only a later version adds. A server keeps
-//! them, up to a limit: they name the blob and the offset, and may stand after the data.
+//! A stream of messages is defined in gRPC over HTTP/2, "Length-Prefixed-Message": a flag of one
+//! byte, a length of four bytes, and a message of that length. Data is field 10, in `ReadResponse`
+//! and in `WriteRequest`. A client skips the other fields, which only later versions add. A server
+//! keeps them, up to a limit: they name the blob and the offset, and may come after the data.
 //!
-//! Invariants: what comes out does not depend on how the stream was cut into frames; nothing is
-//! allocated for lengths that are only claimed.
+//! Invariants: the output does not depend on how the stream was cut into frames. No memory is
+//! allocated for a length that is only claimed.
 
 use bytes::{Buf, Bytes};
 
 use crate::error::{Error, Result};
 
-/// Field 10, of wire type 2: bytes after their length.
+/// Field 10, of wire type 2: a length, then that many bytes.
 const DATA: u64 = 10 << 3 | 2;
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Before a message; so many bytes of its flag and length were read.
+    /// Before a message. This many bytes of its flag and length were read.
     Prefix(u8),
     /// In a message, before a field, or in its number.
     Key(Varint),
-    /// In the length of a field, or a number that is skipped where `key` is no such field.
+    /// In the length of a field, or, if `key` has no length, in a number that is skipped.
     Length { key: u64, number: Varint },
-    /// In a field; `data` says whether it is what is sought.
+    /// In a field; `data` says whether it is the data field.
     Value { left: u64, data: bool },
-    /// After a message whose end is not yet said.
+    /// After a message whose end was not returned yet.
     End,
 }
 
@@ -41,7 +41,7 @@ struct Varint {
 }
 
 impl Varint {
-    /// Adds a byte; says whether it was the last.
+    /// Adds a byte; returns whether it was the last.
     fn push(&mut self, byte: u8) -> Result<bool> {
         let part = u64::from(byte & 0x7f);
         if self.bits > 63 || (self.bits == 63 && part > 1) {
@@ -53,7 +53,7 @@ impl Varint {
     }
 }
 
-/// What comes next of a stream.
+/// The next part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Data of the current message, never empty.
@@ -62,24 +62,24 @@ pub enum Part {
     End,
 }
 
-/// The fields besides the data of the current message.
+/// The fields of the current message other than its data.
 #[derive(Debug)]
 struct Fields {
     bytes_max: usize,
     bytes: Vec<u8>,
-    /// Where the field that arrives begins.
+    /// Where the current field begins.
     start: usize,
 }
 
-/// See the module docs.
+/// Extracts data from a stream of messages. See the module docs.
 #[derive(Debug)]
 pub struct Deframer {
     state: State,
-    /// Of the current message's length.
+    /// The length of the current message, as far as it was read.
     length: u32,
-    /// Bytes of the current message that are still to come.
+    /// Bytes of the current message that have not arrived.
     left: u64,
-    /// The current message's data came.
+    /// The data of the current message has begun.
     seen: bool,
     fields: Option<Fields>,
 }
@@ -91,24 +91,26 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Skips all fields but the data.
+    /// A deframer that skips all fields except the data.
     pub fn new() -> Self {
         Self { state: State::Prefix(0), length: 0, left: 0, seen: false, fields: None }
     }
 
-    /// Keeps the other fields of each message; more than so many bytes are an error.
+    /// A deframer that keeps the other fields of each message. More than `bytes_max` of them are an
+    /// error.
     pub fn keeping_fields(bytes_max: usize) -> Self {
         let fields = Fields { bytes_max, bytes: Vec::new(), start: 0 };
         Self { fields: Some(fields), ..Self::new() }
     }
 
-    /// The other fields of the current message, encoded: all of them after [`Part::End`], and those
-    /// that stand before the data after [`Part::Data`]. Empty where they are not kept.
+    /// The other fields of the current message, encoded. After [`Part::End`] these are all of them,
+    /// and after [`Part::Data`] those that came before the data. Empty if they are not kept.
     pub fn fields(&self) -> &[u8] {
         self.fields.as_ref().map_or(&[], |fields| &fields.bytes)
     }
 
-    /// The next data in `frame`, never empty, which is taken from it; `None` when it is used up.
+    /// The next data in `frame`, never empty. Removes it from `frame`. `None` when `frame` is
+    /// empty.
     pub fn next(&mut self, frame: &mut Bytes) -> Result<Option<Bytes>> {
         loop {
             match self.next_part(frame)? {
@@ -119,9 +121,9 @@ impl Deframer {
         }
     }
 
-    /// The next part of the stream, whose bytes are taken from `frame`; `None` when it is used up.
+    /// The next part of the stream. Removes its bytes from `frame`. `None` when `frame` is empty.
     ///
-    /// After an error the stream cannot be read on.
+    /// After an error the rest of the stream cannot be read.
     pub fn next_part(&mut self, frame: &mut Bytes) -> Result<Option<Part>> {
         loop {
             if let State::End = self.state {
@@ -158,10 +160,10 @@ impl Deframer {
         matches!(self.state, State::Prefix(0) | State::End)
     }
 
-    /// Takes one byte that is not in a field.
+    /// Takes one byte that is not in a field's value.
     fn step(&mut self, byte: u8) -> Result<State> {
         if !matches!(self.state, State::Prefix(_)) {
-            // States in a message are left as soon as it has no bytes left.
+            // A state inside a message is left as soon as the message has no bytes left.
             self.left = self.left.saturating_sub(1);
             self.keep(&[byte]);
         }
@@ -207,7 +209,7 @@ impl Deframer {
             return Err(Error::Field(key));
         }
         if key == DATA && std::mem::replace(&mut self.seen, true) {
-            // The last would count, but the first is handed on already.
+            // By the protobuf rules the last one would count, but the first was already returned.
             return Err(Error::DataRepeated);
         }
         match wire_type(key) {
@@ -243,15 +245,15 @@ impl Deframer {
         if self.left == 0 { State::End } else { State::Key(Varint::default()) }
     }
 
-    /// Adds to the fields that are kept. Their length was checked when it was said, but for the
-    /// number and the length of one field, which are 20 bytes at most.
+    /// Adds to the kept fields. Their length was checked when it was read. Only the number and the
+    /// length of one field were not, which are at most 20 bytes.
     fn keep(&mut self, bytes: &[u8]) {
         if let Some(fields) = &mut self.fields {
             fields.bytes.extend_from_slice(bytes);
         }
     }
 
-    /// Whether the fields that are kept may have so many more bytes.
+    /// Checks that the kept fields may grow by `more` bytes.
     fn check_fields(&self, more: u64) -> Result<()> {
         match &self.fields {
             Some(fields)
@@ -263,7 +265,7 @@ impl Deframer {
         }
     }
 
-    /// Takes the number and the length of the data's field away again.
+    /// Removes the number and the length of the data field from the kept fields.
     fn drop_field(&mut self) {
         if let Some(fields) = &mut self.fields {
             fields.bytes.truncate(fields.start);
@@ -271,7 +273,7 @@ impl Deframer {
     }
 }
 
-/// How a field's value is written: 0 as a number, 1 in 8 bytes, 2 after its length, 5 in 4 bytes.
+/// The encoding of a field's value: 0 a number, 1 eight bytes, 2 a length and bytes, 5 four bytes.
 fn wire_type(key: u64) -> u64 {
     key & 7
 }

@@ -1,15 +1,15 @@
-//! Digests between our form and the API's, in which a hash is text and a length has a sign. What
-//! the other side sends is checked here, before anything is done with it.
+//! Converts digests between our form and the API's, in which a hash is text and a length is signed.
+//! Digests from the peer are checked here, before any use.
 //!
-//! A digest in a message names no hash function. In a response it is the one of the request; in a
-//! request it stands in a field beside it (see [`function_of`]).
+//! A digest in a message names no hash function. In a response it is the function of the request.
+//! In a request it is in a separate field (see [`function_of`]).
 
 use tidegate_core::digest::{Digest, DigestFunction};
 
 use crate::error::{Error, Result};
 use crate::v2::{self, digest_function::Value};
 
-/// The digest as messages have it.
+/// The digest in the form of messages.
 pub fn to_proto(digest: &Digest) -> v2::Digest {
     v2::Digest {
         hash: digest.checksum().hex(),
@@ -40,10 +40,10 @@ pub fn function(function: DigestFunction) -> i32 {
     value as i32
 }
 
-/// The hash function that a request gives by its number.
+/// The hash function of a request, from its number.
 ///
-/// A client may leave the number out, which is 0, for functions that are told by the length of the
-/// hash. Of those only SHA-256 is supported, and [`from_proto`] checks the length.
+/// A client may omit the number, which is then 0, for functions that the length of the hash
+/// identifies. Of those only SHA-256 is supported, and [`from_proto`] checks the length.
 pub fn function_of(number: i32) -> Result<DigestFunction> {
     match Value::try_from(number) {
         Ok(Value::Unknown | Value::Sha256) => Ok(DigestFunction::Sha256),
@@ -52,7 +52,7 @@ pub fn function_of(number: i32) -> Result<DigestFunction> {
     }
 }
 
-/// Exactly 64 digits, as `lower case hexadecimal` in the definition of `Digest`.
+/// Exactly 64 digits: `lower case hexadecimal` in the definition of `Digest`.
 pub(crate) fn hash(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 {
         return None;

@@ -1,20 +1,20 @@
-//! [`Error`]: what is wrong with a name or with bytes that the other side sent.
+//! [`Error`]: what is wrong with a name or with bytes that the peer sent.
 //!
-//! A client and a server react differently: a client tries again or gives up, and a server answers
-//! with a status. So an error here says what is wrong, and not what to do.
+//! A client and a server react differently: a client retries or gives up, and a server responds
+//! with a status. So an error here describes the problem, and not the reaction.
 //!
-//! Invariant: no error shows text of the other side, which may be megabytes of anything.
+//! Invariant: no error contains text of the peer, which may be megabytes of anything.
 
 use std::fmt;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A name or bytes are not what the API or gRPC allow.
+/// A name or bytes that the API or gRPC does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A message has no digest where it must have one.
+    /// A message lacks a required digest.
     #[error("expected a digest, got none")]
     DigestMissing,
     /// The length of a digest, in bytes.
@@ -32,7 +32,7 @@ pub enum Error {
     /// A message with a flag, which means that it is compressed.
     #[error("expected messages without compression, got flag {0}")]
     Compressed(u8),
-    /// A message is longer than the receiver takes, or than gRPC can say. Both in bytes.
+    /// A message is longer than the receiver accepts, or than gRPC can express. Both in bytes.
     #[error("expected a message of at most {max} bytes, got {len}")]
     MessageTooLong {
         /// Its length.
@@ -40,7 +40,7 @@ pub enum Error {
         /// The limit.
         max: u64,
     },
-    /// The fields of a message besides its data are longer than the receiver takes, in bytes.
+    /// The fields of a message other than its data are longer than the receiver accepts, in bytes.
     #[error("expected at most {max} bytes besides a message's data")]
     FieldsTooLong {
         /// The limit.
@@ -57,27 +57,27 @@ pub enum Error {
     FieldTooLong {
         /// Its length.
         len: u64,
-        /// What is left of the message.
+        /// The rest of the message.
         left: u64,
     },
     /// Two fields of data in one message.
     #[error("expected the data once in a message")]
     DataRepeated,
-    /// A message has more entries than the receiver takes.
+    /// A message has more entries than the receiver accepts.
     #[error("expected at most {max} entries, got {count}")]
     TooManyEntries {
-        /// How many it has.
+        /// The number of entries in the message.
         count: usize,
         /// The limit.
         max: usize,
     },
-    /// Bytes that are no message at all.
+    /// Bytes that are not a message.
     #[error("expected a message, got other bytes")]
     Malformed,
     /// Bytes that are a message, but not of this type.
     #[error(transparent)]
     Decode(#[from] prost::DecodeError),
-    /// What the Zstandard library says.
+    /// An error message of the Zstandard library.
     #[error("zstd: {0}")]
     Zstd(String),
 }
@@ -86,13 +86,13 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameFlaw {
-    /// No segment says that a blob follows.
+    /// No segment introduces a blob.
     NoBlob,
-    /// A name to read a blob by is one to write a blob by.
+    /// A name for reading a blob has the form of a name for writing.
     Upload,
-    /// A name to write a blob by has no `uploads` segment before the blob.
+    /// A name for writing a blob has no `uploads` segment before the blob.
     NoUpload,
-    /// What follows `uploads` has not the form of a UUID.
+    /// The segment after `uploads` does not have the form of a UUID.
     UploadId,
     /// An instance's name has an empty segment.
     EmptySegment,
@@ -106,7 +106,7 @@ pub enum NameFlaw {
     Hash,
     /// The size is missing or not a decimal number in its shortest form that fits into 63 bits.
     Size,
-    /// Segments follow the size of a blob that is to be read.
+    /// Segments follow the size in a name for reading a blob.
     Excess,
 }
 

@@ -1,12 +1,12 @@
-//! Messages of gRPC in a body, however it is cut into frames: "Length-Prefixed-Message" of "gRPC
-//! over HTTP/2".
+//! Messages of gRPC in a body, for every split into frames: "Length-Prefixed-Message" of "gRPC over
+//! HTTP/2".
 //!
-//! A message is a flag of one byte, a length of four, and so many bytes. The flag says whether the
-//! message is compressed; none is here, since blobs that are worth it are packed by themselves (see
-//! `zstd`).
+//! A message is a flag of one byte, a length of four bytes, and that many bytes. The flag says
+//! whether the message is compressed. Messages here never are, because blobs that compress well are
+//! compressed individually (see `zstd`).
 //!
-//! A length is only a claim: [`MessageReader`] takes memory for what has arrived. A message that
-//! arrives in one frame is a part of that frame and is not copied.
+//! A length is only a claim: [`MessageReader`] allocates memory only for bytes that have arrived. A
+//! message that arrives in one frame is a part of that frame and is not copied.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// Bytes before a message: a flag and a length.
 pub const PREFIX_BYTES: usize = 5;
 
-/// Appends what stands before a message of so many bytes.
+/// Appends the prefix of a message of `len` bytes.
 pub fn put_prefix(target: &mut BytesMut, len: usize) -> Result<()> {
     let length = u32::try_from(len)
         .ok()
@@ -25,7 +25,7 @@ pub fn put_prefix(target: &mut BytesMut, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// The length of the message after `prefix`, which may be `bytes_max` at most.
+/// The length of the message after `prefix`. More than `bytes_max` is an error.
 pub fn message_len(prefix: [u8; PREFIX_BYTES], bytes_max: u64) -> Result<u32> {
     let [flag, length @ ..] = prefix;
     if flag != 0 {
@@ -38,26 +38,26 @@ pub fn message_len(prefix: [u8; PREFIX_BYTES], bytes_max: u64) -> Result<u32> {
     Ok(len)
 }
 
-/// Takes whole messages out of the frames of a body.
+/// Extracts whole messages from the frames of a body.
 #[derive(Debug)]
 pub struct MessageReader {
     bytes_max: u64,
-    /// What has arrived of a prefix, or of a message.
+    /// The part of a prefix or of a message that has arrived.
     pending: BytesMut,
-    /// The length of the message that is arriving; `None` within a prefix.
+    /// The length of the current message; `None` within a prefix.
     len: Option<usize>,
 }
 
 impl MessageReader {
-    /// For messages of at most so many bytes. The reader holds at most twice as many, since what it
-    /// holds grows by doubling.
+    /// A reader for messages of at most `bytes_max` bytes. It holds at most twice that, since its
+    /// buffer grows by doubling.
     pub fn new(bytes_max: u64) -> Self {
         Self { bytes_max, pending: BytesMut::new(), len: None }
     }
 
-    /// The next message in `frame`, whose bytes are taken from it; `None` when it is used up.
+    /// The next message in `frame`. Removes its bytes from `frame`. `None` when `frame` is empty.
     ///
-    /// After an error the body cannot be read on.
+    /// After an error the rest of the body cannot be read.
     pub fn next(&mut self, frame: &mut Bytes) -> Result<Option<Bytes>> {
         let len = match self.len {
             Some(len) => len,
@@ -83,7 +83,7 @@ impl MessageReader {
         self.len.is_none() && self.pending.is_empty()
     }
 
-    /// The length that the prefix says, when it is complete.
+    /// The length in the prefix, once the prefix is complete.
     fn prefix(&mut self, frame: &mut Bytes) -> Result<Option<usize>> {
         self.fill(frame, PREFIX_BYTES);
         let Some(prefix) = self.pending.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
@@ -104,15 +104,15 @@ impl MessageReader {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageCounter {
     messages: usize,
-    /// The prefix that is arriving, and how much of it has arrived.
+    /// The current prefix, and how many bytes of it have arrived.
     prefix: [u8; PREFIX_BYTES],
     arrived: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the current message that have not arrived.
     left: usize,
 }
 
 impl MessageCounter {
-    /// Takes the next bytes; gives how many messages have begun so far.
+    /// Takes the next bytes; returns how many messages have begun so far.
     pub fn count(&mut self, mut data: &[u8]) -> usize {
         while !data.is_empty() {
             if self.left > 0 {

@@ -2,37 +2,38 @@
 //!
 //! Generated code, always built:
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`v2`] | `build.bazel.remote.execution.v2`: content-addressable storage, action cache, capabilities |
 //! | [`bytestream`] | `google.bytestream`: blobs as streams |
-//! | [`rpc`] | `google.rpc`: what an answer says of an error |
+//! | [`rpc`] | `google.rpc`: the error in a response |
 //! | [`semver`] | `build.bazel.semver`: versions of the API |
 //!
-//! Wire code that a client and a server both need, with the feature `wire`, which is on by default:
+//! Wire code that both a client and a server need, with the feature `wire`, which is on by default:
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `resource` | names of blobs in `google.bytestream` |
-//! | `digest` | digests and hash functions as messages have them |
+//! | `digest` | digests and hash functions in messages |
 //! | `framing` | length-prefixed messages of gRPC |
 //! | `deframe` | the data of a stream of messages, as it arrives |
 //! | `pieces` | messages that carry blobs, sent without a copy |
 //! | `bounded` | messages that are decoded only if they have few enough entries |
-//! | `zstd` | packed bytes, in bounded memory |
-//! | `error` | what is wrong with bytes or names from the other side |
+//! | `zstd` | compressed bytes, in bounded memory |
+//! | `error` | what is wrong with bytes or names from the peer |
 //!
 //! The wire code is a feature because the testkit must not have it: a client and the server that
-//! tests it would share its mistakes. None of it does I/O, waits or reads a clock. It never
-//! panics, whatever the input, and it allocates by what has arrived, not by what a length claims;
-//! what needs a checked length says so.
+//! tests it would share its mistakes. None of it does I/O, waits or reads a clock. It never panics,
+//! for any input. It allocates memory for bytes that have arrived, not for a claimed length; a
+//! function that needs a checked length says so.
 //!
-//! Why not a published crate: those give every `bytes` field as a `Vec<u8>`, which costs a copy of
-//! every chunk that passes. Here they are [`prost::bytes::Bytes`], which a message that arrives shares
-//! with the buffer that it arrived in.
+//! Published crates are not used, because they decode every `bytes` field to a `Vec<u8>`, which
+//! copies every chunk. Here these fields are [`prost::bytes::Bytes`], which a message shares with
+//! the buffer in which it arrived.
 //!
-//! Invariant: `src/generated` is exactly what the definitions in `proto` give, without comments and
-//! without the `Execution` service; a test compares. What a message means is said in `proto`.
+//! Invariant: `src/generated` is exactly the code generated from the definitions in `proto`,
+//! without comments and without the `Execution` service; a test compares them. `proto` documents
+//! the messages.
 
 #[cfg(feature = "wire")]
 pub mod bounded;
@@ -51,7 +52,7 @@ pub mod resource;
 #[cfg(feature = "wire")]
 pub mod zstd;
 
-/// What is generated, in the tree of modules by which the files name each other.
+/// The generated code, in the module tree that the files use to refer to each other.
 #[allow(
     clippy::all,
     clippy::pedantic,

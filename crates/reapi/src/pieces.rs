@@ -1,12 +1,12 @@
-//! Messages that carry the bytes of blobs, as pieces that do not copy them.
+//! Messages that carry the bytes of blobs, as pieces that do not copy these bytes.
 //!
-//! Why not through generated code: that encodes each message into a buffer of its own, which is one
-//! more copy of everything that is on its way, in memory that nobody has taken from the budget.
-//! Here a message is a sequence of pieces: what stands before a blob's bytes, and then those bytes.
-//! These are the caller's own, and the connection lets go of them once they are sent.
+//! Generated code is not used here. It encodes each message into its own buffer: one more copy of
+//! all bytes in flight, in memory that is not charged to the budget. Here a message is a sequence
+//! of pieces: the bytes before a blob's data, and then that data. The data stays the caller's own,
+//! and the connection releases it once it is sent.
 //!
 //! A message begins with its prefix (see `framing`). The order of its fields does not matter
-//! (protobuf, "Message Structure"): so bytes can always come last.
+//! (protobuf, "Message Structure"), so the data can always come last.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message;
@@ -19,26 +19,26 @@ use crate::v2::batch_read_blobs_response::Response as ReadOne;
 use crate::v2::batch_update_blobs_request::Request as WriteOne;
 use crate::v2::{BatchReadBlobsResponse, BatchUpdateBlobsRequest};
 
-/// Bytes below this are copied, together with what stands before and after them: a piece by itself
-/// costs a frame and a system call, which take as long as copying so many.
+/// Data shorter than this is copied, together with the bytes before and after it. A separate piece
+/// costs a frame and a system call, which take as long as copying this many bytes.
 const COPIED_BELOW_BYTES: usize = 16 << 10;
 
-/// So many copied bytes make a piece.
+/// A piece of copied bytes ends at this length.
 const TOGETHER_BYTES: usize = 64 << 10;
 
-/// The numbers of the fields that are not written by their messages' own code.
+/// The numbers of the fields that are written here, not by the code of their messages.
 const STREAM_DATA: u32 = 10;
 const UPDATE_REQUESTS: u32 = 2;
 const READ_RESPONSES: u32 = 1;
 const BATCH_DATA: u32 = 2;
 
-/// One request of a stream: what stands before its data, and the data.
+/// One request of a stream: the bytes before its data, and the data.
 pub fn write(mut message: WriteRequest) -> Result<[Bytes; 2]> {
     let data = std::mem::take(&mut message.data);
     stream_message(&message, data)
 }
 
-/// One response of a stream: what stands before its data, and the data.
+/// One response of a stream: the bytes before its data, and the data.
 pub fn read(mut message: ReadResponse) -> Result<[Bytes; 2]> {
     let data = std::mem::take(&mut message.data);
     stream_message(&message, data)
@@ -53,7 +53,7 @@ fn stream_message(others: &impl Message, data: Bytes) -> Result<[Bytes; 2]> {
     Ok([head.freeze(), data])
 }
 
-/// The pieces of one request with many blobs, none of them empty.
+/// The pieces of one request with many blobs. No piece is empty.
 pub fn batch_update(
     mut message: BatchUpdateBlobsRequest,
 ) -> Result<impl Iterator<Item = Bytes> + Send + 'static> {
@@ -61,7 +61,7 @@ pub fn batch_update(
     Pieces::new(&message, UPDATE_REQUESTS, requests)
 }
 
-/// The pieces of one response with many blobs, none of them empty.
+/// The pieces of one response with many blobs. No piece is empty.
 pub fn batch_read(
     mut message: BatchReadBlobsResponse,
 ) -> Result<impl Iterator<Item = Bytes> + Send + 'static> {
@@ -71,7 +71,7 @@ pub fn batch_read(
 
 /// An entry of a batch.
 trait Entry: Message {
-    /// Takes its data, which is field [`BATCH_DATA`].
+    /// Removes and returns its data, which is field [`BATCH_DATA`].
     fn take_data(&mut self) -> Bytes;
 }
 
@@ -87,9 +87,9 @@ impl Entry for ReadOne {
     }
 }
 
-/// See [`batch_update`] and [`batch_read`].
+/// The iterator of [`batch_update`] and [`batch_read`].
 struct Pieces<E> {
-    /// What is to go before the data.
+    /// The bytes before the data.
     head: BytesMut,
     data: Option<Bytes>,
     /// The number of the entries' field.
@@ -98,7 +98,8 @@ struct Pieces<E> {
 }
 
 impl<E: Entry> Pieces<E> {
-    /// Of a message that has these entries in this field, and otherwise what `others` has.
+    /// The pieces of a message with these entries in this field, and with the other fields of
+    /// `others`.
     fn new(others: &impl Message, field: u32, entries: Vec<E>) -> Result<Self> {
         let entries_len: usize =
             entries.iter().map(|one| key_len(field) + delimited_len(one.encoded_len())).sum();
@@ -137,11 +138,11 @@ impl<E: Entry> Iterator for Pieces<E> {
 }
 
 fn put_fields(head: &mut BytesMut, message: &impl Message) {
-    // A buffer that grows is never too short.
+    // The buffer grows, so it is never too short.
     let _ = message.encode(head);
 }
 
-/// What stands before bytes; bytes that are none are left out.
+/// Appends the bytes before the data of a field. An empty field is left out.
 fn put_data_key(head: &mut BytesMut, field: u32, len: usize) {
     if len > 0 {
         encode_key(field, WireType::LengthDelimited, head);
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use crate::{rpc, v2};
 
-    /// The message that the pieces are.
+    /// Decodes the message from its pieces.
     fn message<M: Message + Default>(pieces: &[Bytes]) -> M {
         let stream = pieces.concat();
         let (prefix, message) = stream.split_at(PREFIX_BYTES);

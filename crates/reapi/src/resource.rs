@@ -1,25 +1,25 @@
-//! Resource names: how `google.bytestream` names a blob, as `remote_execution.proto` says in the
-//! comment of `ContentAddressableStorage`.
+//! Resource names: the names of blobs in `google.bytestream`, as defined in
+//! `remote_execution.proto` in the comment of `ContentAddressableStorage`.
 //!
 //! ```text
 //! [INSTANCE/]blobs/[FUNCTION/]HASH/SIZE                          to read
 //! [INSTANCE/]uploads/UUID/blobs/[FUNCTION/]HASH/SIZE[/METADATA]  to write
 //! ```
 //!
-//! In place of `blobs` stands `compressed-blobs/zstd` where the bytes are packed.
+//! If the bytes are compressed, `compressed-blobs/zstd` replaces `blobs`.
 //!
-//! An instance's name may have several segments, none of them a keyword of the API. So the first
-//! keyword ends it. The digest function has a segment of its own only where its hash's length does
-//! not tell it: not for SHA-256, which servers of the API's version 2.0 know under no other name,
-//! and for BLAKE3, which came later.
+//! An instance's name may have several segments, but none of them is a keyword of the API. So the
+//! first keyword ends it. The digest function has its own segment only if the length of its hash
+//! does not identify it. SHA-256 has none: servers of the API's version 2.0 know no other name for
+//! it. BLAKE3, which came later, has one.
 //!
-//! Names are written in this form only. Some clients write others, which are read as well:
+//! Names are written in this form only. Some clients write other forms, which are also accepted:
 //!
-//! - one slash before a name without an instance, which the API says is to be left out,
-//! - `sha256` as the digest function, which the API says is to be left out,
-//! - UUIDs of any version, since a server only tells uploads apart by them.
+//! - one slash before a name without an instance, which the API says to omit,
+//! - `sha256` as the digest function, which the API says to omit,
+//! - UUIDs of any version, since a server uses them only to distinguish uploads.
 //!
-//! Everything else is refused. Reading a name allocates nothing, whatever its length.
+//! All other forms are refused. Parsing a name allocates no memory, at any length.
 
 use std::fmt;
 use std::str::Split;
@@ -34,44 +34,44 @@ const BLOBS: &str = "blobs";
 const COMPRESSED_BLOBS: &str = "compressed-blobs";
 const UPLOADS: &str = "uploads";
 
-/// No segment of an instance's name can be one of these.
+/// No segment of an instance's name may be one of these.
 const KEYWORDS: [&str; 7] =
     [BLOBS, UPLOADS, "actions", "actionResults", "operations", "capabilities", COMPRESSED_BLOBS];
 
-/// The longest name of a digest function that the API has, with room for more.
+/// Longer than the longest name of a digest function in the API.
 const FUNCTION_BYTES_MAX: usize = 16;
 
-/// How the bytes of a stream are packed.
+/// The compression of a stream's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compressor {
-    /// Not at all.
+    /// No compression.
     #[default]
     Identity,
-    /// As Zstandard.
+    /// Zstandard.
     Zstd,
 }
 
-/// The name to read a blob by.
+/// The resource name for reading a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReadName<'a> {
     /// The instance's name; may be empty.
     pub instance: &'a str,
-    /// How its bytes are packed.
+    /// The compression of its bytes.
     pub compressor: Compressor,
-    /// The blob, as it is when it is not packed.
+    /// The blob, uncompressed.
     pub digest: Digest,
 }
 
-/// The name to write a blob by.
+/// The resource name for writing a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriteName<'a> {
     /// The instance's name; may be empty.
     pub instance: &'a str,
-    /// A UUID that tells uploads of one blob apart.
+    /// A UUID that distinguishes uploads of one blob.
     pub upload_id: &'a str,
-    /// How its bytes are packed.
+    /// The compression of its bytes.
     pub compressor: Compressor,
-    /// The blob, as it is when it is not packed.
+    /// The blob, uncompressed.
     pub digest: Digest,
 }
 
@@ -129,12 +129,12 @@ impl fmt::Display for WriteName<'_> {
     }
 }
 
-/// Whether the API reserves this segment, so that no instance's name can have it.
+/// Whether the API reserves this segment, so that no instance's name may contain it.
 pub fn is_keyword(segment: &str) -> bool {
     KEYWORDS.contains(&segment)
 }
 
-/// Checks the name of an instance, as it stands in messages. It may be empty.
+/// Checks the name of an instance in a message. It may be empty.
 pub fn check_instance(name: &str) -> Result<()> {
     instance_flaw(name).map_or(Ok(()), |flaw| Err(Error::ResourceName(flaw)))
 }
@@ -168,7 +168,7 @@ fn split(name: &str) -> Result<(&str, &str, Split<'_, char>), NameFlaw> {
     Err(NameFlaw::NoBlob)
 }
 
-/// The blob that `keyword` and the segments after it name.
+/// The blob in `keyword` and the segments after it.
 fn blob(keyword: &str, rest: &mut Split<'_, char>) -> Result<(Compressor, Digest), NameFlaw> {
     let compressor = match keyword {
         BLOBS => Compressor::Identity,
@@ -187,7 +187,7 @@ fn blob(keyword: &str, rest: &mut Split<'_, char>) -> Result<(Compressor, Digest
     Ok((compressor, Digest { function, hash, len }))
 }
 
-/// The digest function that a segment names; `None` where it names none.
+/// The digest function that a segment names; `None` if it names none.
 fn function(segment: &str) -> Result<Option<DigestFunction>, NameFlaw> {
     match segment {
         "sha256" => Ok(Some(DigestFunction::Sha256)),
@@ -200,7 +200,7 @@ fn function(segment: &str) -> Result<Option<DigestFunction>, NameFlaw> {
     }
 }
 
-/// A decimal number in its only form, as messages can have it: no sign, no leading zeros.
+/// A decimal number in canonical form that fits a message's field: no sign, no leading zeros.
 fn size(text: &str) -> Option<u64> {
     let is_shortest = text == "0" || !text.starts_with('0');
     let is_plain = is_shortest && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -208,7 +208,7 @@ fn size(text: &str) -> Option<u64> {
     u64::try_from(size).ok()
 }
 
-/// The form only: 8, 4, 4, 4 and 12 hexadecimal digits.
+/// Checks only the form: 8, 4, 4, 4 and 12 hexadecimal digits.
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(index, byte)| match index {

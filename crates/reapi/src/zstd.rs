@@ -1,5 +1,5 @@
-//! Bytes as Zstandard (RFC 8878) and back, in memory that is bounded by what is expected and not by
-//! what the bytes claim.
+//! Compression and decompression with Zstandard (RFC 8878). Memory is bounded by the expected
+//! length, not by the length that the bytes claim.
 
 use std::fmt;
 
@@ -11,40 +11,40 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::error::{Error, Result};
 
-/// The fastest of the ordinary levels: more makes the sender slower than most links.
+/// The fastest of the ordinary levels: a higher one makes the sender slower than most links.
 const LEVEL: i32 = 1;
 
-/// The largest window that is decoded, as a power of two: 8 MiB, which RFC 8878 (3.1.1.1.2) asks
-/// encoders to stay within. Streams with a larger one are refused.
+/// The largest window that is decoded, as a power of two: 8 MiB, the limit that RFC 8878
+/// (3.1.1.1.2) recommends to encoders. Streams with a larger window are refused.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// What decoding a stream takes of memory, at most: the window, and the decoder with its buffers.
+/// The most memory that decoding a stream takes: the window, and the decoder with its buffers.
 pub const INFLATER_BYTES: u64 = (1 << WINDOW_LOG_MAX) + (512 << 10);
 
-/// What one step gives, at most.
+/// The most bytes that one step returns.
 const STEP_BYTES: usize = 256 << 10;
 
-/// A blob's first bytes, from which it is told whether packing pays.
+/// The length of a blob's sample, its first bytes, which decide whether compression is worth it.
 pub const SAMPLE_BYTES: usize = 64 << 10;
 
-/// Unpacks a stream.
+/// Decompresses a stream.
 pub struct Inflater {
     decoder: Decoder<'static>,
-    /// The last step filled its room, so there may be more without input.
+    /// The last step filled its buffer, so the decoder may return more without input.
     full: bool,
 }
 
 impl Inflater {
-    /// Fails where the library has no memory for it.
+    /// Fails if the library cannot allocate memory for it.
     pub fn new() -> Result<Self> {
         let mut decoder = Decoder::new().map_err(error)?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(error)?;
         Ok(Self { decoder, full: false })
     }
 
-    /// The next bytes, never empty, of `packed`, of which what is used is taken; `None` when it is
-    /// used up. `left` is how many bytes may still come; one more than that is given at most, so
-    /// that the caller sees an excess.
+    /// The next decompressed bytes, never empty. Removes the used input from `packed`; `None` when
+    /// it is used up. `left` is how many bytes are still expected. At most one byte more than that
+    /// is returned, so that the caller detects an excess.
     pub fn next(&mut self, packed: &mut Bytes, left: u64) -> Result<Option<Bytes>> {
         let room = usize::try_from(left.saturating_add(1)).unwrap_or(usize::MAX).min(STEP_BYTES);
         while self.full || packed.has_remaining() {
@@ -54,7 +54,7 @@ impl Inflater {
             self.full = step.bytes_written == room;
             if step.bytes_written > 0 {
                 piece.truncate(step.bytes_written);
-                // A short piece must not keep long memory alive.
+                // A short piece must not keep a large buffer alive.
                 let short = piece.len() < room / 4;
                 return Ok(Some(if short {
                     Bytes::copy_from_slice(&piece)
@@ -67,13 +67,13 @@ impl Inflater {
     }
 }
 
-/// Packs a stream.
+/// Compresses a stream.
 pub struct Deflater {
     encoder: Encoder<'static>,
 }
 
 impl Deflater {
-    /// For a blob of this length, which the frame's header then tells.
+    /// For a blob of this length, which is written to the frame's header.
     pub fn new(len: u64) -> Result<Self> {
         let mut encoder = Encoder::new(LEVEL).map_err(error)?;
         encoder.set_pledged_src_size(Some(len)).map_err(error)?;
@@ -81,7 +81,7 @@ impl Deflater {
         Ok(Self { encoder })
     }
 
-    /// Packs all of `bytes`; what is ready is appended to `packed`.
+    /// Compresses all of `bytes`, and appends the available output to `packed`.
     pub fn push(&mut self, bytes: &[u8], packed: &mut Vec<u8>) -> Result<()> {
         let mut input = InBuffer::around(bytes);
         while input.pos() < bytes.len() {
@@ -95,7 +95,7 @@ impl Deflater {
         Ok(())
     }
 
-    /// Appends what is left.
+    /// Appends the rest of the output.
     pub fn finish(&mut self, packed: &mut Vec<u8>) -> Result<()> {
         loop {
             let start = packed.len();
@@ -111,15 +111,15 @@ impl Deflater {
     }
 }
 
-/// Unpacks what must have `len` bytes. Takes `len` bytes of memory at once, so the caller checks
-/// `len` against its limits first, in particular where the other side named it.
+/// Decompresses bytes whose decompressed length must be `len`. Allocates `len` bytes at once. So
+/// the caller must check `len` against its limits first, in particular if the peer sent it.
 pub fn unpack(packed: &[u8], len: u64) -> Result<Bytes> {
     let room =
         usize::try_from(len).ok().ok_or(Error::MessageTooLong { len, max: usize::MAX as u64 })?;
     Ok(bulk::decompress(packed, room).map_err(error)?.into())
 }
 
-/// The bytes packed, where they shrink by an eighth.
+/// The compressed bytes, if they are at least an eighth shorter.
 pub fn pack_if_worth_it(bytes: &[u8]) -> Option<Bytes> {
     let packed = bulk::compress(bytes, LEVEL).ok()?;
     (packed.len() <= bytes.len() - bytes.len() / 8).then(|| packed.into())
@@ -137,7 +137,7 @@ impl fmt::Debug for Deflater {
     }
 }
 
-/// The library's errors are texts.
+/// The library reports its errors as text.
 fn error(error: impl fmt::Display) -> Error {
     Error::Zstd(error.to_string())
 }

@@ -1,23 +1,26 @@
 //! [`ChecksumAlgorithm`]: names, sizes, and the order in which verification prefers them.
+//!
+//! An algorithm may be known by name only, such as SHA-1. The computation is in
+//! [`Checksummer`](super::Checksummer).
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{ChecksumError, CrcAlgorithm};
 
-/// A checksum algorithm that servers name or users ask for.
+/// A checksum algorithm that servers send or users ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChecksumAlgorithm {
-    /// CRC-32/ISCSI (Castagnoli), RFC 3720: what GCS keeps of every object.
+    /// CRC-32/ISCSI (Castagnoli), RFC 3720. GCS stores it for every object.
     Crc32c,
-    /// CRC-64/NVME: what S3 keeps of every new object.
+    /// CRC-64/NVME. S3 stores it for every new object.
     Crc64Nvme,
-    /// CRC-32/ISO-HDLC: that of gzip and zip.
+    /// CRC-32/ISO-HDLC, as in gzip and zip.
     Crc32,
-    /// MD5, RFC 1321; detects accidents, proves nothing against an adversary.
+    /// MD5, RFC 1321. It detects accidents, but gives no protection against an adversary.
     Md5,
-    /// SHA-1; named by servers, not computed here.
+    /// SHA-1. Servers send it; this crate does not compute it.
     Sha1,
     /// SHA-256, FIPS 180-4.
     Sha256,
@@ -26,9 +29,9 @@ pub enum ChecksumAlgorithm {
 }
 
 impl ChecksumAlgorithm {
-    /// All algorithms, those preferred for verification first: CRCs, because shards' can be
-    /// combined in any order and cost next to nothing; then by how fast one core computes them.
-    /// SHA-1, which cannot be computed, is last.
+    /// All algorithms, in the order in which verification prefers them. CRCs come first, because
+    /// those of shards can be combined in any order and cost almost nothing. The rest are ordered
+    /// by their speed on one core. SHA-1, which cannot be computed, is last.
     pub const ALL: [Self; 7] = [
         Self::Crc64Nvme,
         Self::Crc32c,
@@ -63,8 +66,8 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Whether the values of two adjacent pieces give that of both, so that shards may be
-    /// checksummed apart.
+    /// Whether the values of two adjacent pieces can be combined, so that shards can be checksummed
+    /// separately.
     pub const fn is_combinable(self) -> bool {
         self.crc().is_some()
     }
@@ -87,7 +90,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// The CRC that this is, if it is one.
+    /// The CRC algorithm, if this is a CRC.
     pub const fn crc(self) -> Option<CrcAlgorithm> {
         match self {
             Self::Crc32c => Some(CrcAlgorithm::Crc32c),

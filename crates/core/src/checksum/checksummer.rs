@@ -1,7 +1,7 @@
 //! [`Checksummer`]: one algorithm, fed piece by piece in order.
 //!
 //! For bytes that arrive out of order use [`Crc`](super::Crc) and
-//! [`CrcParts`](crate::parts::CrcParts) instead; the others cannot be combined.
+//! [`CrcParts`](crate::parts::CrcParts) instead. The other algorithms cannot be combined.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) enum State {
 }
 
 impl Checksummer {
-    /// Starts with no bytes; an algorithm that cannot be computed is
+    /// An empty computation. An algorithm that cannot be computed is
     /// [`ChecksumError::Unsupported`].
     pub fn new(algorithm: ChecksumAlgorithm) -> Result<Self, ChecksumError> {
         let state = match (algorithm, algorithm.crc()) {
@@ -38,7 +38,7 @@ impl Checksummer {
         Ok(Self { state })
     }
 
-    /// The checksum of bytes that are all there.
+    /// The checksum of a complete byte slice.
     pub fn of(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Result<Checksum, ChecksumError> {
         let mut checksummer = Self::new(algorithm)?;
         checksummer.update(bytes);

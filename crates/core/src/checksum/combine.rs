@@ -1,19 +1,19 @@
 //! The arithmetic of appending one CRC to another: polynomials over GF(2), modulo the CRC's.
 //!
-//! A CRC of `first ++ next` is that of `first` multiplied by `x^(8 * len(next))`, plus that of
-//! `next`. The powers `x^(8 * 2^k)` are tables made at compile time, so an append is one
+//! The CRC of `first ++ next` is that of `first` multiplied by `x^(8 * len(next))`, plus that of
+//! `next`. The powers `x^(8 * 2^k)` are tables built at compile time. So an append is one
 //! multiplication for every bit set in the length: the method of Mark Adler's zlib since 1.2.12
-//! (`crc32_combine_gen`, `multmodp`). It holds for CRCs that are reflected and that start from
-//! what they are inverted with at the end, as all of ours.
+//! (`crc32_combine_gen`, `multmodp`). It is right for reflected CRCs whose initial value equals
+//! their final inversion, which holds for all of ours.
 //!
-//! `crc-fast` offers a combination too, zlib's older one with matrices. Measured on one core of a
-//! Xeon it takes 70 to 160 µs for CRC32C and 250 to 770 µs for CRC-64/NVME, as long as it takes to
-//! checksum 5 to 50 MB; this one takes 0.1 to 0.2 µs for every bit set in the length, so that even
-//! small pieces may be combined. The other is the judge in the test.
+//! `crc-fast` has a combination too: zlib's older one with matrices. Measured on one core of a
+//! Xeon, it takes 70 to 160 µs for CRC32C and 250 to 770 µs for CRC-64/NVME, as long as
+//! checksumming 5 to 50 MB. This one takes 0.1 to 0.2 µs for every bit set in the length, so even
+//! small pieces can be combined. The test compares it with that of `crc-fast`.
 
-/// A reflected CRC's generator and the powers of x that it is moved by.
+/// The generator of a reflected CRC, and the powers of x that shift it.
 pub(super) struct Generator {
-    /// Without its highest term, bits reflected.
+    /// The polynomial without its highest term, bits reflected.
     polynomial: u64,
     /// The bit of `x^0`: the register's highest.
     one: u64,
@@ -36,7 +36,7 @@ impl Generator {
         generator
     }
 
-    /// The value of the first piece followed by `next_len` bytes whose value is `next`.
+    /// The CRC of the first piece followed by `next_len` bytes whose CRC is `next`.
     pub(super) fn append(&self, first: u64, next: u64, next_len: u64) -> u64 {
         let mut moved = first;
         for (k, power) in self.byte_powers.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Generator {
         let mut product = 0;
         let mut term = self.one;
         while term != 0 {
-            // All ones where the bit is set, in place of a branch that cannot be predicted.
+            // All ones if the bit is set, instead of a branch that cannot be predicted.
             let is_set = ((a & term != 0) as u64).wrapping_neg();
             product ^= b & is_set;
             let carry = (b & 1).wrapping_neg();
@@ -70,7 +70,7 @@ mod tests {
     use crate::checksum::{Crc, CrcAlgorithm};
 
     proptest! {
-        /// Any values and lengths, also those that nobody could compute byte by byte.
+        /// Any values and lengths, including lengths that are too large to compute byte by byte.
         #[test]
         fn agrees_with_another_implementation(first in any::<u64>(), next in any::<u64>(), len in any::<u64>()) {
             for (algorithm, judge) in [

@@ -1,12 +1,12 @@
 //! [`Crc`]: a CRC together with the number of bytes it covers, so that it can be combined.
 //!
-//! Shards are checksummed where they arrive, each by itself; their CRCs, put together in order of
+//! Each shard is checksummed separately as it arrives. The shards' CRCs, combined in order of
 //! position, are that of the whole blob, and no byte is read twice.
 //!
 //! The bytes go through `crc-fast`. Measured on one core of a Xeon with AVX-512, data in cache, in
 //! GB/s (CRC32C, CRC-64/NVME): 63 and 59 in pieces of 16 KiB, 82 and 62 in pieces of 1 MiB; the
-//! `crc32c` crate reaches 16 and 20. Below some 512 bytes a call costs 40 to 80 ns, whatever the
-//! length, so feed it what a read delivers and not single fields.
+//! `crc32c` crate reaches 16 and 20. Below some 512 bytes a call costs 40 to 80 ns at any length.
+//! So pass it whole reads, not single fields.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum CrcAlgorithm {
 }
 
 impl CrcAlgorithm {
-    /// The same algorithm among all.
+    /// The same algorithm as a [`ChecksumAlgorithm`].
     pub const fn algorithm(self) -> ChecksumAlgorithm {
         match self {
             Self::Crc32c => ChecksumAlgorithm::Crc32c,
@@ -54,8 +54,8 @@ impl CrcAlgorithm {
         }
     }
 
-    /// Bits that a value may have set. All three algorithms start from, and end by inverting,
-    /// just these.
+    /// The bits that a value may have set. All three algorithms use this mask as their initial
+    /// value and as their final inversion.
     const fn mask(self) -> u64 {
         match self {
             Self::Crc32c | Self::Crc32 => 0xffff_ffff,
@@ -70,7 +70,7 @@ impl fmt::Display for CrcAlgorithm {
     }
 }
 
-/// An algorithm without combination is an error that names it.
+/// An algorithm that cannot be combined is an error that names it.
 impl TryFrom<ChecksumAlgorithm> for CrcAlgorithm {
     type Error = ChecksumError;
 
@@ -79,36 +79,37 @@ impl TryFrom<ChecksumAlgorithm> for CrcAlgorithm {
     }
 }
 
-/// A CRC and how many bytes it covers. A small value: copy it freely, update it in place.
+/// A CRC and the number of bytes it covers. A small value: copy it freely, update it in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Crc {
     algorithm: CrcAlgorithm,
-    /// Finished, that is, as it would be sent; within the algorithm's mask.
+    /// The finished value, as it would be sent; within the algorithm's mask.
     value: u64,
     len: u64,
 }
 
 impl Crc {
-    /// Of no bytes.
+    /// The CRC of no bytes.
     pub const fn empty(algorithm: CrcAlgorithm) -> Self {
-        // All three have the value 0 for no bytes: what they start from is what they invert.
+        // All three have the value 0 for no bytes, because the final inversion cancels the initial
+        // value.
         Self { algorithm, value: 0, len: 0 }
     }
 
-    /// Of these bytes.
+    /// The CRC of these bytes.
     pub fn of(algorithm: CrcAlgorithm, bytes: &[u8]) -> Self {
         let mut crc = Self::empty(algorithm);
         crc.update(bytes);
         crc
     }
 
-    /// From a finished value, as a server or a journal has it, over `len` bytes. Bits beyond the
-    /// algorithm's width are dropped.
+    /// From a finished value over `len` bytes, as sent by a server or stored in a journal. Bits
+    /// beyond the algorithm's width are dropped.
     pub const fn from_value(algorithm: CrcAlgorithm, value: u64, len: u64) -> Self {
         Self { algorithm, value: value & algorithm.mask(), len }
     }
 
-    /// From a checksum over `len` bytes; `None` when its algorithm is not a CRC.
+    /// From a checksum over `len` bytes; `None` if its algorithm is not a CRC.
     pub fn from_checksum(checksum: &Checksum, len: u64) -> Option<Self> {
         let algorithm = checksum.algorithm().crc()?;
         let value =
@@ -126,7 +127,7 @@ impl Crc {
         self.value
     }
 
-    /// How many bytes it covers.
+    /// The number of bytes covered.
     pub const fn len(&self) -> u64 {
         self.len
     }
@@ -143,11 +144,11 @@ impl Crc {
         let mut digest = crc_fast::Digest::new_with_init_state(implementation, self.value ^ mask);
         digest.update(bytes);
         self.value = digest.finalize() & mask;
-        // Nobody appends 2^64 bytes; were it so, the length would stay at the most there is.
+        // No caller appends 2^64 bytes. If one did, the length would stay at the maximum.
         self.len = self.len.saturating_add(bytes.len() as u64);
     }
 
-    /// That of this piece followed by the next.
+    /// The CRC of this piece followed by the next.
     pub fn combine(&self, next: &Self) -> Result<Self, ChecksumError> {
         if self.algorithm != next.algorithm {
             return Err(ChecksumError::AlgorithmMismatch {
@@ -181,7 +182,7 @@ mod tests {
     const ALL: [CrcAlgorithm; 3] =
         [CrcAlgorithm::Crc32c, CrcAlgorithm::Crc64Nvme, CrcAlgorithm::Crc32];
 
-    /// Bit by bit from the reflected polynomial, as the catalogue of CRCs defines it.
+    /// Computed bit by bit from the reflected polynomial, as the catalogue of CRCs defines it.
     fn naive(algorithm: CrcAlgorithm, bytes: &[u8]) -> u64 {
         let (polynomial, mask) = match algorithm {
             CrcAlgorithm::Crc32c => (0x82f6_3b78, 0xffff_ffff),
@@ -238,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// Lengths around the widths at which the implementation changes its method.
+        /// Lengths around the sizes at which the implementation changes its method.
         #[test]
         fn however_the_bytes_are_cut_the_value_is_the_naive_one(
             bytes in proptest::collection::vec(any::<u8>(), 0..1200),

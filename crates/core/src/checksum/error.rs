@@ -3,8 +3,8 @@
 use super::{ChecksumAlgorithm, CrcAlgorithm};
 use crate::excerpt::excerpt;
 
-/// Why a checksum could not be read, computed or combined. That two checksums differ is not an
-/// error of this kind but a result, for the caller to report.
+/// Why a checksum could not be read, computed or combined. A mismatch of two checksums is not an
+/// error of this type but a result, which the caller reports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChecksumError {
@@ -15,7 +15,7 @@ pub enum ChecksumError {
         header: &'static str,
         /// The header's value.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A value's text was not understood.
@@ -25,7 +25,7 @@ pub enum ChecksumError {
         algorithm: ChecksumAlgorithm,
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A value has the wrong number of bytes.
@@ -33,7 +33,7 @@ pub enum ChecksumError {
     WrongLength {
         /// The algorithm whose value it should be.
         algorithm: ChecksumAlgorithm,
-        /// Bytes that there were.
+        /// The number of bytes given.
         len_bytes: usize,
     },
     /// The algorithm is known by name but cannot be computed.

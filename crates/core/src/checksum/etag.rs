@@ -1,8 +1,8 @@
-//! [`ETag`]: the name of one version of a blob, and nothing more.
+//! [`ETag`]: the name of one version of a blob. It is not a checksum.
 //!
-//! For some objects of some stores the tag happens to be the MD5 of the content; for multipart
-//! uploads, other encryption and other servers it is not, and nothing in the response says which.
-//! It is therefore never taken for a checksum: there is no way from an [`ETag`] to one.
+//! For some objects of some stores the tag happens to be the MD5 of the content. For multipart
+//! uploads, other encryption and other servers it is not, and the response does not say which case
+//! applies. So no function converts an [`ETag`] into a checksum.
 //!
 //! Source: RFC 9110, section 8.8.3.
 
@@ -43,13 +43,13 @@ impl ETag {
         &self.header
     }
 
-    /// Whether equal tags promise equal bytes. Only such a tag may pin a blob's content: a weak
+    /// Whether equal tags guarantee equal bytes. Only a strong tag may pin a blob's content: a weak
     /// one matches no `If-Match` and no `If-Range`.
     pub fn is_strong(&self) -> bool {
         !self.header.starts_with("W/")
     }
 
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub fn opaque(&self) -> &str {
         self.header.trim_start_matches("W/").trim_matches('"')
     }
@@ -66,7 +66,7 @@ impl fmt::Display for ETag {
     }
 }
 
-/// `etagc` of the grammar; what is beyond ASCII is `obs-text`.
+/// `etagc` of the grammar; characters beyond ASCII are `obs-text`.
 const fn is_tag_char(c: char) -> bool {
     c as u32 >= 0x21 && c != '"' && c as u32 != 0x7f
 }
@@ -105,8 +105,8 @@ mod tests {
         }
     }
 
-    /// The tag of a small S3 object looks like an MD5. No reader of checksums takes it, quoted or
-    /// bare, and a tag itself gives none.
+    /// The tag of a small S3 object looks like an MD5. No parser of checksums accepts it, quoted or
+    /// unquoted, and no function converts the tag itself.
     #[test]
     fn never_taken_for_an_md5() {
         let tag = ETag::parse("\"9e107d9d372bb6826bd81d3542a419d6\"").unwrap();

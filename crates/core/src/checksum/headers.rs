@@ -1,8 +1,8 @@
-//! The checksums that servers keep and send in headers, read from the headers' values.
+//! Parses the checksums that servers store and send in headers.
 //!
-//! Pure text in, [`StoredChecksum`]s out. What a malformed header means for a transfer is for the
-//! caller to say; here it is a [`ChecksumError`] that shows the text. Algorithms that we do not
-//! know are skipped where a header may hold several, as the formats ask.
+//! Pure text in, [`StoredChecksum`]s out. A malformed header is a [`ChecksumError`] that shows the
+//! text; the caller decides what that means for a transfer. Unknown algorithms are skipped if a
+//! header may hold several, as the formats require.
 //!
 //! | header | source |
 //! |---|---|
@@ -17,25 +17,25 @@ mod repr_digest;
 
 pub use repr_digest::parse_repr_digest;
 
-/// A checksum that a server keeps, and of what.
+/// A checksum that a server stores, and what it covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredChecksum {
     /// The value.
     pub checksum: Checksum,
-    /// What it covers.
+    /// The bytes that it covers.
     pub coverage: Coverage,
 }
 
-/// What a stored checksum covers.
+/// The bytes that a stored checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Coverage {
     /// The stored bytes of the whole object.
     FullObject,
-    /// The checksums of the object's parts, in order, not its bytes: it cannot be verified without
-    /// knowing where the parts were cut.
+    /// The checksums of the object's parts, in order, not its bytes. It cannot be verified without
+    /// the boundaries of the parts.
     Composite {
-        /// How many parts, when the value says so.
+        /// The number of parts, if the value contains it.
         parts: Option<u32>,
     },
 }
@@ -53,8 +53,8 @@ impl StoredChecksum {
 
 /// Parses `x-goog-hash`: `crc32c=n03x6A==,md5=Ojk9c3dhfxgoKVVHYwFbHQ==`.
 ///
-/// Each member stands for itself: a malformed one is an error beside those that are well-formed.
-/// The header may come several times, each with one or more; parse each, or all joined by commas.
+/// Each member is independent: a malformed one is an error next to the well-formed ones. The header
+/// may occur several times, each with one or more members. Parse each, or all joined by commas.
 /// Composite objects have no MD5.
 pub fn parse_goog_hash(text: &str) -> Vec<Result<StoredChecksum, ChecksumError>> {
     let malformed = |reason| malformed("x-goog-hash", text, reason);
@@ -70,12 +70,12 @@ pub fn parse_goog_hash(text: &str) -> Vec<Result<StoredChecksum, ChecksumError>>
     text.split(',').map(trim).filter_map(parse).collect()
 }
 
-/// Parses `x-amz-checksum-SUFFIX` with, where the server sent it, `x-amz-checksum-type`.
+/// Parses `x-amz-checksum-SUFFIX` with `x-amz-checksum-type`, if the server sent that.
 ///
 /// The suffix is the rest of the header's name: `crc32c`, `crc64nvme`, `crc32`, `sha1`, `sha256`.
-/// The value is base64; one over the parts' checksums ends in a hyphen and their number, or is
-/// told by the type `COMPOSITE`. Where the two disagree it is taken for composite, so that no
-/// object is held to be damaged because of what the value never covered.
+/// The value is base64. A composite value, over the parts' checksums, ends in a hyphen and the
+/// number of parts, or has the type `COMPOSITE`. If the two disagree, the value counts as
+/// composite. So no object is reported as damaged because of bytes that the value never covered.
 pub fn parse_amz_checksum(
     suffix: &str,
     value: &str,
@@ -112,8 +112,8 @@ pub fn parse_amz_checksum(
 
 /// Parses `Content-MD5`: the base64 of an MD5.
 ///
-/// It is that of the response's body. In a ranged answer this is the range, unless the store
-/// documents it otherwise, and the caller must not take it for the whole object's.
+/// It covers the response's body. In a ranged response that is the range, unless the store
+/// documents it otherwise, and the caller must not use it for the whole object.
 pub fn parse_content_md5(text: &str) -> Result<StoredChecksum, ChecksumError> {
     Checksum::from_base64(ChecksumAlgorithm::Md5, trim(text))
         .map(StoredChecksum::full_object)
@@ -124,7 +124,7 @@ pub fn parse_content_md5(text: &str) -> Result<StoredChecksum, ChecksumError> {
 fn amz_algorithm(suffix: &str) -> Result<ChecksumAlgorithm, ChecksumError> {
     let algorithm = suffix.parse()?;
     match algorithm {
-        // S3 has no header for these; a suffix that says so is a mistake and no checksum of S3's.
+        // S3 has no header for these, so such a suffix is a mistake and not a checksum of S3.
         ChecksumAlgorithm::Md5 | ChecksumAlgorithm::Blake3 => {
             Err(ChecksumError::UnknownAlgorithm { name: suffix.to_owned() })
         }

@@ -1,9 +1,9 @@
-//! A [`Checksummer`] as text: a sum over the bytes so far, to go on with in another process.
+//! The state of a [`Checksummer`] as text, so that another process can continue the computation.
 //!
-//! The hashes' own crates write their state, and keep its form for as long as their minor version
-//! stays; the test below fails when it changes, and whoever stores such text must then tell the two
-//! forms apart. The text of MD5 and SHA-256 holds up to 63 of the bytes themselves, since these
-//! hashes take 64 at a time. BLAKE3's crate has no such state.
+//! The hash crates serialise their state, and keep the format stable within a minor version. The
+//! test below fails when the format changes. Code that stores such text must then distinguish the
+//! two formats. The text of MD5 and SHA-256 contains up to 63 bytes of the data itself, since these
+//! hashes take 64 bytes at a time. BLAKE3's crate cannot serialise its state.
 
 use md5::digest::common::hazmat::SerializableState;
 
@@ -12,8 +12,9 @@ use super::value::{hex, hex_pair};
 use super::{ChecksumAlgorithm, ChecksumError, Checksummer};
 
 impl Checksummer {
-    /// The state as text, of at most 250 characters; `None` where there is none: BLAKE3, and CRCs,
-    /// whose state is their value (see [`Crc::from_checksum`](super::Crc::from_checksum)).
+    /// The state as text, of at most 250 characters. `None` for BLAKE3, which has no such state,
+    /// and for CRCs, whose state is their value (see
+    /// [`Crc::from_checksum`](super::Crc::from_checksum)).
     pub fn to_midstate(&self) -> Option<String> {
         match &self.state {
             State::Md5(hasher) => Some(hex(&hasher.serialize())),
@@ -22,7 +23,7 @@ impl Checksummer {
         }
     }
 
-    /// Goes on from what [`Self::to_midstate`] gave.
+    /// Continues from the text of [`Self::to_midstate`].
     pub fn from_midstate(algorithm: ChecksumAlgorithm, text: &str) -> Result<Self, ChecksumError> {
         let malformed =
             |reason| ChecksumError::MalformedValue { algorithm, text: text.to_owned(), reason };
@@ -80,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Text that is stored somewhere must stay readable: a change of the crates' form shows here.
+    /// Stored text must stay readable: this test fails when the crates change their format.
     #[test]
     fn the_form_stays_as_it_is() {
         for (algorithm, stored) in [
@@ -89,7 +90,8 @@ mod tests {
         ] {
             let mut summer = Checksummer::new(algorithm).unwrap();
             summer.update(b"abc");
-            // The chaining value, the count of blocks, how much of the next is there, and that.
+            // The chaining value, the number of blocks, the fill level of the next block, and its
+            // bytes.
             let stored = format!("{stored}{:016}03616263{:0120}", 0, 0);
             assert_eq!(summer.to_midstate().unwrap(), stored, "{algorithm}");
         }
@@ -102,6 +104,6 @@ mod tests {
         assert!(Checksummer::new(ChecksumAlgorithm::Blake3).unwrap().to_midstate().is_none());
     }
 
-    /// The initial value of FIPS 180-4, section 5.3.3, each word with its lowest byte first.
+    /// The initial value of FIPS 180-4, section 5.3.3, each word little-endian.
     const SHA256_BEGUN: &str = "67e6096a85ae67bb72f36e3c3af54fa57f520e518c68059babd9831f19cde05b";
 }

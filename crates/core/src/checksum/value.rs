@@ -1,4 +1,7 @@
-//! [`Checksum`]: one finished value and its forms in text.
+//! [`Checksum`]: one finished value and its text forms.
+//!
+//! Invariant: the number of bytes is always that of the algorithm. For a computation in progress
+//! use [`Checksummer`](super::Checksummer).
 
 use std::fmt::{self, Write as _};
 
@@ -7,20 +10,20 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{ChecksumAlgorithm, ChecksumError};
 
-/// Bytes of the longest value, SHA-256's and BLAKE3's.
+/// The length of the longest values, SHA-256 and BLAKE3.
 const LEN_BYTES_MAX: usize = 32;
 
-/// The value of one algorithm over some bytes. CRCs are big-endian, as all headers have them.
+/// The value of one algorithm over some bytes. CRCs are big-endian, as in all headers.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Checksum {
     algorithm: ChecksumAlgorithm,
-    /// The value in the first `algorithm.len_bytes()`, zeros after it, so that the derived
-    /// equality is that of values.
+    /// The value is in the first `algorithm.len_bytes()`, followed by zeros, so that the derived
+    /// equality compares values.
     value: [u8; LEN_BYTES_MAX],
 }
 
 impl Checksum {
-    /// From the value's bytes, whose number must be the algorithm's.
+    /// From the value's bytes, whose number must match the algorithm.
     pub fn new(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Result<Self, ChecksumError> {
         let wrong = ChecksumError::WrongLength { algorithm, len_bytes: bytes.len() };
         if bytes.len() != algorithm.len_bytes() {
@@ -31,7 +34,8 @@ impl Checksum {
         Ok(Self { algorithm, value })
     }
 
-    /// From bytes known to be as many as the algorithm's; more are dropped, fewer padded.
+    /// From bytes whose number is known to match the algorithm. Extra bytes are dropped, missing
+    /// ones are zero.
     pub(crate) fn from_known(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Self {
         let mut value = [0; LEN_BYTES_MAX];
         for (to, from) in value.iter_mut().zip(bytes).take(algorithm.len_bytes()) {
@@ -54,7 +58,7 @@ impl Checksum {
         Ok(Self { algorithm, value })
     }
 
-    /// From base64 (RFC 4648, section 4, with padding), as most headers have it.
+    /// From base64 (RFC 4648, section 4, with padding), as in most headers.
     pub fn from_base64(algorithm: ChecksumAlgorithm, text: &str) -> Result<Self, ChecksumError> {
         let malformed =
             |reason| ChecksumError::MalformedValue { algorithm, text: text.to_owned(), reason };
@@ -106,7 +110,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The byte that two hexadecimal digits, of either case, stand for.
+/// The byte that two hexadecimal digits of either case encode.
 pub(crate) fn hex_pair(pair: &[u8]) -> Option<u8> {
     let &[high, low] = pair else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -1,11 +1,12 @@
-//! Sixteen lanes of bytes hashed side by side, by the lower halves of their hashes, with AVX-512.
+//! Sixteen lanes of bytes hashed in parallel, by the lower halves of their hashes, with AVX-512.
 //!
-//! The lower 32 bits of a Gear hash are made of the lower halves of the table's entries alone. As
-//! four planes of bytes, these fit 16 registers, and are looked up for 64 bytes of the blob at
-//! once, where a load gives one. A place where the lower half has its bits of a mask clear is a
-//! *candidate*; whether the upper half agrees is for the caller to see.
+//! The lower 32 bits of a Gear hash depend on the lower halves of the table's entries only. As four
+//! planes of bytes, these fit 16 registers. One look-up serves 64 bytes of the blob, where a load
+//! serves one. A position whose lower half has its bits of a mask clear is a *candidate*. The
+//! caller checks the upper half.
 //!
-//! `unsafe` is only that the processor has the instructions, of which [`Wide`] is evidence.
+//! `unsafe` is needed only because the processor must have the instructions. A [`Wide`] is evidence
+//! that it has them.
 
 #![expect(unsafe_code, reason = "vector instructions; see above")]
 
@@ -20,41 +21,41 @@ use std::arch::x86_64::{
 use super::gear::Table;
 use crate::sha256::avx512::{load, load_words, store, transpose};
 
-/// Side by side.
+/// The number of lanes hashed in parallel.
 pub(super) const LANES: usize = 16;
 
-/// A lane is hashed in rows of so many bytes.
+/// A lane is hashed in rows of this many bytes.
 pub(super) const ROW_BYTES: usize = 64;
 
-/// Bytes of a lane that are judged together.
+/// Bytes of a lane that are tested together.
 pub(super) const GROUP: usize = 4;
 
 const GROUPS: usize = ROW_BYTES / GROUP;
 
 pub(super) type Row = [u8; ROW_BYTES];
 
-/// The rows of the first lane, of the second, and so on; one piece of the blob.
+/// The rows of the first lane, then those of the second, and so on; contiguous in the blob.
 pub(super) type Block<const ROWS: usize> = [[Row; ROWS]; LANES];
 
-/// Bytes of a lane, [`GROUP`] of them, of which the hash after at least one is a candidate.
+/// A group of [`GROUP`] bytes in one or more lanes, with a candidate after at least one byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// In groups from the lane's beginning.
+    /// The index of the group in its lane.
     pub(super) group: usize,
-    /// A bit for each lane.
+    /// One bit per lane.
     pub(super) lanes: u16,
 }
 
-/// The lower halves of a table's entries: the first byte of each, the second, and so on; each in
-/// quarters, as a register holds them.
+/// The lower halves of a table's entries: the first byte of each entry, then the second, and so on.
+/// Each plane is in quarters of one register.
 type Planes = [[Row; 4]; 4];
 
-/// What is looked up; and evidence that the processor has the instructions.
+/// The look-up table; and evidence that the processor has the instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Wide(Box<Planes>);
 
 impl Wide {
-    /// `None` where the processor or the system lacks the instructions.
+    /// `None` if the processor or the system lacks the instructions.
     pub(super) fn detect(gear: &Table) -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -62,8 +63,8 @@ impl Wide {
         has.then(|| Self(Box::new(planes(gear))))
     }
 
-    /// Finds the candidates of a block, in no order. `hash` is that before the first byte. `None`
-    /// where they are more than `count_max`.
+    /// Finds the candidates of a block, in no particular order. `hash` is the hash before the first
+    /// byte. `None` if there are more than `count_max`.
     pub(super) fn candidates<const ROWS: usize>(
         &self,
         mask: u32,
@@ -123,8 +124,8 @@ fn find<const ROWS: usize>(
     Some(candidates)
 }
 
-/// The hashes at the beginnings of the lanes: that before the first, and of the others after the
-/// row before each.
+/// The hash at the start of each lane: `hash` for the first lane, and for each other lane that of
+/// the row before it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn warm<const ROWS: usize>(planes: &Registers, hash: u32, block: &Block<ROWS>) -> __m512i {
     let mut words = [_mm512_setzero_si512(); GROUPS];
@@ -133,7 +134,7 @@ fn warm<const ROWS: usize>(planes: &Registers, hash: u32, block: &Block<ROWS>) -
     }
     transpose(&mut words);
     let mut hashes = _mm512_setzero_si512();
-    // What is shifted out of 32 bits has no say any more.
+    // Bytes that were shifted out of the 32 bits no longer count.
     for word in &words[GROUPS / 2..] {
         for entry in planes.look_up(*word) {
             hashes = step(hashes, entry);
@@ -167,16 +168,17 @@ impl Registers {
         Self(registers)
     }
 
-    /// The entries for the first byte of each lane's group, for the second, and so on.
+    /// The entries for the first byte of each lane's group, then for the second, and so on.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
     fn look_up(&self, groups: __m512i) -> [__m512i; GROUP] {
-        // Within each quarter of the register: the first bytes of its four lanes, the second, …
+        // Within each quarter of the register: the first bytes of its four lanes, then the second,
+        // …
         let by_step = _mm512_broadcast_i32x4(_mm_set_epi8(
             15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0,
         ));
         let bytes = _mm512_shuffle_epi8(groups, by_step);
-        // A byte's upper two bits say which quarter of a plane has its entry.
+        // The upper two bits of a byte select the quarter of a plane that has its entry.
         let upper = _mm512_movepi8_mask(bytes);
         let lower = _mm512_movepi8_mask(_mm512_add_epi8(bytes, bytes));
         let (second, third, fourth) = (lower & !upper, upper & !lower, upper & lower);
@@ -199,7 +201,7 @@ impl Registers {
     }
 }
 
-/// Rare, and out of the way of the loop's registers.
+/// Rare, and in a function of its own, so that it does not take the loop's registers.
 #[cold]
 #[inline(never)]
 fn note(candidates: &mut Vec<Candidate>, candidate: Candidate) {

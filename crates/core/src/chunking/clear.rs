@@ -1,9 +1,9 @@
 //! [`ClearSearch`]: the search for the first hash that has the bits of a mask clear.
 //!
-//! In lanes (see `lanes`), each with the whole hash; or, where the processor has AVX-512 and the mask
-//! asks for enough bits in its lower half, in sixteen lanes with the lower half of the hash, which
-//! find candidates, seldom enough that the whole hash is then made of each one's window anew:
-//! 1.6 times as fast.
+//! The search runs in lanes (see `lanes`), each with the whole hash. With AVX-512, and a mask with
+//! enough bits in its lower half, it runs in sixteen lanes with the lower half of the hash. These
+//! find candidates. Candidates are rare, so the whole hash is then recomputed from the window of
+//! each one. That is 1.6 times as fast.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512 as wide;
@@ -13,24 +13,25 @@ use super::lanes::{GROUP, LONG, LONG_WORTH, SHORT, SHORT_WORTH, block, warm};
 use super::narrow as wide;
 use wide::Wide;
 
-/// Lanes side by side; measured.
+/// The number of parallel lanes; the best of those measured.
 const LANES: usize = 6;
 
-/// The rows of each of sixteen lanes of a long block: its warming up costs 1.5 %. Odd, so that no
-/// more than few lanes compete for one place of the cache.
+/// The rows of each of sixteen lanes of a long block: its warm-up costs 1.5 %. The number is odd,
+/// so that only few lanes compete for one cache set.
 const WIDE_LONG: usize = 33;
 
-/// The rows of each of sixteen lanes of a short block: its warming up costs 10 %.
+/// The rows of each of sixteen lanes of a short block: its warm-up costs 10 %.
 const WIDE_SHORT: usize = 5;
 
 /// A mask with fewer bits in its lower half has too many candidates.
 const WIDE_BITS_MIN: u32 = 9;
 
-/// Bytes with more candidates in a block (four times as many as noise has at most) have some order,
-/// and are better searched otherwise.
+/// The most candidates in a block. That is four times as many as in noise: a long block has 33,792
+/// bytes, so a mask of 9 bits has some 66 candidates there. Bytes with more are not random, and the
+/// narrow search is better for them.
 const CANDIDATES_MAX: u32 = 256;
 
-/// The search for the first hash that has bits clear, with a table of its own.
+/// The search for the first hash with certain bits clear, with its own table.
 #[derive(Clone, Debug)]
 pub(super) struct ClearSearch {
     gear: Box<Table>,
@@ -42,8 +43,8 @@ impl ClearSearch {
         Self { wide: Wide::detect(&gear), gear }
     }
 
-    /// The index of the first byte after which the hash has all bits of `mask` clear. `hash` is
-    /// that before the first byte, and becomes that after the last; it has no meaning after a find.
+    /// The index of the first byte after which the hash has all bits of `mask` clear. `hash` is the
+    /// hash before the first byte, and becomes that after the last. It has no meaning after a find.
     pub(super) fn first_clear(&self, mask: u64, hash: &mut u64, bytes: &[u8]) -> Option<usize> {
         let lower = low_half(mask);
         let mut at = 0;
@@ -83,7 +84,8 @@ impl ClearSearch {
         }
     }
 
-    /// The first of the candidates whose whole hash has all bits clear. `hash` as above.
+    /// The first candidate whose whole hash has all bits of `mask` clear. `hash` as in
+    /// [`Self::first_clear`].
     fn confirm(
         &self,
         mask: u64,
@@ -121,17 +123,17 @@ impl ClearSearch {
 
 /// The lower half.
 fn low_half(value: u64) -> u32 {
-    // What is masked fits.
+    // The masked value fits.
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// The bytes from `at` on as the lanes of a block, where there are so many.
+/// The bytes from `at` on as the lanes of a block, if there are enough.
 fn wide_block<const ROWS: usize>(bytes: &[u8], at: usize) -> Option<&wide::Block<ROWS>> {
     let (rows, _) = bytes.get(at..)?.as_chunks::<{ wide::ROW_BYTES }>();
     rows.as_chunks::<ROWS>().0.first_chunk()
 }
 
-/// The hash of a window's bytes, in four parts side by side.
+/// The hash of a window's bytes, computed in four parallel parts.
 fn roll_window(gear: &Table, window: &[u8]) -> u64 {
     const PART: usize = WINDOW_BYTES / 4;
     let mut hashes = [0; 4];
@@ -203,7 +205,7 @@ fn first_clear_in_block<const LANE: usize>(
 }
 
 /// The first index in each lane after which the hash has all bits of `mask` clear. A function of
-/// its own, so that nothing else takes its registers.
+/// its own, so that the loop has all registers.
 #[inline(never)]
 #[expect(clippy::needless_range_loop, reason = "one index for all lanes")]
 fn clear_in_block<const LANE: usize>(
@@ -226,7 +228,7 @@ fn clear_in_block<const LANE: usize>(
     first
 }
 
-/// Rare, and out of the way of the loop's registers.
+/// Rare, and in a function of its own, so that it does not take the loop's registers.
 #[cold]
 #[inline(never)]
 fn note(first: &mut Option<usize>, index: usize) {
@@ -241,12 +243,12 @@ mod tests {
     use super::super::noise::bytes;
     use super::*;
 
-    /// With the wide instructions where they are to be had, and without.
+    /// With the wide instructions if the processor has them, and without.
     fn searches() -> [ClearSearch; 2] {
         [ClearSearch::new(Box::new(GEAR)), ClearSearch { gear: Box::new(GEAR), wide: None }]
     }
 
-    /// Every index after which the hash has the bits clear, where it is `hash` before the first.
+    /// Every index after which the hash has the bits clear, if it is `hash` before the first byte.
     fn one_by_one(mask: u64, mut hash: u64, bytes: &[u8]) -> Vec<usize> {
         let clear = |(index, byte): (usize, &u8)| {
             hash = step(&GEAR, hash, *byte);
@@ -258,8 +260,8 @@ mod tests {
     #[test]
     fn lanes_find_what_one_by_one_finds() {
         let bytes = bytes(200_000);
-        // Common enough to be found in every lane, rare enough for blocks; in the lower half of the
-        // hash, in both, and hardly in the lower.
+        // Common enough to be found in every lane, rare enough for blocks. The bits are in the
+        // lower half of the hash, in both halves, or almost all in the upper.
         for mask in [0xfff << 20, 0xffff << 8, 0x1001_0353_7000, 0x1_ffff << 30] {
             let expected = one_by_one(mask, 5, &bytes);
             assert!(!expected.is_empty());
@@ -278,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Where every place of a stretch has the lower half right and the upper half wrong.
+    /// Every position of a stretch has the right lower half and the wrong upper half.
     #[test]
     fn candidates_without_number_are_no_find() {
         let mut bytes = bytes(300_000);
@@ -297,7 +299,7 @@ mod tests {
     fn the_hash_goes_on_after_a_block() {
         let bytes = bytes(50_000);
         for search in searches() {
-            // No hash of these has all of the bits clear.
+            // No hash of these bytes has all of the bits clear.
             for mask in [u64::MAX, 0xffff_ffff] {
                 let mut hash = 9;
                 assert_eq!(search.first_clear(mask, &mut hash, &bytes), None);
@@ -330,7 +332,7 @@ mod tests {
                     prop_assert_eq!(hash_wide, hash_narrow);
                     break;
                 };
-                // Somewhere else in its block each time.
+                // At another position of its block each time.
                 at += index + 1 + (index * 7 + at) % 5000;
                 at = at.min(bytes.len());
             }

@@ -1,5 +1,6 @@
-//! [`Cutter`]: either function, for callers that do not care which; and [`cuts`], over bytes that
-//! are all there.
+//! [`Cutter`]: one interface to both chunking functions; and [`cuts`], for a complete byte slice.
+//!
+//! Both return lengths only. The caller keeps the bytes and computes the digests.
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
@@ -7,12 +8,12 @@ use std::vec::Drain;
 
 use super::{Chunking, FastCdc2020, RepMaxCdc};
 
-/// Cuts a blob that is fed piece by piece; any split of it gives the same chunks.
+/// Cuts a blob that arrives in pieces. Every split of the blob gives the same chunks.
 ///
-/// One pass; each byte is hashed at most once, but for few that `RepMaxCDC` may look at again.
-/// Holds a few KiB for `FastCDC` and at most a horizon's bytes for `RepMaxCDC`. Which chunk a byte
-/// belongs to may be known long after it was fed: with `FastCDC` once its chunk is complete and
-/// one byte more is there, with `RepMaxCDC` up to twice its minimum and its horizon later.
+/// One pass: each byte is hashed at most once, except for a few that `RepMaxCDC` may hash again. It
+/// holds a few KiB for `FastCDC`, and at most a horizon's bytes for `RepMaxCDC`. The end of a chunk
+/// may be known long after its bytes were fed: with `FastCDC` when the chunk is complete and one
+/// byte more is fed, with `RepMaxCDC` up to twice its minimum plus its horizon later.
 #[derive(Clone, Debug)]
 pub struct Cutter(Function);
 
@@ -23,7 +24,7 @@ enum Function {
 }
 
 impl Cutter {
-    /// At the beginning of a blob.
+    /// A cutter at the start of a blob.
     pub fn new(chunking: &Chunking) -> Self {
         Self(match chunking {
             Chunking::FastCdc2020(params) => Function::FastCdc2020(FastCdc2020::new(params)),
@@ -31,8 +32,8 @@ impl Cutter {
         })
     }
 
-    /// Takes the blob's next bytes; gives the lengths of the chunks whose ends are known now, in
-    /// order. Lengths that are not taken from the iterator are lost.
+    /// Takes the blob's next bytes. Returns the lengths of the chunks whose ends are now known, in
+    /// order. Lengths that the caller does not take from the iterator are lost.
     pub fn feed(&mut self, bytes: &[u8]) -> Drain<'_, u64> {
         match &mut self.0 {
             Function::FastCdc2020(cutter) => cutter.feed(bytes),
@@ -40,9 +41,9 @@ impl Cutter {
         }
     }
 
-    /// Passes over as many of the blob's next bytes, `count_max` at most, as have no say in where
-    /// chunks end, as they are too near to a chunk's beginning; gives how many. Where bytes are
-    /// costly to have, they need not be had: what is fed next are those after them.
+    /// Skips at most `count_max` of the next bytes: those too close to a chunk's start to affect
+    /// any cut. Returns how many. A caller for which reading is expensive can omit these bytes, and
+    /// feed the bytes after them next.
     pub fn pass(&mut self, count_max: u64) -> u64 {
         match &mut self.0 {
             Function::FastCdc2020(cutter) => cutter.pass(count_max),
@@ -50,8 +51,8 @@ impl Cutter {
         }
     }
 
-    /// Says that the blob has ended; gives the lengths of its last chunks, and is at the beginning
-    /// of another blob. An empty blob has no chunk.
+    /// Ends the blob. Returns the lengths of its last chunks, and resets the cutter to the start of
+    /// another blob. An empty blob has no chunk.
     pub fn finish(&mut self) -> Drain<'_, u64> {
         match &mut self.0 {
             Function::FastCdc2020(cutter) => cutter.finish(),
@@ -60,11 +61,11 @@ impl Cutter {
     }
 }
 
-/// So much of a slice is fed at once: the caller has the first chunks soon, and the scan has long
-/// runs of bytes.
+/// The bytes of a slice that are fed at once: the caller gets the first chunks early, and the scan
+/// has long runs of bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The lengths of the chunks of `bytes`, in order; they add up to it.
+/// The lengths of the chunks of `bytes`, in order. Their sum is `bytes.len()`.
 pub fn cuts<'a>(chunking: &Chunking, bytes: &'a [u8]) -> Cuts<'a> {
     Cuts { cutter: Cutter::new(chunking), rest: Some(bytes), known: VecDeque::new() }
 }
@@ -73,7 +74,7 @@ pub fn cuts<'a>(chunking: &Chunking, bytes: &'a [u8]) -> Cuts<'a> {
 #[derive(Clone, Debug)]
 pub struct Cuts<'a> {
     cutter: Cutter,
-    /// What was not fed; `None` once the cutter has finished.
+    /// The bytes that were not fed yet; `None` once the cutter has finished.
     rest: Option<&'a [u8]>,
     known: VecDeque<u64>,
 }
@@ -84,7 +85,7 @@ impl Iterator for Cuts<'_> {
     fn next(&mut self) -> Option<usize> {
         loop {
             if let Some(len) = self.known.pop_front() {
-                // No longer than the slice, so it fits.
+                // At most the slice's length, so it fits.
                 return usize::try_from(len).ok();
             }
             match self.rest? {

@@ -1,5 +1,5 @@
-//! [`FastCdc2020`]: a chunk ends where the Gear hash has the bits of a mask clear, a stricter mask
-//! up to the average length and a looser one beyond.
+//! [`FastCdc2020`]: a chunk ends where the Gear hash has the bits of a mask clear. The mask is
+//! stricter up to the average length, and looser beyond it.
 //!
 //! Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based Storage
 //! Systems", IEEE TPDS 2020; the cut points are those of the Remote Execution API:
@@ -15,17 +15,17 @@
 //!   return n
 //! ```
 //!
-//! The pairwise loop of the original shows only in the `& !1`: an even position is judged only if
-//! the byte after it belongs to the chunk's range as well. A stream may not know that yet; the
-//! verdict then waits for one more byte.
+//! The original loops over pairs of bytes. Only the `& !1` remains of that: an even position is
+//! tested only if the byte after it also belongs to the chunk's range. In a stream that byte may
+//! not have arrived yet; the decision then waits for it.
 
 use std::vec::Drain;
 
 use super::clear::ClearSearch;
 use super::{FastCdc2020Params, gear};
 
-/// By how many bits they ask for, spread over the hash as the original's authors and restic's
-/// found good. None has a bit above 47. The first five can never be asked for.
+/// The masks, indexed by their number of bits, spread over the hash as the original's authors and
+/// restic found good. No mask has a bit above 47. The first five are never used.
 #[rustfmt::skip]
 const MASKS: [u64; 26] = [
     0, 0, 0, 0, 0,
@@ -43,21 +43,21 @@ pub struct FastCdc2020 {
     search: ClearSearch,
     judged_from: u64,
     avg: u64,
-    /// An odd maximum leaves its last byte unjudged.
+    /// If the maximum is odd, its last byte is not tested.
     judged_to: u64,
     max: u64,
     mask_small: u64,
     mask_large: u64,
-    /// Bytes of the current chunk that were fed.
+    /// The bytes of the current chunk that were fed.
     at: u64,
     hash: u64,
-    /// The byte before `at` is the first of the next chunk, if there is a byte at `at`.
+    /// The byte before `at` is the first of the next chunk, if a byte at `at` follows.
     is_cut_pending: bool,
     lengths: Vec<u64>,
 }
 
 impl FastCdc2020 {
-    /// At the beginning of a blob.
+    /// A cutter at the start of a blob.
     pub fn new(params: &FastCdc2020Params) -> Self {
         let bits = params.avg_bytes().ilog2();
         let mask = |bits: u32| MASKS.get(bits as usize).copied().unwrap_or(u64::MAX);
@@ -114,7 +114,7 @@ impl FastCdc2020 {
         self.is_cut_pending = false;
     }
 
-    /// Takes some of the bytes, at least one, and never more than the chunk may have.
+    /// Takes some of the bytes: at least one, and never more than fit the chunk.
     fn take(&mut self, bytes: &[u8]) -> usize {
         let (end, mask) = match self.at {
             at if at < self.judged_from => return self.leave(bytes, self.judged_from),
@@ -137,14 +137,14 @@ impl FastCdc2020 {
         taken
     }
 
-    /// Takes bytes up to the position `end` without looking at them.
+    /// Takes bytes up to the position `end` without hashing them.
     fn leave(&mut self, bytes: &[u8], end: u64) -> usize {
         let taken = self.ahead(bytes, end);
         self.at += taken as u64;
         taken
     }
 
-    /// How many of the bytes there are before the position `end`.
+    /// The number of `bytes` before the position `end`.
     fn ahead(&self, bytes: &[u8], end: u64) -> usize {
         usize::try_from(end - self.at).map_or(bytes.len(), |ahead| ahead.min(bytes.len()))
     }

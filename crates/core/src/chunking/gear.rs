@@ -1,17 +1,17 @@
-//! The Gear hash: 64 bits over the last 64 bytes, one shift and one addition a byte.
+//! The Gear hash: 64 bits over the last 64 bytes, one shift and one addition per byte.
 //!
-//! `hash = (hash << 1) + GEAR[byte]`: a byte is shifted out after 64 more, so the hash at a
-//! position depends on the 64 bytes before it only, and its lowest `n` bits on `n` bytes only.
-//! That is what lets `lanes` work at several places of a blob at once.
+//! `hash = (hash << 1) + GEAR[byte]`: a byte is shifted out after 64 more. So the hash at a
+//! position depends only on the 64 bytes before it, and its lowest `n` bits on `n` bytes only. This
+//! lets `lanes` hash several positions of a blob at once.
 //!
-//! The table is that of `FastCDC` 2020 as everybody implements it: entry `i` is the first 8 bytes,
+//! The table is that of all implementations of `FastCDC` 2020: entry `i` is the first 8 bytes,
 //! big-endian, of the MD5 of byte `i` *repeated 64 times*. The comment in `remote_execution.proto`
-//! speaks of the MD5 of the one byte, which is another table, and nobody uses that.
+//! describes the MD5 of a single byte. That would be another table, and no implementation uses it.
 
-/// So many bytes decide the hash.
+/// The hash depends on this many bytes.
 pub(super) const WINDOW_BYTES: usize = 64;
 
-/// An entry for each value of a byte.
+/// One entry for each byte value.
 pub(super) type Table = [u64; 256];
 
 /// The hash after one more byte.
@@ -21,7 +21,7 @@ pub(super) const fn step(gear: &Table, hash: u64, byte: u8) -> u64 {
     (hash << 1).wrapping_add(gear[byte as usize])
 }
 
-/// The hash after some more bytes.
+/// The hash after several more bytes.
 pub(super) fn roll(gear: &Table, hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| step(gear, hash, *byte))
 }

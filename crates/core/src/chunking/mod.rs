@@ -1,5 +1,5 @@
-//! Content-defined chunking: where a blob is cut, decided by its content alone, so that two blobs
-//! that share bytes share chunks.
+//! Content-defined chunking: the content alone decides where a blob is cut, so two blobs that share
+//! bytes share chunks.
 //!
 //! Both functions, their parameters and their cut points are those of the Remote Execution API
 //! (`ChunkingFunction`, `FastCdc2020Params` and `RepMaxCdcParams` in `remote_execution.proto`),
@@ -7,15 +7,15 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `params` | which function, with which parameters, and what those may be |
-//! | `cutter` | either function, for callers that do not care which |
-//! | `fast_cdc` | `FastCDC` 2020: a chunk ends at the first place whose hash has certain bits clear |
-//! | `rep_max_cdc` | `RepMaxCDC`: a chunk ends at the place with the largest hash |
+//! | `params` | which function, with which parameters, and their allowed values |
+//! | `cutter` | one interface to both functions |
+//! | `fast_cdc` | `FastCDC` 2020: a chunk ends at the first hash with certain bits clear |
+//! | `rep_max_cdc` | `RepMaxCDC`: a chunk ends at the position with the largest hash |
 //! | `gear` | the rolling hash of both |
 //! | `clear` | the search of `FastCDC`, for the first hash with bits clear |
 //! | `records` | the search of `RepMaxCDC`, for hashes larger than all before them |
-//! | `lanes` | how both hash several places at once |
-//! | `avx512` | how sixteen places are hashed at once, where the processor can |
+//! | `lanes` | how both hash several positions at once |
+//! | `avx512` | how sixteen positions are hashed at once, if the processor can |
 //!
 //! ```
 //! use tidegate_core::chunking::{Chunking, Cutter, FastCdc2020Params, cuts};

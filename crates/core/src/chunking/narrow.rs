@@ -1,4 +1,4 @@
-//! In place of the sixteen lanes, on processors that have no such instructions.
+//! Replaces `avx512` on processors that have no such instructions.
 
 use std::convert::Infallible;
 
@@ -14,14 +14,14 @@ pub(super) type Row = [u8; ROW_BYTES];
 
 pub(super) type Block<const ROWS: usize> = [[Row; ROWS]; LANES];
 
-/// None is ever found.
+/// Never created.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) group: usize,
     pub(super) lanes: u16,
 }
 
-/// Does not exist.
+/// A type without values: the wide instructions are never available.
 #[derive(Clone, Debug)]
 pub(super) struct Wide(Infallible);
 

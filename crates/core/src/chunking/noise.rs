@@ -1,6 +1,6 @@
-//! What the tests of both searches search.
+//! Test data for both searches.
 
-/// Bytes without order, and stretches where every place has the same hash.
+/// Pseudo-random bytes, with stretches in which every position has the same hash.
 pub(super) fn bytes(len: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let noise = std::iter::repeat_with(|| {

@@ -1,19 +1,21 @@
-//! [`Chunking`]: a chunking function with its parameters, checked once.
+//! [`Chunking`]: a chunking function with its parameters.
+//!
+//! The constructors check every parameter, so a cutter can rely on them and cannot fail.
 
 use std::ops::RangeInclusive;
 
-/// Which function cuts a blob, with its parameters.
+/// A chunking function with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Chunking {
-    /// `FastCDC` in its version of 2020.
+    /// `FastCDC`, version of 2020.
     FastCdc2020(FastCdc2020Params),
     /// `RepMaxCDC`.
     RepMaxCdc(RepMaxCdcParams),
 }
 
 impl Chunking {
-    /// No chunk is longer than this, in bytes.
+    /// The maximum length of a chunk, in bytes.
     pub fn chunk_bytes_max(&self) -> u64 {
         match self {
             Self::FastCdc2020(params) => params.max_bytes(),
@@ -22,13 +24,13 @@ impl Chunking {
     }
 }
 
-/// The average lengths of the API: it has masks for others, too, but allows no others.
+/// The average lengths that the API allows. It has masks for others too, but does not allow them.
 const AVG_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 20;
 
-/// Shorter chunks cost more to name than to send; and a chunk that is cut has at least one byte.
+/// A shorter chunk costs more to name than to send. Also, every chunk has at least one byte.
 const FAST_CDC_MIN_BYTES: u64 = 64;
 
-/// What other implementations of `FastCDC` 2020 take at most.
+/// The maximum that other implementations of `FastCDC` 2020 accept.
 const FAST_CDC_MAX_BYTES: u64 = 16 << 20;
 
 /// The parameters of `FastCDC` 2020.
@@ -61,8 +63,8 @@ impl FastCdc2020Params {
         })
     }
 
-    /// The same with other bounds on a chunk's length: 64 bytes to the average, and the average to
-    /// 16 MiB. The API has no such chunks; other tools do.
+    /// The same parameters with other bounds on a chunk's length: the minimum from 64 bytes to the
+    /// average, the maximum from the average to 16 MiB. The API has no such chunks; other tools do.
     pub fn with_chunk_bytes(mut self, bytes: RangeInclusive<u64>) -> Result<Self, ParamsError> {
         let (min, max) = bytes.into_inner();
         within("minimum", min, &(FAST_CDC_MIN_BYTES..=self.avg_bytes))?;
@@ -71,19 +73,19 @@ impl FastCdc2020Params {
         Ok(self)
     }
 
-    /// The same with another normalization, 0 to 3. The API has 2 only.
+    /// The same parameters with another normalization, 0 to 3. The API uses only 2.
     pub fn with_normalization(mut self, normalization: u32) -> Result<Self, ParamsError> {
         within("normalization", normalization.into(), &(0..=3))?;
         self.normalization = normalization;
         Ok(self)
     }
 
-    /// The shortest chunk but for a blob's last, in bytes; where it is odd, one less.
+    /// The shortest chunk, except a blob's last, in bytes; if it is odd, one less.
     pub fn min_bytes(&self) -> u64 {
         self.min_bytes
     }
 
-    /// The length that chunks gather around, in bytes.
+    /// The length around which chunks concentrate, in bytes.
     pub fn avg_bytes(&self) -> u64 {
         self.avg_bytes
     }
@@ -93,8 +95,8 @@ impl FastCdc2020Params {
         self.max_bytes
     }
 
-    /// How strongly chunks gather around the average: the masks' bits more before it, and less
-    /// after it.
+    /// How closely chunks concentrate around the average: the mask has this many bits more before
+    /// the average, and this many fewer after it.
     pub fn normalization(&self) -> u32 {
         self.normalization
     }
@@ -113,26 +115,26 @@ pub struct RepMaxCdcParams {
 }
 
 impl RepMaxCdcParams {
-    /// Chunks of at least `min_bytes` and less than twice as many, cut at the strongest place
-    /// within `horizon_bytes` ahead; a horizon of 0 makes uniform chunks.
+    /// Chunks of at least `min_bytes` and less than twice as many. They are cut at the position
+    /// with the largest hash within `horizon_bytes` ahead. A horizon of 0 makes uniform chunks.
     pub fn new(min_bytes: u64, horizon_bytes: u64) -> Result<Self, ParamsError> {
         within("minimum", min_bytes, &(64..=1 << 40))?;
         within("horizon", horizon_bytes, &(0..=1 << 40))?;
         Ok(Self { min_bytes, horizon_bytes })
     }
 
-    /// The shortest chunk but for a blob that is shorter, in bytes.
+    /// The shortest chunk, except for a blob that is shorter, in bytes.
     pub fn min_bytes(&self) -> u64 {
         self.min_bytes
     }
 
-    /// How far ahead of the shortest two chunks the best cut is sought, in bytes.
+    /// How far beyond two minimum chunks the best cut is searched, in bytes.
     pub fn horizon_bytes(&self) -> u64 {
         self.horizon_bytes
     }
 }
 
-/// A parameter is not one of those allowed.
+/// A parameter outside its allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the {name} to be {expected}, got {value}")]
 pub struct ParamsError {
@@ -140,7 +142,7 @@ pub struct ParamsError {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// What it may be.
+    /// The allowed values.
     pub expected: String,
 }
 

@@ -1,25 +1,26 @@
 //! [`records`]: the search for hashes that are larger than all before them.
 //!
-//! In lanes (see `lanes`), each with the largest hash before the block; what they find is then
-//! compared in order.
+//! The search runs in lanes (see `lanes`), each with the largest hash before the block. Their finds
+//! are then compared in order.
 
 use super::gear::{Table, step};
 use super::lanes::{GROUP, LONG, LONG_WORTH, SHORT, SHORT_WORTH, block, warm};
 
-/// Lanes side by side; measured.
+/// The number of parallel lanes; the best of those measured.
 const LANES: usize = 4;
 
-/// A place whose hash is larger than that of every place before it.
+/// A position whose hash is larger than that of every position before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The bytes before it.
+    /// The number of bytes before it.
     pub(super) at: u64,
-    /// The hash of the last 64 of them.
+    /// The hash of the last 64 bytes before it.
     pub(super) hash: u64,
 }
 
-/// Appends to `records`, which ends with the largest so far, every place with a still larger hash.
-/// `hash` is that at the place `start`, before the first byte, and becomes that after the last.
+/// Appends to `records` every position with a hash larger than all before it. The last entry of
+/// `records` is the largest so far. `hash` is the hash at the position `start`, before the first
+/// byte, and becomes that after the last byte.
 pub(super) fn records(
     gear: &Table,
     hash: &mut u64,
@@ -28,7 +29,7 @@ pub(super) fn records(
     records: &mut Vec<Record>,
 ) {
     let mut at = 0;
-    // One lane until the largest is so large that a larger one is rare.
+    // One lane until the largest hash is so large that a larger one is rare.
     while at < bytes.len() {
         let best = records.last().map_or(0, |record| record.hash);
         let distance = u64::MAX / (u64::MAX - best).max(1);
@@ -108,7 +109,7 @@ fn records_in_block<const LANE: usize>(
 }
 
 /// Finds bytes of a block after which the hash is larger than `best`, in any order. A function of
-/// its own, so that nothing else takes its registers.
+/// its own, so that the loop has all registers.
 #[inline(never)]
 #[expect(clippy::needless_range_loop, reason = "one index for all lanes")]
 fn larger_in_block<const LANE: usize>(
@@ -130,7 +131,7 @@ fn larger_in_block<const LANE: usize>(
     *hashes = rolling;
 }
 
-/// Rare, and out of the way of the loop's registers.
+/// Rare, and in a function of its own, so that it does not take the loop's registers.
 #[cold]
 #[inline(never)]
 fn keep(found: &mut Vec<(usize, u64)>, index: usize, hash: u64) {

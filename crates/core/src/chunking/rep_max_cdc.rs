@@ -1,5 +1,5 @@
-//! [`RepMaxCdc`]: a chunk ends at the place with the largest Gear hash within a horizon, or at the
-//! largest before that, and so on, until the chunk is short enough.
+//! [`RepMaxCdc`]: a chunk ends at the position with the largest Gear hash within a horizon. If that
+//! chunk is too long, it ends at the largest hash before that, and so on.
 //!
 //! Ed Schouten's `RepMaxCDC` as the Remote Execution API has it; the cut points are
 //!
@@ -14,21 +14,22 @@
 //!
 //! # How every byte is hashed once
 //!
-//! All of these maxima are *records*: places whose hash is larger than that of every place since
-//! `start + min`, the first where a cut may be. Whatever `lim` is, the best place up to it is the
-//! last record up to it. So the records, some dozens in megabytes, are all that is kept of what was
-//! scanned; nothing is scanned again for a smaller `lim`.
+//! All of these maxima are *records*: positions whose hash is larger than that of every position
+//! since `start + min`, the first possible cut. For every `lim`, the best position up to it is the
+//! last record up to it. So only the records are kept of the scanned bytes, some dozens in
+//! megabytes. A smaller `lim` needs no second scan.
 //!
-//! Nor for the next chunk. A record that is the largest for `min` places beyond itself will be cut
-//! at whatever follows: a later best place is at least `min` further, so going back from there by
-//! `min` ends at this record or beyond it. All cuts up to such a record are known at once (each
-//! record is less than `min` from the next, or it would have been such a record itself, so no
-//! chunk among them is too long), and its successors begin with an empty list.
+//! The next chunk needs no second scan either. Take a record that is the largest for `min`
+//! positions beyond itself. It will be a cut, independent of the bytes that follow: a later best
+//! position is at least `min` further, so going back from there by `min` ends at this record or
+//! beyond it. All cuts up to such a record are known at once. Each record among them is less than
+//! `min` from the next, or it would have been such a record itself; so none of these chunks is too
+//! long. The chunk after the record begins with an empty list.
 //!
-//! Only where records follow each other closely for a whole horizon, or up to the blob's end, a cut
-//! is made without one. The places from the next chunk's first up to the next known record were
-//! overshadowed by records that are gone; they are hashed again, less than `min` of them for a
-//! chunk. For that, bytes that might be needed are kept: at most a horizon's.
+//! A cut is made without such a record in one case only: if records follow each other closely for a
+//! whole horizon, or up to the blob's end. Between the next chunk's first position and the next
+//! known record, earlier records hid smaller ones. These positions are hashed again, less than
+//! `min` of them per chunk. For that, the bytes that may be needed are kept: at most a horizon's.
 
 use std::vec::Drain;
 
@@ -38,26 +39,26 @@ use super::records::{self, Record};
 
 const WINDOW: u64 = WINDOW_BYTES as u64;
 
-/// Cuts by `RepMaxCDC`, incrementally. Places are offsets in the blob: so many bytes are before
-/// them.
+/// Cuts by `RepMaxCDC`, incrementally. A position is an offset in the blob: the number of bytes
+/// before it.
 #[derive(Clone, Debug)]
 pub struct RepMaxCdc {
     min: u64,
     horizon: u64,
-    /// Where the current chunk begins.
+    /// The start of the current chunk.
     start: u64,
-    /// Bytes that were fed.
+    /// The number of bytes fed.
     at: u64,
-    /// The hash at `at`; of no meaning where `at` is too far from the first place to hash.
+    /// The hash at `at`. It has no meaning while `at` is too far before the first position to hash.
     hash: u64,
-    /// Those from `start + min` to `at`; each less than `min` from the next, the last less than
-    /// `min` from `at`. Empty while `at` is before all of them.
+    /// The records from `start + min` to `at`. Each is less than `min` from the next, and the last
+    /// less than `min` from `at`. Empty while `at` is before `start + min`.
     records: Vec<Record>,
     history: History,
     lengths: Vec<u64>,
 }
 
-/// The bytes that may have to be hashed again: from `from` on, where they were fed already.
+/// The fed bytes from position `from` on, which may have to be hashed again.
 #[derive(Clone, Debug, Default)]
 struct History {
     from: u64,
@@ -65,7 +66,7 @@ struct History {
 }
 
 impl RepMaxCdc {
-    /// At the beginning of a blob.
+    /// A cutter at the start of a blob.
     pub fn new(params: &RepMaxCdcParams) -> Self {
         let mut new = Self {
             min: params.min_bytes(),
@@ -95,7 +96,7 @@ impl RepMaxCdc {
         self.lengths.drain(..)
     }
 
-    /// As [`Cutter::pass`](super::Cutter::pass); nothing but at a blob's beginning.
+    /// As [`Cutter::pass`](super::Cutter::pass). It skips bytes only at the start of a blob.
     pub fn pass(&mut self, count_max: u64) -> u64 {
         let passed = self.unhashed_end().saturating_sub(self.at).min(count_max);
         self.at += passed;
@@ -117,22 +118,22 @@ impl RepMaxCdc {
         self.lengths.drain(..)
     }
 
-    /// The first place where a cut may be.
+    /// The first possible cut of the current chunk.
     fn first(&self) -> u64 {
         self.start + self.min
     }
 
-    /// The bytes before this have no say in any cut that is not made yet.
+    /// Bytes before this position affect no cut that is still open.
     fn unhashed_end(&self) -> u64 {
         self.first() - WINDOW
     }
 
-    /// With so many bytes there, the next cut is decided.
+    /// Once this many bytes were fed, the next cut is decided.
     fn horizon_end(&self) -> u64 {
         self.start + 2 * self.min + self.horizon
     }
 
-    /// Takes some of the bytes, at least one, up to where something is to be decided.
+    /// Takes some of the bytes: at least one, and at most up to the next decision.
     fn take(&mut self, bytes: &[u8]) -> usize {
         let unhashed_end = self.unhashed_end();
         if self.at < unhashed_end {
@@ -148,7 +149,7 @@ impl RepMaxCdc {
             }
             return taken;
         };
-        // The place at this end is the first for the chunk after that record.
+        // The position at this end is the first possible cut of the chunk after that record.
         let end = last.at + self.min;
         if self.at + 1 < end {
             let taken = self.ahead(bytes, (end - 1).min(self.horizon_end()));
@@ -168,18 +169,18 @@ impl RepMaxCdc {
         self.at += bytes.len() as u64;
     }
 
-    /// How many of the bytes there are up to the place `end`, which is ahead.
+    /// The number of `bytes` up to the position `end`, which must not be before `at`.
     fn ahead(&self, bytes: &[u8], end: u64) -> usize {
         usize::try_from(end - self.at).map_or(bytes.len(), |ahead| ahead.min(bytes.len()))
     }
 
-    /// The last record up to a place.
+    /// The last record up to a position.
     fn best_up_to(&self, place: u64) -> Option<Record> {
         let count = self.records.partition_point(|record| record.at <= place);
         self.records[..count].last().copied()
     }
 
-    /// Makes all cuts up to a record that is the largest for `min` places beyond itself.
+    /// Makes all cuts up to a record that is the largest for `min` positions beyond itself.
     fn cut_at_all_up_to(&mut self, last: Record) {
         let known = self.lengths.len();
         let mut end = last.at;
@@ -194,8 +195,8 @@ impl RepMaxCdc {
         self.begin();
     }
 
-    /// Makes the next cut, where the furthest place allowed is `limit`; it was scanned, and the
-    /// first place is not beyond it.
+    /// Makes the next cut, at `limit` or before. `limit` must have been scanned, and must not be
+    /// before the first possible cut.
     fn cut_before(&mut self, mut limit: u64) {
         let mut cut = self.first();
         while let Some(best) = self.best_up_to(limit) {
@@ -212,7 +213,8 @@ impl RepMaxCdc {
         self.begin();
     }
 
-    /// Finds the records again between the first place and the next one known.
+    /// Hashes again from the first possible cut to the next known record, and restores the records
+    /// there.
     fn recall(&mut self) {
         let first = self.first();
         let end = self.records.first().map_or(self.at, |record| record.at - 1);
@@ -228,27 +230,27 @@ impl RepMaxCdc {
         self.records = records;
     }
 
-    /// Keeps from now on what the current chunk's successor may need.
+    /// Drops the bytes that the chunk after the current one cannot need.
     fn begin(&mut self) {
         self.history.forget(self.start + 2 * self.min - WINDOW);
     }
 }
 
 impl History {
-    /// Takes the bytes before the place `at`, which were just fed.
+    /// Keeps the bytes before the position `at`, which were just fed.
     fn keep(&mut self, at: u64, bytes: &[u8]) {
         let wanted = usize::try_from(at.saturating_sub(self.from)).unwrap_or(usize::MAX);
         self.bytes.extend_from_slice(&bytes[bytes.len().saturating_sub(wanted)..]);
     }
 
-    /// Lets go of what is before the place `from`.
+    /// Drops the bytes before the position `from`.
     fn forget(&mut self, from: u64) {
         let count = usize::try_from(from.saturating_sub(self.from)).unwrap_or(usize::MAX);
         self.bytes.drain(..count.min(self.bytes.len()));
         self.from = from;
     }
 
-    /// What was fed between two places.
+    /// The fed bytes between two positions.
     fn range(&self, from: u64, to: u64) -> &[u8] {
         let index = |place: u64| usize::try_from(place.saturating_sub(self.from)).ok();
         let range = index(from).zip(index(to)).map(|(from, to)| from..to);

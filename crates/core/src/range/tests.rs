@@ -158,7 +158,7 @@ proptest! {
         }
     }
 
-    /// Delivering the first n bytes and then what is left is delivering the range.
+    /// The first n bytes and then the rest are together the whole range.
     #[test]
     fn limit_and_after_are_halves(
         kind in 0..4_u8, start in 0..900_u64, wanted in 0..900_u64, len in 900..2000_u64, cut in 0..=100_u64,
@@ -175,7 +175,7 @@ proptest! {
         prop_assert_eq!(rest, whole.start + n..whole.end);
         match range.limit(n) {
             Ok(first) => prop_assert_eq!(first.resolve(len).unwrap(), whole.start..whole.start + n),
-            // The first of the last bytes cannot be asked for alone.
+            // A range of the last bytes cannot be limited to its first bytes.
             Err(error) => prop_assert_eq!(error, RangeError::LengthUnknown { n: wanted }),
         }
     }

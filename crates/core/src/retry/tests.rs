@@ -1,4 +1,4 @@
-//! The retry machine in simulated time, against servers with known manners.
+//! The retry machine in simulated time, against servers with known behaviour.
 
 use proptest::prelude::*;
 
@@ -12,8 +12,8 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Drives a blob of `len` bytes against a server that delivers `bytes_per_response` and breaks.
-/// Returns how many requests were made, the simulated time, and how it ended.
+/// Runs a blob of `len` bytes against a server that delivers `bytes_per_response` and then
+/// disconnects. Returns the number of requests, the simulated time, and the result.
 fn run(
     policy: &RetryPolicy,
     len: u64,
@@ -66,7 +66,7 @@ fn progress_starts_the_count_again() {
         assert_eq!(retry.attempt(), attempt);
         assert!(matches!(retry.on_interruption(RetryClass::Now, ms(0)), RetryDecision::After(_)));
     }
-    // Together enough, although in small pieces; but only within one attempt.
+    // The small pieces together are enough progress, but only within one attempt.
     (0..64).for_each(|_| retry.on_bytes(1024));
     assert_eq!(retry.on_interruption(RetryClass::Now, ms(0)), RetryDecision::After(Duration::ZERO));
     assert_eq!((retry.attempt(), retry.restarts()), (1, 8));
@@ -124,7 +124,7 @@ fn the_servers_wait_is_a_lower_bound_up_to_a_limit() {
             max_ms: 120_000
         })
     );
-    // "At once", said again and again, is no licence to hammer.
+    // A server that always says "at once" must not make the client send requests without a pause.
     let (requests, elapsed, end) = run(&seeded(), 1 << 40, 1, RetryClass::After(Duration::ZERO));
     assert_eq!((requests, end), (8, Some(GiveUpReason::AttemptsExhausted { attempts: 8 })));
     assert!(elapsed > ms(100), "{elapsed:?}");
@@ -137,7 +137,8 @@ fn the_deadline_bounds_the_whole() {
     assert!(matches!(end, Some(GiveUpReason::DeadlinePassed { deadline_ms: 2000, .. })), "{end:?}");
     assert!(elapsed <= ms(2001), "{elapsed:?}");
 
-    // To wait as the server asks would be to wait for nothing.
+    // The wait that the server asks for would end after the deadline, so the machine gives up at
+    // once.
     let mut retry = Retry::new(&policy, ms(50));
     assert_eq!(
         retry.on_interruption(RetryClass::After(ms(3000)), ms(60)),
@@ -159,7 +160,7 @@ fn a_seed_repeats_and_no_seed_does_not() {
 }
 
 proptest! {
-    /// Jitter is full: within the exponential bound, and over many draws near both of its ends.
+    /// Jitter is full: within the exponential bound, and over many draws close to both ends.
     #[test]
     fn delays_stay_within_their_bounds(seed in any::<u64>(), extreme in any::<u64>()) {
         let policy = RetryPolicy { seed: Some(seed), attempts_max: 80, ..RetryPolicy::default() };
@@ -173,7 +174,7 @@ proptest! {
         }
     }
 
-    /// Whatever is asked of it, it answers.
+    /// Every sequence of inputs gets a decision.
     #[test]
     fn no_numbers_make_it_panic(
         numbers in any::<[u64; 6]>(), attempts_max in any::<u32>(),

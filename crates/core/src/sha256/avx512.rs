@@ -1,15 +1,15 @@
-//! Sixteen messages hashed side by side, a word of each in one register of AVX-512.
+//! Sixteen messages hashed in parallel, with one word of each message in one AVX-512 register.
 //!
-//! The rounds are those of FIPS 180-4, 6.2.2, on vectors: word `t` of sixteen blocks is one vector,
-//! so that a block of each of sixteen messages takes the instructions of one. That messages are
-//! brought into this shape by transposing costs a twentieth of it. Functions of three bits (`Ch`,
-//! `Maj`, three-way exclusive or) and rotations are one instruction each.
+//! The rounds are those of FIPS 180-4, 6.2.2, on vectors. Word `t` of sixteen blocks is one vector,
+//! so a block of each of sixteen messages takes the instructions of one. Transposing the messages
+//! into this layout costs a twentieth of the time. Functions of three bits (`Ch`, `Maj`, three-way
+//! exclusive or) and rotations are one instruction each.
 //!
-//! Loading, storing and transposing serve `chunking::avx512`, too.
+//! `chunking::avx512` also uses the functions for loading, storing and transposing.
 //!
-//! The invariants of its `unsafe`: [`Wide`] exists only where the processor has the instructions; memory
-//! is read and written through references to arrays of the very size that an instruction takes, so
-//! there is no arithmetic on pointers at all.
+//! Invariants of its `unsafe`: [`Wide`] exists only if the processor has the instructions. Memory
+//! is read and written through references to arrays of exactly the size that an instruction takes,
+//! so there is no pointer arithmetic.
 
 #![expect(unsafe_code, reason = "vector instructions; see the invariants above")]
 
@@ -25,7 +25,7 @@ use super::{Block, LANES, State};
 /// Words of a block.
 const WORDS: usize = 16;
 
-/// FIPS 180-4, 4.2.2: the constants of each sixteen rounds.
+/// FIPS 180-4, 4.2.2: the constants, one row for each sixteen rounds.
 #[rustfmt::skip]
 const K: [[u32; WORDS]; 4] = [
     [
@@ -54,18 +54,18 @@ const K: [[u32; WORDS]; 4] = [
     ],
 ];
 
-/// Evidence that the processor has the instructions.
+/// A value of this type is evidence that the processor has the instructions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide(());
 
 impl Wide {
-    /// `None` where the processor or the system lacks them.
+    /// `None` if the processor or the system lacks them.
     pub(super) fn detect() -> Option<Self> {
         let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         has.then_some(Self(()))
     }
 
-    /// Hashes on, each lane as many blocks as the shortest has.
+    /// Hashes the next blocks: each lane as many as the shortest lane has.
     pub(super) fn compress(self, states: &mut [State; LANES], lanes: &[&[Block]; LANES]) {
         let Self(()) = self;
         // SAFETY: `self` is evidence that the processor has both features.
@@ -76,7 +76,7 @@ impl Wide {
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 pub(crate) fn load(block: &Block) -> __m512i {
-    // SAFETY: the array is 64 bytes of plain data, and any alignment will do.
+    // SAFETY: the array is 64 bytes of plain data, and the instruction takes any alignment.
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
 }
 
@@ -90,18 +90,18 @@ pub(crate) fn load_words(words: &[u32; LANES]) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 pub(crate) fn store(words: &mut [u32; LANES], vector: __m512i) {
-    // SAFETY: the array is 64 bytes of plain data, and any alignment will do.
+    // SAFETY: the array is 64 bytes of plain data, and the instruction takes any alignment.
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(words).cast(), vector) }
 }
 
-/// Of both vectors the first and third quarters.
+/// The first and third quarters of both vectors.
 const ODD: i32 = 0b10_00_10_00;
 
-/// Of both vectors the second and fourth quarters.
+/// The second and fourth quarters of both vectors.
 const EVEN: i32 = 0b11_01_11_01;
 
-/// The transposed of a matrix of 16 by 16 words: pairs of rows are interleaved by words, then by
-/// pairs of words, then by quarters, twice.
+/// Transposes a matrix of 16 by 16 words. Pairs of rows are interleaved by words, then by pairs of
+/// words, then by quarters, twice.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 pub(crate) fn transpose(rows: &mut [__m512i; WORDS]) {
@@ -139,7 +139,7 @@ fn xor(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0x96>(a, b, c)
 }
 
-/// The message schedule's next word, in place of that of 16 rounds before.
+/// The message schedule's next word. It replaces the word of 16 rounds before.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn extend(words: &mut [__m512i; WORDS], t: usize) {
@@ -172,7 +172,7 @@ fn round(state: &mut [__m512i; 8], word: __m512i, constant: u32) {
     *state = [add(first, add(sum_0, majority)), a, b, c, add(d, first), e, f, g];
 }
 
-/// Sixteen times the same with a constant, so that every vector has a register of its own.
+/// Repeats the code sixteen times with a constant, so that every vector has its own register.
 macro_rules! each_word {
     (|$t:ident| $($body:tt)*) => {
         each_word!(@ $t { $($body)* } 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)

@@ -1,11 +1,11 @@
-//! [`Sha256`], [`update_all`] and [`hash_all`]: messages hashed side by side by one core.
+//! [`Sha256`], [`update_all`] and [`hash_all`]: several messages hashed in parallel by one core.
 //!
-//! Each round of SHA-256 waits for the one before it, also where the processor has instructions for
-//! them, so one message keeps no more than a part of a core busy. Chunks of a blob are many
-//! messages. Where the processor has AVX-512, sixteen of them are hashed at once, a word of each in
-//! one register: measured on a 4th generation Xeon, 2.1 times as fast as one after the other by the
-//! SHA instructions. Elsewhere, and where they are fewer, the blocks of two messages take turns, and
-//! the processor does the rounds of one while those of the other wait: 17 % faster.
+//! Each round of SHA-256 depends on the one before, even if the processor has instructions for
+//! them. So one message keeps only a part of a core busy. Chunks of a blob are many messages. With
+//! AVX-512, sixteen of them are hashed at once, one word of each in one register. Measured on a 4th
+//! generation Xeon, that is 2.1 times as fast as the SHA instructions on one message after another.
+//! On other processors, and with fewer messages, the blocks of two messages alternate: the
+//! processor runs the rounds of one while those of the other wait. That is 17 % faster.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
@@ -19,10 +19,10 @@ use avx512::Wide;
 #[cfg(not(target_arch = "x86_64"))]
 use narrow::Wide;
 
-/// Messages that are hashed side by side at most.
+/// The most messages that are hashed in parallel.
 pub const LANES: usize = 16;
 
-/// With fewer, sixteen lanes of which the others idle are slower than two messages in turns.
+/// With fewer messages, sixteen partly idle lanes are slower than pairs of alternating messages.
 const WIDE_MIN: usize = 9;
 
 const BLOCK_BYTES: usize = 64;
@@ -42,18 +42,18 @@ const INITIAL: State = [
     0x5be0_cd19,
 ];
 
-/// A SHA-256 of bytes that come piece by piece, alone or beside others.
+/// An incremental SHA-256, for one message alone or several in parallel ([`update_all`]).
 #[derive(Clone, Debug)]
 pub struct Sha256 {
     state: State,
-    /// Bytes so far.
+    /// The number of bytes so far.
     len: u64,
-    /// The bytes of a block begun, `len` modulo its size of them.
+    /// The bytes of the incomplete block: the first `len % BLOCK_BYTES` are valid.
     block: Block,
 }
 
 impl Sha256 {
-    /// Of no bytes.
+    /// The hash of no bytes so far.
     pub const fn new() -> Self {
         Self { state: INITIAL, len: 0, block: [0; BLOCK_BYTES] }
     }
@@ -84,13 +84,13 @@ impl Sha256 {
         hash
     }
 
-    /// Bytes of the block begun.
+    /// The number of bytes in the incomplete block.
     fn filled(&self) -> usize {
         // The remainder fits.
         usize::try_from(self.len % BLOCK_BYTES as u64).unwrap_or(0)
     }
 
-    /// Completes the block begun; gives what is left of the bytes.
+    /// Completes the incomplete block; returns the rest of the bytes.
     fn begin<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let filled = self.filled();
         if filled == 0 {
@@ -105,10 +105,10 @@ impl Sha256 {
         rest
     }
 
-    /// Counts blocks that were hashed, and begins another.
+    /// Counts `blocks` that were hashed, and begins a new block with `rest`.
     fn end(&mut self, blocks: usize, rest: &[u8]) {
         self.len += (blocks * BLOCK_BYTES + rest.len()) as u64;
-        // Empty where the block begun is not complete.
+        // `rest` is empty if the earlier block is still incomplete.
         if !rest.is_empty() {
             self.block[..rest.len()].copy_from_slice(rest);
         }
@@ -121,7 +121,7 @@ impl Default for Sha256 {
     }
 }
 
-/// Appends its bytes to each message; fastest with [`LANES`] messages or more of about one length.
+/// Appends to each message its bytes. Fastest with [`LANES`] or more messages of similar length.
 pub fn update_all(messages: &mut [(&mut Sha256, &[u8])]) {
     update_with(Wide::detect(), messages);
 }
@@ -136,7 +136,7 @@ pub fn hash_all(messages: &[&[u8]]) -> Vec<[u8; 32]> {
 
 fn update_with(wide: Option<Wide>, messages: &mut [(&mut Sha256, &[u8])]) {
     let mut queue: Vec<Lane<'_>> = messages.iter_mut().filter_map(Lane::begin).collect();
-    // The longest are taken first, so that few lanes are left alone at the end.
+    // The longest messages start first, so that few lanes run alone at the end.
     queue.sort_unstable_by_key(|lane| lane.blocks.len());
     let side_by_side = if wide.is_some() { LANES } else { 2 };
     let mut lanes: Vec<Lane<'_>> = Vec::with_capacity(side_by_side);
@@ -144,7 +144,7 @@ fn update_with(wide: Option<Wide>, messages: &mut [(&mut Sha256, &[u8])]) {
         lanes.retain(|lane| !lane.blocks.is_empty());
         let next = queue.len() - queue.len().min(side_by_side - lanes.len());
         lanes.extend(queue.drain(next..));
-        // All go on until the first of them ends.
+        // All lanes continue until the first of them ends.
         let Some(count) = lanes.iter().map(|lane| lane.blocks.len()).min() else { return };
         match wide {
             Some(wide) if lanes.len() >= WIDE_MIN => advance_wide(wide, &mut lanes, count),
@@ -153,14 +153,14 @@ fn update_with(wide: Option<Wide>, messages: &mut [(&mut Sha256, &[u8])]) {
     }
 }
 
-/// A message and those of its blocks that are not hashed yet.
+/// A message and its blocks that are not hashed yet.
 struct Lane<'a> {
     state: &'a mut State,
     blocks: &'a [Block],
 }
 
 impl<'a> Lane<'a> {
-    /// Takes what is no whole block into the message; `None` where that is all.
+    /// Puts bytes that are not a whole block into the message; `None` if no whole block is left.
     fn begin((hasher, bytes): &'a mut (&mut Sha256, &[u8])) -> Option<Self> {
         let (blocks, rest) = hasher.begin(bytes).as_chunks();
         hasher.end(blocks.len(), rest);
@@ -174,7 +174,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Lanes without a message do what the first does.
+/// Lanes without a message repeat the first.
 fn advance_wide(wide: Wide, lanes: &mut [Lane<'_>], count: usize) {
     let place = |lane: usize| if lane < lanes.len() { lane } else { 0 };
     let mut states = std::array::from_fn(|lane| *lanes[place(lane)].state);
@@ -186,7 +186,7 @@ fn advance_wide(wide: Wide, lanes: &mut [Lane<'_>], count: usize) {
     }
 }
 
-/// Block by block in turns; one alone as fast as it can be.
+/// Hashes two messages in alternating blocks; a single message without alternating.
 fn advance_pair(pair: &mut [Lane<'_>], count: usize) {
     match pair {
         [one, other] => {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// With the wide instructions where they are to be had, and without.
+        /// With the wide instructions if the processor has them, and without.
         #[test]
         fn each_is_what_it_is_alone(
             lens in prop::collection::vec(0..3000_usize, 0..40),

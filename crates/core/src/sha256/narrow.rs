@@ -1,10 +1,10 @@
-//! In place of the sixteen lanes, on processors that have no such instructions.
+//! Replaces `avx512` on processors that have no such instructions.
 
 use std::convert::Infallible;
 
 use super::{Block, LANES, State};
 
-/// Does not exist.
+/// A type without values: the wide instructions are never available.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide(Infallible);
 

@@ -1,57 +1,60 @@
 //! [`Window`]: how many requests of one blob are in flight, found by measuring.
 //!
-//! A state machine without a clock and without I/O: it is told when a request begins and ends, with
-//! the time, and says how many may be in flight now. Whoever drives it starts requests while fewer
-//! than [`Window::limit`] are under way.
+//! A state machine without a clock and without I/O. The caller reports when a request begins and
+//! ends, with the time. The window returns how many requests may be in flight now. The caller
+//! starts requests while fewer than [`Window::limit`] are in flight.
 //!
-//! # What is sought
+//! # The goal
 //!
-//! The knee: the smallest window that has (nearly) the most throughput. Below it the link or the
-//! server idles; above it requests only queue, which costs memory and, at servers that slow down
-//! under load, throughput too. Where every request just takes its latency there is no knee, and the
-//! window goes to [`WindowOptions::max`].
+//! The goal is the knee: the smallest window with (nearly) the highest throughput. Below the knee,
+//! the link or the server idles. Above it, requests only queue. That costs memory, and it costs
+//! throughput at servers that slow down under load. If every request just takes its latency, there
+//! is no knee, and the window grows to [`WindowOptions::max`].
 //!
-//! # Which controller, and why
+//! # The controller
 //!
-//! A hill climb on measured throughput, in rounds. The known designs were weighed:
+//! The window climbs on measured throughput, in rounds. The known designs that were considered:
 //!
-//! - *The gradient of latencies* (Netflix's concurrency-limits, Vector's adaptive request
-//!   concurrency) compares the latency now with that of an unloaded server. It is right for many
-//!   small requests of one kind at one server. Here a request carries 1 KiB or 4 MiB, jitter alone
-//!   makes the mean 1.7 times the least, and one knows the unloaded latency only after having been
-//!   unloaded; Vector's takes one step up for each latency, which from 16 takes seconds to matter.
-//! - *BBR* (Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016) seeks the same
-//!   knee: the most bandwidth, the least delay, and probes both in turn. Taken from it: doubling
-//!   until throughput no longer follows, the knee from Little's law, and going on probing up and
-//!   down. Not taken: the product of the two extremes itself, which under jitter is far below what
-//!   fills the link (the mean latency counts, not the least) and knows no server that gets slower.
+//! - *Latency gradient* (Netflix's concurrency-limits, Vector's adaptive request concurrency): it
+//!   compares the current latency with that of an unloaded server. It is right for many small
+//!   requests of one kind at one server. Here a request carries 1 KiB or 4 MiB, and jitter alone
+//!   makes the mean latency 1.7 times the minimum. The unloaded latency is known only after an
+//!   unloaded period. Vector's controller takes one step up per latency, which from 16 takes
+//!   seconds to have an effect.
+//! - *BBR* (Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016): it seeks the
+//!   same knee, the highest bandwidth at the lowest delay, and probes both in turn. Taken from it:
+//!   doubling until throughput no longer follows, the knee from Little's law, and continuous
+//!   probing up and down. Not taken: the product of the two extremes. Under jitter that product is
+//!   far below what fills the link, because the mean latency counts, not the minimum. It also does
+//!   not model a server that slows down.
 //!
-//! So throughput itself is compared, under two windows at a time:
+//! So the window compares throughput under two limits at a time:
 //!
-//! 1. *Start*: double after each round as long as throughput grows by `WORTH` of what it would
-//!    grow by if nothing were in the way. When it does not, go to where Little's law puts the knee.
-//! 2. *Cruise*: one round as it is, one a step up; kept if throughput follows. One as it is, one a
-//!    step down; kept if nothing is lost. Steps are a quarter, and grow while they succeed. When
-//!    neither helps, rest for some rounds, and for longer each time.
+//! 1. *Start*: double after each round while throughput grows by at least `WORTH` of the ideal
+//!    growth. When it does not, go to the knee that Little's law gives.
+//! 2. *Cruise*: run one round at the current limit and one a step up; keep the step if throughput
+//!    follows. Run one round at the current limit and one a step down; keep the step if throughput
+//!    stays. Steps begin at a quarter, and grow while they succeed. When neither direction helps,
+//!    rest for some rounds, and for longer each time.
 //!
-//! Throughput of a round is requests in flight over how long one takes, weighed by what its size
-//! costs (see `round` and `size_cost`), times the part that succeeded: requests lost under load
-//! count against it. A round is as many requests as it needs to be worth comparing, not a time, so
-//! it works alike at 1 ms and at 1 s of latency; one that is too close to call goes on for as long
-//! again. When the content changes so much that rounds cannot be compared (see `content`), doubling
-//! begins anew, whatever the round was for: what was found for batches of megabytes may be a tenth
-//! of what small chunks need.
+//! The throughput of a round is the requests in flight divided by the mean latency, weighed by the
+//! cost of their sizes (see `round` and `size_cost`), times the fraction that succeeded. So
+//! requests lost under load count against a limit. A round is a number of requests and not a time,
+//! so it works alike at 1 ms and at 1 s of latency. A round that is too close to call is doubled.
+//! When the content changes so much that rounds cannot be compared (see `content`), the window
+//! goes back to *Start* and doubles again: small chunks may need ten times the window of batches of
+//! megabytes.
 //!
 //! # Invariants
 //!
-//! - `min <= limit <= max`, whatever the events.
-//! - A round in which the caller did not fill the window changes nothing upwards: where the budget,
-//!   or what there is to send, is the limit, the window stays.
-//! - One slow request changes nothing: it counts as the others' slowest, in the round that it
-//!   began in, or not at all.
+//! - `min <= limit <= max`, for all events.
+//! - A round in which the caller did not fill the window never raises the limit. If the budget or
+//!   the amount of work is the bottleneck, the window stays.
+//! - One slow request changes nothing. In the round in which it began, its latency counts at most
+//!   as the slowest of the others. In later rounds its latency does not count.
 //! - Memory is bounded: two rounds of at most 512 samples.
 //!
-//! Not its business: fairness between blobs and the limit of the process, which are the budget's.
+//! Not for fairness between blobs or for the limits of the process: those belong to the budget.
 
 mod content;
 mod options;
@@ -65,30 +68,33 @@ pub use options::{Outcome, WindowOptions};
 use round::{Round, Sample};
 use size_cost::SizeCost;
 
-/// The part of the ideal growth that makes a larger window worth its memory: of a doubling, 1.2
-/// times the throughput; of a quarter more, 1.05 times. Where throughput bends softly, windows that
-/// gain less by growing have four fifths of all that is to be had.
+/// A larger window is worth its memory if throughput grows by this fraction of the ideal growth: to
+/// 1.2 times for a doubling, to 1.05 times for a quarter more. Where throughput levels off slowly,
+/// a window that gains less by growing already has four fifths of the maximum.
 const WORTH: f64 = 0.2;
 
-/// Throughput that a smaller window may lose, against the one that the descent began from.
+/// The fraction of throughput that a smaller window may lose, against the one where the descent
+/// began.
 const LOSS_MAX: f64 = 0.03;
 
-/// The first step up or down when cruising. Smaller ones drown in jitter.
+/// The first step up or down in cruise. The effect of a smaller step is lost in jitter.
 const STEP_MIN: f64 = 1.25;
-/// The largest.
+/// The largest step.
 const STEP_MAX: f64 = 2.0;
 
-/// Samples of a cruising round, at least: jitter of a quarter of the latency leaves 3%.
+/// The minimum of samples in a cruise round: with 64, jitter of a quarter of the latency leaves an
+/// error of 3%.
 const CRUISE_SAMPLES_MIN: u32 = 64;
 
-/// Rounds to rest after neither direction helped: doubles from the first to the last.
+/// Rounds to rest after neither direction helped. The number doubles from the minimum to the
+/// maximum.
 const REST_ROUNDS_MIN: u32 = 1;
 const REST_ROUNDS_MAX: u32 = 16;
 
-/// What being throttled leaves of the window.
+/// The factor by which throttling reduces the window.
 const BACKOFF: f64 = 0.7;
 
-/// One request in flight. Hand it back to [`Window::on_done`] whatever becomes of the request.
+/// One request in flight. Pass it to [`Window::on_done`] when the request ends, with any outcome.
 #[derive(Debug)]
 #[must_use = "a request that is never done stays in flight"]
 pub struct Ticket {
@@ -96,14 +102,15 @@ pub struct Ticket {
     round: u64,
 }
 
-/// What the round under way is for.
+/// The purpose of the current round.
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Doubling; what the round before saw, once there was one.
+    /// Doubling. Holds the previous round, if there was one.
     Start(Option<Round>),
-    /// As it is, to be compared with; then a step in this direction, or so many rounds more.
+    /// A round at the current limit, as the base of a comparison. Then comes a step in direction
+    /// `next`, or first `rest` more rounds.
     Base { next: Direction, rest: u32 },
-    /// A step up or down: what it is compared with, and where it goes back to.
+    /// A step up or down: the round that it is compared with, and the limit to return to.
     Trial { direction: Direction, base: Round, back: u32 },
 }
 
@@ -113,10 +120,10 @@ enum Direction {
     Down,
 }
 
-/// How many requests of one blob may be in flight. See the module for how it decides.
+/// Limits how many requests of one blob may be in flight. The module docs explain how it decides.
 ///
-/// Times are since any start, the same for all calls, and monotonic; one that goes back counts as
-/// no time passed.
+/// Times are durations since any start that all calls share, and monotonic. A time that goes
+/// backwards counts as no time passed.
 #[derive(Clone, Debug)]
 pub struct Window {
     options: WindowOptions,
@@ -124,22 +131,23 @@ pub struct Window {
     in_flight: u32,
     phase: Phase,
     round: Round,
-    /// Counts rounds, so that a ticket can tell whether it is of this one.
+    /// The number of the current round. A ticket of an earlier round has a smaller one.
     round_id: u64,
     cost: SizeCost,
-    /// Of the last round that was decided.
+    /// The content of the last decided round.
     content: Option<Content>,
     step_up: f64,
     step_down: f64,
     rest: u32,
-    /// Directions in a row that did not help.
+    /// The number of directions in a row that did not help.
     misses: u32,
-    /// Throttled requests that began in an earlier round are the same congestion.
+    /// A throttled request that began before this round belongs to a congestion that was already
+    /// counted.
     throttled_in: u64,
 }
 
 impl Window {
-    /// Begins at `options.start`, brought within its bounds.
+    /// Starts at `options.start`, clamped to its bounds.
     pub fn new(options: WindowOptions) -> Self {
         let min = options.min.max(1);
         let max = options.max.max(min);
@@ -162,13 +170,13 @@ impl Window {
         }
     }
 
-    /// Requests that may be in flight now. It may fall below how many are: then none is to be
-    /// started until enough of them are done.
+    /// Requests that may be in flight now. It may fall below the number in flight. Then the caller
+    /// starts none until enough of them have ended.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Requests in flight: begun and not done.
+    /// Requests in flight: begun and not ended.
     pub const fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -178,8 +186,8 @@ impl Window {
         self.in_flight < self.limit
     }
 
-    /// A request is sent. Not before it really is: what it waits for within this process, such as
-    /// the budget, must not look like the network's latency.
+    /// Reports that a request is sent. Call it only when the request is really sent: waits within
+    /// this process, such as for the budget, must not count as network latency.
     pub fn on_start(&mut self, now: Duration) -> Ticket {
         self.round.open(now);
         self.round.pass(now, self.in_flight);
@@ -187,7 +195,7 @@ impl Window {
         Ticket { started: now, round: self.round_id }
     }
 
-    /// It has ended, having brought so many bytes of payload.
+    /// Reports that the request has ended, with `bytes` of payload.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
     pub fn on_done(&mut self, ticket: Ticket, now: Duration, bytes: u64, outcome: Outcome) {
         self.round.pass(now, self.in_flight);
@@ -210,7 +218,7 @@ impl Window {
         }
     }
 
-    /// Everything that began under the window that was too much counts once.
+    /// Shrinks the window. All throttled requests that began under the same limit count once.
     fn throttled(&mut self, round: u64) {
         if round < self.throttled_in {
             return;
@@ -222,7 +230,7 @@ impl Window {
         self.base(limit, Direction::Up, self.rest);
     }
 
-    /// The round under way is over: says what the next one is.
+    /// Ends the current round and starts the next.
     fn decide(&mut self) {
         let round = self.round.clone();
         if round.is_broken() {
@@ -250,7 +258,7 @@ impl Window {
 
     fn decide_start(&mut self, before: Option<&Round>, is_other: bool, round: Round) {
         if !round.is_filled() {
-            // Nothing is learnt; what was doubled in vain is taken back.
+            // The round says nothing about the limit; a doubling that was not filled is undone.
             let limit = before.map_or(round.limit, |before| before.limit);
             return match before {
                 Some(_) => self.base(limit, Direction::Up, REST_ROUNDS_MIN),
@@ -261,7 +269,7 @@ impl Window {
             let growth = self.growth(before, &round);
             if growth < worth(before.limit, round.limit) {
                 let knee = scaled(before.limit, growth.clamp(1.0 / STEP_MAX, STEP_MAX));
-                // Where doubling brought nothing, the knee may be far below.
+                // If doubling gained nothing, the knee may be far below.
                 self.step_down = if growth < 1.0 + WORTH / 2.0 { STEP_MAX } else { STEP_MIN };
                 let next = if growth < 1.0 + WORTH / 2.0 { Direction::Down } else { Direction::Up };
                 return self.base(knee, next, 0);
@@ -303,12 +311,12 @@ impl Window {
         match direction {
             // Every step up must be worth it by itself.
             Direction::Up => self.step(direction, round.limit, round.clone()),
-            // All steps down together may lose no more than one.
+            // All steps down together may lose no more than one: `base` stays.
             Direction::Down => self.step(direction, round.limit, base),
         }
     }
 
-    /// Tries the next step from `limit`, to be compared with `base`.
+    /// Tries the next step from `limit`, and compares it with `base`.
     fn step(&mut self, direction: Direction, limit: u32, base: Round) {
         let step = *self.step_size(direction);
         let stepped = match direction {
@@ -328,7 +336,7 @@ impl Window {
         }
     }
 
-    /// Goes back, and tries the other direction; after both, rests.
+    /// Returns to `limit` and tries the other direction. After both have failed, rests.
     fn missed(&mut self, limit: u32, direction: Direction) {
         let other = match direction {
             Direction::Up => Direction::Down,
@@ -343,7 +351,7 @@ impl Window {
         self.base(limit, other, self.rest);
     }
 
-    /// Throughput over that of a round before.
+    /// The throughput of `round` divided by that of the earlier round `before`.
     fn growth(&self, before: &Round, round: &Round) -> f64 {
         let throughput = before.throughput(&self.cost);
         if throughput > 0.0 { round.throughput(&self.cost) / throughput } else { 1.0 }
@@ -357,7 +365,7 @@ impl Window {
         self.open(limit, Phase::Base { next, rest });
     }
 
-    /// Begins a round under `limit`.
+    /// Begins a round at `limit`.
     fn open(&mut self, limit: u32, phase: Phase) {
         self.limit = limit.clamp(self.options.min, self.options.max);
         let need = match phase {
@@ -370,13 +378,13 @@ impl Window {
     }
 }
 
-/// The fastest half of the first requests decides: waiting for the slower half would take half as
-/// long again, and all rounds that are compared leave it out alike.
+/// A start round ends after the fastest half of its first requests. Waiting for the slower half
+/// would take half as long again. All compared rounds leave it out in the same way.
 fn start_samples(limit: u32) -> usize {
     limit.div_ceil(2).max(8) as usize
 }
 
-/// Growth of throughput that makes going from one limit to a larger one worth it.
+/// The growth of throughput that makes a larger limit worth it.
 fn worth(from: u32, to: u32) -> f64 {
     1.0 + WORTH * (f64::from(to) / f64::from(from.max(1)) - 1.0)
 }
@@ -389,7 +397,7 @@ fn stepped_down(limit: u32, step: f64) -> u32 {
     scaled(limit, 1.0 / step).min(limit.saturating_sub(1)).max(1)
 }
 
-/// Rounded, at least 1.
+/// Rounded, and at least 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,16 +1,18 @@
-//! What a caller chooses about a window, and what it tells of each request.
+//! The options of a window, and the outcomes that the caller reports for its requests.
+//!
+//! The state machine itself is in the parent module.
 
 /// Bounds of a [`Window`](super::Window).
 ///
-/// The defaults assume chunks of some 512 KiB from a cache in the same region: 16 in flight are
+/// The defaults assume chunks of some 512 KiB from a cache in the same region. 16 in flight are
 /// safe anywhere, and 256 fill 10 Gbit/s at 100 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowOptions {
-    /// Requests in flight at first. Default 16, what Bazel keeps in flight all the time.
+    /// Requests in flight at first. Default 16, as many as Bazel keeps in flight.
     pub start: u32,
-    /// Never fewer; 0 counts as 1. Default 1.
+    /// The lower bound; 0 counts as 1. Default 1.
     pub min: u32,
-    /// Never more; at least `min`. Default 256.
+    /// The upper bound; at least `min`. Default 256.
     pub max: u32,
 }
 
@@ -21,7 +23,7 @@ impl Default for WindowOptions {
 }
 
 impl WindowOptions {
-    /// A window that stays as it is; 0 counts as 1.
+    /// A window of constant size; 0 counts as 1.
     pub const fn fixed(requests: u32) -> Self {
         Self { start: requests, min: requests, max: requests }
     }
@@ -31,12 +33,12 @@ impl WindowOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It brought what it was to bring.
+    /// The request delivered its bytes.
     Ok,
-    /// The server asked for less (429, `RESOURCE_EXHAUSTED`, `UNAVAILABLE` with a delay).
+    /// The server asked for fewer requests (429, `RESOURCE_EXHAUSTED`, `UNAVAILABLE` with a delay).
     Throttled,
-    /// It took its time and brought nothing that counts.
+    /// The request took time and delivered nothing that counts.
     Failed,
-    /// The caller ended it: it says nothing about the network.
+    /// The caller cancelled it, so it says nothing about the network.
     Cancelled,
 }

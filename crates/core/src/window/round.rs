@@ -1,66 +1,66 @@
-//! [`Round`]: what is seen while the limit stays as it is.
+//! [`Round`]: the measurements under one limit.
 //!
-//! Only requests that *began* in the round count: one that began before ran, at least in part,
-//! under another limit. Throughput is taken from Little's law, requests in flight over the time
-//! that one takes, and not from bytes over an interval: a limit is doubled by sending a burst, and
-//! for the next latencies bytes arrive in bursts too, so that an interval's rate depends on where
-//! it is cut. It also needs only one latency, where a rate needs one to fill the pipe and one more
-//! to look at it.
+//! Only requests that *began* in the round count. A request that began before ran partly under
+//! another limit. Throughput comes from Little's law, requests in flight divided by their latency,
+//! and not from bytes per interval. The reason: a limit is doubled by sending a burst, and for the
+//! next latencies bytes arrive in bursts too. The rate of an interval would then depend on where
+//! the interval is cut. Little's law also needs only one latency, where a rate needs one latency to
+//! fill the pipe and another to measure it.
 
 use std::time::Duration;
 
 use super::size_cost::SizeCost;
 
-/// Samples of one round, at most: more would not make it more certain, only larger.
+/// The maximum of samples in one round. More would cost memory and add no certainty.
 const SAMPLES_MAX: usize = 512;
 
-/// The slowest one in so many counts as slow as the slowest of the others. One request that takes a
-/// thousand times as long as the others says nothing about how many there should be.
+/// The slowest tenth of the samples counts as slow as the slowest of the others. A single request
+/// that takes a thousand times as long as the others says nothing about the right limit.
 const SLOWEST_ONE_IN: usize = 10;
 
-/// A straggler adds at most this much to what makes throughput doubtful.
+/// A straggler adds at most this much to the squared error of the throughput.
 const OUTLIER: f64 = 16.0;
 
-/// With less than this part of the limit in flight, on average, a round says nothing about the
+/// A round with less than this fraction of the limit in flight, on average, says nothing about the
 /// limit: the caller had nothing to send, or waited for something else.
 const FILLED: f64 = 0.75;
 
-/// One request that brought its bytes.
+/// One request that delivered its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) latency_s: f64,
     pub(super) size_mib: f64,
 }
 
-/// Arrivals of one stretch.
+/// The number of arrivals in a stretch.
 const STRETCH: f64 = 4.0;
 
-/// A few arrivals in a row.
+/// A few consecutive arrivals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stretch {
     pub(super) elapsed_s: f64,
-    /// Of all of them together.
+    /// The sum over the stretch.
     pub(super) size_mib: f64,
     pub(super) count: f64,
 }
 
-/// What is seen under one limit.
+/// The measurements under one limit.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) limit: u32,
-    /// Samples after which it is over.
+    /// The round is over after this many samples.
     need: usize,
     samples: Vec<Sample>,
     stretches: Vec<Stretch>,
-    /// The stretch under way, and when it began.
+    /// The current stretch, and when it began.
     stretch: Stretch,
     stretch_began: Duration,
-    /// Requests that took time and brought nothing.
+    /// Requests that took time and delivered nothing.
     failures: u32,
-    /// When its first request began; before that, nothing is counted.
+    /// When its first request began. Nothing is counted before that.
     opened: Option<Duration>,
     last: Duration,
-    /// In flight times seconds, since it was opened.
+    /// The integral of requests in flight over time, in seconds, since the round was opened.
     busy: f64,
 }
 
@@ -81,7 +81,7 @@ impl Round {
         }
     }
 
-    /// Time passes with so many in flight.
+    /// Adds the time since the last event, with `in_flight` requests.
     pub(super) fn pass(&mut self, now: Duration, in_flight: u32) {
         if self.opened.is_some() {
             self.busy += f64::from(in_flight) * now.saturating_sub(self.last).as_secs_f64();
@@ -98,7 +98,7 @@ impl Round {
         }
     }
 
-    /// A request has brought its bytes, whenever it began.
+    /// A request has delivered its bytes. It may have begun in an earlier round.
     pub(super) fn arrive(&mut self, now: Duration, size_mib: f64) {
         if self.opened.is_none() || self.stretches.len() >= SAMPLES_MAX {
             return;
@@ -113,7 +113,7 @@ impl Round {
         }
     }
 
-    /// A request that began in this round is done.
+    /// A request that began in this round has succeeded.
     pub(super) fn push(&mut self, sample: Sample) {
         self.samples.push(sample);
     }
@@ -127,12 +127,12 @@ impl Round {
         self.samples.len().saturating_add(self.failures as usize) >= self.need
     }
 
-    /// Whether it says anything about the limit.
+    /// Whether the round says anything about the limit.
     pub(super) fn is_filled(&self) -> bool {
         self.in_flight() >= FILLED * f64::from(self.limit)
     }
 
-    /// Whether most of it failed.
+    /// Whether most requests of the round failed.
     pub(super) fn is_broken(&self) -> bool {
         self.failures as usize > self.samples.len()
     }
@@ -145,15 +145,15 @@ impl Round {
         &self.stretches
     }
 
-    /// On average, since it was opened.
+    /// The mean number of requests in flight since the round was opened.
     fn in_flight(&self) -> f64 {
         let elapsed = self.last.saturating_sub(self.opened.unwrap_or(self.last)).as_secs_f64();
-        // All at one instant: there was no time in which the limit was not reached.
+        // All events were at one instant: there was no time in which the window was not full.
         if elapsed > 0.0 { self.busy / elapsed } else { f64::from(self.limit) }
     }
 
-    /// Throughput, in what requests of no bytes cost, a second. Of use only beside that of another
-    /// round under the same `cost`.
+    /// Throughput per second, in units of the cost of an empty request. Compare it only with that
+    /// of another round under the same `cost`.
     pub(super) fn throughput(&self, cost: &SizeCost) -> f64 {
         let work: f64 = self.samples.iter().map(|sample| cost.of(sample.size_mib)).sum();
         let mut latencies: Vec<f64> = self.samples.iter().map(|sample| sample.latency_s).collect();
@@ -168,7 +168,7 @@ impl Round {
         }
     }
 
-    /// By how much of itself the throughput may be off: its standard error.
+    /// The relative standard error of the throughput.
     pub(super) fn doubt(&self, cost: &SizeCost) -> f64 {
         let done = count(self.samples.len());
         let work: f64 = self.samples.iter().map(|sample| cost.of(sample.size_mib)).sum();
@@ -182,7 +182,7 @@ impl Round {
         (squares / (done - 1.0) / done).sqrt()
     }
 
-    /// Goes on for as long again. `false` where it has gone on for long enough.
+    /// Doubles the round. `false` if it has reached its maximum.
     pub(super) fn extend(&mut self) -> bool {
         let need = (self.need * 2).min(SAMPLES_MAX);
         let extends = need > self.need;
@@ -191,7 +191,7 @@ impl Round {
     }
 }
 
-/// The sum of what is sorted, the slowest part counted as the slowest of the others.
+/// The sum of sorted values, with the slowest part counted as the slowest of the others.
 fn winsorised_sum(sorted: &[f64]) -> f64 {
     let others = sorted.len() - sorted.len().div_ceil(SLOWEST_ONE_IN);
     let Some(bound) = sorted.get(others.saturating_sub(1)) else { return 0.0 };

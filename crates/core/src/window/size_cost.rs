@@ -1,34 +1,35 @@
-//! [`SizeCost`]: how much more a large request costs than a small one here, so that rounds of
-//! unequal requests can be compared.
+//! [`SizeCost`]: how much more a large request costs than a small one. It makes rounds of unequal
+//! requests comparable.
 //!
-//! Where requests just wait for an answer, each costs the same, whatever its size; where the link
-//! is full, each costs its bytes. In between it is `1 + slope * size`, and the slope is what is
-//! learnt. Counting bytes alone, or requests alone, would make the window follow the blob's
-//! content instead of the network.
+//! If requests only wait for a response, each costs the same at any size. If the link is full, each
+//! costs its bytes. In between, the cost is `1 + slope * size`, and this module learns the slope.
+//! Counting bytes alone, or requests alone, would make the window follow the blob's content instead
+//! of the network.
 //!
-//! The slope is looked for in two places, by least squares, and the steeper one is taken:
+//! The slope is estimated in two places, by least squares, and the steeper one is taken:
 //!
-//! - in single requests, latency over size: where answers share the link evenly, a large one takes
-//!   longer itself;
-//! - in stretches of a few arrivals, time over bytes: where answers queue for the link, a large
-//!   one takes hardly longer itself, but makes all that follow wait.
+//! - Single requests, latency over size: if responses share the link evenly, a large one itself
+//!   takes longer.
+//! - Stretches of a few arrivals, time over bytes: if responses queue for the link, a large one
+//!   itself takes hardly longer, but delays all that follow.
 
 use super::round::{Sample, Stretch};
 
-/// A value counts at most this many times the mean, so that one straggler does not tilt a line.
+/// A value counts as at most this many times the mean, so that one straggler does not tilt the
+/// line.
 const OUTLIER: f64 = 4.0;
 
-/// How much older values count when newer ones are added.
+/// The weight of older values when newer ones are added.
 const MEMORY: f64 = 0.7;
 
-/// Of fewer values no slope is taken.
+/// With fewer values, the slope is 0.
 const VALUES_MIN: f64 = 6.0;
 
-/// Of the cost of a mean request, the part that does not depend on its size, at least: a line
-/// through noise may not say that a request of no bytes is free.
+/// The minimum part of a mean request's cost that does not depend on its size. Without it, a line
+/// through noise could make an empty request free.
 const BASE_MIN: f64 = 0.05;
 
-/// What large and small requests cost.
+/// The cost of large and small requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SizeCost {
     single: Line,
@@ -36,21 +37,21 @@ pub(super) struct SizeCost {
 }
 
 impl SizeCost {
-    /// Takes in what one round saw.
+    /// Adds the measurements of one round.
     pub(super) fn learn(&mut self, samples: &[Sample], stretches: &[Stretch]) {
         self.single.learn(samples.iter().map(|sample| (sample.size_mib, sample.latency_s)));
         let mean = |stretch: &Stretch| (stretch.size_mib / stretch.count, stretch.elapsed_s);
         self.together.learn(stretches.iter().map(mean));
     }
 
-    /// What a request of this size costs, beside one of no bytes, which costs 1.
+    /// The cost of a request of this size. A request of no bytes costs 1.
     pub(super) fn of(&self, size_mib: f64) -> f64 {
         1.0 + self.single.slope().max(self.together.slope()) * size_mib
     }
 }
 
 /// A straight line through values that are relative to their round's mean, so that rounds under
-/// different limits can be put together.
+/// different limits can be combined.
 #[derive(Clone, Debug, Default)]
 struct Line {
     count: f64,
@@ -86,7 +87,7 @@ impl Line {
         }
     }
 
-    /// By how much the value grows with each MiB, relative to that of no bytes.
+    /// The growth of the value per MiB, relative to the value at size 0.
     fn slope(&self) -> f64 {
         if self.count < VALUES_MIN {
             return 0.0;
@@ -94,7 +95,7 @@ impl Line {
         let (size, value) = (self.size / self.count, self.value / self.count);
         let variance = self.size_squared / self.count - size * size;
         let covariance = self.size_value / self.count - size * value;
-        // All of one size: there is nothing to tell apart.
+        // All sizes are equal, so there is no slope to estimate.
         if value <= 0.0 || variance <= 1e-9 * size * size {
             return 0.0;
         }

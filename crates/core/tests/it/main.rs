@@ -1,12 +1,12 @@
-//! The pure pieces together, through the public interface only: a download in simulated time,
-//! from a server that breaks off, with shards in flight side by side, finishing in any order.
+//! The pure modules together, through the public interface only: a download in simulated time, from
+//! a server that disconnects, with shards in flight in parallel that finish in any order.
 //!
 //! | promise | test |
 //! |---|---|
-//! | plan, ranges, retry, extents and checksums together make a whole, verified blob of a broken download | `a_broken_download_is_whole_and_verified` |
-//! | a server that gives a byte an attempt is given up, and what it gave is kept | `a_dripping_server_is_given_up_with_what_it_gave_kept` |
+//! | plan, ranges, retry, extents and checksums together make a whole, verified blob of an interrupted download | `a_broken_download_is_whole_and_verified` |
+//! | a server that sends one byte per attempt is given up, and its bytes are kept | `a_dripping_server_is_given_up_with_what_it_gave_kept` |
 //! | chunks are cut where independent implementations cut them | `chunking::vectors` |
-//! | chunks are cut where the definition says, however the input is split | `chunking::properties` |
+//! | chunks are cut where the definition says, for every split of the input | `chunking::properties` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -23,13 +23,13 @@ use tidegate_core::{
 
 const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// Bytes that tell their position.
+/// Bytes that depend on their position.
 fn blob(len: u64) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at.wrapping_mul(2_654_435_761) >> 7 & 0xff).unwrap()).collect()
 }
 
-/// Answers a `Range` header with a `Content-Range` and at most `bytes_max` bytes of what it
-/// promised.
+/// The response to a `Range` header: a `Content-Range`, and at most `bytes_max` of the promised
+/// bytes.
 fn answer<'a>(blob: &'a [u8], header: &str, bytes_max: usize) -> (String, &'a [u8]) {
     let range: ByteRange = header.strip_prefix("bytes=").unwrap().parse().unwrap();
     let total = blob.len() as u64;
@@ -39,7 +39,7 @@ fn answer<'a>(blob: &'a [u8], header: &str, bytes_max: usize) -> (String, &'a [u
     (content_range, &body[..body.len().min(bytes_max)])
 }
 
-/// What one shard has: where it is, its CRC so far, its retries.
+/// The state of one shard: its range, its CRC so far, its retries.
 struct Shard {
     start: u64,
     rest: ByteRange,
@@ -57,7 +57,7 @@ impl Shard {
         }
     }
 
-    /// One request; writes what came where it belongs.
+    /// Makes one request; writes the response's bytes at their position.
     fn request(&mut self, blob: &[u8], bytes_max: usize, target: &mut [u8]) {
         let (content_range, body) = answer(blob, &self.rest.header().unwrap(), bytes_max);
         let Ok(ContentRange::Bytes { range, .. }) = ContentRange::parse(&content_range) else {
@@ -86,7 +86,7 @@ proptest! {
         let plan = ShardPlan::new(&PlanOptions {
             window, shard_bytes_min: 64, shard_bytes_max: 256, bytes_budget: None,
         });
-        // What an earlier run has left, as a journal would tell it.
+        // The extents of an earlier run, as a journal would restore them.
         let mut extents = Extents::new();
         let mut parts = CrcParts::new(ALGORITHM);
         let mut target = vec![0; blob.len()];

@@ -1,12 +1,12 @@
-//! The window in a seeded simulation, beside every fixed one: what it finds within two seconds is
-//! as good as the best of them, or nearly, and costs no more memory than that takes.
+//! The window in a seeded simulation, compared with every fixed window. Within two seconds it finds
+//! a limit that is (nearly) as good as the best fixed one, and that uses no more memory.
 //!
 //! | promise | test |
 //! |---|---|
 //! | it finds a good window on each network within two seconds | `on_a_lan`, `at_25_ms_with_jitter`, `at_100_ms`, `where_answers_are_lost_or_late` |
-//! | it narrows where the server slows down or refuses | `at_a_server_that_slows_down_under_load`, `at_a_server_that_refuses_what_is_too_much`, `a_server_that_only_fails_is_left_with_one_request` |
+//! | it narrows if the server slows down or throttles | `at_a_server_that_slows_down_under_load`, `at_a_server_that_refuses_what_is_too_much`, `a_server_that_only_fails_is_left_with_one_request` |
 //! | it does not grow without a gain or while it is not filled | `nothing_is_held_that_gains_nothing`, `a_window_that_is_not_filled_does_not_grow` |
-//! | one slow request, or one burst of refusals, changes it at most once | `one_slow_request_changes_nothing`, `what_was_too_much_at_once_shrinks_it_once` |
+//! | one slow request, or one burst of throttled ones, changes it at most once | `one_slow_request_changes_nothing`, `what_was_too_much_at_once_shrinks_it_once` |
 //! | it stays within its bounds, and a fixed one stays fixed | `stays_within_its_bounds`, `a_fixed_window_stays` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
@@ -19,7 +19,7 @@ use network::{Network, Run, Sizes, run};
 use proptest::prelude::*;
 use tidegate_core::window::{Outcome, Window, WindowOptions};
 
-/// What it may take to find the window.
+/// The time within which the window must be found.
 const FOUND_WITHIN_MS: u64 = 2_000;
 
 const SEEDS: std::ops::Range<u64> = 1..6;
@@ -34,7 +34,7 @@ const LOSSY: Network = Network {
 };
 const OVERLOADED: Network =
     Network { overloaded_beyond: Some(24), ..Network::plain("slower under load", (8.0, 16.0)) };
-/// Slows down where the window begins already.
+/// Slows down below the window's initial limit.
 const SOON_OVERLOADED: Network =
     Network { overloaded_beyond: Some(5), ..Network::plain("soon slower under load", (8.0, 16.0)) };
 
@@ -52,7 +52,7 @@ fn best_fixed(network: &Network, sizes: Sizes, seed: u64, rate: Rate) -> (f64, u
     rates.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
-/// How a run is judged.
+/// The rate by which a run is judged.
 type Rate = fn(&Run, u64) -> f64;
 
 fn assert_finds_the_best(network: &Network, sizes: Sizes) {
@@ -116,8 +116,9 @@ fn at_a_server_that_slows_down_under_load() {
         assert_finds_the_best(&OVERLOADED, sizes);
         assert_finds_the_best(&SOON_OVERLOADED, sizes);
     }
-    // Only what was asked for when content had changed: the window that is furthest too large has
-    // the most large requests still on their way then, and would be the best for coming late.
+    // Counts only requests sent after `FOUND_WITHIN_MS`, when the content has changed. A window that
+    // is far too large still has many large requests in flight at that time. Counting these would
+    // make it the best for being late.
     assert_finds_the_best_by(&OVERLOADED, Sizes::Shifting, Run::asked_rate_after);
     assert_finds_the_best_by(&SOON_OVERLOADED, Sizes::Shifting, Run::asked_rate_after);
 }
@@ -137,7 +138,7 @@ fn at_a_server_that_refuses_what_is_too_much() {
     }
 }
 
-/// A full link gains nothing from more in flight, and what is in flight is held in memory.
+/// More requests in flight gain nothing on a full link, and their bytes are held in memory.
 #[test]
 fn nothing_is_held_that_gains_nothing() {
     for (network, knee) in [(LAN.link(110.0), 1.0), (NEAR.link(200.0), 10.0)] {
@@ -153,7 +154,7 @@ fn nothing_is_held_that_gains_nothing() {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Runs `count` requests one after the other through a full window, each of which takes a latency.
+/// Runs `count` requests through a full window, each with the same latency.
 fn run_for(window: &mut Window, now: &mut Duration, count: u32, latency: Duration) {
     let mut tickets = std::collections::VecDeque::new();
     let mut begun = 0;
@@ -186,7 +187,7 @@ fn one_slow_request_changes_nothing() {
     assert!(window.limit() >= before / 2, "{} after {before}", window.limit());
 }
 
-/// Whoever has little to send does not get a larger window for it.
+/// A caller with little to send does not get a larger window.
 #[test]
 fn a_window_that_is_not_filled_does_not_grow() {
     let mut window = Window::new(WindowOptions::default());
@@ -233,7 +234,7 @@ fn a_fixed_window_stays() {
 }
 
 proptest! {
-    /// Whatever happens, in whatever order, with whatever times.
+    /// Any events in any order, at any times.
     #[test]
     fn stays_within_its_bounds(
         start in any::<u32>(), min in any::<u32>(), max in any::<u32>(),

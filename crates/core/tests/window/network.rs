@@ -1,7 +1,7 @@
-//! A server behind a link, in simulated time, and who fetches from it through a window.
+//! A server behind a link, in simulated time, and a client that fetches from it through a window.
 //!
-//! Two stages: the server answers after its latency, then the answers queue for the link, one after
-//! the other. Everything is drawn from one seed; no clock is read.
+//! There are two stages: the server responds after its latency, then the responses queue for the
+//! link, one after another. All values are drawn from one seed; no clock is read.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use tidegate_core::window::{Outcome, Ticket, Window, WindowOptions};
 
-/// How a server and the way to it behave.
+/// The behaviour of a server and its link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network {
     pub(crate) name: &'static str,
-    /// Milliseconds to an answer, evenly between these.
+    /// The latency of a response in milliseconds, uniform between these.
     pub(crate) latency_ms: (f64, f64),
-    /// Of the link, for all requests together; `None` is without limit.
+    /// The rate of the link, for all requests together; `None` is unlimited.
     pub(crate) rate_mib_per_second: Option<f64>,
-    /// Beyond so many in flight the server slows down: its latency grows with the power of 1.5, so
-    /// that it does less, not only slower.
+    /// Beyond this many in flight the server slows down. Its latency grows with the power of 1.5,
+    /// so its throughput falls too.
     pub(crate) overloaded_beyond: Option<u32>,
-    /// Beyond so many in flight it refuses, at once.
+    /// Beyond this many in flight the server throttles, at once.
     pub(crate) throttled_beyond: Option<u32>,
-    /// This part of the answers takes so many milliseconds more.
+    /// This fraction of the responses takes this many milliseconds more.
     pub(crate) stragglers: (f64, f64),
-    /// This part of the requests fails, after its latency.
+    /// This fraction of the requests fails, after its latency.
     pub(crate) failures: f64,
-    /// What is simulated altogether, in milliseconds.
+    /// The total simulated time, in milliseconds.
     pub(crate) lasts_ms: u64,
 }
 
@@ -54,14 +54,14 @@ impl Network {
     }
 }
 
-/// How long the chunks are.
+/// The sizes of the chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sizes {
     /// All of 512 KiB.
     Even,
-    /// From 16 KiB to 4 MiB, every doubling as likely as another.
+    /// From 16 KiB to 4 MiB, with every doubling equally likely.
     Mixed,
-    /// Batches of 4 MiB for a second, then single ones of 256 KiB.
+    /// Batches of 4 MiB for one second, then single chunks of 256 KiB.
     Shifting,
 }
 
@@ -76,7 +76,7 @@ impl Sizes {
     }
 }
 
-/// Bytes that came.
+/// The bytes of one response.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     asked_at_us: u64,
@@ -84,22 +84,22 @@ struct Arrival {
     size_mib: f64,
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
     arrivals: Vec<Arrival>,
-    /// When the limit became what.
+    /// Each change of the limit: its time, and the new limit.
     pub(crate) limits: Vec<(u64, u32)>,
     pub(crate) lasted_ms: u64,
 }
 
 impl Run {
-    /// MiB per second from some moment on.
+    /// The MiB per second that arrived from `from_ms` on.
     pub(crate) fn rate_after(&self, from_ms: u64) -> f64 {
         self.rate_of(from_ms, |arrival| arrival.at_us)
     }
 
-    /// MiB per second of what was asked for from some moment on.
+    /// The MiB per second of requests sent from `from_ms` on.
     pub(crate) fn asked_rate_after(&self, from_ms: u64) -> f64 {
         self.rate_of(from_ms, |arrival| arrival.asked_at_us)
     }
@@ -110,7 +110,7 @@ impl Run {
         bytes * 1000.0 / to_f64(self.lasted_ms - from_ms)
     }
 
-    /// The mean limit from some moment on, by time.
+    /// The mean limit over the time from `from_ms` on.
     pub(crate) fn limit_after(&self, from_ms: u64) -> f64 {
         let end = self.lasted_ms * 1000;
         let next = self.limits.iter().skip(1).map(|(at, _)| *at).chain([end]);
@@ -128,7 +128,7 @@ impl Run {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// The server has answered; the answer waits for the link.
+    /// The server has responded; the response waits for the link.
     Answered,
     Done,
 }
@@ -140,7 +140,7 @@ struct Request {
     outcome: Outcome,
 }
 
-/// Fetches for as long as the network lasts.
+/// Fetches until the simulated time ends.
 pub(crate) fn run(network: &Network, sizes: Sizes, seed: u64, options: WindowOptions) -> Run {
     let mut random = Random(seed);
     let mut window = Window::new(options);
@@ -183,7 +183,7 @@ pub(crate) fn run(network: &Network, sizes: Sizes, seed: u64, options: WindowOpt
     }
 }
 
-/// What becomes of a request, and after how many microseconds.
+/// The outcome of a request, and its latency in microseconds.
 fn answer(network: &Network, random: &mut Random, in_flight: u32) -> (Outcome, u64) {
     let latency_ms = random.between(network.latency_ms) * network.slowdown(in_flight);
     if network.throttled_beyond.is_some_and(|most| in_flight > most) {
@@ -199,7 +199,7 @@ fn bytes(size_mib: f64) -> u64 {
     (size_mib * 1_048_576.0) as u64
 }
 
-/// Of milliseconds, at least one.
+/// Converts milliseconds to microseconds, at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
 fn micros(ms: f64) -> u64 {
     ((ms * 1e3).round() as u64).max(1)

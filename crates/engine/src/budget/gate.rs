@@ -1,24 +1,27 @@
 //! [`Gate`]: a semaphore that is fair between shares.
 //!
-//! A share is one blob's part in what the gate gives out. When something becomes free, it goes to
-//! the share that holds least, and among equals to the one that has waited longest; within a share
-//! it is first come, first served. So whoever asks for much at once waits behind itself only: a
-//! blob with 256 requests to send and one with a single one are each given what becomes free in
-//! turn, until both have the same or one has all that it wants (max-min fairness).
+//! A share is the part of one blob in the units that the gate grants. A free unit goes to the
+//! waiting share that holds least, and among equals to the one that has waited longest. Within a
+//! share, waiters are served in order of arrival. A share with many waiters therefore delays only
+//! itself. For example, one blob has 256 requests to send and another has one. Both are granted
+//! free units in turn, until both hold the same number or one of them has all that it wants
+//! (max-min fairness).
 //!
-//! # Nobody starves
+//! A `Wish` is one waiting acquire.
 //!
-//! A wish at the head of a share that holds nothing can be overtaken only by shares that began to
-//! wait before it: new ones hold no less than nothing, and are younger. A share that holds something
-//! can be overtaken for as long as others hold less; but what it holds goes on and is given back
-//! (see the budget's argument), and then it holds nothing. Nothing is given out past a wish whose
-//! turn it is and that does not fit yet: large wishes are not passed by small ones for ever.
+//! # No waiter starves
 //!
-//! # How
+//! The first wish of a share that holds nothing can be overtaken only by shares that began to wait
+//! before it: a new share holds no less than nothing, and is younger. A share that holds something
+//! can be overtaken while other shares hold less. But its holders continue and release their units
+//! (see the argument in `budget`), and then it holds nothing. If the next wish in order does not
+//! fit yet, no later wish is granted: small wishes cannot overtake a large one for ever.
 //!
-//! One short lock; nothing is called under it. Taking what is free while nobody waits costs that
-//! lock and an entry in a small table, some 70 ns with giving it back. Where others wait, it costs
-//! the logarithm of their number.
+//! # Cost
+//!
+//! There is one short lock, and no foreign code runs under it. Acquiring free units while no share
+//! waits costs that lock and an entry in a small table: some 70 ns including the release. If shares
+//! wait, the cost grows with the logarithm of their number.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,23 +31,24 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::{Mutex, lock};
 
-/// Whose wish it is: one of these for each blob.
+/// Identifies a share: one for each blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ShareId(pub(super) u64);
 
-/// Gives out a number of units, fairly.
+/// Grants a fixed number of units, fairly.
 #[derive(Debug)]
 pub(super) struct Gate(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     free: u32,
-    /// Those that hold or want something; the others are not known.
+    /// The shares that hold or want units; others have no entry.
     shares: BTreeMap<ShareId, Share>,
-    /// The shares that want something, the next first: what each holds, and its oldest wish.
+    /// The shares that want units, in the order of service: the units held, the oldest wish, the
+    /// share.
     order: BTreeSet<(u64, u64, ShareId)>,
     wishes: BTreeMap<u64, Wish>,
-    /// Counts wishes, so that older ones are smaller.
+    /// Numbers wishes, so that older ones are smaller.
     next_wish: u64,
 }
 
@@ -58,12 +62,11 @@ struct Share {
 #[derive(Debug)]
 struct Wish {
     units: u32,
-    /// Taken when it is granted.
+    /// `None` once the wish is granted.
     waker: Option<Waker>,
 }
 
-/// What is to be done once the lock is released: a waker may run anything, even when it is only
-/// dropped.
+/// The work to do after the lock is released: waking or dropping a waker can run arbitrary code.
 #[derive(Debug, Default)]
 struct Afterwards {
     wake: Vec<Waker>,
@@ -88,14 +91,14 @@ impl Gate {
         }))
     }
 
-    /// Takes `units` at once, if they are free and nobody waits.
+    /// Acquires `units` at once, if they are free and no share waits.
     pub(super) fn try_acquire(self: &Arc<Self>, share: ShareId, units: u32) -> Option<Permit> {
         let taken = lock(&self.0).try_take(share, units);
         taken.then(|| Permit { gate: Arc::clone(self), share, units })
     }
 
-    /// Waits for `units`, which must not be more than there are. Cancel-safe: what was granted to a
-    /// wait that is dropped goes to the next.
+    /// Waits for `units`, at most the gate's total. Cancel-safe: if a granted wait is dropped, its
+    /// units go to the next.
     pub(super) fn acquire(self: &Arc<Self>, share: ShareId, units: u32) -> Acquire {
         Acquire { gate: Arc::clone(self), share, units, wish: None }
     }
@@ -124,7 +127,7 @@ impl State {
     fn take_back(&mut self, share: ShareId, units: u32) -> Afterwards {
         self.free += units;
         if self.order.is_empty() {
-            // Nobody waits: there is no order to keep.
+            // No share waits: there is no order to keep.
             if let Entry::Occupied(mut known) = self.shares.entry(share) {
                 let held = &mut known.get_mut().held;
                 *held = held.saturating_sub(u64::from(units));
@@ -138,7 +141,7 @@ impl State {
         self.grant()
     }
 
-    /// The first poll of a wait: granted, or the wish that waits.
+    /// The first poll of a wait: `None` if it is granted, else its wish.
     fn begin(&mut self, share: ShareId, units: u32, waker: &Waker) -> (Option<u64>, Afterwards) {
         if self.try_take(share, units) {
             return (None, Afterwards::default());
@@ -149,7 +152,7 @@ impl State {
         self.take_out_of_order(share);
         self.shares.entry(share).or_default().queue.push_back(wish);
         self.put_in_order(share);
-        // Its turn may be before that of those who wait for more.
+        // This wish may come before one that waits for more units than are free.
         let afterwards = self.grant();
         (self.take_granted(wish), afterwards)
     }
@@ -163,7 +166,7 @@ impl State {
         (self.take_granted(wish), Afterwards { wake: Vec::new(), drop: old })
     }
 
-    /// The wish, unless it was granted, and is forgotten then.
+    /// Returns the wish if it still waits. Forgets it if it was granted.
     fn take_granted(&mut self, wish: u64) -> Option<u64> {
         if self.wishes.get(&wish).is_some_and(|wish| wish.waker.is_some()) {
             return Some(wish);
@@ -172,7 +175,7 @@ impl State {
         None
     }
 
-    /// Gives out what is free to whose turn it is.
+    /// Grants free units to the wishes in order, until one does not fit.
     fn grant(&mut self) -> Afterwards {
         let mut afterwards = Afterwards::default();
         while let Some((_, oldest, share)) = self.order.first().copied() {
@@ -193,7 +196,7 @@ impl State {
         afterwards
     }
 
-    /// Forgets a wish; what was granted to it is free again.
+    /// Removes a wish. If it was already granted, its units are free again.
     fn withdraw(&mut self, share: ShareId, wish: u64) -> Afterwards {
         let Some(Wish { units, waker }) = self.wishes.remove(&wish) else {
             return Afterwards::default();
@@ -218,7 +221,7 @@ impl State {
         self.put_in_order(share);
     }
 
-    /// What one share held counts for another from now on.
+    /// Moves held units from one share to another.
     fn pass_on(&mut self, from: ShareId, to: ShareId, units: u32) -> Afterwards {
         self.change_held(from, |held| held.saturating_sub(u64::from(units)));
         self.change_held(to, |held| held.saturating_add(u64::from(units)));
@@ -233,7 +236,8 @@ impl State {
         }
     }
 
-    /// Lines up a share that wants something; forgets one that neither wants nor holds anything.
+    /// Enters a share that wants units into the order. Removes a share that neither wants nor holds
+    /// any.
     fn put_in_order(&mut self, share: ShareId) {
         let Some(Share { held, queue }) = self.shares.get(&share) else { return };
         match queue.front() {
@@ -284,7 +288,7 @@ impl Drop for Acquire {
     }
 }
 
-/// Units of a [`Gate`]; given back when dropped.
+/// Units of a [`Gate`]; released when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Arc<Gate>,
@@ -293,14 +297,15 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// Takes `units` off this one, or as many as it has.
+    /// Moves `units` of this permit to a new one, or all of them if it has fewer.
     pub(super) fn split(&mut self, units: u32) -> Self {
         let units = units.min(self.units);
         self.units -= units;
         Self { gate: Arc::clone(&self.gate), share: self.share, units }
     }
 
-    /// Joins `other`, of the same gate, to this one; what it holds counts for this one's share.
+    /// Merges `other`, of the same gate, into this permit. Its units then count for this permit's
+    /// share.
     pub(super) fn merge(&mut self, mut other: Self) {
         let units = std::mem::take(&mut other.units);
         self.units += units;

@@ -1,7 +1,7 @@
-//! Every interleaving of a few small plans, by the model checker. Run with
+//! Runs every interleaving of a few small scenarios in the model checker. Run with
 //! `RUSTFLAGS='--cfg tidegate_loom' cargo test -p tidegate --release --lib interleavings`.
 //!
-//! A wait that is never ended fails the test: the checker calls it a deadlock.
+//! A wait that never ends fails the test: the checker reports a deadlock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use super::gate::{Gate, ShareId};
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // As for the buffer: enough for two or three threads, and ends in a minute.
+    // As for the buffer: enough for two or three threads, and ends within a minute.
     builder.preemption_bound.get_or_insert(2);
     builder.check(model);
 }
@@ -43,7 +43,8 @@ fn a_wish_for_all_is_not_passed_over() {
         let held = gate.try_acquire(ShareId(0), 1).expect("free");
         let other = Arc::clone(&gate);
         let all = thread::spawn(move || drop(block_on(other.acquire(ShareId(1), 2))));
-        // Whoever waits must hold nothing: with the large wish before it, this would wait for ever.
+        // A thread that waits must hold nothing. The large wish comes first, so this wait would
+        // never end if this thread held the unit.
         let releasing = thread::spawn(move || drop(held));
         drop(block_on(gate.acquire(ShareId(2), 1)));
         all.join().expect("no panic");
@@ -52,7 +53,7 @@ fn a_wish_for_all_is_not_passed_over() {
     });
 }
 
-/// What is granted to a wait just as it is dropped goes to the next.
+/// A unit that is granted to a wait just as the wait is dropped goes to the next.
 #[test]
 fn a_wait_that_is_dropped_takes_nothing_with_it() {
     check(|| {
@@ -75,7 +76,7 @@ fn a_wait_that_is_dropped_takes_nothing_with_it() {
     });
 }
 
-/// Joining what two shares hold, while others wait and give back.
+/// Merges permits of two shares while another thread waits and releases.
 #[test]
 fn joined_units_come_back_as_many() {
     check(|| {

@@ -1,4 +1,4 @@
-//! The budget: what is given out, in which order, and what comes back.
+//! Tests of the budget: which units are granted, in which order, and which are released.
 
 use std::task::Poll;
 
@@ -63,7 +63,8 @@ async fn what_becomes_free_goes_to_the_share_that_holds_least() {
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
     drop(held.pop());
     let Poll::Ready(_one) = poll!(&mut first) else { panic!("the small one waits for the large") };
-    // Two against one: it goes first again, though it came last.
+    // The small share holds one and the large one two: the small share is served first again,
+    // although its wait is younger.
     drop(held.pop());
     assert!(poll!(&mut greedy[0]).is_pending());
     let Poll::Ready(_two) = poll!(&mut second) else { panic!("one is less than two") };
@@ -103,7 +104,7 @@ async fn a_large_wish_is_not_passed_by_small_ones() {
     assert_eq!(budget.held_bytes(), 0);
 }
 
-/// A wait that is given up leaves its place to the next, and what it was granted, too.
+/// A wait that is dropped leaves its place, and any unit granted to it, to the next.
 #[tokio::test]
 async fn waits_can_be_given_up() {
     let budget = Budget::new(BudgetOptions { requests: 2, bytes: 1 });
@@ -124,7 +125,7 @@ async fn waits_can_be_given_up() {
     assert!(budget.request_pair().await.is_some(), "nothing was lost");
 }
 
-/// What one blob hands to another counts for the other from then on.
+/// Units that one blob passes to another count for the other from then on.
 #[tokio::test]
 async fn joined_permits_count_for_the_share_that_has_them() {
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 4 * 4096 });
@@ -142,8 +143,8 @@ async fn joined_permits_count_for_the_share_that_has_them() {
     assert_eq!(budget.held_bytes(), 0);
 }
 
-/// Many tasks on several threads, pairs and cancelled waits among them: the limit holds, everybody
-/// is served, and all comes back.
+/// Many tasks on several threads, with pairs and cancelled waits: the limit holds, every task is
+/// served, and all units are released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn under_stress_the_limit_holds_and_nothing_is_lost() {
     let budget = Budget::new(BudgetOptions { requests: 5, bytes: 1 });

@@ -1,16 +1,18 @@
-//! [`Cursor`]: a buffer as a file, for code that wants one.
+//! [`Cursor`]: a buffer as a file, for code that needs `Read`, `Write` and `Seek`.
+//!
+//! One thread uses it at a time. For parallel writes use [`super::ShardWriter`].
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use super::ShardBuffer;
 use super::error::BufferError;
 
-/// Reads, writes and seeks in a [`ShardBuffer`] as in a file, with two differences: bytes that were
-/// never written are an error, where a file would read zeros; and nothing is written beyond the
-/// buffer's limit.
+/// Reads, writes and seeks in a [`ShardBuffer`] as in a file, with two differences. Reading a byte
+/// that was never written is an error, where a file would return zeros. Writing beyond the buffer's
+/// limit is refused.
 ///
-/// Overwriting needs the buffer to oneself: while a reader, a writer or a slice of the bytes is
-/// alive, it is refused, and writing where nothing has been written yet is not.
+/// Overwriting is refused while a reader, a writer or a slice of the bytes is alive. Writing to
+/// unwritten ranges is not.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     buffer: &'a mut ShardBuffer,
@@ -22,12 +24,12 @@ impl<'a> Cursor<'a> {
         Self { buffer, position: 0 }
     }
 
-    /// Where the next byte is read or written.
+    /// The position of the next byte to read or write.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Writes what lies in one run: all new, or all of it overwritten.
+    /// Writes to one run: either all unwritten bytes, or all overwritten ones.
     fn write_run(&mut self, data: &[u8]) -> Result<usize, BufferError> {
         let run = self.buffer.run_at(self.position);
         let room = |end: u64| usize::try_from(end - self.position).unwrap_or(usize::MAX);
@@ -35,7 +37,8 @@ impl<'a> Cursor<'a> {
             let data = &data[..data.len().min(room(run.end))];
             self.buffer.overwrite(self.position, data)
         } else {
-            // Where nothing can be written, one byte is tried, for the error that says why.
+            // If the position cannot be written, tries one byte, to get the error that gives the
+            // reason.
             let fits = room(self.buffer.free_until(self.position).max(self.position)).max(1);
             let data = &data[..data.len().min(fits)];
             self.buffer.write_at(self.position, data)?;
@@ -45,8 +48,8 @@ impl<'a> Cursor<'a> {
 }
 
 impl Write for Cursor<'_> {
-    /// Writes all of `data`, or as much as comes before what refuses it; the refusal is returned
-    /// where nothing came before.
+    /// Writes all of `data`, or the part before the first position that is refused. Returns the
+    /// error only if no byte could be written.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let len = data.len() as u64;
         if self.position.checked_add(len).is_none() {

@@ -1,4 +1,4 @@
-//! What can go wrong with a buffer: every refusal names the ranges that stand against each other.
+//! [`BufferError`]: the errors of a buffer. A refused reservation names both ranges that conflict.
 
 use std::io;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Operation};
 
-/// A refusal by a [`super::ShardBuffer`]. Nothing was written, reserved or charged by the call
-/// that returns it, unless it says so.
+/// A refusal by a [`super::ShardBuffer`]. The call that returns it wrote, reserved and charged
+/// nothing, unless the variant says otherwise.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferError {
@@ -51,67 +51,67 @@ pub enum BufferError {
         /// The blob's length.
         total: u64,
     },
-    /// The blob's length was settled before, as another one.
+    /// The blob's length was settled before, to another value.
     #[error("the blob was said to have {was} bytes, and now {is}")]
     OtherLength {
-        /// What was said first.
+        /// The length settled first.
         was: u64,
-        /// What is said now.
+        /// The length given now.
         is: u64,
     },
     /// Another writer owns some of the range.
     #[error("{}..{} overlaps {}..{}, which another writer holds", asked.start, asked.end, held.start, held.end)]
     Reserved {
-        /// What was asked for.
+        /// The range that the caller asked for.
         asked: Range<u64>,
-        /// What the other writer holds.
+        /// The range that the other writer holds.
         held: Range<u64>,
     },
-    /// Some of the range has been written, and readers may be looking at it.
+    /// Some of the range has been written, and readers may be reading it.
     #[error("{}..{} overlaps {}..{}, which has been written", asked.start, asked.end, written.start, written.end)]
     Written {
-        /// What was asked for.
+        /// The range that the caller asked for.
         asked: Range<u64>,
-        /// What has been written.
+        /// The written run that it overlaps.
         written: Range<u64>,
     },
-    /// The bytes are not there (yet).
+    /// Some of the bytes have not been written (yet).
     #[error("bytes {}..{} have not been written", gap.start, gap.end)]
     Gap {
         /// The first run of bytes that are missing.
         gap: Range<u64>,
     },
-    /// Writers remain.
+    /// Some writers are still alive.
     #[error("a writer still holds {}..{}", held.start, held.end)]
     WritersRemain {
-        /// What the first of them holds.
+        /// The range of the first of them.
         held: Range<u64>,
     },
     /// The buffer was frozen.
     #[error("the buffer is frozen")]
     Frozen,
-    /// Overwriting needs the buffer to oneself, and somebody else can see its bytes.
+    /// Overwriting needs exclusive access, and another handle can still see the bytes.
     #[error("bytes cannot be overwritten while a reader, a writer or a slice of them is alive")]
     Shared,
     /// The budget has no room.
     #[error("{wanted_bytes} bytes do not fit what is left of the memory budget")]
     OverBudget {
-        /// What would have had to be committed.
+        /// The bytes that would have been committed.
         wanted_bytes: u64,
     },
-    /// The system gives no memory.
+    /// The system refuses to provide the memory.
     #[error("the system gives no {bytes} bytes of memory")]
     OutOfMemory {
-        /// What was asked for.
+        /// The bytes asked for.
         bytes: u64,
     },
-    /// Nobody is left who could write what is waited for.
+    /// The buffer and its writers were dropped, so the missing bytes can never be written.
     #[error("the buffer was given up before all of it was written")]
     Abandoned,
     /// Filling the buffer failed.
     #[error("filling the buffer failed")]
     Failed {
-        /// Why.
+        /// The reason.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -1,8 +1,8 @@
-//! Every interleaving of a few small plans, by the model checker. Run with
+//! Runs every interleaving of a few small scenarios in the model checker. Run with
 //! `RUSTFLAGS='--cfg tidegate_loom' cargo test -p tidegate --release --lib interleavings`.
 //!
-//! Each byte is a cell that the checker watches: two accesses without an order between them fail
-//! the test, and so does a wait that is never ended (the checker calls it a deadlock).
+//! Each byte is a cell that the checker watches. Two accesses without an order between them fail
+//! the test. So does a wait that never ends: the checker reports a deadlock.
 
 use std::future::Future;
 use std::io::Write;
@@ -22,8 +22,8 @@ fn buffer() -> ShardBuffer {
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Enough for the bugs of ordering that two or three threads can have, and ends in a minute;
-    // LOOM_MAX_PREEMPTIONS=3 looks further.
+    // Enough for the ordering bugs that two or three threads can have, and ends within a minute.
+    // LOOM_MAX_PREEMPTIONS=3 searches further.
     builder.preemption_bound.get_or_insert(2);
     builder.check(model);
 }
@@ -77,7 +77,8 @@ fn a_wait_ends_however_the_writes_fall() {
         let mut first = buffer.shard(0..1).expect("free");
         let mut second = buffer.shard(1..2).expect("free");
         let wait = buffer.wait_for(0..2);
-        // The writers live on: retiring would wake the waiter, too, and hide a wake that is missing.
+        // The writers stay alive: retiring would also wake the waiter, and so hide a missing
+        // wake-up.
         let threads = [
             thread::spawn(move || {
                 assert_eq!(first.put(b"a"), 1);
@@ -139,7 +140,8 @@ fn of_two_reservations_that_overlap_one_is_refused() {
         let thread = thread::spawn(move || other.write_at(0, b"ab").is_ok());
         let here = buffer.write_at(1, b"xy").is_ok();
         let there = thread.join().expect("no panic");
-        // Written bytes stay written, so the second to come is refused, whoever it is.
+        // Written bytes stay written, so the second reservation is refused, whichever thread makes
+        // it.
         assert!(here != there);
     });
 }

@@ -15,27 +15,29 @@
 //! # Ok::<(), tidegate::buffer::BufferError>(())
 //! ```
 //!
-//! - Writers never wait for one another: [`ShardBuffer::shard`] hands out a [`ShardWriter`] that
-//!   owns its range, and writing through it takes no lock.
-//! - Growth never copies: address space is reserved, memory is committed as ranges are. A wrong
-//!   hint costs nothing.
-//! - Nothing that was not written is ever read: it is an error ([`ShardBuffer::read_at`]) or a wait
-//!   ([`ShardBuffer::wait_for`], [`ShardReader`]), never zeros.
-//! - [`ShardBuffer::freeze`] gives `bytes::Bytes` over the same memory.
+//! - Writers never wait for each other: [`ShardBuffer::shard`] returns a [`ShardWriter`] that owns
+//!   its range. Writing through it takes no lock.
+//! - Growth never copies. Address space is reserved up front, and memory is committed when a range
+//!   is reserved. A wrong hint costs no memory.
+//! - Bytes that were not written are never read. Reading them is an error
+//!   ([`ShardBuffer::read_at`]) or a wait ([`ShardBuffer::wait_for`], [`ShardReader`]), never
+//!   zeros.
+//! - [`ShardBuffer::freeze`] returns `bytes::Bytes` over the same memory.
 //!
-//! # How it is made
+//! # Structure
 //!
 //! | file | idea |
 //! |---|---|
-//! | `shard_buffer`, `writer`, `reader`, `wait`, `cursor`, `pool` | what users see |
-//! | `shared` | the lock around the table, and how writers do without it |
+//! | `shard_buffer`, `writer`, `reader`, `wait`, `cursor`, `pool` | the public types |
+//! | `shared` | the lock around the table, and how writers avoid it |
 //! | `state` | the table: reservations, extents, waiters |
-//! | `slot` | how far one writer has come: the only thing that writers and readers share |
-//! | `memory` | the unsafe core: bytes, and the rights to touch them |
+//! | `slot` | the position that one writer has reached, which it shares with readers |
+//! | `memory` | the unsafe core: the bytes, and the rights to touch them |
 //!
-//! Which order makes a read see a write is said in `slot`; why no two parties ever touch one byte
-//! at once, in `memory`. Reservations, retirements and readers take one short lock; a writer that
-//! has passed a position somebody waits for only tries it (see `shared`).
+//! `slot` explains the memory ordering that makes a read see a write. `memory` explains why two
+//! threads never touch one byte at the same time. Reservations, retirements and readers take one
+//! short lock. A writer takes no lock. When it passes a position that a reader waits for, it only
+//! tries the lock (see `shared`).
 
 mod cursor;
 mod error;

@@ -1,30 +1,33 @@
-//! What the caller chooses of a buffer, and what it says of itself.
+//! The options and the statistics of a [`super::ShardBuffer`].
+//!
+//! A limit bounds addresses; a budget bounds committed memory. A buffer can have both.
 
 use super::BufferPool;
 use crate::budget::{Budget, BytesPermit};
 
-/// What the caller chooses of a [`super::ShardBuffer`]. The defaults assume one blob of unknown
-/// length on a machine of 64 bits.
+/// The options of a [`super::ShardBuffer`]. The defaults assume one blob of unknown length on a
+/// 64-bit machine.
 #[derive(Debug)]
 pub struct ShardBufferOptions {
-    /// How long the blob will probably be. A wrong hint costs no memory: pages are committed where
-    /// a range is reserved, not before.
+    /// The expected length of the blob. A wrong hint costs no memory: pages are committed when a
+    /// range is reserved, not before.
     pub len_hint: Option<u64>,
-    /// No byte is written at or beyond this position. It costs address space only; 64 GiB by
-    /// default, which every 64-bit system has thousands of times over.
+    /// No byte is written at or beyond this position. The limit costs address space only. It is 64
+    /// GiB by default; a 64-bit system has thousands of times that.
     pub limit_bytes: u64,
-    /// What pays for the memory that is committed, by trying: a reservation that the budget has no
-    /// room for is refused. `None` counts nothing; the limit is then the only bound.
+    /// Pays for the committed memory, without waiting: a reservation is refused if the budget has
+    /// no room for it. With `None`, nothing is charged, and the limit is the only bound.
     pub budget: Option<Budget>,
-    /// Memory that was granted beforehand, used up before the budget is asked. Whoever needs a
-    /// whole blob's bytes and can wait for them should take them at once, and give them here.
+    /// Memory that was granted beforehand. It is used up before the budget is charged. A caller
+    /// that needs a whole blob's bytes and can wait for them should take them at once and pass them
+    /// here.
     pub granted: Option<BytesPermit>,
-    /// Where the memory comes from, if it has some, and where it goes at the end.
+    /// The pool that provides the memory if it has some, and that receives it at the end.
     pub pool: Option<BufferPool>,
-    /// How the memory is had.
+    /// How the memory is obtained.
     pub backing: Backing,
-    /// Write past the processor's caches, where that can be done: for blobs that are larger than
-    /// the caches and that nobody reads soon; what was measured is in `docs/benchmarks.md`. Off by
+    /// Write past the processor's caches, if the processor can. For blobs that are larger than the
+    /// caches and that are not read soon. `docs/benchmarks.md` has the measurements. Off by
     /// default.
     pub bypass_caches: bool,
 }
@@ -43,30 +46,30 @@ impl Default for ShardBufferOptions {
     }
 }
 
-/// How a buffer's memory is had.
+/// How a buffer's memory is obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backing {
-    /// [`Self::Reserved`] where the system can, else [`Self::Segments`].
+    /// [`Self::Reserved`] if the system supports it, else [`Self::Segments`].
     #[default]
     Auto,
-    /// One run of address space as long as the limit, committed as it is touched, in huge pages
-    /// where they help. Growth does nothing at all, and freezing copies nothing.
+    /// One run of address space as long as the limit. The system commits it as it is touched, in
+    /// huge pages where they help. Growth costs nothing, and freezing copies nothing.
     Reserved,
-    /// Allocations that double in size, for systems that cannot reserve. Growth copies nothing
-    /// either; freezing copies once where the blob lies in more than one of them.
+    /// Allocations that double in size, for systems that cannot reserve address space. Growth
+    /// copies nothing. Freezing copies once if the blob spans several allocations.
     Segments,
 }
 
-/// What a buffer says of itself.
+/// The statistics of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BufferStats {
-    /// Memory that is set aside for bytes: written, reserved, or recycled.
+    /// Memory set aside for bytes: written, reserved or recycled.
     pub committed_bytes: u64,
-    /// How often a thread slept because another one was reserving, giving back or reading. Writing
-    /// never does: it takes no lock.
+    /// How often a thread slept because another thread held the lock to reserve, release or read.
+    /// Writing never sleeps: it takes no lock.
     pub lock_waits: u64,
-    /// How the memory is had; never [`Backing::Auto`].
+    /// How the memory was obtained; never [`Backing::Auto`].
     pub backing: Backing,
 }

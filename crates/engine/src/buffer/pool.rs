@@ -1,13 +1,15 @@
 //! Memory that has been touched before, kept for the next buffer.
 //!
-//! The first touch of a page costs several times what copying into it does: the system finds a
-//! page, clears it, and maps it. A pool keeps the memory of buffers that are done, and the next
-//! buffer finds it touched. What it keeps is bounded, stays charged to the budget that paid for
-//! it, is given back as soon as somebody's wish cannot be granted otherwise, and is given back
-//! when nobody has taken any of it for a while.
+//! The first touch of a page costs several times as much as copying into it: the system finds a
+//! page, clears it, and maps it. A pool keeps the memory of dropped buffers, so the next buffer
+//! gets pages that are already touched.
 //!
-//! What a blob left in recycled memory can never be read: a byte is readable once it has been
-//! published in the buffer at hand, and not before.
+//! Invariants:
+//! - The kept memory is bounded (`bytes_max`) and stays charged to the budget that paid for it.
+//! - The pool releases its memory when a budget request cannot be granted otherwise, and when no
+//!   buffer has taken it for `idle_ms_max`.
+//! - The bytes of an earlier blob can never be read. A byte is readable only after it has been
+//!   published in the current buffer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -16,14 +18,14 @@ use std::time::{Duration, Instant};
 use super::memory::Region;
 use crate::budget::Reclaim;
 
-/// What the caller chooses of a [`BufferPool`].
+/// The options of a [`BufferPool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferPoolOptions {
-    /// The most memory that is kept; 64 MiB by default, a quarter of the default budget.
+    /// The most memory that the pool keeps; 64 MiB by default, a quarter of the default budget.
     pub bytes_max: u64,
-    /// Memory that nobody took for this long is given back; 2 s by default: a process that moves
-    /// blobs one after the other reuses it within milliseconds, and one that is done should not
-    /// look as if it were not.
+    /// Memory that no buffer took for this long is released; 2 s by default. A process that moves
+    /// one blob after another reuses memory within milliseconds. A process that has finished should
+    /// not appear to hold memory.
     pub idle_ms_max: u64,
 }
 
@@ -33,12 +35,13 @@ impl Default for BufferPoolOptions {
     }
 }
 
-/// Keeps touched memory between buffers; clones share it, and what is kept goes with the last of
-/// them. See [`super::ShardBufferOptions::pool`].
+/// Keeps touched memory between buffers. Clones share it, and dropping the last clone releases it.
+/// See [`super::ShardBufferOptions::pool`].
 #[derive(Clone, Debug)]
 pub struct BufferPool(Arc<Handle>);
 
-/// What its owners hold, apart from what the sweeper does.
+/// The part that the owners hold. The sweeper thread holds only `Inner`, so it does not keep the
+/// pool alive.
 #[derive(Debug)]
 struct Handle(Arc<Inner>);
 
@@ -60,7 +63,7 @@ struct Stock {
     // Oldest first.
     regions: Vec<(Region, Instant)>,
     bytes: u64,
-    // A thread watches for what lies idle; there is one only while something lies here.
+    // A sweeper thread runs. It exists only while the pool keeps memory.
     swept: bool,
 }
 
@@ -76,7 +79,7 @@ impl BufferPool {
         self.0.0.lock().bytes
     }
 
-    /// Gives back all that is kept.
+    /// Releases all kept memory.
     pub fn clear(&self) {
         self.0.0.reclaim();
     }
@@ -93,7 +96,7 @@ impl Inner {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what lies idle, until nothing is left.
+    /// Releases idle memory until the pool is empty.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nothing is kept there"))]
     fn sweep(&self) {
         let idle_max = Duration::from_millis(self.options.idle_ms_max);
@@ -138,8 +141,9 @@ impl Reclaim for Inner {
 #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
 impl BufferPool {
     /// Memory for a buffer that may grow to `limit_bytes`, is expected to reach `hint`, and wants
-    /// huge pages `from` a position on: of what is large enough, that which comes closest to what is needed, so that a small blob does not
-    /// sit on the memory of a large one.
+    /// huge pages at positions from `from` on. Of the regions that are large enough, it takes the
+    /// one closest to `hint` in size, so that a small blob does not occupy the memory of a large
+    /// one.
     pub(super) fn take(&self, from: u64, hint: u64, limit_bytes: u64) -> Option<Region> {
         let mut stock = self.0.0.lock();
         let fits =
@@ -151,7 +155,8 @@ impl BufferPool {
         Some(stock.remove(index))
     }
 
-    /// Keeps memory, unless somebody waits for what pays for it, or there is too much.
+    /// Keeps memory, unless a transfer waits for the bytes that it is charged for, or the pool is
+    /// full.
     pub(super) fn put(&self, region: Region) {
         let inner = &self.0.0;
         let bytes = region.granules.total();
@@ -164,14 +169,15 @@ impl BufferPool {
         for budget in &budgets {
             budget.call_on(&store);
         }
-        // Dropped after the lock.
+        // Dropped after the lock is released.
         let mut dropped = Vec::new();
         let mut stock = inner.lock();
         while stock.bytes + bytes > inner.options.bytes_max {
             dropped.push(stock.remove(0));
         }
         stock.swept = stock.swept || start_sweeper(inner);
-        // Whoever waits already will not call on us; whoever is about to takes this lock first.
+        // A transfer that already waits will not call `reclaim` again. One that is about to wait
+        // calls `reclaim`, which takes this lock after us.
         if !stock.swept || budgets.iter().any(crate::budget::Budget::is_wanted) {
             dropped.push(region);
         } else {

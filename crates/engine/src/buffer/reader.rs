@@ -1,4 +1,7 @@
 //! [`ShardReader`]: reads a blob while it is being written.
+//!
+//! It delivers the bytes in order, so that a blob can be served before it is complete. For a range
+//! in any order use [`super::ShardBuffer::wait_for`] and [`super::ShardBuffer::read_at`].
 
 use std::io;
 use std::pin::Pin;
@@ -12,25 +15,25 @@ use super::error::BufferError;
 use super::shared::Shared;
 use super::sync::Arc;
 
-/// The most that one item of the stream brings: a reader that is far behind should be able to hand
-/// on its first bytes before it is given all others.
+/// The most bytes in one item of the stream. A reader that is far behind can pass on its first MiB
+/// before it gets the rest.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
 
-/// Follows the writers of a [`super::ShardBuffer`] in order, from a position to the blob's end: as
-/// a stream of slices of the same memory, or, copying, as an [`AsyncRead`].
+/// Follows the writers of a [`super::ShardBuffer`] in order, from a position to the blob's end. It
+/// is a stream of slices of the same memory, or an [`AsyncRead`], which copies.
 ///
-/// The end is where [`super::ShardBuffer::set_total`] or `freeze` puts it; until then a reader that
-/// has caught up waits. Where filling fails, or the buffer and its writers are dropped before the
-/// blob is complete, the stream brings that error and then ends, and reading fails with it from
-/// then on. The error comes at once, before what is left of the bytes: they may be of a blob that
-/// has turned out to be damaged.
+/// [`super::ShardBuffer::set_total`] or `freeze` sets the end. Until then, a reader that has caught
+/// up waits. If filling fails, or if the buffer and its writers are dropped before the blob is
+/// complete, the stream returns that error and then ends; an [`AsyncRead`] returns it on every
+/// later call. The error comes at once, before the bytes that are left: they may belong to a blob
+/// that turned out to be damaged.
 #[derive(Debug)]
 pub struct ShardReader {
     shared: Arc<Shared>,
     position: u64,
     id: Option<u64>,
     failure: Option<BufferError>,
-    // What `AsyncRead` has been given and not yet copied.
+    // The part of the last piece that `AsyncRead` has not copied yet.
     piece: Bytes,
 }
 
@@ -39,7 +42,7 @@ impl ShardReader {
         Self { shared, position, id: None, failure: None, piece: Bytes::new() }
     }
 
-    /// Where the next byte comes from.
+    /// The position of the next byte.
     pub fn position(&self) -> u64 {
         self.position - self.piece.len() as u64
     }
@@ -58,7 +61,8 @@ impl ShardReader {
                 forgotten = state.forget(id);
                 return Poll::Ready(Ok(None));
             }
-            // Never empty: at the very last position, it waits for the end.
+            // The range is never empty: at the very last position it makes the reader wait for the
+            // end.
             let next = position.min(u64::MAX - 1)..position.saturating_add(1);
             match state.wait(id, &next, &mut waker) {
                 None => Poll::Pending,

@@ -1,4 +1,7 @@
-//! [`ShardBuffer`]: the owner of the memory, from whom writers, readers and the frozen blob come.
+//! [`ShardBuffer`]: owns the memory, and creates the writers, the readers and the frozen blob.
+//!
+//! This file is the public interface. It checks arguments and calls `shared`, which holds the lock.
+//! It contains no unsafe code.
 
 use std::ops::Range;
 
@@ -13,36 +16,37 @@ use super::sync::Arc;
 use super::{Cursor, ShardReader, ShardWriter, WaitFor};
 use crate::budget::BytesPermit;
 
-/// A blob in memory that many writers fill at once. See the [module](super) for what it promises.
+/// A blob in memory that many writers fill at once. See the [module](super) for its guarantees.
 #[derive(Debug)]
 pub struct ShardBuffer {
     shared: Arc<Shared>,
 }
 
 impl ShardBuffer {
-    /// An empty buffer. Takes address space only; memory is committed where ranges are reserved.
+    /// An empty buffer. It takes address space only. Memory is committed when a range is reserved.
     ///
     /// # Errors
     ///
-    /// `HintBeyondLimit`, `Overflow` for a hint that this platform cannot address, and
-    /// `OutOfMemory` where [`super::Backing::Reserved`] is asked for and the system refuses.
+    /// `HintBeyondLimit`, `Overflow` if this platform cannot address the hint, and `OutOfMemory` if
+    /// [`super::Backing::Reserved`] was requested and the system refuses.
     pub fn new(options: ShardBufferOptions) -> Result<Self, BufferError> {
         Ok(Self { shared: Arc::new(Shared::new(Memory::new(options)?)) })
     }
 
-    /// Reserves a range and hands out its writer. An empty range gives a writer that is full.
+    /// Reserves a range and returns its writer. The writer of an empty range is full from the
+    /// start.
     ///
     /// # Errors
     ///
-    /// `Reserved` or `Written` where the range overlaps another, naming both; `BeyondLimit`,
-    /// `BeyondEnd`, `Reversed`; `OverBudget` and `OutOfMemory` where it cannot be committed;
-    /// `Frozen`, and the failure where filling has failed.
+    /// `Reserved` or `Written` if the range overlaps another (the error names both); `BeyondLimit`,
+    /// `BeyondEnd`, `Reversed`; `OverBudget` and `OutOfMemory` if the range cannot be committed;
+    /// `Frozen`; and the failure if filling has failed.
     pub fn shard(&self, range: Range<u64>) -> Result<ShardWriter, BufferError> {
         ShardWriter::new(Arc::clone(&self.shared), &range)
     }
 
-    /// Reserves, writes and releases: for those who have no plan. All of `data` is written, or
-    /// nothing. Takes the lock twice; who has many writes to make should take a
+    /// Reserves, writes and releases in one call, for callers without a plan. Writes all of `data`
+    /// or nothing. Takes the lock twice, so a caller with many writes should take a
     /// [shard](Self::shard).
     ///
     /// # Errors
@@ -57,13 +61,13 @@ impl ShardBuffer {
         Ok(())
     }
 
-    /// Copies bytes out; returns how many: as many as `target` takes, fewer only at the end of a
-    /// blob whose length is settled, and 0 from there on.
+    /// Copies bytes into `target` and returns their count. The count is `target.len()`, except at
+    /// the end of a blob whose length is settled: there it is smaller, and 0 beyond the end.
     ///
     /// # Errors
     ///
-    /// `Gap`, with the first run that has not been written, `Overflow`, and the failure where
-    /// filling has failed.
+    /// `Gap`, with the first run that has not been written, `Overflow`, and the failure if filling
+    /// has failed.
     pub fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize, BufferError> {
         let len = target.len() as u64;
         let end = offset.checked_add(len).ok_or(BufferError::Overflow { offset, len })?;
@@ -74,13 +78,13 @@ impl ShardBuffer {
         Ok(self.shared.slice(offset..end)?.copy_to(target))
     }
 
-    /// Bytes that have been written, over the same memory: nothing is copied, unless they lie in
-    /// more than one [segment](super::Backing::Segments).
+    /// Written bytes, over the same memory. Nothing is copied, unless the range spans several
+    /// [segments](super::Backing::Segments).
     ///
     /// # Errors
     ///
-    /// `Gap`, with the first run that has not been written; `Reversed`; the failure where filling
-    /// has failed; `OutOfMemory` and `OverBudget` where bytes have to be joined.
+    /// `Gap`, with the first run that has not been written; `Reversed`; the failure if filling has
+    /// failed; `OutOfMemory` and `OverBudget` if the bytes must be joined into a copy.
     pub fn slice(&self, range: Range<u64>) -> Result<Bytes, BufferError> {
         let len = range.end.checked_sub(range.start);
         let len = len.ok_or(BufferError::Reversed { start: range.start, end: range.end })?;
@@ -105,7 +109,7 @@ impl ShardBuffer {
         self.shared.look(|state| state.len())
     }
 
-    /// Whether nothing has been written.
+    /// Whether no byte has been written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -115,18 +119,18 @@ impl ShardBuffer {
         self.shared.look(|state| state.written_until(0, u64::MAX))
     }
 
-    /// What is missing before [`Self::len`], in ascending order.
+    /// The ranges that are missing before [`Self::len`], in ascending order.
     pub fn gaps(&self) -> Vec<Range<u64>> {
         let extents = self.extents();
         extents.gaps(0..extents.end()).collect()
     }
 
-    /// What has been written.
+    /// The ranges that have been written.
     pub fn extents(&self) -> Extents {
         self.shared.look(|state| state.extents())
     }
 
-    /// Whether all of a blob of `total` bytes has been written.
+    /// Whether every byte of a blob of `total` bytes has been written.
     pub fn is_complete(&self, total: u64) -> bool {
         self.shared.look(|state| state.written_until(0, total) >= total)
     }
@@ -136,19 +140,20 @@ impl ShardBuffer {
         self.shared.look(|state| state.total())
     }
 
-    /// Settles the blob's length, as soon as it is known: readers end there, and nothing is
-    /// written beyond.
+    /// Settles the blob's length. Call it as soon as the length is known. Readers end there, and
+    /// writes beyond it are refused.
     ///
     /// # Errors
     ///
-    /// `BeyondEnd` where more has been reserved or written, `BeyondLimit`, and `OtherLength`.
+    /// `BeyondEnd` if a range beyond `total` is reserved or written, `BeyondLimit`, and
+    /// `OtherLength`.
     pub fn set_total(&self, total: u64) -> Result<(), BufferError> {
         let limit = self.shared.memory().limit_bytes();
         self.shared.change(|state| state.settle(total, limit))
     }
 
-    /// Says that filling has failed: whoever waits or reads, now or later, is told, and nothing
-    /// more can be reserved. The first failure stays.
+    /// Marks filling as failed. Every current and later wait and read returns the error, and no
+    /// range can be reserved any more. The first failure stays.
     pub fn fail(&self, error: impl std::error::Error + Send + Sync + 'static) {
         self.shared.change(|state| state.fail(BufferError::failed(error)));
     }
@@ -157,9 +162,9 @@ impl ShardBuffer {
     ///
     /// # Errors
     ///
-    /// The failure where filling fails, `BeyondEnd` where the range passes a length that is
-    /// settled, `BeyondLimit`, `Reversed`, and `Abandoned` where the buffer and its writers are
-    /// dropped before it is written.
+    /// The failure if filling fails, `BeyondEnd` if the range passes a settled length,
+    /// `BeyondLimit`, `Reversed`, and `Abandoned` if the buffer and its writers are dropped before
+    /// the range is written.
     pub fn wait_for(&self, range: Range<u64>) -> WaitFor {
         WaitFor::new(Arc::clone(&self.shared), range)
     }
@@ -174,20 +179,21 @@ impl ShardBuffer {
         ShardReader::new(Arc::clone(&self.shared), position)
     }
 
-    /// A view of the buffer as a file. It has the buffer to itself for as long as it lives, so it
-    /// may overwrite, too, unless a reader, a writer or a slice made earlier is still there.
+    /// A view of the buffer as a file. It borrows the buffer exclusively, so it can also overwrite
+    /// bytes. Overwriting is refused while an earlier reader, writer or slice is alive.
     pub fn cursor(&mut self) -> Cursor<'_> {
         Cursor::new(self)
     }
 
-    /// The whole blob, over the same memory: nothing is copied, unless the memory is in
-    /// [segments](super::Backing::Segments). The memory is given back when the buffer and the last
-    /// slice of these bytes are gone. Nothing can be written any more; may be called again.
+    /// The whole blob, over the same memory. Nothing is copied, unless the memory is in several
+    /// [segments](super::Backing::Segments). The memory is released when the buffer and the last
+    /// slice of these bytes are dropped. After `freeze`, no range can be written. It may be called
+    /// again.
     ///
     /// # Errors
     ///
-    /// `WritersRemain`, `Gap`, `BeyondEnd` where more than `total` has been written,
-    /// `OtherLength`, and the failure where filling has failed; the buffer is as it was.
+    /// `WritersRemain`, `Gap`, `BeyondEnd` if more than `total` bytes have been written,
+    /// `OtherLength`, and the failure if filling has failed. On an error the buffer is unchanged.
     pub fn freeze(&self, total: u64) -> Result<Bytes, BufferError> {
         let limit = self.shared.memory().limit_bytes();
         self.shared.change(|state| {
@@ -209,12 +215,12 @@ impl ShardBuffer {
         self.slice(0..total)
     }
 
-    /// Lets go of the budget: from now on the bytes are the caller's to account for.
+    /// Releases the charge on the budget: from now on the caller accounts for the bytes.
     pub(crate) fn detach(&self) {
         self.shared.memory().detach();
     }
 
-    /// What the buffer says of itself.
+    /// Memory and contention figures of this buffer.
     pub fn stats(&self) -> BufferStats {
         BufferStats {
             committed_bytes: self.shared.memory().committed_bytes(),
@@ -223,13 +229,14 @@ impl ShardBuffer {
         }
     }
 
-    /// How far from a position on nothing is in the way of writing.
+    /// The end of the range from `position` that can be reserved.
     pub(super) fn free_until(&self, position: u64) -> u64 {
         let limit = self.shared.memory().limit_bytes();
         self.shared.look(|state| state.free_until(position, limit))
     }
 
-    /// The first run of written bytes at or after a position, and whether the position is in it.
+    /// The first run of written bytes at or after a position. It starts at `position` if that byte
+    /// is written.
     pub(super) fn run_at(&self, position: u64) -> Range<u64> {
         self.shared.look(|state| {
             let until = state.written_until(position, u64::MAX);
@@ -243,7 +250,7 @@ impl ShardBuffer {
         })
     }
 
-    /// Replaces bytes that have been written; the buffer must be the caller's alone.
+    /// Replaces written bytes. Fails with `Shared` while another handle on the buffer is alive.
     pub(super) fn overwrite(&mut self, offset: u64, data: &[u8]) -> Result<usize, BufferError> {
         if self.shared.look(|state| state.is_frozen()) {
             return Err(BufferError::Frozen);
@@ -254,7 +261,7 @@ impl ShardBuffer {
     }
 }
 
-/// A copy of bytes that lay in several segments, and what pays for it.
+/// A copy of bytes that lay in several segments, with the permit that pays for it.
 #[derive(Debug)]
 struct Joined {
     bytes: Vec<u8>,

@@ -1,11 +1,11 @@
-//! What a buffer, its writers and its readers share, and how a writer has waiting readers woken
-//! without ever waiting itself.
+//! The state that a buffer, its writers and its readers share. It lets a writer wake waiting
+//! readers without ever waiting itself.
 //!
-//! A writer that passes a position somebody waits for has to look at the table, whose lock a
-//! reader may hold. It does not wait for that: it raises `pending` and *tries* the lock. Whoever
-//! holds the lock looks at `pending` after letting go, and does what the writer could not. Both
-//! sides change `pending` by a read-modify-write, so that of the two one sees the other (the same
-//! argument as in [`super::slot`]).
+//! A writer that passes a position that a reader waits for must look at the table. Another thread
+//! may hold the table's lock. The writer does not wait for the lock: it sets `pending` and *tries*
+//! the lock. If the try fails, the lock holder checks `pending` after it unlocks, and wakes the
+//! readers instead. Both sides change `pending` by a read-modify-write, so one of the two always
+//! sees the other (the same argument as in [`super::slot`]).
 
 use std::ops::Range;
 use std::task::Waker;
@@ -16,8 +16,8 @@ use super::slot::Slot;
 use super::state::State;
 use super::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 
-/// The lock is held for some hundred nanoseconds, so it is tried for about as long before the
-/// thread goes to sleep, as the standard library's own lock does. In the model one try is as good
+/// The lock is held for some hundred nanoseconds. So a thread spins for about that long before it
+/// sleeps, as the standard library's lock does. In the model, one try covers the same interleavings
 /// as many.
 const LOCK_TRIES: u32 = if cfg!(tidegate_loom) { 1 } else { 100 };
 
@@ -43,7 +43,7 @@ impl Shared {
         &self.memory
     }
 
-    /// The memory to oneself: only where nobody else can see any of its bytes.
+    /// Exclusive access to the memory: `None` while a fill or a slice holds it.
     pub(super) fn memory_mut(&mut self) -> Option<&mut Memory> {
         Arc::get_mut(&mut self.memory)
     }
@@ -72,7 +72,7 @@ impl Shared {
         result
     }
 
-    /// Changes the table, and wakes whoever need not wait any more for it.
+    /// Changes the table, and wakes every task whose wait ended by that.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let (result, due) = self.look(|state| {
             let result = change(state);
@@ -82,19 +82,19 @@ impl Shared {
         result
     }
 
-    /// A writer has passed a position that somebody waits for. Takes no lock that is not free.
+    /// Called by a writer that has passed a position that a reader waits for. Never blocks on the
+    /// lock.
     pub(super) fn passed(&self) {
         self.pending.swap(true, Ordering::AcqRel);
         self.settle();
     }
 
-    /// Does what writers could not do because the lock was held. Called after every time that the
-    /// lock was held.
+    /// Wakes the readers for writers that found the lock held. Called after each unlock.
     fn settle(&self) {
         while self.pending.fetch_or(false, Ordering::AcqRel) {
-            // Whoever holds it comes here afterwards.
+            // The lock holder calls `settle` after it unlocks.
             let Some(mut state) = try_lock(&self.state) else { return };
-            // Taken back before the table is looked at: what is published later raises it again.
+            // Cleared before the table is read: a later publish sets it again.
             self.pending.swap(false, Ordering::AcqRel);
             let due = state.due();
             drop(state);
@@ -102,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// Reserves a range that is free, and pays for it.
+    /// Reserves a free range, and charges the budget for it.
     pub(super) fn reserve(&self, range: &Range<u64>) -> Result<Fill, BufferError> {
         let slot = Arc::new(Slot::new(range.clone()));
         self.change(|state| {
@@ -113,17 +113,18 @@ impl Shared {
             }
             Ok(())
         })?;
-        // SAFETY: under the lock, the range was found to overlap neither a live reservation nor
-        // anything published, was committed, and was entered as reserved; it stays entered until
-        // `release` is called with this slot, which whoever owns the fill does after dropping it.
+        // SAFETY: under the lock, the range overlapped neither a live reservation nor a published
+        // byte, was committed, and was entered as reserved. It stays entered until `release` is
+        // called with this slot. The fill's owner (`ShardWriter`) hands the fill to `release`,
+        // which drops it first.
         #[expect(unsafe_code, reason = "the table of reservations is the proof")]
         Ok(unsafe { Fill::new(Arc::clone(&self.memory), slot) })
     }
 
-    /// Takes a fill back: what it has written stays, the rest is free again.
+    /// Releases a fill: its written bytes stay, the rest of its range is free again.
     pub(super) fn release(&self, fill: Fill) {
         let slot = Arc::clone(fill.slot());
-        // Before the range is free for others.
+        // The fill must be gone before other writers can reserve the range.
         drop(fill);
         if slot.range().is_empty() {
             return;
@@ -136,8 +137,7 @@ impl Shared {
         });
     }
 
-    /// Bytes that have been written; an error where not all of them are there, or filling has
-    /// failed.
+    /// Written bytes. An error if some of them are missing, or if filling has failed.
     pub(super) fn slice(&self, range: Range<u64>) -> Result<Slice, BufferError> {
         self.look(|state| {
             if let Some(failure) = state.failure() {

@@ -1,31 +1,32 @@
-//! How a writer tells readers how far it has come, and they it how far they need it to come.
+//! The two positions by which one writer and its readers signal each other: how far the writer has
+//! come, and how far a reader needs it.
 //!
-//! # Which order makes a read see a write
+//! # Why a read sees a write
 //!
-//! A slot holds two positions. `published` is moved by its one writer only, with an atomic swap
-//! that *releases*: whoever loads it with *acquire* and finds a position sees every byte before it.
-//! That is all that reading needs.
+//! Only the writer moves `published`, with an atomic swap that *releases*. A reader that loads it
+//! with *acquire* sees every byte before the position that it finds. Reading needs no more.
 //!
-//! Waiting needs more: a waiter that looks at `published` just before the writer moves it, and a
-//! writer that looks for waiters just before one registers, must not miss each other. So both sides
-//! make a read-modify-write of `published`: the writer swaps it and then loads `wanted`; the waiter
-//! lowers `wanted` and then adds 0 to `published`. Of two read-modify-writes of one location, one
-//! comes first, and the other reads what it left:
-//! - the writer's first: the waiter reads the new position, and does not wait;
-//! - the waiter's first: the writer reads what the waiter left there, which acquires everything the
-//!   waiter did before, so its load of `wanted` sees the wish.
+//! Waiting needs more. A waiter can look at `published` just before the writer moves it, while the
+//! writer looks for waiters just before one registers. The two must not miss each other. So both
+//! sides make a read-modify-write of `published`. The writer swaps it and then loads `wanted`. The
+//! waiter lowers `wanted` and then adds 0 to `published`. Of two read-modify-writes of one
+//! location, one comes first, and the other reads its result:
+//! - If the writer's comes first, the waiter reads the new position and does not wait.
+//! - If the waiter's comes first, the writer reads the waiter's result. That acquires everything
+//!   the waiter did before, so the writer's load of `wanted` sees the waiter's position.
 //!
-//! Hence neither a fence nor sequential consistency is needed; the model checker agrees.
+//! Hence neither a fence nor sequential consistency is needed. The model checker confirms it
+//! (`interleavings`).
 
 use std::ops::Range;
 
 use super::sync::{AtomicU64, Ordering};
 
-/// Nobody waits.
+/// No reader waits.
 const NOBODY: u64 = u64::MAX;
 
-/// The state that a writer of a range shares with its readers. Positions are in the blob. On a
-/// cache line of its own, as neighbours are written by other threads.
+/// The state that the writer of a range shares with its readers. Positions are in the blob. Aligned
+/// to 128 bytes, so that it shares no cache line with a slot that another thread writes.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Slot {
@@ -44,27 +45,27 @@ impl Slot {
         self.range.clone()
     }
 
-    /// The writer has written everything before `position`. Returns whether somebody waits for a
-    /// position that this reaches. No lock, no wait.
+    /// Publishes everything before `position`. Returns whether a reader waits for a position that
+    /// this reaches. Takes no lock and never waits.
     #[inline]
     pub(super) fn publish(&self, position: u64) -> bool {
         self.published.swap(position, Ordering::AcqRel);
         self.wanted.load(Ordering::Relaxed) <= position
     }
 
-    /// How far the writer has come: every byte before may be read.
+    /// The position that the writer has reached: every byte of the range before it may be read.
     pub(super) fn published(&self) -> u64 {
         self.published.load(Ordering::Acquire)
     }
 
-    /// Asks to be told when the writer reaches `position`, and returns how far it has come: where
-    /// that is far enough, nobody will be told.
+    /// Requests a wake-up when the writer reaches `position`. Returns the position that the writer
+    /// has reached; if that is far enough, no wake-up follows.
     pub(super) fn want(&self, position: u64) -> u64 {
         self.wanted.fetch_min(position, Ordering::Relaxed);
         self.published.fetch_add(0, Ordering::AcqRel)
     }
 
-    /// Takes every wish back, before those that remain are made again.
+    /// Clears the wanted position. The table then registers the remaining waiters again.
     pub(super) fn forget_wishes(&self) {
         self.wanted.store(NOBODY, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The table behind a buffer's lock: who holds which range, what has been written, and who waits.
-//! Nothing that writes bytes comes here; reservations, retirements and readers do.
+//! The table behind a buffer's lock: which writer holds which range, which bytes are written, and
+//! which tasks wait. Reservations, retirements and readers use it. Writing bytes does not.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,21 +11,21 @@ use super::error::BufferError;
 use super::slot::Slot;
 use super::sync::Arc;
 
-/// See the module docs. Invariants: the ranges of `live` are not empty and overlap neither each
-/// other nor `written`; a slot's published part counts as written, but is not in `written` before
+/// See the module docs. Invariants: the ranges of `live` are not empty, and overlap neither each
+/// other nor `written`. A slot's published part counts as written, but enters `written` only when
 /// its writer retires.
 #[derive(Debug, Default)]
 pub(super) struct State {
     live: BTreeMap<u64, Arc<Slot>>,
     written: Extents,
     waiters: Vec<Waiter>,
-    // Some slot may hold a wish, if only of a task that waits no more.
+    // Some slot may hold a wanted position, possibly of a task that no longer waits.
     wished: bool,
     next_id: u64,
     total: Option<u64>,
     frozen: bool,
     failure: Option<BufferError>,
-    // The buffer itself was dropped: nobody can reserve any more.
+    // The buffer itself was dropped, so no range can be reserved any more.
     orphaned: bool,
 }
 
@@ -38,7 +38,7 @@ struct Waiter {
 }
 
 impl State {
-    /// Whether a range could be reserved; the caller then commits it and calls [`Self::hold`].
+    /// Whether a range can be reserved. The caller then commits it and calls [`Self::hold`].
     pub(super) fn check_free(&self, asked: &Range<u64>, limit: u64) -> Result<(), BufferError> {
         if asked.start > asked.end {
             return Err(BufferError::Reversed { start: asked.start, end: asked.end });
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// The first range that a writer holds, of those that overlap this one.
+    /// The first range held by a writer that overlaps this one.
     pub(super) fn held_within(&self, range: &Range<u64>) -> Option<Range<u64>> {
         if range.is_empty() {
             return None;
@@ -84,12 +84,13 @@ impl State {
         self.held_within(range).is_some() || self.written_within(range).is_some()
     }
 
-    /// Enters a writer of a range that is free, and not empty.
+    /// Enters a writer. Its range must be free and not empty.
     pub(super) fn hold(&mut self, slot: Arc<Slot>) {
         self.live.insert(slot.range().start, slot);
     }
 
-    /// Takes a writer out; what it has written stays. Returns what it has not.
+    /// Removes a writer. Its written bytes stay; returns the part of its range that it did not
+    /// write.
     pub(super) fn retire(&mut self, slot: &Slot) -> Range<u64> {
         let Range { start, end } = slot.range();
         let published = slot.published();
@@ -103,8 +104,8 @@ impl State {
         self.follow(at, end, |slot, _| slot.published())
     }
 
-    /// As [`Self::written_until`], but tells the writer that stands in the way how far it is
-    /// waited for.
+    /// As [`Self::written_until`], but also registers the needed position with the writer that is
+    /// not there yet.
     fn want(&self, at: u64, end: u64) -> u64 {
         self.follow(at, end, |slot, needed| match slot.published() {
             published if published >= needed => published,
@@ -112,7 +113,8 @@ impl State {
         })
     }
 
-    /// Goes from run to run, and asks `reached` of each writer on the way how far it has come.
+    /// Walks from run to run from `at` on. Calls `reached` for each writer on the way, which
+    /// returns the position that the writer has reached.
     fn follow(&self, mut at: u64, end: u64, reached: impl Fn(&Slot, u64) -> u64) -> u64 {
         while at < end {
             let gap = self.written.gaps(at..end).next().map_or(end, |gap| gap.start);
@@ -134,7 +136,7 @@ impl State {
         at
     }
 
-    /// All that has been written, by writers that are still at it, too.
+    /// All written ranges, those of writers that are still writing included.
     pub(super) fn extents(&self) -> Extents {
         let mut extents = self.written.clone();
         extents.extend(self.live.values().map(|slot| slot.range().start..slot.published()));
@@ -188,12 +190,13 @@ impl State {
         self.frozen = true;
     }
 
-    /// Filling has failed; the first failure stays. Everybody who waits is told.
+    /// Marks filling as failed. The first failure stays. Every waiting task gets the error.
     pub(super) fn fail(&mut self, failure: BufferError) {
         self.failure.get_or_insert(failure);
     }
 
-    /// The buffer is gone: once the last writer is, too, nobody can write what is waited for.
+    /// The buffer was dropped. Once the last writer is dropped too, a missing byte can never be
+    /// written.
     pub(super) fn orphan(&mut self) {
         self.orphaned = true;
     }
@@ -202,7 +205,7 @@ impl State {
         self.orphaned && self.live.is_empty()
     }
 
-    /// What a wait for a range comes to: `None` while it is to go on.
+    /// The result of a wait for a range; `None` while the wait continues.
     pub(super) fn outcome(&self, range: &Range<u64>) -> Option<Result<(), BufferError>> {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
@@ -216,16 +219,17 @@ impl State {
         self.is_abandoned().then_some(Err(BufferError::Abandoned))
     }
 
-    /// As [`Self::outcome`], but enters the task where it is to wait, and tells the writer that
-    /// stands in the way. `id` is the task's entry of an earlier call. What is not needed of
-    /// wakers is left in `waker`, to be dropped outside the lock: dropping one may run anything.
+    /// As [`Self::outcome`], but if the task must wait, enters it and registers the needed position
+    /// with the writer that is not there yet. `id` is the task's entry from an earlier call. A
+    /// waker that is not stored stays in `waker`. The caller drops it outside the lock, because
+    /// dropping a waker can run arbitrary code.
     pub(super) fn wait(
         &mut self,
         id: &mut Option<u64>,
         range: &Range<u64>,
         waker: &mut Option<Waker>,
     ) -> Option<Result<(), BufferError>> {
-        // The wish first, so that what is written after the look is told.
+        // Registered before the check, so that bytes written after the check wake this task.
         self.want(range.start, range.end);
         self.wished = true;
         let outcome = self.outcome(range);
@@ -233,8 +237,8 @@ impl State {
         if outcome.is_some() {
             *id = None;
             if let (Some(known), Some(waker)) = (known, waker.as_mut()) {
-                // The task's own of now is a clone that it holds elsewhere, too: dropping it here
-                // runs nothing.
+                // Overwriting `*waker` drops the current waker under the lock. That is only a
+                // clone, and the task holds the original, so the drop runs no code of the task.
                 *waker = self.waiters.swap_remove(known).waker;
             }
             return outcome;
@@ -252,19 +256,21 @@ impl State {
         None
     }
 
-    /// Takes a task's entry out, and hands out its waker, to be dropped outside the lock.
+    /// Removes a task's entry and returns its waker. The caller drops it outside the lock.
     pub(super) fn forget(&mut self, id: &mut Option<u64>) -> Option<Waker> {
         let id = id.take()?;
         let known = self.waiters.iter().position(|waiter| waiter.id == id)?;
         Some(self.waiters.swap_remove(known).waker)
     }
 
-    /// Takes out whoever need not wait any more, and renews the wishes of the others.
+    /// Removes and returns the wakers of tasks whose wait has ended. Registers the positions of the
+    /// others again.
     pub(super) fn due(&mut self) -> Vec<Waker> {
         if !self.wished {
             return Vec::new();
         }
-        // Also where nobody waits any more: a writer whose wish stays would come here each time.
+        // Also if no task waits any more: otherwise a writer with a stale wanted position would
+        // come here on every write.
         for slot in self.live.values() {
             slot.forget_wishes();
         }
@@ -278,8 +284,8 @@ impl State {
         due.into_iter().map(|waiter| waiter.waker).collect()
     }
 
-    /// How far from `at` on nothing is in the way of writing: no writer, nothing written, no
-    /// settled end.
+    /// The end of the run from `at` on that can be reserved: no writer, no written byte and no
+    /// settled end lies in it.
     pub(super) fn free_until(&self, at: u64, limit: u64) -> u64 {
         let end = limit.min(self.total.unwrap_or(limit));
         let range = at..end.max(at);

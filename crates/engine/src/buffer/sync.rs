@@ -1,5 +1,5 @@
-//! The primitives of synchronisation that the buffer stands on: the standard library's, or the
-//! model checker's with `--cfg tidegate_loom`.
+//! The synchronisation primitives of the buffer: those of the standard library, or those of the
+//! model checker with `--cfg tidegate_loom`.
 
 pub(super) use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -17,7 +17,7 @@ pub(super) use loom::sync::{
 #[cfg(tidegate_loom)]
 pub(super) use std::sync::TryLockError;
 
-/// Locks where nobody else does.
+/// Locks only if the lock is free.
 pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -1,4 +1,6 @@
 //! [`WaitFor`]: a task's wait for a range to be written.
+//!
+//! Invariant: the table has an entry for the task only while the future is pending.
 
 use std::future::Future;
 use std::ops::Range;
@@ -9,8 +11,8 @@ use super::error::BufferError;
 use super::shared::Shared;
 use super::sync::Arc;
 
-/// Completes when every byte of a range has been written, or never can be. Woken once, and not
-/// before. Dropping it ends the wait.
+/// Completes when every byte of a range has been written, or can never be written. The task is
+/// woken once, when the wait ends. Dropping the future ends the wait.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct WaitFor {

@@ -1,4 +1,7 @@
 //! [`ShardWriter`]: the owner of one range of a buffer.
+//!
+//! It writes in order, from the start of its range to the end. For writes at any position use
+//! [`super::ShardBuffer::write_at`] or a [`super::Cursor`].
 
 use std::io;
 use std::ops::Range;
@@ -10,17 +13,17 @@ use super::memory::Fill;
 use super::shared::Shared;
 use super::sync::Arc;
 
-/// Writes one range of a [`super::ShardBuffer`] from its start to its end. What is written can be
-/// read at once; what is not when the writer is dropped is free for others again. A writer that is
-/// dropped by a panic fails the buffer.
+/// Writes one range of a [`super::ShardBuffer`] from its start to its end. Written bytes can be
+/// read at once. When the writer is dropped, the unwritten rest of its range becomes free again. A
+/// writer that is dropped by a panic fails the buffer.
 ///
-/// Writing takes no lock, allocates nothing, and waits for nobody. It never writes beyond its
-/// range: like a slice's, its [`io::Write`] takes what there is room for, and says 0 when it is
+/// Writing takes no lock, allocates nothing, and never waits. It never writes beyond the range:
+/// like that of a slice, its [`io::Write`] writes as much as fits and returns 0 when the range is
 /// full.
 #[derive(Debug)]
 pub struct ShardWriter {
     shared: Arc<Shared>,
-    // None only while it is being dropped.
+    // `None` only during drop.
     fill: Option<Fill>,
 }
 
@@ -30,18 +33,18 @@ impl ShardWriter {
         Ok(Self { shared, fill: Some(fill) })
     }
 
-    /// What is still to be written: from the position of the next byte to the end of the range.
+    /// The unwritten rest: from the position of the next byte to the end of the range.
     pub fn rest(&self) -> Range<u64> {
         self.fill.as_ref().map_or(0..0, Fill::rest)
     }
 
-    /// How many bytes there is still room for.
+    /// Bytes that still fit.
     pub fn room_bytes(&self) -> u64 {
         let rest = self.rest();
         rest.end - rest.start
     }
 
-    /// Writes as much as there is room for; returns how much that was.
+    /// Writes as much of `data` as fits, and returns that count.
     #[inline]
     pub fn put(&mut self, data: &[u8]) -> usize {
         let Some(fill) = self.fill.as_mut() else { return 0 };
@@ -54,8 +57,8 @@ impl ShardWriter {
 }
 
 impl Drop for ShardWriter {
-    /// Gives back what was not written. After a panic no other writer is asked to write it, so the
-    /// buffer fails and its readers get the error.
+    /// Releases the unwritten rest. After a panic no other writer will fill it, so the buffer fails
+    /// and its readers get the error.
     fn drop(&mut self) {
         let Some(fill) = self.fill.take() else { return };
         let rest = fill.rest();
@@ -103,7 +106,7 @@ impl tokio::io::AsyncWrite for ShardWriter {
     }
 }
 
-/// Lends the memory behind what is written, so that a socket reads straight into it:
+/// Lends the memory after the written bytes, so that a socket can read straight into it:
 /// `socket.read_buf(&mut writer)`.
 // SAFETY: `chunk_mut` lends memory that this writer alone may touch, the same until `advance_mut`
 // moves it on, which it does by no more than the range has left.
@@ -116,7 +119,7 @@ unsafe impl bytes::BufMut for ShardWriter {
 
     unsafe fn advance_mut(&mut self, count: usize) {
         let Some(fill) = self.fill.as_mut() else { return };
-        // SAFETY: that these bytes are initialised is the contract of this very function.
+        // SAFETY: the caller of this function guarantees that these bytes are initialised.
         if unsafe { fill.advance(count) } {
             self.shared.passed();
         }

@@ -1,4 +1,4 @@
-//! Tests of the deframer: streams cut in any way, and bytes that are no stream.
+//! Tests of the deframer: streams cut in any way, and invalid bytes.
 
 use proptest::prelude::*;
 use prost::Message as _;
@@ -92,7 +92,7 @@ fn an_end_within_a_message_shows() {
     }
 }
 
-/// What a server would make of the requests: each with its other fields, and all its data.
+/// Decodes the requests as a server does: each with its other fields, and all of its data.
 fn requests(stream: &[u8], cut: usize, bytes_max: usize) -> Result<Vec<WriteRequest>> {
     let mut deframer = Deframer::keeping_fields(bytes_max);
     let (mut requests, mut data) = (Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ fn the_other_fields_are_kept_wherever_they_stand() {
     let sent = [write("a/b", b"some data"), write("", b"x"), write("c", b""), write("", b"")];
     let mut stream: Vec<u8> =
         sent.iter().flat_map(|request| framed(&request.encode_to_vec())).collect();
-    // The data before the other fields, and no field at all.
+    // The data comes before the other fields; and a message without fields.
     let late = [&[0x52, 3][..], b"abc", &[0x0a, 1], b"n", &[0x10, 5]].concat();
     stream.extend(framed(&late));
     stream.extend(framed(&[]));

@@ -1,4 +1,4 @@
-//! Tests of resource names: those of the definition, those of some clients, and those of none.
+//! Tests of resource names: those of the definition, those of some clients, and invalid ones.
 
 use proptest::prelude::*;
 

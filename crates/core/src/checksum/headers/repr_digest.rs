@@ -1,8 +1,8 @@
 //! `Repr-Digest` (RFC 9530): a dictionary of algorithms and byte sequences (RFC 9651).
 //!
-//! The digest is that of the whole selected representation (content coding applied), also in a
-//! ranged answer; that is what makes it better than `Content-MD5`. `sfv` parses the dictionary, and
-//! does not fail for want of padding, nor for set pad bits (RFC 9651, section 4.2.7).
+//! The digest covers the whole selected representation (content coding applied), also in a ranged
+//! response. That makes it better than `Content-MD5`. `sfv` parses the dictionary, and accepts
+//! missing padding and set pad bits (RFC 9651, section 4.2.7).
 
 use sfv::{Dictionary, ListEntry, Parser};
 
@@ -11,9 +11,9 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumError};
 
 /// Parses `Repr-Digest`: `sha-256=:base64:, crc32c=:base64:`.
 ///
-/// Unknown algorithms are skipped; of two members with one name the last counts, as in every
-/// dictionary. An empty header holds none. A member that is no byte sequence makes the whole header
-/// malformed.
+/// Unknown algorithms are skipped. If two members have one name, the last counts, as in every
+/// dictionary. An empty header has no members. A member that is not a byte sequence makes the whole
+/// header malformed.
 pub fn parse_repr_digest(text: &str) -> Result<Vec<StoredChecksum>, ChecksumError> {
     let malformed = |reason| malformed("Repr-Digest", text, reason);
     let members: Dictionary =

@@ -1,4 +1,4 @@
-//! Headers as servers send them, and as they should not.
+//! Headers as servers send them, and malformed ones.
 
 use proptest::prelude::*;
 
@@ -82,7 +82,7 @@ fn content_md5() {
 }
 
 /// The example of RFC 9530, section 3 (of the representation `{"hello": "world"}` and a newline),
-/// with what else a field may hold.
+/// with other content that the field may have.
 #[test]
 fn repr_digest() {
     let sha256 = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";

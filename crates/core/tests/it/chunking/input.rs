@@ -1,4 +1,4 @@
-//! Bytes to cut.
+//! Test data to cut.
 
 /// The pseudo-random bytes of `SplitMix64`, little-endian.
 pub(super) fn splitmix64(seed: u64, len: usize) -> Vec<u8> {
@@ -15,7 +15,7 @@ pub(super) fn splitmix64(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The alphabet, over and over.
+/// The alphabet, repeated.
 pub(super) fn alphabet(len: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len).collect()
 }

@@ -1,5 +1,5 @@
-//! Where blobs are cut: against vectors that independent implementations agree on, against the
-//! definitions written down naively, and the same however the blob comes in pieces.
+//! Checks where blobs are cut: against vectors of independent implementations, against a naive
+//! version of the definitions, and for every split of the blob into pieces.
 
 mod input;
 mod naive;

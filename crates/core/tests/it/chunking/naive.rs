@@ -1,5 +1,5 @@
-//! Both functions as their definitions say, one byte at a time, with all bytes at hand: the model
-//! that the real ones are compared with.
+//! Both chunking functions written as their definitions, one byte at a time over a complete slice:
+//! the model for the property tests.
 
 use md5::{Digest as _, Md5};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
@@ -46,7 +46,7 @@ fn fast_cdc(gear: &[u64], params: &FastCdc2020Params, bytes: &[u8]) -> usize {
     end
 }
 
-/// The masks by the places of their bits.
+/// The masks, by the positions of their bits.
 fn mask(bits: u32) -> u64 {
     let text = match bits {
         7 => "18035100",

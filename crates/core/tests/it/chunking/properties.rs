@@ -1,12 +1,11 @@
-//! Any blob, any parameters, any split: the cuts of the naive model.
+//! For any blob, any parameters and any split, the cuts are those of the naive model.
 
 use proptest::prelude::*;
 use tidegate_core::chunking::{Chunking, Cutter, FastCdc2020Params, RepMaxCdcParams, cuts};
 
 use super::{input, naive};
 
-/// Blobs of unlike kinds one after another: noise, runs of one byte, short periods, earlier bytes
-/// again.
+/// Blobs of several parts: noise, runs of one byte, short periods, repeats of earlier bytes.
 fn blob() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         (any::<u64>(), 0..20_000_usize).prop_map(|(seed, len)| input::splitmix64(seed, len)),
@@ -16,7 +15,7 @@ fn blob() -> impl Strategy<Value = Vec<u8>> {
     ];
     prop::collection::vec(part, 0..5).prop_map(|parts| {
         let mut bytes = parts.concat();
-        // The same again, so that cuts meet the same content at another distance.
+        // Repeats earlier bytes, so that cuts meet the same content at another distance.
         bytes.extend_from_within(bytes.len() / 3..bytes.len() / 2);
         bytes
     })
@@ -49,7 +48,7 @@ fn streamed(cutter: &mut Cutter, mut bytes: &[u8], splits: &[usize]) -> Vec<u64>
     lengths
 }
 
-/// As `streamed`, but for what the cutter need not see, which it never sees.
+/// As `streamed`, but skips the bytes that the cutter does not need.
 fn streamed_in_part(cutter: &mut Cutter, mut bytes: &[u8], splits: &[usize]) -> Vec<u64> {
     let mut lengths = Vec::new();
     let mut splits = splits.iter().copied().chain(std::iter::repeat(usize::MAX));
@@ -108,7 +107,7 @@ proptest! {
     }
 }
 
-/// What is known is said at once, not at the end.
+/// The cutter returns a known cut at once, not at the end.
 #[test]
 fn a_chunk_is_known_soon_after_its_end() {
     let blob = input::splitmix64(1, 100_000);
@@ -125,7 +124,7 @@ fn a_chunk_is_known_soon_after_its_end() {
     }
 }
 
-/// What is too near to a chunk's beginning need not be had.
+/// The caller can omit bytes too close to a chunk's start.
 #[test]
 fn bytes_before_the_minimum_are_passed_over() {
     let blob = input::splitmix64(2, 1 << 20);
@@ -134,7 +133,7 @@ fn bytes_before_the_minimum_are_passed_over() {
     assert_eq!(cutter.pass(1000), 1000);
     assert_eq!(cutter.pass(u64::MAX), (1 << 14) - 1000);
     assert_eq!(cutter.pass(u64::MAX), 0);
-    // The cut is known with one byte of the next chunk, or two.
+    // The cut is known after one or two bytes of the next chunk.
     let cut = blob[1 << 14..].iter().position(|byte| cutter.feed(&[*byte]).count() > 0);
     assert!(cut.is_some());
     assert!(cutter.pass(u64::MAX) >= (1 << 14) - 2);

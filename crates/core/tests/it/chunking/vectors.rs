@@ -1,5 +1,5 @@
-//! Every case of the vectors: inputs, parameters and chunks on which two to five implementations
-//! by different people agree. `about` in each file says how the inputs are made.
+//! Every case of the vectors: inputs, parameters and chunks on which two to five independent
+//! implementations agree. `about` in each file says how the inputs are generated.
 
 use std::collections::HashMap;
 
@@ -90,7 +90,7 @@ fn check_case(case: &Value, chunking: &Chunking, bytes: &[u8]) {
     streamed(id, chunking, bytes, &lengths);
 }
 
-/// Fed in pieces, the blob has the same chunks.
+/// The blob has the same chunks when it is fed in pieces.
 fn streamed(id: &str, chunking: &Chunking, bytes: &[u8], expected: &[usize]) {
     let mut cutter = Cutter::new(chunking);
     let mut lengths = Vec::new();

@@ -1,8 +1,8 @@
-//! What of a buffer's memory is committed, and who pays for it.
+//! Which part of a buffer's memory is committed, and which permits pay for it.
 //!
-//! Memory is counted in granules: huge pages where the system is asked for them, smaller ones
-//! before. A granule counts from the reservation that first touches it; nothing is counted, and no
-//! page is touched, because of a hint.
+//! Memory is counted in granules: huge pages of 2 MiB where the system is asked for them, 64 KiB
+//! elsewhere. A granule counts from the first reservation that touches it. A hint alone neither
+//! counts nor touches a page.
 
 use std::ops::Range;
 
@@ -15,24 +15,24 @@ use crate::buffer::options::{Backing, ShardBufferOptions};
 use crate::buffer::pool::BufferPool;
 use crate::buffer::sync::{Mutex, lock};
 
-/// Small enough that many small blobs do not cost much more than their bytes, large enough that
-/// the table of granules stays small.
+/// Small enough that many small blobs cost little more than their bytes. Large enough that the
+/// table of granules stays small.
 const GRANULE_BYTES: u64 = 64 << 10;
 
-/// A buffer that is expected to be shorter than this starts with small pages, and takes huge ones
-/// from here on, where one that is not filled is a small part of the whole. Without a hint it takes
-/// huge ones from the start: touching small ones costs three times as much, and what a small blob
-/// wastes is one of them.
+/// A buffer with a hint below this starts with small pages, and uses huge pages from this position
+/// on. By then a huge page that is not full is a small part of the whole. Without a hint, a buffer
+/// uses huge pages from the start: touching small ones costs three times as much, and a small blob
+/// wastes at most one huge page.
 const HUGE_FROM_BYTES: u64 = 2 << 20;
 
-/// Recyclable memory reserves at least this much address space, so that the next buffer can have
-/// it whatever its limit.
+/// Recyclable memory reserves at least this much address space, so that a later buffer with a
+/// larger limit can reuse it. It equals the default limit of a buffer.
 const RECYCLABLE_BYTES_MIN: u64 = 64 << 30;
 
-/// Nowhere.
+/// The empty range of huge pages: every page is small.
 const SMALL_PAGES: Range<u64> = u64::MAX..u64::MAX;
 
-/// The unit of the budget, and no less than a page.
+/// The unit of the budget, and at least the size of a page.
 const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Commitment {
     ledger: Mutex<Ledger>,
     budget: Option<Budget>,
     pool: Option<BufferPool>,
-    // Where the system is asked for huge pages.
+    // The range in which the system is asked for huge pages.
     huge: Range<u64>,
     limit_bytes: u64,
 }
@@ -48,16 +48,17 @@ pub(super) struct Commitment {
 #[derive(Debug, Default)]
 struct Ledger {
     granules: Extents,
-    // Of those, what is known to have been touched.
+    // The granules of these that are known to have been touched.
     touched: Extents,
     permits: Vec<BytesPermit>,
-    // Kept while the buffer lives, whatever is given back: somebody waited for all of it at once.
+    // Kept for the buffer's lifetime, even if memory is released: the caller waited for all of it
+    // at once.
     granted_bytes: u64,
-    // The bytes were handed over to somebody who accounts for them otherwise.
+    // The budget is no longer charged: another owner accounts for the bytes.
     detached: bool,
 }
 
-/// Memory between two buffers: what a pool keeps.
+/// The memory that a pool keeps between two buffers.
 #[derive(Debug)]
 pub(in crate::buffer) struct Region {
     #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
@@ -68,7 +69,8 @@ pub(in crate::buffer) struct Region {
 }
 
 impl Ledger {
-    /// Gives back what pays for nothing any more, beyond what was granted beforehand.
+    /// Releases permits that pay for nothing any more, but keeps at least the bytes granted
+    /// beforehand.
     fn give_back(&mut self) {
         let mut keep = self.granules.total().max(self.granted_bytes);
         self.permits.retain_mut(|permit| {
@@ -80,7 +82,7 @@ impl Ledger {
 }
 
 impl Commitment {
-    /// The memory of a new buffer, from the pool or from the system, and its books.
+    /// The memory of a new buffer, from the pool or from the system, and its accounting.
     pub(super) fn begin(options: ShardBufferOptions) -> Result<(Bytes, Self), BufferError> {
         let ShardBufferOptions { len_hint, limit_bytes, budget, granted, pool, backing, .. } =
             options;
@@ -127,11 +129,12 @@ impl Commitment {
         Ok(())
     }
 
-    /// Touches the huge pages that a range covers only in part, for whoever writes to them.
+    /// Touches the huge pages that a range covers only in part, before its writer does.
     ///
-    /// Two writers that are the first to touch one huge page would each have the system clear one,
-    /// of which one is thrown away: that costs more than all of their copying. Here, one waits for
-    /// the other, and the page would have been cleared as a whole by the first byte anyway.
+    /// Two writers that first touch one huge page at the same time would each have the system clear
+    /// a page, and one of the two is thrown away. That costs more than all of their copying. Here,
+    /// the second reservation waits for the first. The page would have been cleared as a whole by
+    /// its first byte anyway.
     fn touch_ends(&self, ledger: &mut Ledger, range: &Range<u64>, bytes: &Bytes) {
         #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
         if let Bytes::Reserved(mapping) = bytes {
@@ -148,7 +151,7 @@ impl Commitment {
         let _ = (ledger, range, bytes);
     }
 
-    /// Takes from the budget what `needed` bytes lack.
+    /// Takes from the budget the bytes that are missing to pay for `needed`.
     fn pay(&self, ledger: &mut Ledger, needed: u64) -> Result<(), BufferError> {
         let Some(budget) = self.budget.as_ref().filter(|_| !ledger.detached) else { return Ok(()) };
         let lacking = needed.saturating_sub(paid(&ledger.permits));
@@ -188,7 +191,7 @@ impl Commitment {
             ledger.touched.remove(free);
             ledger.give_back();
         }
-        // Segments stay allocated, and thus paid for.
+        // Segments stay allocated, so they stay charged.
         #[cfg(any(not(target_os = "linux"), miri, tidegate_loom))]
         let _ = (range, bytes, in_use);
     }
@@ -199,8 +202,8 @@ impl Commitment {
         ledger.permits.clear();
     }
 
-    /// The granules that a range touches. The last ones end at the limit, except for huge pages,
-    /// which are committed as a whole.
+    /// The granules that a range touches. The last one ends at the limit, unless it is a huge page:
+    /// those are committed as a whole.
     fn granules(&self, range: &Range<u64>) -> Range<u64> {
         let last = range.end.saturating_sub(1).max(range.start);
         let start = range.start - range.start % self.granule_bytes(range.start);
@@ -215,13 +218,14 @@ impl Commitment {
     }
 }
 
-/// What a blob of `len` bytes commits in memory that may be recycled.
+/// The memory that a blob of `len` bytes commits in a recyclable buffer.
 pub(crate) fn committed_bytes(len: u64) -> u64 {
     let granule = if len < HUGE_FROM_BYTES { GRANULE_BYTES } else { HUGE_FROM_BYTES };
     len.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
 }
 
-/// All of `bytes`, or nothing: a wish beyond the whole budget would be granted in part.
+/// All of `bytes`, or nothing. Without the check, a request beyond the whole budget would be
+/// granted in part.
 fn take(budget: &Budget, bytes: u64) -> Result<BytesPermit, BufferError> {
     let permit = (bytes <= budget.limits().bytes).then(|| budget.try_bytes(bytes)).flatten();
     permit.ok_or(BufferError::OverBudget { wanted_bytes: bytes })
@@ -255,10 +259,11 @@ fn obtain(
     }
     let from = if hint < HUGE_FROM_BYTES { HUGE_FROM_BYTES } else { 0 };
     let region = pool.and_then(|pool| pool.take(from, hint, limit_bytes));
-    // What a buffer without a budget left there nobody pays for.
+    // A region left by a buffer without a budget is not paid for.
     let is_paid = |region: &Region| paid(&region.permits) >= region.granules.total();
     if let Some(region) = region.filter(|region| !is_charged || is_paid(region)) {
-        // What was granted for these bytes is not needed: their memory brings its own.
+        // The region brings its own permits, so the permits granted for the same bytes are
+        // released.
         let expected = 0..committed_bytes(hint);
         let missing = region.granules.gaps(expected.clone()).map(|gap| gap.end - gap.start);
         let mut there = expected.end - missing.sum::<u64>();
@@ -280,10 +285,9 @@ fn obtain(
         let mapping = Mapping::reserve(limit_bytes.max(RECYCLABLE_BYTES_MIN), &huge)?;
         Some((mapping, huge))
     });
-    // Also where address space is scarce.
+    // Also taken if the recyclable reservation failed because address space is scarce.
     let reserved = recyclable.or_else(|| {
-        // A huge page that reaches beyond the limit would be committed for less than its half, on
-        // average.
+        // A huge page that reaches beyond the limit would be less than half used, on average.
         let huge = from..limit_bytes - limit_bytes % HUGE_FROM_BYTES;
         Mapping::reserve(limit_bytes, &huge).map(|mapping| (mapping, huge))
     });
@@ -327,7 +331,7 @@ fn obtain(
 }
 
 impl super::Memory {
-    /// Gives recyclable memory back to its pool, with what pays for it.
+    /// Returns recyclable memory to its pool, with the permits that pay for it.
     #[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
     fn recycle(&mut self) {
         let books = &mut self.commitment;
@@ -346,7 +350,7 @@ impl super::Memory {
             if lacking > 0 {
                 match budget.try_free_bytes(lacking).filter(|permit| permit.bytes() >= lacking) {
                     Some(permit) => add(&mut region.permits, permit),
-                    // Somebody else needs it more.
+                    // The budget has too few free bytes: the memory is unmapped instead of kept.
                     None => return,
                 }
             }

@@ -1,4 +1,7 @@
-//! The right to write one range, from its start to its end, publishing as it goes.
+//! [`Fill`]: the right to write one range, from its start to its end.
+//!
+//! Invariant: a byte is published only after it was written, and is never written again by the
+//! fill. Several fills never overlap: the table in `state` ensures that, not this file.
 
 use std::ops::Range;
 
@@ -6,13 +9,14 @@ use super::Memory;
 use crate::buffer::slot::Slot;
 use crate::buffer::sync::Arc;
 
-/// Owns a range that nobody else can touch: what lies before the slot's position is published,
-/// what lies behind it is this fill's alone.
+/// Owns a range that no other thread can write. Bytes before the slot's position are published;
+/// bytes from there on belong to this fill alone.
 #[derive(Debug)]
 pub(crate) struct Fill {
     memory: Arc<Memory>,
     slot: Arc<Slot>,
-    // Where the next byte goes; the slot's published position, which only we move.
+    // The position of the next byte. Equal to the slot's published position, which only this fill
+    // moves.
     at: u64,
 }
 
@@ -21,8 +25,8 @@ impl Fill {
     ///
     /// # Safety
     ///
-    /// The range is committed in `memory`, no other fill overlaps it, and none of it is published;
-    /// and this stays so until the fill is dropped.
+    /// The range is committed in `memory`, no other fill overlaps it, and none of it is published.
+    /// This must hold until the fill is dropped.
     #[expect(unsafe_code, reason = "that the range is free is the caller's to prove")]
     pub(crate) unsafe fn new(memory: Arc<Memory>, slot: Arc<Slot>) -> Self {
         let at = slot.range().start;
@@ -33,7 +37,7 @@ impl Fill {
         &self.slot
     }
 
-    /// What is still to be written.
+    /// The unwritten rest of the range.
     pub(crate) fn rest(&self) -> Range<u64> {
         self.at..self.slot.range().end
     }
@@ -43,12 +47,13 @@ impl Fill {
         usize::try_from(rest.end - rest.start).unwrap_or(usize::MAX)
     }
 
-    /// Writes as much as there is room for and publishes it. Returns how much that was, and
-    /// whether somebody waits for it.
+    /// Writes as much of `data` as fits, and publishes it. Returns that count, and whether a reader
+    /// waits for it.
     #[inline]
     pub(crate) fn write(&mut self, data: &[u8]) -> (usize, bool) {
         let data = &data[..data.len().min(self.room())];
-        // SAFETY: these bytes lie in our range, behind what is published: they are ours alone.
+        // SAFETY: these bytes lie in our range, after the published part: only this fill touches
+        // them.
         #[expect(unsafe_code, reason = "the fill is the proof")]
         let count = unsafe { self.memory.copy_in(self.at, data) };
         (count, self.publish(count))
@@ -65,27 +70,27 @@ impl Fill {
 
 #[cfg(not(tidegate_loom))]
 impl Fill {
-    /// The memory that the next bytes go to, as far as it lies in one piece.
+    /// The memory of the next bytes, up to the end of its contiguous piece.
     pub(crate) fn spare(&mut self) -> &mut [std::mem::MaybeUninit<u8>] {
         let run = self.memory.run(self.at, self.slot.range().end);
         let mut run = std::ptr::NonNull::slice_from_raw_parts(
             run.cast::<std::mem::MaybeUninit<u8>>(),
             run.len(),
         );
-        // SAFETY: these bytes lie in our range, behind what is published: they are ours alone, and
-        // the borrow of `self` keeps it so. They need not be initialised.
+        // SAFETY: these bytes lie in our range, after the published part: only this fill touches
+        // them, and the borrow of `self` keeps it so. `MaybeUninit` bytes may be uninitialised.
         #[expect(unsafe_code, reason = "the fill is the proof")]
         unsafe {
             run.as_mut()
         }
     }
 
-    /// Publishes `count` bytes of [`Self::spare`]; returns whether somebody waits for them. Counts
-    /// no further than the range.
+    /// Publishes `count` bytes of [`Self::spare`], at most up to the end of the range. Returns
+    /// whether a reader waits for them.
     ///
     /// # Safety
     ///
-    /// They must have been initialised.
+    /// The caller must have initialised these bytes.
     #[expect(unsafe_code, reason = "that they are initialised is the caller's to prove")]
     pub(crate) unsafe fn advance(&mut self, count: usize) -> bool {
         self.publish(count.min(self.room()))

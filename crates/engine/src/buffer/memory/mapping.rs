@@ -1,21 +1,21 @@
-//! One run of reserved address space, whose pages the system commits as they are first touched.
+//! One run of reserved address space. The system commits its pages as they are first touched.
 //!
-//! Reserving takes no memory: the mapping is private, anonymous and without a reservation of swap,
-//! so that a limit of many times the machine's memory is fine. Where huge pages help, the system is
-//! advised to use them; it may not, and nothing depends on it.
+//! Reserving takes no memory. The mapping is private, anonymous and without a swap reservation, so
+//! a limit of many times the machine's memory is fine. Where huge pages help, the system is advised
+//! to use them. It may ignore the advice, and correctness does not depend on it.
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The size of a huge page on the systems that we know; elsewhere it only rounds.
+/// The size of a huge page on the systems that we know. On others it is only a rounding.
 pub(crate) const HUGE_BYTES: u64 = 2 << 20;
 
 /// A mapping, aligned to huge pages.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    // What was mapped, and is to be unmapped.
+    // The whole mapping, as passed to `munmap`.
     mapped: NonNull<u8>,
     mapped_len: usize,
     // The aligned run within it.
@@ -23,8 +23,8 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a mapping is plain memory that belongs to no thread; who may touch which of its bytes is
-// the business of those who hold pointers into it.
+// SAFETY: a mapping is plain memory that belongs to no thread. The holders of pointers into it
+// (fills and slices) ensure that their accesses do not conflict.
 #[expect(unsafe_code, reason = "raw pointers are not Send by themselves")]
 unsafe impl Send for Mapping {}
 
@@ -33,8 +33,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `len` bytes; within `wanted_huge`, the system is advised to use huge pages.
-    /// `None` where the system refuses.
+    /// Reserves `len` bytes. Within `wanted_huge`, the system is advised to use huge pages. `None`
+    /// if the system refuses.
     pub(crate) fn reserve(len: u64, wanted_huge: &Range<u64>) -> Option<Self> {
         let huge = usize::try_from(HUGE_BYTES).ok()?;
         let len =
@@ -53,13 +53,14 @@ impl Mapping {
         };
         let mapped = NonNull::new(address.ok()?.cast::<u8>())?;
         let skip = mapped.addr().get().next_multiple_of(huge) - mapped.addr().get();
-        // SAFETY: `skip` is below the size of a huge page, by which the mapping is longer.
+        // SAFETY: `skip` is below the size of a huge page, and the mapping is that much longer than
+        // `len`.
         #[expect(unsafe_code, reason = "pointer arithmetic")]
         let base = unsafe { mapped.add(skip) };
         let mapping = Self { mapped, mapped_len, base, len };
         if wanted_huge.start > 0 {
-            // Where the system uses them unasked, the first touch would commit more than is
-            // counted.
+            // Some systems use huge pages without advice. The first touch would then commit more
+            // than is counted.
             mapping.advise(0, wanted_huge.start.min(len as u64), Advice::LinuxNoHugepage);
         }
         let end = wanted_huge.end.min(len as u64);
@@ -84,24 +85,24 @@ impl Mapping {
         NonNull::slice_from_raw_parts(first, end.saturating_sub(start))
     }
 
-    /// Gives the pages of a run back to the system; it reads as zeros afterwards. Nobody may have
-    /// a use for its bytes. Both ends are to be multiples of the size of a page.
+    /// Returns the pages of a run to the system; they read as zeros afterwards. No fill or slice
+    /// may use its bytes. Both ends must be multiples of the page size.
     pub(crate) fn decommit(&self, start: u64, end: u64) {
         self.advise(start, end, Advice::LinuxDontNeed);
     }
 
-    /// Has the system commit the pages of a run now, rather than at their first touch. What is in
-    /// them stays.
+    /// Makes the system commit the pages of a run now, not at their first touch. Their content
+    /// stays.
     pub(crate) fn populate(&self, start: u64, end: u64) {
         self.advise(start, end, Advice::LinuxPopulateWrite);
     }
 
-    /// Advice that the system refuses changes how fast things are, not what they do; pages that it
-    /// did not take back only stay committed.
+    /// Refused advice changes speed only, not behaviour. Pages that the system did not take back
+    /// stay committed.
     fn advise(&self, start: u64, end: u64, advice: Advice) {
         let run = self.run(start, end);
-        // SAFETY: the run lies within this mapping. Of the kinds of advice given, only one changes
-        // content, and that is for bytes that nobody has a use for (see `decommit`).
+        // SAFETY: the run lies within this mapping. Of the advice values that we pass, only
+        // `DontNeed` changes content, and no fill or slice uses those bytes (see `decommit`).
         #[expect(unsafe_code, reason = "the system call is unsafe in general")]
         let _ = unsafe { madvise(run.cast().as_ptr(), run.len(), advice) };
     }
@@ -109,7 +110,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `reserve` made, and whoever holds a pointer into it
+        // SAFETY: this is the mapping that `reserve` made, and every holder of a pointer into it
         // keeps it alive.
         #[expect(unsafe_code, reason = "the system call is unsafe in general")]
         let _ = unsafe { munmap(self.mapped.cast().as_ptr(), self.mapped_len) };

@@ -2,17 +2,17 @@
 //!
 //! A byte is in one of three states, and passes through them in this order only:
 //!
-//! | state | who may touch it | how that is known |
+//! | state | access | why it is safe |
 //! |---|---|---|
-//! | free | nobody | no [`Fill`] covers it, and it is not published |
-//! | reserved | one [`Fill`], to write | fills never overlap each other or what is published: the table of reservations, under its lock, makes one only for a range that is free |
-//! | published | any number of [`Slice`]s, to read | its writer moved the slot's `published` position past it with release, and the reader saw that with acquire (or through the lock that the writer took to retire) |
+//! | free | none | no [`Fill`] covers it, and it is not published |
+//! | reserved | one [`Fill`], which writes | fills overlap neither each other nor a published byte: the table of reservations, under its lock, creates a fill only for a free range |
+//! | published | any number of [`Slice`]s, which read | its writer moved the slot's `published` position past it with release, and the reader saw that with acquire (or through the lock that the writer took to retire) |
 //!
-//! A published byte never changes while anybody else can see it: overwriting takes
-//! `&mut Memory`, which [`Arc::get_mut`] gives only when every fill and every slice is gone.
+//! A published byte never changes while another handle can see it. Overwriting takes `&mut Memory`,
+//! which [`Arc::get_mut`] returns only after every fill and every slice is dropped.
 //!
-//! Nothing here blocks, and nothing here is reached with a range that was not committed first;
-//! should it be all the same, it finds no memory there and touches none.
+//! Nothing here blocks. Callers commit a range before they use it. If a caller did not, the lookup
+//! finds no memory there and touches none.
 
 mod commitment;
 mod fill;
@@ -87,31 +87,32 @@ impl Memory {
         }
     }
 
-    /// Pays for a range and makes it usable. Every range is committed before a [`Fill`] of it is
-    /// made, under the lock that serialises reservations.
+    /// Charges for a range and makes it usable. Every range is committed before its [`Fill`] is
+    /// created, under the lock that serialises reservations.
     pub(super) fn commit(&self, range: &Range<u64>) -> Result<(), BufferError> {
         self.commitment.commit(range, &self.bytes)
     }
 
-    /// Gives back what a range that was reserved and never written took; `in_use` tells whether
+    /// Releases the memory of a range that was reserved and never written. `in_use` returns whether
     /// any byte of a range is reserved or published.
     pub(super) fn uncommit(&self, range: &Range<u64>, in_use: impl Fn(Range<u64>) -> bool) {
         self.commitment.uncommit(range, &self.bytes, in_use);
     }
 
-    /// Pays for a copy of `len` bytes, where there is a budget.
+    /// Charges for a copy of `len` bytes, if there is a budget.
     pub(super) fn pay_for_copy(&self, len: u64) -> Result<Option<BytesPermit>, BufferError> {
         self.commitment.pay_for_copy(len)
     }
 
-    /// Lets go of the budget: the bytes are somebody else's to account for from now on.
+    /// Releases the charge on the budget: from now on the caller accounts for the bytes.
     pub(super) fn detach(&self) {
         self.commitment.detach();
     }
 
-    /// Replaces bytes; returns how many it could. Safe, as nobody else can see any of them.
+    /// Replaces bytes; returns how many were replaced. Safe, because `&mut` excludes every other
+    /// access.
     pub(super) fn overwrite(&mut self, at: u64, data: &[u8]) -> usize {
-        // SAFETY: `&mut` proves that there is neither a fill nor a slice.
+        // SAFETY: `&mut` guarantees that neither a fill nor a slice exists.
         #[expect(unsafe_code, reason = "shares the copying with those who prove it otherwise")]
         unsafe {
             self.copy_in(at, data)
@@ -121,7 +122,7 @@ impl Memory {
 
 #[cfg(not(tidegate_loom))]
 impl Memory {
-    /// The run from `start` to `end`, as far as it lies in one piece.
+    /// The run from `start` to `end`, up to the end of its contiguous piece.
     fn run(&self, start: u64, end: u64) -> std::ptr::NonNull<[u8]> {
         match &self.bytes {
             #[cfg(all(target_os = "linux", not(miri)))]
@@ -130,11 +131,11 @@ impl Memory {
         }
     }
 
-    /// Writes bytes where they belong; returns how many it could.
+    /// Writes `data` at position `at`; returns how many bytes were written.
     ///
     /// # Safety
     ///
-    /// Nobody else may touch any of these bytes.
+    /// No other thread may touch any of these bytes during the call.
     #[expect(unsafe_code, reason = "exclusive access is the caller's to prove")]
     unsafe fn copy_in(&self, at: u64, data: &[u8]) -> usize {
         let end = at.saturating_add(data.len() as u64);
@@ -146,8 +147,9 @@ impl Memory {
             }
             let count = run.len().min(data.len() - done);
             let from = &data[done..done + count];
-            // SAFETY: the run is memory of ours of at least `count` bytes, which by this
-            // function's contract nobody else touches; `data` is borrowed and thus elsewhere.
+            // SAFETY: the run is memory of this mapping or segment of at least `count` bytes. By
+            // this function's contract no other thread touches it. `data` is borrowed, so it does
+            // not overlap.
             unsafe { self.copy_run(run.cast::<u8>().as_ptr(), from) };
             done += count;
         }
@@ -156,8 +158,8 @@ impl Memory {
 
     /// # Safety
     ///
-    /// `target` must be valid for writes of `data.len()` bytes, none of which are in `data`, and
-    /// which nobody else touches.
+    /// `target` must be valid for writes of `data.len()` bytes. They must not overlap `data`, and
+    /// no other thread may touch them during the call.
     #[inline]
     #[expect(unsafe_code, reason = "a raw copy")]
     unsafe fn copy_run(&self, target: *mut u8, data: &[u8]) {
@@ -170,7 +172,7 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), target, data.len()) };
     }
 
-    /// The bytes from `start` to `end`, as far as they lie in one piece.
+    /// The bytes from `start` to `end`, up to the end of their contiguous piece.
     ///
     /// # Safety
     ///

@@ -1,5 +1,5 @@
-//! Memory as the model checker sees it: a cell for each byte, so that two threads that touch one
-//! byte without an order between them are found out.
+//! Memory for the model checker: one cell per byte. The checker reports two threads that touch one
+//! byte without an order between them.
 
 use loom::cell::UnsafeCell;
 
@@ -20,9 +20,9 @@ impl Cells {
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        // Freeing is a write as far as races are concerned.
+        // For race detection, freeing is a write.
         for cell in &self.0 {
-            // SAFETY: the model checker verifies that nobody else has access.
+            // SAFETY: the model checker verifies that no other thread has access.
             #[expect(unsafe_code, reason = "a tracked access")]
             cell.with_mut(|byte| unsafe { *byte = 0xdd });
         }
@@ -38,7 +38,7 @@ impl Memory {
     #[expect(unsafe_code, reason = "as its counterpart outside the model")]
     pub(super) unsafe fn copy_in(&self, at: u64, data: &[u8]) -> usize {
         for (cell, byte) in self.cells().iter().skip(at as usize).zip(data) {
-            // SAFETY: the model checker verifies that nobody else has access.
+            // SAFETY: the model checker verifies that no other thread has access.
             cell.with_mut(|target| unsafe { *target = *byte });
         }
         data.len()
@@ -47,7 +47,7 @@ impl Memory {
     /// The bytes of a range, each read as one tracked access.
     pub(super) fn read(&self, start: u64, end: u64) -> Vec<u8> {
         let range = start as usize..end as usize;
-        // SAFETY: the model checker verifies that nobody writes meanwhile.
+        // SAFETY: the model checker verifies that no other thread writes at the same time.
         #[expect(unsafe_code, reason = "a tracked access")]
         self.cells()[range].iter().map(|cell| cell.with(|byte| unsafe { *byte })).collect()
     }

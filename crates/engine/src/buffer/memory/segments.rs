@@ -1,7 +1,7 @@
 //! Allocations that double in size: memory for systems that cannot reserve address space.
 //!
-//! A segment is allocated when a range that touches it is reserved, and stays where it is: growth
-//! adds segments and moves none. The first is as long as the hint, so that a right hint gives one
+//! A segment is allocated when a range that touches it is reserved, and it never moves. Growth adds
+//! segments. The first segment is as long as the hint, so with a right hint the blob lies in one
 //! run.
 
 use std::cell::UnsafeCell;
@@ -9,14 +9,14 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// The least length of the first segment.
+/// The minimum length of the first segment.
 const FIRST_BYTES_MIN: u64 = 64 << 10;
 
-/// A hint is believed up to here: where memory is taken when it is allocated and not when it is
-/// touched, a wrong one must not cost more.
+/// The maximum first segment from a hint. Some systems commit memory when it is allocated, not when
+/// it is touched. There, a wrong hint must not cost more than this.
 const FIRST_BYTES_MAX: u64 = 1 << 30;
 
-/// The first segment and its doublings to 2^64: no more can be needed.
+/// The first segment and its doublings up to 2^64: no buffer needs more.
 const SEGMENTS_MAX: usize = 64;
 
 type Cell = UnsafeCell<MaybeUninit<u8>>;
@@ -28,22 +28,23 @@ pub(crate) struct Segments {
     table: Box<[OnceLock<Box<[Cell]>>]>,
 }
 
-// SAFETY: the cells are plain memory; who may touch which of them is the business of those who
-// hold pointers into them. The table itself is synchronised by `OnceLock`.
+// SAFETY: the cells are plain memory. The holders of pointers into them (fills and slices) ensure
+// that their accesses do not conflict. `OnceLock` synchronises the table itself.
 #[expect(unsafe_code, reason = "cells are not Sync by themselves")]
 unsafe impl Sync for Segments {}
 
 impl Segments {
     pub(crate) fn new(len_hint: u64, limit_bytes: u64) -> Self {
-        // In whole granules, so that no granule lies in two segments: what is counted as committed
-        // is then allocated.
+        // In whole granules, so that no granule lies in two segments: every byte that is counted as
+        // committed is then allocated.
         let believed = len_hint.clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX);
         let first_bytes = believed.next_multiple_of(FIRST_BYTES_MIN).min(limit_bytes.max(1));
         let table = std::iter::repeat_with(OnceLock::new).take(SEGMENTS_MAX).collect();
         Self { first_bytes, limit_bytes, table }
     }
 
-    /// Allocates what the range touches; `Err` with the length that could not be had.
+    /// Allocates the segments that the range touches; `Err` with the length that the system
+    /// refused.
     pub(crate) fn commit(&self, start: u64, end: u64) -> Result<(), u64> {
         let mut at = start;
         while at < end {
@@ -52,7 +53,7 @@ impl Segments {
             let slot = self.table.get(index).ok_or(bytes)?;
             if slot.get().is_none() {
                 let cells = allocate(bytes).ok_or(bytes)?;
-                // Reservations are serialised by the caller, so nobody else can have set it.
+                // The caller serialises reservations, so no other thread can have set it.
                 let _ = slot.set(cells);
             }
             at = segment.end;
@@ -60,8 +61,8 @@ impl Segments {
         Ok(())
     }
 
-    /// The run from `start` to `end`, as far as one segment holds it; empty where nothing has been
-    /// committed.
+    /// The run from `start` to `end`, up to the end of its segment; empty if nothing is committed
+    /// there.
     pub(crate) fn run(&self, start: u64, end: u64) -> NonNull<[u8]> {
         let (index, segment) = self.locate(start);
         let cells = self.table.get(index).and_then(OnceLock::get);
@@ -70,17 +71,18 @@ impl Segments {
             let end = end.clamp(start, segment.end.max(start));
             cells.get(within(start)?..within(end)?)
         });
-        // Through the shared reference, as cells: they may be written behind it.
+        // Derived from the shared reference as cells, because fills write through the pointer.
         let cells = cells.unwrap_or_default();
         NonNull::slice_from_raw_parts(NonNull::from(cells).cast::<u8>(), cells.len())
     }
 
-    /// Which segment holds a position, and its own range.
+    /// The index of the segment that holds a position, and the segment's range.
     fn locate(&self, at: u64) -> (usize, std::ops::Range<u64>) {
         let doublings = (at / self.first_bytes).checked_ilog2();
         let (index, start, len) = match doublings {
             None => (0, 0, self.first_bytes),
-            // Segment i, from 1 on, begins at the sum of those before it, and is as long.
+            // Segment i, for i >= 1, begins at the sum of those before it, and is as long as that
+            // sum.
             Some(n) => {
                 let len = self.first_bytes << n;
                 (n as usize + 1, len, len)

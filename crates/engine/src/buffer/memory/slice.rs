@@ -1,11 +1,14 @@
-//! The right to read published bytes, for as long as one likes.
+//! [`Slice`]: the right to read published bytes, for an unlimited time.
+//!
+//! It holds a reference on the memory, so the bytes stay valid after the buffer is dropped.
 
 use std::ops::Range;
 
 use super::Memory;
 use crate::buffer::sync::Arc;
 
-/// Keeps the memory alive, and its bytes unchanged: overwriting takes the memory to itself.
+/// Keeps the memory alive and its bytes unchanged: overwriting needs exclusive access to the
+/// memory.
 #[derive(Debug)]
 pub(crate) struct Slice {
     memory: Arc<Memory>,
@@ -17,7 +20,7 @@ impl Slice {
     ///
     /// # Safety
     ///
-    /// All of them are published, and the caller has seen it with acquire.
+    /// All of them are published, and the caller has seen that with acquire.
     #[expect(unsafe_code, reason = "that they are published is the caller's to prove")]
     pub(crate) unsafe fn new(memory: Arc<Memory>, range: Range<u64>) -> Self {
         Self { memory, range }
@@ -26,16 +29,17 @@ impl Slice {
 
 #[cfg(not(tidegate_loom))]
 impl Slice {
-    /// As much of the range as lies in one piece.
+    /// The part of the range that lies in its first contiguous piece.
     fn first(&self) -> &[u8] {
-        // SAFETY: the range is published (see `new`), and `memory` is shared while we hold it.
+        // SAFETY: the range is published (see `new`), and `self` holds a shared reference on
+        // `memory`.
         #[expect(unsafe_code, reason = "the slice is the proof")]
         unsafe {
             self.memory.bytes(self.range.start, self.range.end)
         }
     }
 
-    /// Copies all of it out; as much as `target` takes.
+    /// Copies the bytes into `target`, as many as fit; returns their count.
     pub(crate) fn copy_to(mut self, target: &mut [u8]) -> usize {
         let mut done = 0;
         while done < target.len() {
@@ -51,7 +55,7 @@ impl Slice {
         done
     }
 
-    /// Appends all of it to `target`.
+    /// Appends all bytes to `target`.
     pub(crate) fn append_to(mut self, target: &mut Vec<u8>) {
         while !self.first().is_empty() {
             let run = self.first();
@@ -60,13 +64,12 @@ impl Slice {
         }
     }
 
-    /// The first run of it as `Bytes` over the same memory: all of it, where the memory is in one
-    /// piece.
+    /// The first run as `Bytes` over the same memory: all of the range if it lies in one piece.
     pub(crate) fn into_bytes(self) -> bytes::Bytes {
         bytes::Bytes::from_owner(self)
     }
 
-    /// Whether [`Self::into_bytes`] gives all of it.
+    /// Whether [`Self::into_bytes`] returns all of the range.
     pub(crate) fn is_one_run(&self) -> bool {
         self.memory.is_one_run(self.range.start, self.range.end)
     }
@@ -79,7 +82,7 @@ impl AsRef<[u8]> for Slice {
     }
 }
 
-/// In the model, every read is tracked, so bytes are copied out.
+/// The model tracks every read, so these functions copy the bytes out.
 #[cfg(tidegate_loom)]
 impl Slice {
     pub(crate) fn copy_to(self, target: &mut [u8]) -> usize {
