@@ -110,7 +110,9 @@ impl ErrorKind {
             Self::OutOfRange => "ask `tidegate stat` for the blob's length",
             Self::AlreadyExists
             | Self::NoAccess
-            | Self::Invalid | Self::Unsupported | Self::Storage => return None,
+            | Self::Invalid
+            | Self::Unsupported
+            | Self::Storage => return None,
         })
     }
 }

@@ -30,11 +30,11 @@ use tidegate_core::retry::RetryPolicy;
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::chunked::ChunksInFlight;
-use crate::transfer::target::Target;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::ReadState;
 use crate::remote::{Location, Remotes};
 use crate::sink::file::StateFolder;
+use crate::transfer::target::Target;
 
 /// Moves blobs. Create one client and use it for everything: clones are cheap and share everything.
 ///

@@ -136,9 +136,7 @@ async fn attempt(
         opening::open(&job, &mut target).await.map(|opening| (opening, permit))
     });
     match opened.await.and_then(|opened| opened) {
-        Ok((opening, permit)) => {
-            transfer::transfer(&job, target, opening, permit, refuted).await
-        }
+        Ok((opening, permit)) => transfer::transfer(&job, target, opening, permit, refuted).await,
         Err(error) => {
             let rest = target.abandon(&error).await;
             Err(error.with_rest(rest))

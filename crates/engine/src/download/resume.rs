@@ -16,8 +16,8 @@ use tidegate_core::checksum::Checksum;
 use tidegate_core::extents::Extents;
 use tidegate_core::range::ByteRange;
 
-use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use super::Job;
+use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Known, RangeStream};
 use crate::remote::BlobInfo;
@@ -187,11 +187,7 @@ async fn ask(
 }
 
 /// The marks whose bytes are in the part file, without overlaps.
-async fn still_there(
-    job: &Job<'_>,
-    target: &mut Prepared,
-    marks: Vec<Mark>,
-) -> Result<Vec<Mark>> {
+async fn still_there(job: &Job<'_>, target: &mut Prepared, marks: Vec<Mark>) -> Result<Vec<Mark>> {
     let Prepared::File { part, .. } = target else { return Ok(Vec::new()) };
     let failed = |error| storage_error(Operation::Write, &part.target.display(), error);
     let file = part.file.try_clone().map_err(failed)?;

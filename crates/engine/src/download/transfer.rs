@@ -21,7 +21,7 @@ use crate::sink::Sink;
 use crate::sink::file::journal::Identity;
 use crate::transfer::checks::{self, Checks, Proof};
 use crate::transfer::destination::{
-    Committed, Destination, DestinationOptions, Granted, PartStart,
+    Committed, Destination, DestinationOptions, InitialGrant, PartStart,
 };
 use crate::transfer::limits::{BATCH_BYTES, STREAM_BYTES, UNIT_BYTES};
 use crate::transfer::target::Prepared;
@@ -143,7 +143,7 @@ async fn open(
         range: opening.range.clone(),
         hashers: checks.hashers(),
         start,
-        granted: Granted { permit: Some(granted), end },
+        granted: InitialGrant { permit: Some(granted), end },
         units_bytes: shards * UNIT_BYTES,
         lends: false,
         durability: options.durability,

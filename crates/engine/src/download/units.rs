@@ -59,19 +59,19 @@ pub(super) struct ShardUnits<'a> {
 }
 
 /// A shard that may start.
-pub(super) struct Granted {
+pub(super) struct GrantedShard {
     range: Range<u64>,
     permit: Option<BytesPermit>,
 }
 
 /// A reader that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedShard {
     number: u64,
     outcome: Result<()>,
 }
 
 /// Other events of a download.
-pub(super) enum Event {
+pub(super) enum ShardEvent {
     SinkFailed(Error),
     /// The first byte has arrived: the whole window may start.
     FirstByte,
@@ -143,7 +143,7 @@ impl<'a> ShardUnits<'a> {
 
     fn spawn(
         &mut self,
-        flight: &mut Flight<Ended>,
+        flight: &mut Flight<EndedShard>,
         piece: Arc<Piece>,
         channel: RangeStream,
         permit: Option<BytesPermit>,
@@ -156,17 +156,17 @@ impl<'a> ShardUnits<'a> {
         let reader = async move {
             let _in_flight = in_flight;
             let outcome = shard::read(&piece, channel, &shared, permit).await;
-            Ended { number, outcome }
+            EndedShard { number, outcome }
         };
         flight.spawn(reader, move |error| {
             let lost = calls.error(ErrorKind::Cancelled, "the task of a shard ended early");
-            Ended { number, outcome: Err(lost.caused_by(error)) }
+            EndedShard { number, outcome: Err(lost.caused_by(error)) }
         });
     }
 
     /// Called when nothing is left to start: splits the shard with the most bytes left, or races it
     /// if no bytes arrive for it.
-    fn help_straggler(&mut self, flight: &mut Flight<Ended>) {
+    fn help_straggler(&mut self, flight: &mut Flight<EndedShard>) {
         let patience = Duration::from_millis(250).max(self.waited * 4);
         let worst = self
             .pieces
@@ -203,18 +203,18 @@ impl<'a> ShardUnits<'a> {
             && self.job.flow.has_begun()
             && let Some(far) = piece.split(SPLIT_BYTES_MIN)
         {
-            self.start(Granted { range: far, permit }, flight);
+            self.start(GrantedShard { range: far, permit }, flight);
         }
     }
 }
 
 impl Units for ShardUnits<'_> {
-    type Granted = Granted;
-    type Ended = Ended;
-    type Event = Event;
+    type Granted = GrantedShard;
+    type Ended = EndedShard;
+    type Event = ShardEvent;
     type Error = Error;
 
-    fn next(&mut self, flight: &mut Flight<Ended>) -> Option<Waiting<Granted>> {
+    fn next(&mut self, flight: &mut Flight<EndedShard>) -> Option<Waiting<GrantedShard>> {
         let has_begun = self.job.flow.has_begun();
         let limit = self.window.limit();
         let limit = if has_begun { limit } else { limit.min(READERS_BEFORE_BYTES) };
@@ -238,40 +238,40 @@ impl Units for ShardUnits<'_> {
                 Sink::Memory(sink) if sink.covers_shards => None,
                 _ => Some(budget.bytes(UNIT_BYTES).await),
             };
-            Granted { range, permit }
+            GrantedShard { range, permit }
         }))
     }
 
-    fn start(&mut self, granted: Granted, flight: &mut Flight<Ended>) {
-        let Granted { range, permit } = granted;
+    fn start(&mut self, granted: GrantedShard, flight: &mut Flight<EndedShard>) {
+        let GrantedShard { range, permit } = granted;
         self.is_waiting = false;
         let channel = self.channel(&range);
         self.spawn(flight, Arc::new(Piece::new(range)), channel, permit);
     }
 
-    fn ended(&mut self, ended: Ended) -> Result<()> {
+    fn ended(&mut self, ended: EndedShard) -> Result<()> {
         self.pieces.remove(&ended.number);
         ended.outcome
     }
 
-    async fn event(&mut self, in_flight: usize) -> Event {
+    async fn event(&mut self, in_flight: usize) -> ShardEvent {
         let (sink, flow) = (&self.shared.destination.sink, &self.job.flow);
         let has_begun = flow.has_begun();
         let is_tail = self.next.is_none() && !self.is_waiting && in_flight < self.window.limit();
         // CANCEL: a tick that is not ready stays in `tail`.
         tokio::select! {
             biased;
-            error = sink.failed() => Event::SinkFailed(error),
-            () = flow.begun(), if !has_begun => Event::FirstByte,
-            _ = self.tail.tick(), if is_tail => Event::Tail,
+            error = sink.failed() => ShardEvent::SinkFailed(error),
+            () = flow.begun(), if !has_begun => ShardEvent::FirstByte,
+            _ = self.tail.tick(), if is_tail => ShardEvent::Tail,
         }
     }
 
-    fn on_event(&mut self, event: Event, flight: &mut Flight<Ended>) -> Result<()> {
+    fn on_event(&mut self, event: ShardEvent, flight: &mut Flight<EndedShard>) -> Result<()> {
         match event {
-            Event::SinkFailed(error) => return Err(error),
-            Event::FirstByte => {}
-            Event::Tail => self.help_straggler(flight),
+            ShardEvent::SinkFailed(error) => return Err(error),
+            ShardEvent::FirstByte => {}
+            ShardEvent::Tail => self.help_straggler(flight),
         }
         Ok(())
     }

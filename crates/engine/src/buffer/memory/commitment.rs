@@ -98,7 +98,8 @@ impl Commitment {
         let granted_bytes = paid(&permits);
         let mut ledger = Ledger { permits, granted_bytes, ..Ledger::default() };
         let is_charged = budget.is_some();
-        let (bytes, huge) = obtain(hint, limit_bytes, backing, pool.as_ref(), is_charged, &mut ledger)?;
+        let (bytes, huge) =
+            obtain(hint, limit_bytes, backing, pool.as_ref(), is_charged, &mut ledger)?;
         let books = Self { ledger: Mutex::new(ledger), budget, pool, huge, limit_bytes };
         Ok((bytes, books))
     }

@@ -1,4 +1,4 @@
-//! [`Ended`]: the chunks that a thread has hashed and not yet reported to the board.
+//! [`CutEnded`]: the chunks that a thread has hashed and not yet reported to the board.
 //!
 //! The caller asks a store about many chunks in one request, and acts on all chunks that are ready.
 //! So a thread reports short chunks together: single chunks would cause many small requests.
@@ -10,12 +10,12 @@ const TOLD_BYTES: u64 = 512 << 10;
 
 /// Hashed chunks that are not yet reported, with their indices.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct CutEnded {
     chunks: Vec<(u64, CutChunk)>,
     bytes: u64,
 }
 
-impl Ended {
+impl CutEnded {
     pub(super) fn push(&mut self, index: u64, chunk: CutChunk) {
         self.bytes += chunk.digest.len;
         self.chunks.push((index, chunk));

@@ -12,7 +12,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_core::sha256::{self, Sha256};
 
 use super::board::Piece;
-use super::ended::Ended;
+use super::ended::CutEnded;
 use super::stream::CutChunk;
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ pub(super) struct Lanes {
     busy: Vec<Lane>,
     /// Chunks that have no lane yet.
     waiting: VecDeque<Piece>,
-    ended: Ended,
+    ended: CutEnded,
 }
 
 /// One of the chunks that are hashed side by side.

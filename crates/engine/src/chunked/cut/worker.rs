@@ -13,7 +13,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::CutOptions;
 use super::board::{Board, Cutting, Piece, Task, Whole};
-use super::ended::Ended;
+use super::ended::CutEnded;
 use super::lanes::{Lanes, SLOTS_BYTES};
 use super::room::Room;
 use super::stream::CutChunk;
@@ -142,7 +142,7 @@ impl Worker {
 
     /// Hashes the chunks one after another.
     fn digest(&self, pieces: &[Piece], room: &mut Room) -> Result<()> {
-        let mut ended = Ended::default();
+        let mut ended = CutEnded::default();
         for (number, Piece { index, range }) in pieces.iter().enumerate() {
             let mut hasher = hasher(self.digest_function)?;
             self.read(range.clone(), room, |bytes| hasher.update(bytes))?;

@@ -61,8 +61,11 @@ pub(super) async fn whole(
     };
     let calls = calls.clone();
     blocking(move || {
-        let kept =
-            if wanted { verified_marks(&part.file, &found.marks, &calls.cancel) } else { Some(vec![]) };
+        let kept = if wanted {
+            verified_marks(&part.file, &found.marks, &calls.cancel)
+        } else {
+            Some(vec![])
+        };
         // The check was cancelled before its end: the file stays unchanged.
         let kept = kept.ok_or_else(|| calls.cancelled())?;
         Ok((Prepared::File { part, found: None, notes }, kept))

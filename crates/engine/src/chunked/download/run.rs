@@ -1,7 +1,9 @@
 //! [`run`]: one download, from the request for the manifest to the report. It chooses between
 //! chunks and one stream.
 
-use std::fs::File;
+mod report;
+mod seeds;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,21 +25,17 @@ use super::resume::{self, Resumed};
 use super::units::{self, ChunkUnits, Shared};
 use crate::budget::{Budget, ListPermit};
 use crate::chunked::prove::Prover;
-use crate::chunked::seed::{self, SeedFile, SeedOptions, Seeds};
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::read::Flow;
-use crate::remote::BlobInfo;
-use crate::report::{ChunkReport, ChunkTotals, Form, Report};
 use crate::remote::Version;
-use crate::sink::{Mark, Sink};
+use crate::report::Report;
 use crate::sink::file::journal::{CrcName, Identity};
-use crate::sink::file::target::storage_error;
+use crate::sink::{Mark, Sink};
 use crate::transfer::attempt::Calls;
-use crate::transfer::blocking::blocking;
-use crate::transfer::checks::{Checks, Proof};
+use crate::transfer::checks::Checks;
 use crate::transfer::destination::{
-    Committed, Destination, DestinationOptions, Granted, PartStart,
+    Committed, Destination, DestinationOptions, InitialGrant, PartStart,
 };
 use crate::transfer::driver::{Flight, drive_to_end};
 use crate::transfer::limits::{ORDERED_SHARE, STREAM_BYTES, UNIT_BYTES};
@@ -270,45 +268,6 @@ impl Job<'_> {
         })
     }
 
-    /// Searches the seeds for chunks of the blob.
-    async fn gather(
-        &mut self,
-        seeds: &mut Seeds,
-        profile: &StoreProfile,
-        manifest: &Manifest,
-        target_path: Option<&PathBuf>,
-    ) -> Result<()> {
-        let seed = |path: &PathBuf| SeedFile {
-            path: path.clone(),
-            keeps_index: self.options.seed_indexes,
-        };
-        let mut files: Vec<SeedFile> = self.options.seeds.iter().map(seed).collect();
-        if let Some(path) = target_path.filter(|_| self.options.seed_target).cloned() {
-            let is_there = blocking(move || Ok(path.is_file().then_some(path))).await?;
-            // The file is about to be replaced, so a new index of it would be stale at once.
-            files.extend(is_there.map(|path| SeedFile { path, keeps_index: false }));
-        }
-        // A single chunk is the whole blob, so no older version contains it.
-        if files.is_empty() || manifest.chunks().len() < 2 {
-            return Ok(());
-        }
-        let Some(chunking) = manifest.chunking().or(profile.chunkings.first()) else {
-            let note = "seeds were not used: the store does not say how the blob was cut";
-            self.outcome.notes.push(note.to_owned());
-            return Ok(());
-        };
-        let calls = &self.fetcher.calls;
-        let options = SeedOptions {
-            chunking: *chunking,
-            indexed: self.options.seed_indexes,
-            budget: calls.budget.clone(),
-            cancel: calls.cancel.clone(),
-        };
-        let notes = seeds.gather(&files, manifest, &options).await?;
-        self.outcome.notes.extend(notes);
-        Ok(())
-    }
-
     /// Downloads the blob as one stream.
     async fn whole(&mut self, prepared: Prepared) -> Result<Committed> {
         let calls = &self.fetcher.calls;
@@ -378,13 +337,12 @@ impl Job<'_> {
         let granted = if arrival == Arrival::Whole && prepared.is_ordered(true) {
             let bytes = stream_bytes(&calls.budget);
             let permit = calls.unless_cancelled(calls.budget.bytes(bytes)).await?;
-            Granted { permit: Some(permit), end: u64::MAX }
+            InitialGrant { permit: Some(permit), end: u64::MAX }
         } else {
-            Granted::default()
+            InitialGrant::default()
         };
-        let units_bytes = MEMORY_UNITS_BYTES
-            .min(self.blob.len)
-            .min(calls.budget.limits().bytes / ORDERED_SHARE);
+        let units_bytes =
+            MEMORY_UNITS_BYTES.min(self.blob.len).min(calls.budget.limits().bytes / ORDERED_SHARE);
         let destination = DestinationOptions {
             range: 0..self.blob.len,
             hashers: self.checks.hashers(),
@@ -411,68 +369,9 @@ impl Job<'_> {
         Ok(committed)
     }
 
-    /// Keeps an index of the target's chunks next to it, if requested.
-    async fn index(
-        &mut self,
-        target: Option<(PathBuf, Arc<File>)>,
-        profile: &StoreProfile,
-        manifest: Arc<Manifest>,
-    ) {
-        let chunking = manifest.chunking().or(profile.chunkings.first()).copied();
-        let (Some((path, file)), Some(chunking)) = (target, chunking) else { return };
-        if !self.options.index_target || manifest.chunks().len() < 2 {
-            return;
-        }
-        let kept = blocking(move || {
-            let failed =
-                |error| storage_error(Operation::Write, &path.display().to_string(), error);
-            seed::keep_index(&path, &file, &chunking, &manifest).map_err(failed)
-        });
-        // The target is complete, so a missing index is only a note.
-        if let Err(error) = kept.await {
-            self.outcome.notes.push(format!("no index was kept beside it: {}", error.chain()));
-        }
-    }
-
     fn told_resumed(&mut self, bytes: u64) {
         self.outcome.resumed_bytes = bytes;
         self.options.progress.reused(bytes);
-    }
-
-    fn report(self, committed: Committed, elapsed: std::time::Duration) -> Report {
-        let Self { fetcher, blob, options, outcome, .. } = self;
-        let totals = |chunks: &AtomicU64, bytes: &AtomicU64| ChunkTotals {
-            chunks: chunks.load(Ordering::Relaxed),
-            bytes: bytes.load(Ordering::Relaxed),
-        };
-        let counts = &fetcher.counts;
-        let moved = totals(&counts.fetched_chunks, &counts.fetched_bytes);
-        let shared = totals(&counts.shared_chunks, &counts.shared_bytes);
-        let reused = ChunkTotals { chunks: outcome.copied_chunks, bytes: outcome.copied_bytes };
-        let (mut all, mut distinct) = (ChunkTotals::default(), ChunkTotals::default());
-        if outcome.chunks > 0 {
-            all = ChunkTotals { chunks: outcome.chunks, bytes: blob.len };
-            distinct = moved + shared + reused;
-        }
-        let Committed { proof: Proof { computed, verified }, memory, .. } = committed;
-        let window = u32::try_from(fetcher.window.limit()).unwrap_or(u32::MAX);
-        let chunks =
-            ChunkReport { all, distinct, moved, shared, reused, window, ..ChunkReport::default() };
-        Report {
-            bytes: blob.len,
-            resumed_bytes: outcome.resumed_bytes,
-            elapsed,
-            totals: options.progress.stats().totals(),
-            held_bytes_peak: options.budget.held_bytes_peak(),
-            info: BlobInfo::of_digest(&blob),
-            checksums: computed,
-            verified,
-            digest: Some(blob),
-            form: if outcome.whole { Form::Whole } else { Form::Chunks },
-            chunks: Some(chunks),
-            notes: outcome.notes,
-            memory,
-        }
     }
 }
 

@@ -131,14 +131,14 @@ pub(super) struct ChunkUnits {
 }
 
 /// A unit that has its reservation and may start.
-pub(super) struct Granted {
+pub(super) struct GrantedUnit {
     unit: Unit,
     /// `None` if an ordered sink holds the permit.
     held: Option<Held>,
 }
 
 /// Events other than the end of a unit.
-pub(super) enum Event {
+pub(super) enum ChunkEvent {
     SinkFailed(Error),
     /// A unit has freed its slot in the window.
     SlotFreed,
@@ -152,12 +152,12 @@ impl ChunkUnits {
 }
 
 impl Units for ChunkUnits {
-    type Granted = Granted;
+    type Granted = GrantedUnit;
     type Ended = Result<(), Trouble>;
-    type Event = Event;
+    type Event = ChunkEvent;
     type Error = Trouble;
 
-    fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<Waiting<Granted>> {
+    fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<Waiting<GrantedUnit>> {
         let window = self.shared.fetcher.window.limit();
         let may_fetch = self.slots.used(UnitKind::Fetch) < window;
         let may_copy = self.slots.used(UnitKind::Copy) < self.copies_max;
@@ -165,8 +165,8 @@ impl Units for ChunkUnits {
         Some(Box::pin(reserve(Arc::clone(&self.shared), unit)))
     }
 
-    fn start(&mut self, granted: Granted, flight: &mut Flight<Self::Ended>) {
-        let Granted { unit, held } = granted;
+    fn start(&mut self, granted: GrantedUnit, flight: &mut Flight<Self::Ended>) {
+        let GrantedUnit { unit, held } = granted;
         let (shared, calls) = (Arc::clone(&self.shared), self.shared.fetcher.calls.clone());
         let slot = self.slots.take(unit.kind);
         let bringing = async move { shared.bring(unit, held, slot).await };
@@ -180,22 +180,22 @@ impl Units for ChunkUnits {
         ended
     }
 
-    async fn event(&mut self, _in_flight: usize) -> Event {
+    async fn event(&mut self, _in_flight: usize) -> ChunkEvent {
         tokio::select! {
             biased;
-            error = self.shared.placing.destination.sink.failed() => Event::SinkFailed(error),
-            () = self.slots.freed.notified() => Event::SlotFreed,
+            error = self.shared.placing.destination.sink.failed() => ChunkEvent::SinkFailed(error),
+            () = self.slots.freed.notified() => ChunkEvent::SlotFreed,
         }
     }
 
     fn on_event(
         &mut self,
-        event: Event,
+        event: ChunkEvent,
         _flight: &mut Flight<Self::Ended>,
     ) -> Result<(), Trouble> {
         match event {
-            Event::SinkFailed(error) => Err(error.into()),
-            Event::SlotFreed => Ok(()),
+            ChunkEvent::SinkFailed(error) => Err(error.into()),
+            ChunkEvent::SlotFreed => Ok(()),
         }
     }
 
@@ -209,7 +209,7 @@ impl Units for ChunkUnits {
 }
 
 /// Waits for the reservation of a unit.
-async fn reserve(shared: Arc<Shared>, unit: Unit) -> Granted {
+async fn reserve(shared: Arc<Shared>, unit: Unit) -> GrantedUnit {
     let bytes = unit.bytes();
     let destination = &shared.placing.destination;
     let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
@@ -217,12 +217,12 @@ async fn reserve(shared: Arc<Shared>, unit: Unit) -> Granted {
         let held_bytes_max = destination.bytes.limits().bytes / ORDERED_SHARE;
         let ahead_bytes = if is_long { stream_bytes(&destination.bytes) } else { bytes };
         sink.reserve_streamed(&destination.bytes, bytes, ahead_bytes, held_bytes_max).await;
-        return Granted { unit, held: None };
+        return GrantedUnit { unit, held: None };
     }
     let held_bytes = if is_long { UNIT_BYTES.min(bytes) } else { bytes };
     let own = shared.own.bytes(held_bytes).await;
     let permit = destination.bytes.bytes(held_bytes).await;
-    Granted { unit, held: Some((own, permit)) }
+    GrantedUnit { unit, held: Some((own, permit)) }
 }
 
 impl Shared {

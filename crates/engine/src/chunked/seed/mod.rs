@@ -36,8 +36,8 @@ use tokio_util::sync::CancellationToken;
 use super::cut::{CutOptions, cut_file};
 use super::{CutChunk, Manifest};
 use crate::budget::Budget;
-use crate::transfer::blocking::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::transfer::blocking::blocking;
 use index::Stamp;
 use index_writer::IndexWriter;
 

@@ -25,6 +25,8 @@
 //! - One load at a time waits for memory. So a large blob does not put hundreds of reservations
 //!   into the queue before the one of a small blob.
 
+mod units;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,8 +44,8 @@ use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
 use crate::chunked::inflight::{Joined, Key, Lead};
-use crate::error::{Error, Result};
-use crate::transfer::driver::{Flight, Units, Waiting, drive};
+use crate::error::Result;
+use crate::transfer::driver::{Flight, Waiting, drive};
 
 /// How far cutting runs ahead of sending. Bytes that were cut are read again when they are sent;
 /// 512 MiB are surely still in the page cache then.
@@ -57,20 +59,20 @@ const SIXTEENTHS: u64 = 3;
 const OPEN_MAX: usize = 1 << 16;
 
 /// A load that has its memory and may be sent.
-pub(super) struct Granted {
+pub(super) struct GrantedLoad {
     load: Load,
     permit: BytesPermit,
 }
 
 /// Events other than the end of a call.
-pub(super) enum Event {
+pub(super) enum UploadEvent {
     Cut(Result<Cut>),
     /// The linger of a question is over: it goes without more chunks.
     Lingered,
 }
 
 /// The successful result of something in flight.
-pub(super) enum Ended {
+pub(super) enum EndedCall {
     Asked { ids: Vec<usize>, blob: Option<Digest>, missing: HashSet<Digest> },
     Sent { load: Load, paid_bytes: u64 },
     Followed { id: usize, is_done: bool },
@@ -100,7 +102,7 @@ impl Question {
 pub(super) struct Pipeline {
     transfer: Arc<Transfer>,
     /// Calls and waits that are to be added to those in flight.
-    begun: Vec<Waiting<Result<Ended>>>,
+    begun: Vec<Waiting<Result<EndedCall>>>,
     leads: HashMap<usize, Lead<Key, ()>>,
     cutting: Option<Cutting>,
     ledger: Ledger,
@@ -239,7 +241,7 @@ impl Pipeline {
         match self.transfer.in_flight.sends.join(&Key { store, digest: piece.digest }) {
             Joined::Follow(follow) => self.begun.push(Box::pin(async move {
                 let is_done = follow.outcome().await.is_some();
-                Ok(Ended::Followed { id, is_done })
+                Ok(EndedCall::Followed { id, is_done })
             })),
             Joined::Lead(lead) => {
                 self.leads.insert(id, lead);
@@ -273,13 +275,16 @@ impl Pipeline {
             let calls = &transfer.calls.missing;
             let limit = calls.patience(0);
             let missing = calls.attempt(limit, |_| transfer.store.missing(&digests)).await?;
-            Ok(Ended::Asked { ids, blob, missing: missing.into_iter().collect() })
+            Ok(EndedCall::Asked { ids, blob, missing: missing.into_iter().collect() })
         }));
     }
 
     /// The next load, if the window and the budget have room. Waits for the load's memory only if
     /// the budget does not grant it at once.
-    fn next_load(&mut self, flight: &mut Flight<Result<Ended>>) -> Option<Waiting<Granted>> {
+    fn next_load(
+        &mut self,
+        flight: &mut Flight<Result<EndedCall>>,
+    ) -> Option<Waiting<GrantedLoad>> {
         if !self.transfer.batches.load(Ordering::Relaxed) {
             self.outbox.end_batches();
         }
@@ -305,7 +310,7 @@ impl Pipeline {
                 let budget = self.transfer.budget.clone();
                 return Some(Box::pin(async move {
                     let permit = budget.bytes(bytes).await;
-                    Granted { load, permit }
+                    GrantedLoad { load, permit }
                 }));
             }
         }
@@ -329,7 +334,7 @@ impl Pipeline {
 
     fn start_sending(
         &mut self,
-        flight: &mut Flight<Result<Ended>>,
+        flight: &mut Flight<Result<EndedCall>>,
         load: Load,
         permit: BytesPermit,
         room: Option<Room>,
@@ -344,13 +349,13 @@ impl Pipeline {
         self.held_bytes += paid_bytes;
         flight.push(async move {
             let load = send(&transfer, load, held).await?;
-            Ok(Ended::Sent { load, paid_bytes })
+            Ok(EndedCall::Sent { load, paid_bytes })
         });
     }
 
-    fn on_ended(&mut self, ended: Ended) {
+    fn on_ended(&mut self, ended: EndedCall) {
         match ended {
-            Ended::Asked { ids, blob, missing } => {
+            EndedCall::Asked { ids, blob, missing } => {
                 // A question for the blob alone is not counted by the inquiry.
                 if !ids.is_empty() {
                     self.inquiry.answered();
@@ -369,7 +374,7 @@ impl Pipeline {
                     }
                 }
             }
-            Ended::Sent { load, paid_bytes } => {
+            EndedCall::Sent { load, paid_bytes } => {
                 self.sending -= 1;
                 self.held_bytes = self.held_bytes.saturating_sub(paid_bytes);
                 self.brought += load.pieces().len() as u64;
@@ -377,13 +382,13 @@ impl Pipeline {
                     self.settle(piece, Fate::Sent);
                 }
             }
-            Ended::Followed { id, is_done: true } => {
+            EndedCall::Followed { id, is_done: true } => {
                 self.brought += 1;
                 if let Some(piece) = self.ledger.piece(id) {
                     self.settle(&piece, Fate::Shared);
                 }
             }
-            Ended::Followed { id, is_done: false } => self.lead_or_follow(id),
+            EndedCall::Followed { id, is_done: false } => self.lead_or_follow(id),
         }
     }
 
@@ -400,72 +405,7 @@ impl Pipeline {
     }
 }
 
-impl Units for Pipeline {
-    type Granted = Granted;
-    type Ended = Result<Ended>;
-    type Event = Event;
-    type Error = Error;
-
-    fn advance(&mut self, flight: &mut Flight<Self::Ended>) {
-        let has_lingered = std::mem::take(&mut self.has_lingered);
-        self.ask(has_lingered);
-        self.begun.drain(..).for_each(|begun| flight.push(begun));
-    }
-
-    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<Granted>> {
-        self.next_load(flight)
-    }
-
-    fn start(&mut self, granted: Granted, flight: &mut Flight<Self::Ended>) {
-        let Granted { load, permit } = granted;
-        self.start_sending(flight, load, permit, None);
-    }
-
-    fn ended(&mut self, ended: Self::Ended) -> Result<()> {
-        self.on_ended(ended?);
-        Ok(())
-    }
-
-    async fn event(&mut self, _in_flight: usize) -> Event {
-        let has_room = self.has_room();
-        let due = self.inquiry.due().map(|due| self.transfer.at(due));
-        // CANCEL: a cut that is not ready stays in `cutting`.
-        tokio::select! {
-            biased;
-            cut = next_cut(&mut self.cutting, has_room) => Event::Cut(cut),
-            () = tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)),
-                if due.is_some() => Event::Lingered,
-        }
-    }
-
-    fn on_event(&mut self, event: Event, _flight: &mut Flight<Self::Ended>) -> Result<()> {
-        match event {
-            Event::Cut(cut) => self.cut(cut?),
-            Event::Lingered => self.has_lingered = true,
-        }
-        Ok(())
-    }
-
-    fn is_over(&self, _in_flight: usize) -> bool {
-        // If nothing had to be sent, the store likely has the blob: its response then saves
-        // registering.
-        let is_awaited = self.brought == 0 && self.question != Question::None;
-        self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
-    }
-
-    fn cancelled(&self) -> Error {
-        self.transfer.calls.register.cancelled()
-    }
-}
-
 /// The bytes that loads in flight may hold together before another load starts.
 fn held_bytes_max(budget: &Budget) -> u64 {
     budget.limits().bytes / 16 * SIXTEENTHS
-}
-
-async fn next_cut(cutting: &mut Option<Cutting>, has_room: bool) -> Result<Cut> {
-    match cutting {
-        Some(cutting) if has_room => cutting.next().await,
-        _ => std::future::pending().await,
-    }
 }

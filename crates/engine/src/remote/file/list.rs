@@ -2,7 +2,7 @@
 
 use futures_util::stream;
 
-use super::walk::{Found, Walk};
+use super::walk::{FoundEntry, Walk};
 use super::{FileRemote, blocking, stamp_of};
 use crate::budget::Budget;
 use crate::error::{Operation, Result};
@@ -57,9 +57,9 @@ impl Listing {
         while page.entries.len() + page.unlisted.len() < entries_max {
             match walk.next()? {
                 None => return Ok((page, None)),
-                Some(Found::Unlisted(unlisted)) => page.unlisted.push(unlisted),
-                Some(Found::Upload { .. }) => {}
-                Some(Found::File { key, stat }) => {
+                Some(FoundEntry::Unlisted(unlisted)) => page.unlisted.push(unlisted),
+                Some(FoundEntry::Upload { .. }) => {}
+                Some(FoundEntry::File { key, stat }) => {
                     last.clone_from(&key);
                     let info = BlobInfo {
                         len_bytes: u64::try_from(stat.st_size).ok(),

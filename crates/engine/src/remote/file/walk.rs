@@ -46,7 +46,7 @@ const UPLOADS_MAX: usize = 1000;
 
 /// An entry that a walk finds.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FoundEntry {
     /// A regular file.
     File { key: String, stat: Box<Stat> },
     /// An entry that cannot be listed.
@@ -140,7 +140,7 @@ impl Walk {
     }
 
     /// The next entry; `None` at the end. Entries that disappear during the walk are left out.
-    pub(super) fn next(&mut self) -> Result<Option<Found>> {
+    pub(super) fn next(&mut self) -> Result<Option<FoundEntry>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(name) = level.names.pop() else {
                 self.levels.pop();
@@ -149,7 +149,7 @@ impl Walk {
             let Some(text) = name.name.to_str() else {
                 let shown = format!("{}{}", level.key, name.name.to_string_lossy());
                 let reason = "its name is not UTF-8";
-                return Ok(Some(Found::Unlisted(Unlisted::new(escaped(&shown), reason))));
+                return Ok(Some(FoundEntry::Unlisted(Unlisted::new(escaped(&shown), reason))));
             };
             let key = format!("{}{text}", level.key);
             if is_reserved(&name.name) {
@@ -176,17 +176,17 @@ impl Walk {
         Ok(None)
     }
 
-    fn entry(&self, key: String, kind: FileType, stat: Stat) -> Option<Found> {
+    fn entry(&self, key: String, kind: FileType, stat: Stat) -> Option<FoundEntry> {
         let is_seen = self.after.as_ref().is_some_and(|after| key <= *after);
         if is_seen || !key.starts_with(&self.prefix) {
             return None;
         }
         let reason = match kind {
-            FileType::RegularFile => return Some(Found::File { key, stat: Box::new(stat) }),
+            FileType::RegularFile => return Some(FoundEntry::File { key, stat: Box::new(stat) }),
             FileType::Symlink => "it is a symbolic link",
             _ => "it is not a regular file",
         };
-        Some(Found::Unlisted(Unlisted::new(escaped(&key), reason)))
+        Some(FoundEntry::Unlisted(Unlisted::new(escaped(&key), reason)))
     }
 
     /// Enters a folder, unless no entry in it can match.
@@ -214,14 +214,14 @@ fn is_folder(folder: &OwnedFd, name: &std::ffi::OsStr) -> bool {
 }
 
 /// The upload's folder or staged file that has this name, if it is one.
-fn upload(level: &Level, name: &std::ffi::OsStr, key: String) -> Option<Found> {
+fn upload(level: &Level, name: &std::ffi::OsStr, key: String) -> Option<FoundEntry> {
     let stat = statat(&level.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     let suffix = if is_folder { UPLOAD_SUFFIX } else { STAGED_SUFFIX };
     let cut = hidden_from(Path::new(name), suffix)?;
     let own = if is_folder { name_in(Path::new(&key)) } else { None };
     let blob = format!("{}{}", level.key, own.as_deref().unwrap_or(cut));
-    Some(Found::Upload { key, blob, stat: Box::new(stat) })
+    Some(FoundEntry::Upload { key, blob, stat: Box::new(stat) })
 }
 
 /// One page of the uploads whose blobs begin with `prefix`.
@@ -234,7 +234,7 @@ pub(super) fn uploads(
     let after = from.map(PageToken::as_str);
     let mut walk = Walk::open(prefix, None, budget)?;
     while let Some(found) = walk.next()? {
-        let Found::Upload { key, blob, stat } = found else { continue };
+        let FoundEntry::Upload { key, blob, stat } = found else { continue };
         if !blob.starts_with(prefix) || after.is_some_and(|after| *key <= *after) {
             continue;
         }
@@ -269,7 +269,7 @@ mod tests {
         drop(held);
         let mut walk = Walk::open(&prefix, None, &budget).unwrap();
         let mut count = 0;
-        while let Some(Found::File { .. }) = walk.next().unwrap() {
+        while let Some(FoundEntry::File { .. }) = walk.next().unwrap() {
             count += 1;
         }
         assert_eq!(count, 3000);

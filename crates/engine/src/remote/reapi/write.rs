@@ -64,12 +64,7 @@ impl ReapiCache {
         let is_packed = deflater.is_some();
         let compressor = if is_packed { Compressor::Zstd } else { Compressor::Identity };
         let upload_id = request.session.upload_name(|| Uuid::new_v4().to_string());
-        let name = WriteName {
-            instance: self.instance(),
-            upload_id,
-            compressor,
-            digest: *digest,
-        };
+        let name = WriteName { instance: self.instance(), upload_id, compressor, digest: *digest };
         let name = name.to_string();
         let kept = match &deflater {
             None if request.resume => match self.kept(&name, digest).await? {

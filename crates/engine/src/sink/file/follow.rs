@@ -29,7 +29,7 @@ use crate::sink::Batch;
 /// One read.
 const READ_BYTES: u64 = 1 << 20;
 
-/// At most this much is lent at a time. Hashing it takes a few milliseconds, and it still fits in
+/// At most this much is lent at a time. HashingThread it takes a few milliseconds, and it still fits in
 /// the processor's cache.
 const LENT_BYTES_MAX: u64 = 4 << 20;
 
@@ -147,7 +147,7 @@ impl Drop for Ending {
 }
 
 /// The thread that follows. It returns the number of bytes hashed and their checksums.
-pub(crate) type Hashing = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
+pub(crate) type HashingThread = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
 
 /// Starts the thread that follows. It ends when `progress` is closed, and returns the number of
 /// bytes before the first gap and their checksums.
@@ -155,7 +155,7 @@ pub(crate) fn follow(
     file: Arc<File>,
     progress: Arc<Progress>,
     mut hashers: Vec<Checksummer>,
-) -> io::Result<Hashing> {
+) -> io::Result<HashingThread> {
     std::thread::Builder::new().name("tidegate-hash".to_owned()).spawn(move || {
         let ending = Ending(progress);
         let mut buffer = Vec::new();
@@ -223,7 +223,8 @@ mod tests {
     fn bytes_written_out_of_order_are_hashed_in_order() {
         let file = tempfile::tempfile().unwrap();
         let progress = Arc::new(Progress::default());
-        let thread = follow(Arc::new(file.try_clone().unwrap()), Arc::clone(&progress), sha256()).unwrap();
+        let thread =
+            follow(Arc::new(file.try_clone().unwrap()), Arc::clone(&progress), sha256()).unwrap();
         for (offset, text) in [(6, b"ghi"), (3, b"def"), (0, b"abc")] {
             file.write_all_at(text, offset).unwrap();
             progress.written(offset..offset + 3);
@@ -282,7 +283,8 @@ mod tests {
             assert_eq!(batches.held(), 1);
         }
         progress.close();
-        let (hashed, sums) = follow(Arc::new(file), progress, sha256()).unwrap().join().unwrap().unwrap();
+        let (hashed, sums) =
+            follow(Arc::new(file), progress, sha256()).unwrap().join().unwrap().unwrap();
         // The last batch exceeded the limit, so it was read back; the file has zeros there.
         let whole = [&LONG[..], &LONG, &vec![0; LONG.len()]].concat();
         assert_eq!((hashed, sums), (3 * len, sum(&whole)));

@@ -9,11 +9,11 @@ use super::{DestinationOptions, PartStart};
 use crate::budget::BytesPermit;
 use crate::error::{Error, Operation, Rest, Result};
 use crate::progress::Progress;
+use crate::sink::file::PartFile;
 use crate::sink::file::follow::{self, Progress as Written};
 use crate::sink::file::part_file::Begun;
 use crate::sink::file::target::storage_error;
 use crate::sink::file::writer::WriteFailed;
-use crate::sink::file::PartFile;
 use crate::sink::{FileSink, Mark};
 use crate::transfer::blocking::blocking;
 
@@ -56,9 +56,7 @@ pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<
     }
     // When the sink ends, it closes `written`, and that ends the hashing thread.
     match FileSink::new(part, begun.journal, written, durability) {
-        Ok(sink) => {
-            Ok(Opened { sink, hashing, reader, granted: granted.permit, note: begun.note })
-        }
+        Ok(sink) => Ok(Opened { sink, hashing, reader, granted: granted.permit, note: begun.note }),
         Err(failed) => {
             let (part, error) = *failed;
             let rest = leave(part, true, &progress).await;

@@ -19,7 +19,7 @@ pub(super) enum Hashing {
     /// No hash is needed, or the sink computes it.
     None,
     /// A thread follows a file.
-    File(follow::Hashing),
+    File(follow::HashingThread),
     /// A task follows a buffer.
     Buffer(JoinSet<Result<Vec<Checksum>>>),
     /// A buffer is hashed at the end, because its length is not known before.
@@ -43,11 +43,7 @@ impl Hashing {
     }
 
     /// The hashes of a buffer that holds all of its `len` bytes.
-    pub(super) async fn buffer(
-        self,
-        buffer: &Arc<ShardBuffer>,
-        len: u64,
-    ) -> Result<Vec<Checksum>> {
+    pub(super) async fn buffer(self, buffer: &Arc<ShardBuffer>, len: u64) -> Result<Vec<Checksum>> {
         match self {
             Self::None | Self::File(_) => Ok(Vec::new()),
             Self::AtEnd(hashers) => follow_buffer(Arc::clone(buffer), len, hashers).await,

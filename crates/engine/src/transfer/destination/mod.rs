@@ -65,7 +65,7 @@ pub(crate) struct DestinationOptions {
     /// The initial content of a part file.
     pub(crate) start: PartStart,
     /// Bytes that the budget granted before the first request.
-    pub(crate) granted: Granted,
+    pub(crate) granted: InitialGrant,
     /// Bytes that units hold on their way into memory.
     pub(crate) units_bytes: u64,
     /// Whether batches that were written may be lent to the thread that hashes. A stream must not
@@ -88,7 +88,7 @@ pub(crate) enum PartStart {
 
 /// Bytes that the budget granted, for the blob's bytes before `end`.
 #[derive(Debug, Default)]
-pub(crate) struct Granted {
+pub(crate) struct InitialGrant {
     pub(crate) permit: Option<BytesPermit>,
     pub(crate) end: u64,
 }
@@ -134,7 +134,7 @@ impl Destination {
             range: 0..u64::MAX,
             hashers: Vec::new(),
             start: PartStart::Empty(None),
-            granted: Granted::default(),
+            granted: InitialGrant::default(),
             units_bytes: 0,
             lends: false,
             durability: Durability::None,
@@ -158,7 +158,7 @@ impl Destination {
         calls: Calls,
     ) -> Result<Self> {
         let hashers = std::mem::take(&mut options.hashers);
-        let Granted { permit, end } = std::mem::take(&mut options.granted);
+        let InitialGrant { permit, end } = std::mem::take(&mut options.granted);
         let sink = OrderedSink::new(options.range.start, permit, end, writer, hashers, name)?;
         Ok(Self::new(Sink::Ordered(sink), Hashing::None, options, calls))
     }
@@ -210,7 +210,8 @@ impl Destination {
         identity: Identity,
         hashers: Vec<Checksummer>,
     ) -> Result<(Self, bool)> {
-        let Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes } = self;
+        let Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes } =
+            self;
         let Sink::File(file) = sink else {
             let same =
                 Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes };
@@ -223,7 +224,7 @@ impl Destination {
             range: 0..identity.len_bytes,
             hashers,
             start: PartStart::Empty(Some(identity)),
-            granted: Granted { permit: granted, end: 0 },
+            granted: InitialGrant { permit: granted, end: 0 },
             units_bytes: 0,
             lends: false,
             durability,
