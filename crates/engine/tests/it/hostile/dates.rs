@@ -5,7 +5,7 @@ use tidegate::remote::Version;
 
 use super::*;
 
-/// Where the date counts: S3 always has an entity tag.
+/// The flavours for which a date can be the version. S3 always has an entity tag.
 const DATED: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::Azure];
 
 const SECOND_LATER: &str = "Tue, 14 Nov 2023 22:13:21 GMT";
