@@ -19,7 +19,7 @@ fn folder(files: &[(&str, &[u8])]) -> TempDir {
     folder
 }
 
-/// What must be listed.
+/// The expected listing.
 fn expected(
     chunking: &Chunking,
     function: DigestFunction,
