@@ -1,4 +1,4 @@
-//! Where files are cut, and what they share.
+//! The cut points of files, and the chunks that they share.
 
 use std::fmt::Write as _;
 use std::path::Path;

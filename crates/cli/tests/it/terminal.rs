@@ -110,7 +110,7 @@ fn seen(given: &str) -> Vec<String> {
     lines.into_iter().map(text).filter(|line| !line.is_empty()).collect()
 }
 
-/// The terminal itself prints `^C` where the bar is drawn.
+/// The terminal itself prints `^C` in the line of the bar.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     let bed = Bed::gcs().await;

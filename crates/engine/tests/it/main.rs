@@ -24,7 +24,7 @@
 //! | downloads wait for file descriptors | `descriptors` |
 //! | connections are reused only if that is safe; TLS trusts only the configured authorities | `transport` |
 //! | headers, keys and payers are sent only where the caller wants them | `headers` |
-//! | **other faces** | |
+//! | **other interfaces** | |
 //! | a channel: ranges, seeks, limits, capture, decoding, verification | `read`, by behaviour; `read_model`, against a model |
 //! | a buffer that many writers fill | `buffer`, with a table of its own |
 //! | a buffer that is read while a download fills it | `follow` |

@@ -1,5 +1,5 @@
-//! A modification date is a version only where the response is at least one second younger
-//! (RFC 9110 section 8.8.2.2): within the same second the blob can change again.
+//! A modification date is a version only if the response is at least one second younger (RFC 9110
+//! section 8.8.2.2): within the same second the blob can change again.
 
 use tidegate::remote::Version;
 

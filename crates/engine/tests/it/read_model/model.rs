@@ -29,7 +29,7 @@ impl Candidate {
     }
 }
 
-/// Where reading continues.
+/// The position at which reading continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Start(u64),

@@ -173,7 +173,8 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
     server.idle().await;
 }
 
-/// On a paused clock: a slow machine may take longer than the limit to read the system's certificates.
+/// The clock is paused, because a slow machine may take longer than the limit to read the system's
+/// certificates.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
     // It accepts connections and sends nothing, so the TLS handshake never begins.
