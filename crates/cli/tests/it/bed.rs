@@ -1,5 +1,5 @@
-//! What every test needs: a server with a blob, a folder, and the binary run with an environment
-//! that holds nothing of the machine's own.
+//! What every test needs: a server with a blob, a folder, and the binary with an environment that
+//! takes nothing from the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
 use tokio::process::Command;
 
-/// No test should take longer; one that does is stuck.
+/// No test should take longer. A test that does is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Shards of this size give a blob of a test many of them.
+/// Small, so that a test's blob has many shards.
 pub(crate) const SHARD: &str = "64KiB";
 
 /// A server and a folder.
@@ -44,7 +44,7 @@ impl Bed {
         Self::new(ServerOptions::of(Flavour::Gcs)).await
     }
 
-    /// Puts a blob of so many bytes and gives them.
+    /// Puts a blob of `len_bytes` bytes and returns them.
     pub(crate) fn put(&self, path: &str, len_bytes: usize) -> Vec<u8> {
         let bytes = pseudo_random(len_bytes, 7);
         self.server.put(path, Blob::new(bytes.clone()));
@@ -65,7 +65,7 @@ impl Bed {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// Everything in the folder, hidden part files too.
+    /// Everything in the folder, hidden part files included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -89,7 +89,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The binary, in this folder, with no environment but where to find tools.
+/// The binary, in this folder. Its environment only says where tools are.
 pub(crate) fn command(folder: &Path) -> Command {
     isolated(env!("CARGO_BIN_EXE_tidegate"), folder)
 }
@@ -101,7 +101,7 @@ pub(crate) fn shell(folder: &Path, script: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Whether these tests were started with SIGHUP ignored, as by `nohup`. A child would inherit that.
+/// Whether these tests were started with SIGHUP ignored, as by `nohup`. A child would inherit this.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -123,7 +123,8 @@ fn isolated(program: &str, folder: &Path) -> Command {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", folder)
-        // The key of the part files: one for all tests, and none in any folder that is looked at.
+        // The folder of the part files' key: one for all tests, outside of every folder that a test
+        // checks.
         .env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -157,7 +158,7 @@ impl Ran {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Asserts the exit code, and shows what was said otherwise.
+    /// Asserts the exit code. On a mismatch it shows the output.
     #[track_caller]
     pub(crate) fn ends(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.out(), self.stderr);

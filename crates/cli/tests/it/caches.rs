@@ -112,7 +112,7 @@ async fn whether_as_chunks_can_be_said() {
     assert_eq!((calls(Rpc::Split), calls(Rpc::Splice)), (0, 0));
     caches.run(&["cp", "--chunking", "always", target, "out"]).await.ends(0);
     assert_eq!(calls(Rpc::Split), 1);
-    // A cache that knows no chunks.
+    // A cache without chunk support.
     let plain =
         Caches::new(ReapiOptions { split: false, splice: false, ..ReapiOptions::default() }).await;
     plain.write("in", &bytes);
@@ -126,7 +126,7 @@ async fn whether_as_chunks_can_be_said() {
     ran.ends(2).says("takes no chunks").says("hint: leave out --chunking always");
     let ran = plain.run(&[&always[..], &[url.trim_end(), "out"]].concat()).await;
     ran.ends(1).says("the remote gives no chunks").says("hint: leave out --chunking always");
-    // One that makes blobs of chunks however they were cut.
+    // A cache that accepts chunks with any cut points.
     let options =
         ReapiOptions { split: false, chunk_functions: Vec::new(), ..ReapiOptions::default() };
     let open = Caches::new(options).await;
@@ -157,7 +157,7 @@ async fn several_files_are_put_and_each_is_told() {
     let named = told["blobs"][1]["digest"].as_str().unwrap().to_owned();
     let expected = HashFunction::Blake3.hash(b"two");
     assert_eq!(named, format!("blake3/{expected}/3"));
-    // What of several is told in JSON is told of each, and of all.
+    // For several blobs JSON reports each blob, and the totals.
     let ran = caches.run(&["cp", "--json", "one", "missing", "two", &url]).await;
     let told: Value = serde_json::from_slice(&ran.ends(3).stdout).unwrap();
     assert_eq!((&told["failed"], &told["bytes"]), (&1.into(), &6.into()), "{told}");
@@ -189,7 +189,7 @@ async fn options_that_can_do_nothing_are_refused() {
     assert_eq!(names(caches.folder.path()), ["in"]);
 }
 
-/// The cache knew the blob, and had lost a chunk of it.
+/// The cache knew the blob, and had lost one of its chunks.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_had_to_be_sent_is_told_though_the_blob_was_known() {
     let caches = Caches::default().await;
@@ -219,7 +219,7 @@ async fn a_file_under_another_digest_fails_also_where_the_cache_has_that_digest(
     caches.run(&["cp", "in", &url]).await.ends(5).says("its bytes are not those of");
 }
 
-/// Of several blobs nobody could say which it was.
+/// With several blobs in a run, the error must name the one that failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_with_a_chunk_names_the_blob() {
     let caches = Caches::default().await;
@@ -265,12 +265,12 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     caches.server.script().always(Rpc::Write, ReapiFault::Fail(denied));
     let ran = caches.run(&["cp", "in", &server]).await;
     ran.ends(6).says("PERMISSION_DENIED: read-only");
-    // What the file's name says it is, it must be.
+    // The digest in the URL must match.
     let other = format!("{server}/sha256/{}/4", HashFunction::Sha256.hash(b"else"));
     caches.run(&["cp", "in", &other]).await.ends(5);
 }
 
-/// The command line is right: it is the cache that refuses the request.
+/// The command line is right, and the cache refuses the request.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_argument_is_a_failure_of_the_cache() {
     let caches = Caches::default().await;
@@ -291,7 +291,7 @@ async fn an_invalid_argument_is_a_failure_of_the_cache() {
     }
 }
 
-/// Whoever goes on with the URLs must not take some for all.
+/// A script that continues with the printed URLs must not mistake some of them for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_url_that_cannot_be_told_is_an_error() {
     let caches = Caches::default().await;

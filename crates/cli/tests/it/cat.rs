@@ -65,7 +65,7 @@ async fn json_stands_alone_on_standard_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_leaves_ends_it_quietly() {
     let bed = Bed::http().await;
-    // More than any pipe holds.
+    // More than any pipe's buffer holds.
     bed.put("/f/blob", 8 << 20);
     for json in [false, true] {
         let mut command = command(bed.folder.path());

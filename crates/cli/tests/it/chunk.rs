@@ -1,4 +1,4 @@
-//! Where files are cut, and what they share.
+//! The cut points of files, and the chunks that they share.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn folder(files: &[(&str, &[u8])]) -> TempDir {
     folder
 }
 
-/// What must be listed.
+/// The expected listing.
 fn expected(
     chunking: &Chunking,
     function: DigestFunction,

@@ -1,4 +1,4 @@
-//! Credentials that are rejected in mid-transfer: asked for once more, from wherever they come.
+//! Credentials that are rejected in mid-transfer are requested once more, from any source.
 
 use std::process::Output;
 
@@ -10,11 +10,11 @@ use crate::bed::{Bed, Ran, SHARD, command, finish, within};
 /// Five shards.
 const LEN: usize = 300_000;
 
-/// Where S3's credentials are asked for, as in a container.
+/// The path of S3's credentials, as in a container.
 const CONTAINER: &str = "/credentials";
-/// Where Google's are.
+/// The path of Google's credentials.
 const METADATA: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
-/// Where Azure's are, as in an app service.
+/// The path of Azure's credentials, as in an app service.
 const IDENTITY: &str = "/msi/token";
 
 fn container(name: &str) -> Blob {
@@ -74,7 +74,7 @@ fn cases() -> [Case; 5] {
     ]
 }
 
-/// A store, and the service that gives the credentials for it.
+/// A store, and the service that gives credentials for it.
 struct Stage {
     bed: Bed,
     bytes: Vec<u8>,
@@ -92,7 +92,7 @@ impl Stage {
         Self { bed, bytes, service, case }
     }
 
-    /// From the `nth` request on the store takes this token no more.
+    /// The store rejects this token from the `nth` request on.
     fn reject(&self, token: &str, nth: u64) {
         let rule = Rule::new(self.case.rejection.clone()).field(self.case.field, token);
         self.bed.server.script().push(rule.nth(nth).always());
@@ -158,7 +158,7 @@ async fn credentials_that_are_rejected_again_are_the_end() {
         assert_eq!(error["kind"], "no_access", "{label}");
         assert!(error["hint"].as_str().unwrap().contains("new credentials"), "{label}: {error}");
         assert!(!stage.bed.path("out").exists());
-        // Requests that are under way when the second credential is rejected may ask again.
+        // Requests in flight when the second credential is rejected may ask again.
         assert!((2..=3).contains(&stage.service.requests()), "{label}");
     }
 }
@@ -171,7 +171,7 @@ async fn credentials_that_stay_the_same_are_not_sent_again() {
         stage.reject("token-old", 1);
         let ran = stage.run().await;
         assert_eq!(ran.ends(6).json()["error"]["kind"], "no_access", "{label}");
-        // S3's HEAD goes beside the first GET.
+        // S3's HEAD is in flight with the first GET.
         assert!(stage.bed.server.requests() <= 2, "{label}");
     }
 }
@@ -194,7 +194,7 @@ async fn those_of_the_environment_are_final() {
     assert!(stage.bed.server.requests() <= 2);
 }
 
-/// Something outside writes new keys into the file while the transfer runs.
+/// Another process writes new keys into the file while the transfer runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_profile_is_read_again() {
     let [case, ..] = cases();
@@ -215,7 +215,7 @@ async fn a_profile_is_read_again() {
     let change = async {
         gate.reached(2).await;
         write("new");
-        // Held answers are of the window; the shards behind it are still to be asked for.
+        // The held responses fill the window. The shards after it are not requested yet.
         stage.reject("token-old", 1);
         gate.open();
     };
@@ -226,7 +226,7 @@ async fn a_profile_is_read_again() {
     assert!(stage.count("token-new") >= 3);
 }
 
-/// A signature covers the host: the one for the endpoint is of no use where a redirect leads.
+/// A signature covers the host, so the endpoint's signature is invalid at a redirect's target.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirected_request_is_signed_for_where_it_goes() {
     let [case, ..] = cases();

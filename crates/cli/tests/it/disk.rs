@@ -1,4 +1,4 @@
-//! Targets that cannot be written: told at once, and nothing is lost.
+//! Targets that cannot be written: reported at once, and no data is lost.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 
@@ -16,9 +16,9 @@ async fn a_target_that_cannot_be_is_told_without_a_request() {
     for (target, text) in [
         ("none/out", "its folder does not exist"),
         ("file/out", "error: cannot write"),
-        // A folder that already has a folder of the blob's name.
+        // A folder that already contains a folder with the blob's name.
         ("folder", "it is a folder"),
-        // The one folder that takes no files even from root.
+        // A folder that accepts no files even from root.
         ("/sys/tidegate-test", "error: cannot write /sys/"),
     ] {
         let ran = bed.run(&["cp", "--json", &url, target]).await;
@@ -32,7 +32,7 @@ async fn a_target_that_cannot_be_is_told_without_a_request() {
     );
 }
 
-/// A full disk needs a file system of one's own, and that needs root. A limit on the size of files
+/// A full disk needs a separate file system, and that needs root. A limit on the size of files
 /// fails the same calls at the same places, with another error number.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_room_for_the_file() {
@@ -40,7 +40,7 @@ async fn no_room_for_the_file() {
     bed.put("/f/blob", 1_000_000);
     std::fs::write(bed.path("out"), "old").unwrap();
     let url = bed.server.url("/f/blob");
-    // In blocks of 512 or 1024 bytes; the signal is ignored, so that the call fails.
+    // In blocks of 512 or 1024 bytes. The signal is ignored, so that the call fails.
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" cp \"$@\"";
     for more in [&[][..], &["--window", "1"]] {
         let args = [&[url.as_str(), "out"][..], more].concat();
@@ -62,7 +62,7 @@ async fn an_output_that_is_full() {
     ran.ends(1).says("error: cannot write standard output");
 }
 
-/// The links stay, and the name that they lead to is made.
+/// The links stay, and the file that they lead to is created.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_links_to_nothing_leads_to_the_last_name() {
     use std::os::unix::fs::symlink;
@@ -82,7 +82,7 @@ async fn a_chain_of_links_to_nothing_leads_to_the_last_name() {
     assert!(bed.server.log().is_empty() && bed.path("loop").is_symlink());
 }
 
-/// Found before the first request, not by the rename at the end. Only root can become two users.
+/// Found before the first request, not by the rename at the end. Only root can run as two users.
 #[tokio::test(flavor = "multi_thread")]
 async fn anothers_file_in_a_sticky_folder_is_told_without_a_request() {
     const ANNA: u32 = 4321;
@@ -104,7 +104,7 @@ async fn anothers_file_in_a_sticky_folder_is_told_without_a_request() {
         chown(state.path(), Some(user), None).unwrap();
         let mut command = command(bed.folder.path());
         command.args(["cp", &url, "out"]).uid(user).gid(user).env("XDG_STATE_HOME", state.path());
-        // Fails where the folders above the binary are closed to others.
+        // Fails if other users cannot access the folders above the binary.
         let output = within(command.output()).await.ok()?;
         Some(Ran::new(output.status, output.stdout, &output.stderr))
     };
@@ -112,12 +112,12 @@ async fn anothers_file_in_a_sticky_folder_is_told_without_a_request() {
     ran.ends(1).says("only its owner, user 4321, may replace it").says("sticky");
     assert_eq!((bed.server.requests(), bed.names()), (0, vec!["out".to_owned()]));
     assert_eq!(bed.read("out"), b"old");
-    // Its owner may.
+    // The file's owner may replace it.
     cp(ANNA).await.unwrap().ends(0);
     assert_eq!(bed.read("out"), bytes);
 }
 
-/// The user learns which process holds the lock, and whose it is.
+/// The error names the process that holds the lock, and its user.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_part_file_names_who_locked_it() {
     let bed = Bed::http().await;
@@ -141,7 +141,7 @@ async fn a_locked_part_file_names_who_locked_it() {
     within(first.kill()).await.unwrap();
 }
 
-/// A run would take them for part files of another target.
+/// A later run would take such a target for another target's part file.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_of_part_files_are_no_targets() {
     let bed = Bed::http().await;

@@ -1,4 +1,4 @@
-//! What goes wrong at the other end, and what is said about it.
+//! Failures at the remote, and their messages.
 
 use tidegate_testkit::{Fault, Flavour, Rule, ServerOptions, Tls};
 use tokio::net::TcpListener;
@@ -69,7 +69,7 @@ async fn servers_that_do_not_speak_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_listens() {
     let bed = Bed::http().await;
-    // A port that was free a moment ago.
+    // A port that was just free.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let url = format!("http://{free}/blob");
     for command in [&["cp", &url, "out"][..], &["stat", &url]] {
@@ -83,7 +83,7 @@ async fn nobody_listens() {
 async fn a_name_that_does_not_resolve() {
     let bed = Bed::http().await;
     let ran = bed.run(&["cp", "--retries", "1", "http://does-not-exist.invalid/x", "out"]).await;
-    // Without any resolver the system says that it may pass, which is asked again.
+    // Without any resolver the system reports a transient failure, which the command retries.
     assert!(matches!(ran.code, Some(1 | 7)), "{ran:?}");
     ran.says("resolve").says("does-not-exist.invalid").says("hint: ");
 }

@@ -1,4 +1,4 @@
-//! What the command sends along: headers, keys, who pays, and which version is meant.
+//! What the command sends with a request: headers, keys, the payer, and the version.
 
 use tidegate_testkit::{Blob, Fault, Flavour, Payer, Rule, ServerOptions, pseudo_random};
 
@@ -15,7 +15,7 @@ fn keeps_quiet(ran: &Ran) {
     }
 }
 
-/// A server of one blob that is encrypted with [`KEY`], and files with that key.
+/// A server of one blob that is encrypted with [`KEY`], and files that hold the key.
 async fn encrypted(flavour: Flavour) -> (Bed, Vec<u8>) {
     let bed = Bed::new(ServerOptions::of(flavour)).await;
     let bytes = pseudo_random(300_000, 7);
@@ -75,7 +75,7 @@ async fn headers_arrive_as_they_are_given() {
     }
 }
 
-/// S3 takes no header of its own that is not signed.
+/// S3 rejects its own headers unless they are signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_signature_of_s3_covers_them() {
     let (bed, bytes) = encrypted(Flavour::S3).await;
@@ -99,7 +99,7 @@ async fn the_signature_of_s3_covers_them() {
         }
         assert!(signed.contains(&"x-amz-server-side-encryption-customer-key"), "{signature}");
         assert!(signed.contains(&"x-amz-request-payer"), "{signature}");
-        // A proxy may change it.
+        // A proxy may change this header, so it must not be signed.
         assert!(!signed.contains(&"accept-encoding"), "{signature}");
     }
 }
@@ -235,7 +235,7 @@ async fn what_cannot_be_meant_is_a_usage_error() {
     assert_eq!(bed.server.requests(), 0);
 }
 
-/// A key that comes by the tools' own variables is as secret.
+/// A key from the environment variables of the cloud's own tools is as secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_in_the_environment_is_not_sent_in_the_clear_either() {
     let bed = Bed::http().await;
@@ -255,7 +255,7 @@ async fn a_key_in_the_environment_is_not_sent_in_the_clear_either() {
     }
 }
 
-/// Whatever breaks, and however much is said about it.
+/// No failure and no level of verbosity shows a secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_stay_secret() {
     let (bed, _) = encrypted(Flavour::Gcs).await;

@@ -1,5 +1,5 @@
-//! The help texts are an interface for people: a change to one shows up as a change to a file.
-//! `TIDEGATE_BLESS=1 cargo test -p tidegate-cli help` writes the files anew.
+//! The help texts are an interface for people, so a change to one shows up as a change to a file.
+//! `TIDEGATE_BLESS=1 cargo test -p tidegate-cli help` rewrites the files.
 
 use std::path::Path;
 

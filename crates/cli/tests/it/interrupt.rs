@@ -1,4 +1,4 @@
-//! Stopped runs, and the run after them.
+//! Interrupted runs, and the runs after them.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use tokio::process::{Child, Command};
 use crate::bed::{Bed, Ran, command, names, shell, within};
 
 const LEN: usize = 8 << 20;
-/// What comes before this is served, what comes after it is held.
+/// The server sends the bytes before this position, and holds the bytes after it.
 const HALF: u64 = 4 << 20;
 const PART: &str = ".out.tidegate-part";
 
-/// Starts `cp` of a blob of which the second half is held back.
+/// Starts `cp` of a blob whose second half is held back.
 async fn start(bed: &Bed, more: &[&str]) -> (Vec<u8>, Gate, Child) {
     let bytes = bed.put("/bucket/blob", LEN);
     let gate = Gate::new();
@@ -47,7 +47,7 @@ fn sent(bed: &Bed) -> u64 {
     bed.server.log().iter().map(|logged| logged.bytes_sent).sum()
 }
 
-/// Extents that the journal behind the part file's data remembers.
+/// The extents in the journal, which follows the part file's data.
 fn extents(part: &Path) -> usize {
     let Ok(bytes) = std::fs::read(part) else { return 0 };
     let journal = bytes.get(LEN..).unwrap_or_default();
@@ -101,8 +101,8 @@ async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
     }
 }
 
-/// Of runs that make the user's key at once, a later run believes the journals of all. The server
-/// gives no checksum: nothing but the key lets a run go on.
+/// Several runs create the user's key at once, and a later run believes the journals of all. The
+/// server gives no checksum, so only the key lets a run resume.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_that_make_the_key_at_once_have_the_same() {
     const RUNS: [&str; 4] = ["a", "b", "c", "d"];
@@ -228,13 +228,14 @@ async fn of_several_blobs_all_end() {
     assert_eq!((bed.server.requests(), bed.names().len()), (8, 0), "eight at once, none after");
 }
 
-/// A terminal that is closed tells the shell and its jobs, and the shell tells its jobs again.
+/// A closed terminal sends SIGHUP to the shell and its jobs, and the shell sends it to its jobs
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_cleans_up() {
     for names_of_signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"]] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = command(folder.path());
-        // One stream of this takes five seconds.
+        // One stream of this size takes five seconds.
         command.args(["demo", "--size", "500MiB"]).env("TMPDIR", folder.path());
         let child = command.spawn().unwrap();
         let files = || {

@@ -1,16 +1,16 @@
-//! Limits of the process: threads that the system does not give, and files that may not grow.
+//! Limits of the process: the number of threads, and the size of files.
 
 use tidegate_testkit::{Framing, ServerOptions};
 
 use crate::bed::{Bed, finish, shell};
 
-/// The stack that each thread asks for: so much address space that a limit on that is one on the
-/// number of threads, also for root, whom `ulimit -u` does not bind.
+/// The stack size of each thread. It is so large that a limit on address space limits the number of
+/// threads. This also works for root, whom `ulimit -u` does not limit.
 const STACK_GIB: u64 = 1;
 
-/// Runs the binary where the system gives about so many threads.
+/// Runs the binary with a limit of about `threads` threads.
 async fn with_threads(bed: &Bed, threads: u64, args: &[&str]) -> crate::bed::Ran {
-    // What a program needs itself is less than a quarter of a stack.
+    // The program itself needs less than a quarter of a stack's address space.
     let kib = ((threads * STACK_GIB) << 20) + (768 << 10);
     let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
     let mut command = shell(bed.folder.path(), &script, args);
@@ -19,7 +19,7 @@ async fn with_threads(bed: &Bed, threads: u64, args: &[&str]) -> crate::bed::Ran
     finish(command).await
 }
 
-/// With few threads it is slower, with too few it says so, and with none as well.
+/// With few threads the command is slower. With too few, or none, it fails with a message.
 #[tokio::test(flavor = "multi_thread")]
 async fn few_threads_are_enough_and_too_few_are_told() {
     let bed = Bed::http().await;
@@ -52,14 +52,14 @@ async fn few_threads_are_enough_and_too_few_are_told() {
                 assert!(bed.read("out") == bytes, "{threads}");
                 std::fs::remove_file(bed.path("out")).unwrap();
             }
-            // The main thread alone cannot do it, and six others can.
+            // The main thread alone is not enough, and six more always are.
             assert!(threads > 0 || !enough, "{args:?}");
             assert!(threads < 6 || enough, "{threads} {args:?}: {}", ran.stderr);
         }
     }
 }
 
-/// The signal that comes with it ends nothing.
+/// SIGXFSZ, which comes with the limit, does not end the command.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_on_files_is_like_a_full_disk() {
     let bed = Bed::http().await;
@@ -77,7 +77,7 @@ async fn a_limit_on_files_is_like_a_full_disk() {
     let into_file = "ulimit -f 100; exec \"$0\" \"$@\" >copy";
     let ran = finish(shell(bed.folder.path(), into_file, &["cat", url])).await;
     ran.ends(1).says("cannot write standard output");
-    // Those that need no network are no different.
+    // Commands without network behave in the same way.
     let tiny = "ulimit -f 1; exec \"$0\" \"$@\" >copy";
     for args in [&["man"][..], &["completions", "bash"], &["--help"], &["cp", "--help"]] {
         let ran = finish(shell(bed.folder.path(), tiny, args)).await;
@@ -92,7 +92,8 @@ async fn a_limit_on_files_is_like_a_full_disk() {
     ran.ends(1).says("error: cannot write");
 }
 
-/// A limit on the size of files, in bytes. Shells count in blocks of 512 bytes or of 1024: tries it.
+/// Runs the binary with a limit on the size of files, in bytes. Shells count in blocks of 512 or
+/// 1024 bytes, so the script measures the block size.
 async fn with_file_limit(bed: &Bed, bytes: u64, args: &[&str]) -> crate::bed::Ran {
     let script = format!(
         "(trap '' XFSZ; ulimit -f 1; head -c 4096 /dev/zero >probe) 2>/dev/null; \
@@ -102,7 +103,8 @@ async fn with_file_limit(bed: &Bed, bytes: u64, args: &[&str]) -> crate::bed::Ra
     finish(shell(bed.folder.path(), &script, args)).await
 }
 
-/// A file may be as long as the blob, and little or no longer: what helps a later run is left out.
+/// A file may be as long as the blob, and only a little longer. So the journal, which only helps a
+/// later run, is left out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blob_goes_on_without_a_journal_that_has_no_room() {
     const LEN: u64 = 2 << 20;
@@ -124,14 +126,14 @@ async fn a_blob_goes_on_without_a_journal_that_has_no_room() {
     assert!(bed.read("out") == bytes && bed.names() == ["out"]);
 }
 
-/// Nothing is kept of a blob that does not fit, and none of the messages says that there is.
+/// Nothing is kept of a blob that does not fit, and no message promises a resume.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blob_that_does_not_fit_promises_no_resume() {
     const LEN: u64 = 2 << 20;
     let bed = Bed::http().await;
     bed.put("/f/blob", usize::try_from(LEN).unwrap());
     let url = &*bed.server.url("/f/blob");
-    // Where ranges are served it fails before the first byte; as one stream it does, too.
+    // With ranges the command fails before the first byte. As one stream it fails too.
     for has_ranges in [true, false] {
         if !has_ranges {
             bed.server.script().always(tidegate_testkit::Fault::NoRangeSupport);
@@ -145,8 +147,8 @@ async fn a_blob_that_does_not_fit_promises_no_resume() {
     }
 }
 
-/// A stream of unknown length that comes to the limit of files, or to the end of the disk, in its
-/// middle is lost. The hint says so where it says to run the same command again.
+/// A stream of unknown length is lost if it reaches the file size limit, or the end of the disk.
+/// The hint says so when it suggests to run the command again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_does_not_fit_promises_no_resume() {
     const LEN: u64 = 8 << 20;
@@ -160,7 +162,7 @@ async fn a_stream_that_does_not_fit_promises_no_resume() {
     assert!(!ran.stderr.contains("goes on where"), "{}", ran.stderr);
     assert!(bed.names().is_empty(), "{:?}", bed.names());
 
-    // Not every system lets a user have a file system of one's own.
+    // Not every system lets a user mount a file system.
     let script = "mkdir small && mount -t tmpfs -o size=4m none small || exit 77; \
                   \"$0\" \"$@\"; code=$?; ls -A small; exit $code";
     let nested = format!(

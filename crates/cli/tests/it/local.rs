@@ -1,5 +1,5 @@
-//! Local sources that are no plain files: streams, files whose length is not what the system says,
-//! devices; and a source that is its own target.
+//! Local sources that are no plain files: streams, devices, and files whose length differs from the
+//! system's report. And a source that is its own target.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -12,7 +12,7 @@ use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 
 use crate::bed::{Bed, PATIENCE, Ran, command, finish, object, shell, within};
 
-/// More than any pipe holds, and not a multiple of anything.
+/// More than any pipe's buffer holds, and no multiple of any block size.
 const LEN: usize = 3_000_017;
 
 fn folder() -> tempfile::TempDir {
@@ -58,7 +58,7 @@ async fn a_stream_is_read_to_its_end() {
     assert!(ran.ends(0).stdout == bytes[1000..2000]);
     let ran = piped(folder.path(), &["cat", "--range=-5", "-"], &bytes).await;
     ran.ends(1).says("does not tell the length");
-    // A checksum of one's own is compared.
+    // A checksum that the caller gives is compared.
     let wrong = "00000000000000000000000000000000";
     let ran = piped(folder.path(), &["cp", "--md5", wrong, "-", "out2"], &bytes).await;
     ran.ends(5);
@@ -73,7 +73,7 @@ async fn standard_input_may_be_a_file_too() {
     let run = async |script: &str| finish(shell(folder.path(), script, &[])).await;
     run("\"$0\" cp - out <in").await.ends(0);
     assert!(std::fs::read(folder.path().join("out")).unwrap() == bytes);
-    // From where the reader before has stopped.
+    // The copy starts where the previous reader stopped.
     run("{ head -c 5 >/dev/null; \"$0\" cp - rest; } <in").await.ends(0);
     let rest = std::fs::read(folder.path().join("rest")).unwrap();
     assert!(rest.len() < bytes.len() && bytes.ends_with(&rest), "{}", rest.len());
@@ -82,7 +82,7 @@ async fn standard_input_may_be_a_file_too() {
     run("\"$0\" cp - closed <&-").await.ends(1).says("standard input").says("closed");
     assert!(!folder.path().join("closed").exists());
     run("\"$0\" cp - zero </dev/zero").await.ends(2).says("device");
-    // It can be read once.
+    // A stream can be read only once.
     run("\"$0\" cp - - /dev/null <in").await.ends(2).says("standard input");
     run("echo x | \"$0\" cp - .").await.ends(2).says("name the target");
     run("echo x | \"$0\" stat --json - >facts").await.ends(0);
@@ -97,13 +97,13 @@ async fn a_named_pipe_is_waited_for_and_read() {
     let bytes = pseudo_random(LEN, 5);
     for args in [&["cp", "pipe", "out"][..], &["cat", "pipe"]] {
         let mut command = command(folder.path());
-        // What is not written for so long is no stall.
+        // A pause of the pipe's writer is no stall, although it exceeds these limits.
         let child = command.args(args).args(["--stall", "0.05"]);
         let child =
             child.args(["--min-speed", "1GiB", "--min-speed-time", "0.05"]).spawn().unwrap();
         let (path, theirs) = (folder.path().join("pipe"), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
-            // For reading, too: it need not wait for a reader that never comes.
+            // Opened for reading too, so that the open does not wait for a reader.
             let mut options = std::fs::OpenOptions::new();
             let mut pipe = options.read(true).write(true).open(path).unwrap();
             pipe.write_all(&theirs[..1000]).unwrap();
@@ -111,7 +111,7 @@ async fn a_named_pipe_is_waited_for_and_read() {
             while rustix::io::ioctl_fionread(&pipe).unwrap() > 0 && begun.elapsed() < PATIENCE {
                 std::thread::yield_now();
             }
-            // Longer than a server may be silent.
+            // Longer than the stall limit.
             std::thread::sleep(std::time::Duration::from_millis(200));
             pipe.write_all(&theirs[1000..]).unwrap();
         });
@@ -125,7 +125,7 @@ async fn a_named_pipe_is_waited_for_and_read() {
     }
 }
 
-/// Files of the kernel, which have no length before they are read, or a wrong one.
+/// Kernel files report a length of zero, or a wrong length, until they are read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_length_that_is_not_true_is_not_believed() {
     let folder = folder();
@@ -165,7 +165,7 @@ async fn what_has_no_end_is_refused() {
         }
     }
     assert!(!folder.path().join("out").exists());
-    // One that ends at once has an end.
+    // A device that ends at once can be copied.
     crate::bed::run_in(folder.path(), &["cp", "/dev/null", "out"]).await.ends(0);
     assert_eq!(std::fs::read(folder.path().join("out")).unwrap(), b"");
 }
@@ -187,11 +187,11 @@ async fn a_stream_goes_into_a_cache() {
             assert!(std::fs::read(folder.path().join("back")).unwrap() == bytes, "{source} {len}");
         }
     }
-    // Where it is kept until its digest is known is told.
+    // A message names the folder that holds the data until its digest is known.
     let mut command = shell(folder.path(), "head -c 100 /dev/zero | \"$0\" cp - \"$1\"", &[url]);
     command.env("TMPDIR", folder.path().join("spool"));
     finish(command).await.ends(0).says("spool");
-    // The digest that is in the URL is compared.
+    // The digest in the URL is compared.
     let other = format!("{url}/sha256/{}/5", "0".repeat(64));
     piped(folder.path(), &["cp", "-", &other], b"12345").await.ends(5);
     piped(folder.path(), &["cp", "-", &other], b"123456").await.ends(5);
@@ -214,7 +214,7 @@ async fn a_stream_that_is_too_long_to_be_kept_is_refused() {
     let bytes = pseudo_random(LEN, 7);
     let ran = piped(folder.path(), &["cp", "-", &server.url()], &bytes).await;
     ran.ends(1).says("100000");
-    // A limit on files is one on what is kept, too.
+    // A limit on file size also applies to the spool file.
     let script = "ulimit -f 100; head -c 1000000 /dev/zero | \"$0\" cp - \"$1\"";
     let plain = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let mut command = shell(folder.path(), script, &[&plain.url()]);

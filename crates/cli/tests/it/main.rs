@@ -1,17 +1,17 @@
-//! The command as its users meet it: the real binary, run against the testkit's server.
+//! The command as its users run it: the real binary, run against the testkit's server.
 //!
 //! | promise | test |
 //! |---|---|
 //! | **commands** | |
 //! | `cp`: one blob to one target; several blobs side by side | `cp`, `several` |
 //! | `cat`: a blob to standard output, in order | `cat` |
-//! | `stat`: facts for people and for programs | `stat` |
+//! | `stat`: facts, as text and as JSON | `stat` |
 //! | `chunk`: where files are cut | `chunk` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
 //! | caches: files into them and out again | `caches` |
 //! | local sources that are streams, pipes, or of unknown length | `local` |
-//! | **what is sent along** | |
+//! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
 //! | **failures** | |
@@ -19,10 +19,10 @@
 //! | a target that cannot be written is reported before a request, or loses nothing | `disk`, `limits` |
 //! | an output that is full, closed or not ready | `output` |
 //! | an interrupted run is resumed by the next | `interrupt` |
-//! | **what is shown** | |
+//! | **terminal output** | |
 //! | no secret in any output or on disk | `secrets` |
 //! | no control character from a name or a server reaches the terminal | `names` |
-//! | nothing of the progress bar stays | `terminal` |
+//! | nothing of the progress bar stays on the terminal | `terminal` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! Names and texts of strangers: nothing in them reaches a terminal as a command to it, and none
+//! Untrusted names and texts. None of them reaches a terminal as a control sequence, and none
 //! becomes a file's name.
 
 use tidegate_testkit::reapi::{Code, GrpcStatus, ReapiFault, ReapiOptions, ReapiServer, Rpc};
@@ -6,8 +6,8 @@ use tidegate_testkit::{Blob, Fault, Flavour, ServerOptions};
 
 use crate::bed::{Bed, Ran, run_in};
 
-/// Clears a terminal's screen; sets its title, in 7 bits and in 8; turns text around; breaks lines;
-/// goes back; deletes.
+/// Clears a terminal's screen; sets its title, in 7 bits and in 8; reverses the text direction;
+/// breaks lines; moves the cursor back; deletes.
 const EVIL: &str =
     "x\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\u{2066}\u{2028}a\nerror: b\rc\u{8}\u{7f}d";
 
@@ -72,7 +72,7 @@ async fn such_a_key_names_no_file() {
     }
     assert_eq!((bed.server.requests(), bed.names()), (0, Vec::<String>::new()));
     bed.put("/bucket/k", 10);
-    // A name of one's own choice is one's own.
+    // A name that the user chooses is accepted.
     bed.gcs_run(&["cp", "gs://bucket/k", "a\u{1b}[2Jb"]).await;
     let ran = bed.gcs_run(&["cp", "gs://bucket/k", "a\u{1b}[2Jb"]).await;
     is_harmless(ran.ends(0));
@@ -105,7 +105,7 @@ async fn what_a_server_writes_is_shown_escaped() {
     }
 }
 
-/// Files may be called anything; who looks at the terminal is not to be deceived by it.
+/// Files may have any name, but no name may deceive the user of the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_called_so_are_shown_escaped() {
     let bed = Bed::http().await;

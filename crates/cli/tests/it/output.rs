@@ -1,5 +1,5 @@
-//! Standard output that is full, closed or not ready: told, waited for, and never a success that
-//! is none.
+//! Standard output that is full, closed or not ready. The command reports or waits, and never exits
+//! with success after a failed write.
 
 use std::io::{PipeReader, PipeWriter, Read};
 
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use crate::bed::{Bed, Ran, SHARD, command, finish, object, shell, within};
 use crate::interrupt::signal;
 
-/// More than any pipe holds.
+/// More than any pipe's buffer holds.
 const LEN: usize = 8 << 20;
 
 /// Runs the binary with this redirection.
@@ -59,13 +59,13 @@ async fn every_output_fails(redirection: &str, text: &str) {
         assert!(ran.stderr.contains("standard output"), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(text), "{args:?}: {}", ran.stderr);
     }
-    // What failed keeps its exit code, and is told where it can be.
+    // A failed command keeps its exit code, and reports its error on standard error.
     let missing = &*bed.server.url("/f/missing");
     let ran = redirected(&bed, redirection, &["stat", "--json", missing]).await;
     ran.ends(3).says("cannot stat").says("standard output");
     let ran = redirected(&bed, redirection, &["cp", "--json", "only-one"]).await;
     ran.ends(2).says("the target is missing").says("standard output");
-    // What needs no standard output does without.
+    // A command that needs no standard output works without it.
     redirected(&bed, redirection, &["cp", url, "copy"]).await.ends(0);
     assert_eq!(bed.read("copy").len(), 1000);
 }
@@ -80,7 +80,7 @@ async fn a_closed_output_is_told_by_every_command() {
     every_output_fails(">&-", "closed").await;
 }
 
-/// As other programs start theirs: no output is wanted, and that is no failure.
+/// As other programs start the command: no output is wanted, and this is no failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_output_to_the_null_device_is_not_a_closed_one() {
     let bed = Bed::http().await;
@@ -92,7 +92,7 @@ async fn an_output_to_the_null_device_is_not_a_closed_one() {
     }
 }
 
-/// The report is the result where standard output has the blob.
+/// If standard output carries the blob, the report on standard error is the result.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_that_cannot_be_written_is_a_failure() {
     let bed = Bed::http().await;
@@ -100,11 +100,11 @@ async fn a_report_that_cannot_be_written_is_a_failure() {
     let url = &*bed.server.url("/f/blob");
     let ran = redirected(&bed, "2>/dev/full", &["cat", "--json", url]).await;
     assert!(ran.ends(1).stdout == bytes);
-    // People who do not listen miss nothing that they need.
+    // Without `--json` the text on standard error is not needed.
     redirected(&bed, "2>/dev/full", &["cat", url]).await.ends(0);
 }
 
-/// A pipe that is not waited for by those who write to it, as other programs leave theirs.
+/// A non-blocking pipe, as other programs may pass it.
 struct Unwaited {
     reader: PipeReader,
     writer: PipeWriter,
@@ -118,7 +118,7 @@ impl Unwaited {
         Self { reader, writer }
     }
 
-    /// Runs a command until nothing more fits into the pipe.
+    /// Runs a command until the pipe is full.
     async fn fill(self, mut command: Command) -> (Child, PipeReader) {
         command.stdout(self.writer.try_clone().unwrap());
         let child = command.spawn().unwrap();
@@ -138,7 +138,7 @@ impl Unwaited {
     }
 }
 
-/// `cat` of a blob that no pipe holds.
+/// `cat` of a blob that is larger than any pipe's buffer.
 fn cat(bed: &Bed) -> (Vec<u8>, Command) {
     let bytes = bed.put("/f/blob", LEN);
     let mut command = command(bed.folder.path());
@@ -151,7 +151,7 @@ async fn end(child: Child) -> Ran {
     Ran::new(output.status, output.stdout, &output.stderr)
 }
 
-/// Reads all while the command ends.
+/// Reads all output while the command ends.
 async fn drain(child: Child, mut reader: PipeReader) -> (Ran, Vec<u8>) {
     let reading = tokio::task::spawn_blocking(move || {
         let mut got = Vec::new();
@@ -171,7 +171,7 @@ async fn an_output_that_is_not_ready_is_waited_for() {
     assert!(got == bytes);
 }
 
-/// What is printed is longer than the pipe, too.
+/// The printed listing is longer than the pipe's buffer, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_answer_waits_as_well() {
     let bed = Bed::http().await;
@@ -194,7 +194,7 @@ async fn waiting_for_an_output_can_be_cancelled() {
     drop(reader);
 }
 
-/// And a reader that leaves meanwhile ends it, as it ends any pipe.
+/// A reader that closes the pipe ends the wait, as with any pipe.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_leaves_ends_the_wait() {
     let bed = Bed::http().await;

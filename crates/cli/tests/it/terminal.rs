@@ -1,4 +1,4 @@
-//! What is left on a terminal.
+//! What stays on a terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::interrupt::signal;
 
 const COLUMNS: usize = 80;
 
-/// A terminal, and what it was given so far.
+/// A terminal, and the text that it has received so far.
 struct Terminal {
     keys: File,
     given: Arc<Mutex<String>>,
@@ -24,7 +24,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// With the end that a program is given.
+    /// Returns the program's end, too.
     fn new() -> (Self, File) {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
@@ -40,7 +40,7 @@ impl Terminal {
         let reading = std::thread::spawn(move || {
             let mut bytes = vec![0; 4096];
             let mut text = Vec::new();
-            // An error is the end: nobody has the other end any more.
+            // An error means the end: the program's end is closed.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 text.extend_from_slice(&bytes[..count]);
                 *theirs.lock().unwrap() = String::from_utf8_lossy(&text).into_owned();
@@ -49,7 +49,7 @@ impl Terminal {
         (Self { keys, given, reading }, File::from(program))
     }
 
-    /// Waits until it was given this.
+    /// Waits until the terminal has received this text.
     async fn shows(&self, text: &str) {
         within(async {
             while !self.given.lock().unwrap().contains(text) {
@@ -59,14 +59,14 @@ impl Terminal {
         .await;
     }
 
-    /// Everything that was given, once the program has ended.
+    /// All received text, once the program has ended.
     fn end(self) -> String {
         self.reading.join().unwrap();
         std::mem::take(&mut self.given.lock().unwrap())
     }
 }
 
-/// The lines that people see after this was written.
+/// The lines that are visible after this text was written.
 fn seen(given: &str) -> Vec<String> {
     let mut lines: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0_usize, 0_usize);
@@ -110,7 +110,7 @@ fn seen(given: &str) -> Vec<String> {
     lines.into_iter().map(text).filter(|line| !line.is_empty()).collect()
 }
 
-/// The `^C` that the terminal shows by itself stands where the bar is drawn.
+/// The terminal itself prints `^C` in the line of the bar.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     let bed = Bed::gcs().await;
@@ -128,7 +128,7 @@ async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     terminal.shows("in flight").await;
     terminal.keys.write_all(b"\x03").unwrap();
     terminal.shows("^C").await;
-    // No terminal of this process: the key alone ends nothing.
+    // It is not this process's controlling terminal, so the key alone sends no signal.
     signal(&child, "INT").await;
     let status = within(child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(8));

@@ -1,4 +1,4 @@
-//! A wrong command line is told before anything is done: exit code 2, and why.
+//! A wrong command line is reported before anything is done: exit code 2, and the reason.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Faults that pass and faults that stay, over `cp` and `cat`.
+//! Transient and permanent faults, with `cp` and `cat`.
 
 use tidegate_testkit::{
     Blob, ContentRangeLie, Fault, FaultMix, Flavour, NetworkProfile, RangeMatch, Rule,
@@ -13,10 +13,10 @@ const FLAVOURS: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::S3];
 /// In the fourth shard.
 const SPOT: u64 = 3 * SHARD_BYTES + 1000;
 
-/// Runs at once: they wait more than they work.
+/// Runs at once: they wait more than they compute.
 const RUNS_MAX: usize = 6;
 
-/// Cases, some at a time.
+/// Cases, `RUNS_MAX` at a time.
 struct Cases(JoinSet<()>);
 
 impl Cases {
@@ -44,7 +44,7 @@ fn requests(flavour: Flavour, window: &str) -> usize {
     shards + usize::from(flavour == Flavour::S3)
 }
 
-/// Faults that pass, and what each costs in requests with a window of one and of several.
+/// Transient faults, and the extra requests of each with a window of one and of several.
 fn passing() -> Vec<(Fault, usize, usize)> {
     vec![
         (Fault::Latency(20), 0, 0),
@@ -71,7 +71,7 @@ async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
     let mut cases = Cases::new();
     for (index, (fault, extra_one, extra_many)) in passing().into_iter().enumerate() {
         for (turn, verb) in VERBS.into_iter().enumerate() {
-            // Every fault meets every command, and every remote in turn.
+            // Every fault meets every command, and the remotes take turns.
             let flavour = FLAVOURS[(index + turn) % FLAVOURS.len()];
             for (window, extra) in [("1", extra_one), ("4", extra_many)] {
                 let fault = fault.clone();
@@ -96,7 +96,7 @@ async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
     cases.end().await;
 }
 
-/// Faults that stay, with the exit code and the kind of error that each ends in.
+/// Permanent faults, with the exit code and the error kind of each.
 fn staying() -> Vec<(Fault, i32, &'static str)> {
     let exhausted = "retries_exhausted";
     vec![
@@ -135,7 +135,7 @@ async fn a_fault_that_stays_has_its_exit_code_after_a_bounded_number_of_requests
                     assert!(bed.bytes.starts_with(content), "{label}: no prefix");
                     assert!(ended.stderr.contains("error: "), "{label}: {}", ended.stderr);
                 }
-                // Three attempts for each shard of a window and for S3's second question.
+                // Three attempts for each shard of a window and for S3's checksum request.
                 let bound = requests(flavour, window) + 3 * 5;
                 assert!(ended.requests <= bound, "{label}: {} requests", ended.requests);
             };
@@ -157,7 +157,7 @@ async fn what_is_wrong_is_not_delivered() {
                 (Rule::new(flip).always(), 5, "integrity"),
                 (Rule::new(change).method("GET").nth(2), 4, "changed"),
             ] {
-                // Without a checksum a bit may flip unseen, and the report says so.
+                // Without a checksum a flipped bit may go undetected, and the report says so.
                 let unseen = flavour == Flavour::Http && code == 5;
                 let case = async move {
                     let bed = Bed::new(ServerOptions::of(flavour)).await;
@@ -224,7 +224,7 @@ async fn jitter_and_a_rate_for_each_connection_change_nothing_but_time() {
     }
 }
 
-/// Random faults that a right client survives, by seed; a failure prints the seed.
+/// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_faults_that_pass_are_survived() {
     let mut cases = Cases::new();

@@ -1,16 +1,16 @@
-//! The fault matrix over the command as it is installed: what arrives, how it exits, what it says,
-//! how often it asks, and what it leaves behind.
+//! The fault matrix for the installed command: its output, exit code, messages, number of requests,
+//! and leftovers.
 //!
 //! | promise | test |
 //! |---|---|
-//! | a fault that passes costs its own requests | `faults::a_fault_that_passes_…`, `faults::random_faults_that_pass_are_survived` |
-//! | a fault that stays has its exit code after a bounded number of requests | `faults::a_fault_that_stays_…` |
+//! | a transient fault costs its own requests | `faults::a_fault_that_passes_…`, `faults::random_faults_that_pass_are_survived` |
+//! | a permanent fault has its exit code after a bounded number of requests | `faults::a_fault_that_stays_…` |
 //! | wrong bytes are not delivered | `faults::what_is_wrong_is_not_delivered` |
 //! | a server without ranges is read as one stream, and the report says so | `faults::a_server_without_ranges_…` |
 //! | the deadline ends a transfer | `faults::the_deadline_ends_…` |
 //! | latency and rate change only the time | `faults::jitter_and_a_rate_…` |
 //!
-//! A program of its own, so that the matrix can be run alone beside another version of the command.
+//! A program of its own, so that the matrix can also run against another version of the command.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -18,10 +18,10 @@ const PATH: &str = "/bucket/blob";
 /// `--memory` of every run.
 const MEMORY_BYTES: u64 = 16 << 20;
 
-/// What stands under the target's name before the run.
+/// The content of the target's name before the run.
 const OLD: &[u8] = b"what was there before";
 
-/// Far beyond what any run takes: only a hang reaches it.
+/// Far longer than any run takes. Only a hang reaches it.
 const HANG: Duration = Duration::from_secs(50);
 
 /// The command under test.
@@ -50,7 +50,7 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     /// The object that `--json` prints; nothing for `cat`, whose output is the blob.
     pub(crate) json: Value,
-    /// What the target holds; nothing where it keeps nothing.
+    /// The target's content. Nothing if the target keeps nothing.
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) left_part: bool,
     pub(crate) requests: usize,
@@ -75,7 +75,7 @@ impl Bed {
         }
     }
 
-    /// Runs the command into a folder of its own, and asserts what holds however it ends.
+    /// Runs the command in its own folder, and asserts what must hold however it ends.
     pub(crate) async fn run(&self, verb: Verb, extra: &[&str]) -> Ended {
         let folder = tempfile::tempdir().unwrap();
         let ended = self.run_in(&folder, verb, extra).await;
@@ -124,7 +124,7 @@ impl Bed {
 
     fn command(&self, folder: &TempDir, verb: Verb, target: &PathBuf, extra: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        // Nothing of whoever runs the tests: no credentials, no endpoint, no proxy.
+        // Nothing of the tester's environment: no credentials, no endpoint, no proxy.
         command.env_clear().env("HOME", folder.path()).current_dir(folder.path());
         match verb {
             Verb::Cp => command.args(["cp", "--json"]).arg(self.source()).arg(target),
@@ -159,7 +159,7 @@ impl Ended {
         assert!(!self.left_part, "{label}: left its part file");
     }
 
-    /// It failed with this exit code and kind.
+    /// The command failed with this exit code and kind.
     #[track_caller]
     pub(crate) fn assert_fails(&self, verb: Verb, code: i32, kind: &str, label: &str) {
         assert_eq!(self.code, Some(code), "{label}: {self:?}");
@@ -180,12 +180,13 @@ fn parse(stdout: &[u8]) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Whether a part file lies beside the target, and that nothing else does but the state folder.
+/// Whether a part file lies next to the target. Asserts that nothing else does, except the state
+/// folder.
 fn left_part(folder: &TempDir) -> bool {
     let mut left = false;
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         match entry.unwrap().file_name().to_str().unwrap() {
-            // The latter holds the user's key.
+            // `.local` holds the user's key.
             "target" | ".local" => {}
             ".target.tidegate-part" => left = true,
             other => panic!("left behind: {other}"),

@@ -1,11 +1,11 @@
-//! Calls of a client, each with everything that it depends on as one value: a test chooses the budget,
-//! the policy and the options of every single call.
+//! Calls of a client. Each call takes all its settings as one value, so that a test chooses the
+//! budget, the policy and the options of every call.
 //!
-//! Whole blobs: each call has a client of its own, of the budget that the test gives. Chunks: calls
-//! share a client where the test gives them the same one.
+//! A call for a whole blob makes its own client with the test's budget. Calls for chunks share a
+//! client if the test passes the same one.
 //!
-//! A choice that a test leaves out is `None`, and the engine's own default applies. Tests that rely on
-//! a default notice when it changes.
+//! An option that a test leaves out is `None`, and the engine's own default applies. A test that
+//! relies on a default therefore notices when the default changes.
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
@@ -28,7 +28,7 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 
-/// A client that reaches remotes in this way.
+/// A client with these remote options.
 pub(crate) fn client_of(remote: RemoteOptions) -> Client {
     Client::new(ClientOptions::default().remote(remote))
 }
@@ -43,12 +43,12 @@ pub(crate) fn locate(text: &str, remote: RemoteOptions) -> Result<Location> {
     client_of(remote).locate(text)
 }
 
-/// The cache that a URL names, as a new client reaches it.
+/// The cache that a URL names, reached through a new client.
 pub(crate) fn cache(url: &str, remote: RemoteOptions) -> Result<Arc<dyn ChunkStore>> {
     store(&client_of(remote), url)
 }
 
-/// The cache that a URL names, as this client reaches it.
+/// The cache that a URL names, reached through this client.
 pub(crate) fn store(client: &Client, url: &str) -> Result<Arc<dyn ChunkStore>> {
     Ok(Arc::clone(client.locate_target(url)?.store().unwrap()))
 }
@@ -147,7 +147,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// What can be chosen again when a read is restored.
+    /// Applies the options that a caller can choose again when it restores a read.
     fn again(self, read: ReadBuilder) -> ReadBuilder {
         let read = read.retry(self.retry).stats(self.stats);
         let read = choose(read, self.buffer_bytes, ReadBuilder::buffer_bytes);
@@ -172,7 +172,7 @@ pub(crate) fn read_blocking(
     read(location, options).into()
 }
 
-/// Goes on with a read, with these options.
+/// Continues a read, with these options.
 pub(crate) fn restore(
     location: impl Borrow<Location>,
     state: &ReadState,
@@ -182,7 +182,7 @@ pub(crate) fn restore(
     options.again(read).open()
 }
 
-/// Goes on with a read, with its own options and this budget.
+/// Continues a read, with its captured options and this budget.
 pub(crate) fn restore_as_it_was(
     location: &Location,
     state: &ReadState,
@@ -191,7 +191,7 @@ pub(crate) fn restore_as_it_was(
     client_with(budget).restore(location, state).open()
 }
 
-/// Asks for facts.
+/// Requests the blob's facts.
 pub(crate) async fn stat(
     location: &Location,
     retry: &RetryPolicy,
@@ -317,7 +317,7 @@ pub(crate) async fn upload(
     choose(upload, options.chunking, UploadBuilder::chunking).await
 }
 
-/// Passes on what a test has chosen.
+/// Passes an option to a builder if the test has chosen it.
 fn choose<B, T>(builder: B, choice: Option<T>, pass: impl FnOnce(B, T) -> B) -> B {
     match choice {
         Some(choice) => pass(builder, choice),

@@ -1,14 +1,15 @@
-//! Servers that lie in any way that a seed chooses: a success is right, or the call fails.
+//! Servers that send any wrong responses, chosen by a seed: the bytes of a success are right, or
+//! the call fails.
 //!
 //! | promise | test |
 //! |---|---|
-//! | a success is one version of the blob, whatever the origin answers: files, memory, ordered output, channels, resumed and restored reads | `origin::a_success_is_one_version_of_the_blob` |
-//! | a success is right whatever a cache answers, down and up; nothing panics, hangs, or holds more than the budget | `cache::whatever_a_cache_answers_a_success_is_right` |
+//! | a success is one version of the blob, whatever the origin responds: files, memory, ordered output, channels, resumed and restored reads | `origin::a_success_is_one_version_of_the_blob` |
+//! | a success is right whatever a cache responds, down and up; nothing panics, hangs, or exceeds the budget | `cache::whatever_a_cache_answers_a_success_is_right` |
 //!
-//! A program of its own, so that other seeds can be played without the rest:
-//! `TIDEGATE_HOSTILE_SEEDS=20000..90000` and `TIDEGATE_HOSTILE_CACHE_SEEDS=1000..9000`, with
-//! `cargo test -p tidegate --all-features --test hostile`. Also because `cache` counts every panic of
-//! its process as a failure: no test that panics on purpose may run beside it.
+//! A program of its own, so that other seeds can run without the other tests:
+//! `TIDEGATE_HOSTILE_SEEDS=20000..90000` and `TIDEGATE_HOSTILE_CACHE_SEEDS=1000..9000`, with `cargo
+//! test -p tidegate --all-features --test hostile`. Also, `cache` counts every panic of its process
+//! as a failure, so no test that panics on purpose may run in it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! A server with one blob, and a download from it: what every test here starts from.
+//! A server with one blob, and a download from it: the starting point of the tests in this program.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use tidegate_testkit::{Blob, Flavour, Server, ServerOptions, pseudo_random};
 
 use crate::call::{DownloadOptions, client_of, download};
 
-/// Shards of the tests: small, so that blobs can be small.
+/// Shard size of the tests: small, so that blobs can be small.
 pub(crate) const SHARD_BYTES: u64 = 64 << 10;
 
 /// A server and the bytes of the blob that it serves.
@@ -28,7 +28,7 @@ impl Bed {
         Self::with(options, bytes, blob).await
     }
 
-    /// A server of `blob`, whose downloads are expected to bring `bytes`.
+    /// A server of `blob`. Its downloads are expected to deliver `bytes`.
     pub(crate) async fn with(options: ServerOptions, bytes: Bytes, blob: Blob) -> Self {
         let flavour = options.flavour;
         let server = Server::start(options).await.unwrap();
@@ -83,7 +83,7 @@ impl Bed {
     }
 }
 
-/// A writer whose bytes can be looked at afterwards.
+/// A writer that keeps its bytes, so that a test can compare them afterwards.
 #[derive(Clone, Default)]
 pub(crate) struct Collect(Arc<Mutex<Vec<u8>>>);
 

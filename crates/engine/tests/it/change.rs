@@ -1,5 +1,5 @@
-//! A blob that changes while it is fetched, and answers that contradict each other: never mixed,
-//! never delivered as whole.
+//! A blob that changes while it is fetched, and responses that contradict each other. The engine
+//! never mixes versions, and never delivers a partial blob as whole.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -12,8 +12,7 @@ use crate::call::{ReadOptions, client_of};
 use crate::faults::{FLAVOURS, LEN, WINDOWS, once, options, requests};
 use crate::trial::{KINDS, Kind, Trial};
 
-/// A blob that changes between two shards, while a shard is being restarted, or with what it was
-/// before still there by its version.
+/// A blob changes between two shards, or while a shard restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blob_that_changes_is_never_mixed() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
@@ -55,9 +54,9 @@ async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
     }
 }
 
-/// A body that turns into another in its middle, with nothing in its head that shows it: only the
-/// checksum can tell, or a later request. Without a checksum, as over plain HTTP here, nobody can
-/// where no request comes after the change.
+/// The body changes in the middle, and its head does not show the change. Only the checksum or a
+/// later request can reveal it. Plain HTTP has no checksum here, so a change after the last request
+/// goes unseen there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_torn_body_does_not_pass() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
@@ -69,7 +68,7 @@ async fn a_torn_body_does_not_pass() {
                 bed.server.script().push(Rule::new(tear).method("GET"));
                 let trial = Trial::run(&bed, kind, &options(window)).await;
                 let label = format!("{flavour:?} {window} {kind:?}");
-                // Whether another request comes after the change is a matter of time.
+                // Timing decides whether another request follows the change.
                 let error = trial.result.as_ref().map(|_| ()).unwrap_err().kind();
                 let told = matches!(error, ErrorKind::Integrity | ErrorKind::Changed);
                 assert!(told, "{label}: {error:?}");
@@ -78,7 +77,7 @@ async fn a_torn_body_does_not_pass() {
     }
 }
 
-/// One answer lies about the length and the others do not.
+/// One response gives a wrong length, and the other responses give the right one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lie_about_the_length_is_never_delivered() {
     for flavour in FLAVOURS {
@@ -112,8 +111,8 @@ async fn a_lie_about_the_length_is_never_delivered() {
     }
 }
 
-/// A file that is written to, or replaced, with a content of the same length, and whose modification
-/// time is put back.
+/// A local file is written to or replaced. The new content has the same length, and the
+/// modification time is set back.
 #[tokio::test]
 async fn a_local_file_that_hides_its_change_is_another_version() {
     for is_replaced in [false, true] {
@@ -126,7 +125,7 @@ async fn a_local_file_that_hides_its_change_is_another_version() {
         channel.next().await.unwrap().unwrap();
         let state = channel.capture().unwrap();
         let new = if is_replaced { folder.path().join("new") } else { path.clone() };
-        // The clock of the file system stands still between its ticks.
+        // The file system's clock advances only in ticks.
         loop {
             std::fs::write(&new, vec![2; 8 << 20]).unwrap();
             if std::fs::metadata(&new).unwrap().ctime_nsec() != before.ctime_nsec() {

@@ -20,8 +20,8 @@ use crate::trial::{KINDS, Kind, Trial, settle, within};
 
 const MIB: u64 = 1 << 20;
 
-/// Downloads `count` copies of the bed's blob at once, all from one budget, into targets of
-/// `kind`, and looks at each.
+/// Downloads `count` copies of the bed's blob at once, all from one budget, into targets of `kind`.
+/// Checks each of them.
 async fn crowd(bed: &Bed, kind: Kind, count: usize, options: &DownloadOptions) {
     let folder = tempfile::tempdir().unwrap();
     let mut downloads = JoinSet::new();
@@ -76,14 +76,14 @@ async fn many_blobs_share_a_small_budget() {
                 ..Bed::options()
             };
             crowd(&bed, kind, count, &options).await;
-            // The server may notice the end of one request after the beginning of the next.
+            // The server may see the end of one request after the start of the next.
             let peak = bed.server.peak_concurrent();
             assert!(peak <= 2 * requests as usize, "{flavour:?} {kind:?}: {peak} at once");
         }
     }
 }
 
-/// The defaults of a real run, with more files than the budget has room for their queues.
+/// The defaults of a real run, with more files than the budget can give queues to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_files_under_the_default_budget_all_finish() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 200_000).await;
@@ -95,7 +95,7 @@ async fn many_files_under_the_default_budget_all_finish() {
     crowd(&bed, Kind::File, 100, &options).await;
 }
 
-/// Slow heads and broken bodies, so that the order in which permits are taken differs.
+/// Slow heads and broken bodies vary the order in which permits are taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_broken_answers_do_not_make_blobs_wait_for_each_other_for_ever() {
     for seed in 0..2 {
@@ -115,8 +115,8 @@ async fn slow_and_broken_answers_do_not_make_blobs_wait_for_each_other_for_ever(
     }
 }
 
-/// A reader of the output that takes nothing until told to, and counts how far the server ran
-/// ahead of it.
+/// A reader of the output that reads nothing until it is released. It measures how far the server
+/// runs ahead.
 struct Blocked {
     open: Arc<AtomicBool>,
 }
@@ -135,8 +135,8 @@ impl Write for Blocked {
     }
 }
 
-/// Whoever reads the output slowly holds the transfer back: what has arrived and is not written is
-/// within the budget, also where one request brings everything.
+/// A slow reader of the output holds the transfer back. Bytes that have arrived and are not written
+/// yet stay within the budget, even if one request delivers the whole blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
     const LEN: usize = 48 << 20;
@@ -152,7 +152,7 @@ async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
         let location = bed.location();
         let progress = Arc::clone(&options.progress);
         let watch = async {
-            // Until nothing more arrives, for some rounds of looking.
+            // Until nothing more arrives for several polls.
             let (mut last, mut still) = (0, 0);
             while still < 200 {
                 let arrived = progress.snapshot().done_bytes;
@@ -171,8 +171,8 @@ async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
     }
 }
 
-/// A shard that must be asked for again needs a request, which those behind it must not keep: also
-/// where shards are larger than the budget, and where only a hash can be compared.
+/// The restart of a shard needs a request. The shards that wait behind it must not keep all
+/// requests. This includes shards larger than the budget, and blobs with only a hash to compare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
     const LEN: usize = 6 << 20;
@@ -196,7 +196,7 @@ async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
     }
 }
 
-/// The first shard is the one that everything behind it waits for.
+/// Every later shard waits for the first one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_shard_that_comes_last_does_not_stop_an_ordered_target() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1_000_000).await;
@@ -207,7 +207,7 @@ async fn a_first_shard_that_comes_last_does_not_stop_an_ordered_target() {
     let collect = Collect::default();
     let location = bed.location();
     let others = async {
-        // The window is four: three more shards can be asked for while the first is held.
+        // The window is four: three more shards can be requested while the first is held.
         bed.server.arrived(4).await;
         gate.open();
     };
@@ -226,7 +226,7 @@ fn patient(options: DownloadOptions) -> DownloadOptions {
     }
 }
 
-/// Without a race this would take the stall limit, which is beyond the test's patience.
+/// Without a race this would take the stall limit, which is longer than the test's timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_last_shard_that_stalls_is_raced() {
     for flavour in [Flavour::Http, Flavour::S3] {
@@ -258,8 +258,8 @@ async fn a_last_shard_that_stalls_is_raced() {
     }
 }
 
-/// The first reader wakes up when the second has brought some of what it was to bring: each byte
-/// counts once, whoever brings it.
+/// The first reader continues after the second has delivered part of the same range. Each byte
+/// counts once, whichever reader delivers it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_readers_of_a_race_may_bring_the_same_bytes() {
     for kind in [Kind::File, Kind::Writer, Kind::Memory] {
@@ -290,7 +290,8 @@ async fn both_readers_of_a_race_may_bring_the_same_bytes() {
     }
 }
 
-/// A race against a version that is gone ends with that, and not with many more requests.
+/// A race against a version that is gone ends with that error, and does not send many more
+/// requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
     for flavour in [Flavour::Http, Flavour::Gcs] {
@@ -309,7 +310,8 @@ async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
             }
             let other = tidegate_testkit::pseudo_random(300_000, 8);
             bed.server.put(bed.path(), Blob::new(other).with_version(2));
-            // The racer, and what an engine without a bound would send in half a second more.
+            // Wait for the racer, and half a second for the extra requests that an engine without a
+            // bound would send.
             bed.server.arrived(6).await;
             let _ = tokio::time::timeout(Duration::from_millis(500), bed.server.arrived(12)).await;
             gate.open();
@@ -327,8 +329,9 @@ async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
     }
 }
 
-/// Nothing ties a second request to the first where the server names no version, and a second one
-/// brings all of it again where it ignores ranges: such a stream is left alone, however slow.
+/// If the server names no version, nothing ties a second request to the first. If it ignores
+/// ranges, a second request delivers the whole blob again. In both cases the engine leaves the
+/// stream alone, however slow it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_nothing_can_help_is_not_helped() {
     let anonymous =
@@ -349,14 +352,14 @@ async fn a_stream_that_nothing_can_help_is_not_helped() {
     }
 }
 
-/// One connection is slow and the others have nothing to do: they take the far half.
+/// One connection is slow and the others are idle: they take the far half.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_last_shard_is_split() {
     const SHARD: u64 = 8 << 20;
     for kind in [Kind::Writer, Kind::Memory] {
         let bed =
             Bed::new(ServerOptions::of(Flavour::Gcs), 2 * usize::try_from(SHARD).unwrap()).await;
-        // 64 KiB each 20 ms: 2.5 s for all of it.
+        // 64 KiB every 20 ms: 2.5 s in all.
         let drip = Fault::SlowDrip { bytes: 64 << 10, interval_ms: 20 };
         bed.server.script().push(Rule::new(drip).method("GET").range(RangeMatch::StartsAt(SHARD)));
         let options = DownloadOptions {

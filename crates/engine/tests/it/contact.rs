@@ -1,4 +1,4 @@
-//! Servers that never bring anything: how often they are asked.
+//! Servers that never send a blob: how often the engine asks them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::call::{ReadOptions, client_of, stat};
 
-/// What the documentation says of a refused connection, whatever the policy.
+/// The documented number of attempts for a refused connection, whatever the policy.
 const REFUSED_ATTEMPTS: u32 = 4;
 
 fn locations(address: SocketAddr) -> Vec<Location> {
@@ -30,7 +30,7 @@ fn locations(address: SocketAddr) -> Vec<Location> {
     urls.map(|url| remotes.locate(url).unwrap()).collect()
 }
 
-/// Where nothing listens.
+/// An address without a listener.
 async fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }

@@ -8,7 +8,8 @@ use crate::bed::Bed;
 use crate::faults::{FLAVOURS, LEN, WINDOWS, at_once, options};
 use crate::trial::{Kind, Trial};
 
-/// Whatever is slow, the deadline ends it, with one error and in the same state as any other.
+/// Whatever is slow, the deadline ends the download with one error, in the same state as any other
+/// failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_bounds_everything() {
     let faults = [
@@ -30,7 +31,7 @@ async fn is_late(flavour: Flavour, window: u32, fault: Fault) {
     let label = format!("{flavour:?} {window} {fault:?}");
     let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
     bed.server.script().push(Rule::new(fault).method("GET").always());
-    // S3's second question is as slow.
+    // S3's checksum request is as slow.
     bed.server.script().push(Rule::new(Fault::Latency(500)).method("HEAD").always());
     let mut options = options(window);
     options.retry = RetryPolicy {
@@ -44,7 +45,7 @@ async fn is_late(flavour: Flavour, window: u32, fault: Fault) {
     trial.assert_fails(&bed, Kind::File, ErrorKind::Exhausted, &label);
 }
 
-/// Shards that are each in time do not make the whole in time.
+/// The deadline can pass although each shard is within it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_is_for_the_download_and_not_for_each_shard() {
     let profile = NetworkProfile { latency_ms: 60, ..NetworkProfile::LOOPBACK };

@@ -1,6 +1,8 @@
-//! More downloads at once than a process may have files open: each waits for its turn.
+//! More downloads at once than the process may have open files. Each download waits for a
+//! descriptor.
 //!
-//! The limit is a process's, so these run in a child: this program once more, with one test.
+//! The limit applies to a process, so these tests run in a child: this program again, with one
+//! test.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -16,13 +18,13 @@ use crate::bed::Bed;
 use crate::call::{DownloadOptions, client_of, download};
 use crate::trial::within;
 
-/// Downloads at once, of a child that may have so many descriptors.
+/// Downloads at once in a child that is limited to `DESCRIPTORS` descriptors.
 const DOWNLOADS: usize = 400;
 const DESCRIPTORS: u64 = 128;
 
 const LEN: usize = 50_000;
 
-/// What tells a child what to fetch.
+/// The variable that gives a child its URL.
 const URL: &str = "TIDEGATE_TEST_URL";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +59,7 @@ async fn in_a_child() {
     for index in 0..DOWNLOADS {
         let (location, folder) = (location.clone(), Arc::clone(&folder));
         let progress = Arc::new(Progress::default());
-        // Some have a thread that hashes, and a handle more.
+        // Some downloads hash on a thread of their own, and need one more descriptor.
         let checksums = if index % 2 == 0 { vec![hash.clone()] } else { Vec::new() };
         let options = DownloadOptions { progress, expected: checksums, ..options.clone() };
         downloads.spawn(async move {

@@ -1,5 +1,5 @@
-//! Many blobs at once under one budget, each with a window of its own, against a modelled server
-//! in simulated time: they end as soon as the budget allows, and small ones do not wait for large
+//! Many blobs at once under one budget, each with its own window, against a modelled server in
+//! simulated time. They end as soon as the budget allows, and small blobs do not wait for large
 //! ones.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// 25 ± 10 ms, by the request's place: no two runs differ.
+/// 25 ± 10 ms, derived from the blob and the request, so that all runs are alike.
 fn latency(blob: u64, request: u64) -> Duration {
     let mixed = (blob << 32 | request).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Duration::from_micros(
@@ -19,14 +19,14 @@ fn latency(blob: u64, request: u64) -> Duration {
     )
 }
 
-/// Fetches a blob of so many chunks as transfers do: bytes, then a request, one task each. Returns
-/// how long it took.
+/// Fetches a blob of `chunks` chunks as transfers do: it reserves bytes, then a request, in one
+/// task a chunk. Returns the time that this took.
 async fn fetch(budget: Budget, blob: u64, chunks: u64, options: WindowOptions) -> Duration {
     let begun = Instant::now();
     let mut window = Window::new(options);
     let mut tasks = JoinSet::new();
     let (mut next, mut waiting) = (0, 0);
-    // What has been granted and sent comes first, then what has come back.
+    // Grants and sent requests come first, then responses.
     let (sent, mut events) = tokio::sync::mpsc::unbounded_channel();
     let mut tickets = std::collections::HashMap::new();
     while next < chunks || !tasks.is_empty() {
@@ -58,7 +58,7 @@ async fn fetch(budget: Budget, blob: u64, chunks: u64, options: WindowOptions) -
     begun.elapsed()
 }
 
-/// What requests of one blob take, one after the other.
+/// The total time of a blob's requests, one after the other.
 fn serial(blob: u64, chunks: u64) -> Duration {
     (0..chunks).map(|request| latency(blob, request)).sum()
 }
@@ -68,7 +68,7 @@ async fn blobs_of_mixed_sizes_end_as_soon_as_the_budget_allows() {
     let options = BudgetOptions { requests: 64, bytes: 256 << 20 };
     for windows in [WindowOptions::default(), WindowOptions { start: 64, ..Default::default() }] {
         let budget = Budget::new(options);
-        // From one chunk to 2,048, as many blobs of each doubling.
+        // From one chunk to 2,048, with equally many blobs of each size.
         let sizes: Vec<u64> = (0..64).map(|blob| 1_u64 << (blob % 12)).collect();
         let work: Duration = (0..).zip(&sizes).map(|(blob, chunks)| serial(blob, *chunks)).sum();
         let ideal = work / options.requests;
@@ -81,9 +81,9 @@ async fn blobs_of_mixed_sizes_end_as_soon_as_the_budget_allows() {
         while let Some(ended) = tasks.join_next().await {
             let (blob, chunks, took) = ended.unwrap();
             last = last.max(took);
-            // As many blobs as requests: once the first of those that came before has ended, each
-            // has at least one in flight all the time, and so is done when its requests are, one
-            // after the other. The timer's tick is a millisecond.
+            // There are as many blobs as requests. After the first of the earlier requests has
+            // ended, each blob always has at least one request in flight. So it ends at the latest
+            // when its requests would end one after the other. The timer's tick is a millisecond.
             let ticks = Duration::from_millis(chunks + 1);
             let alone = serial(blob, chunks) + Duration::from_millis(35) + ticks;
             assert!(took <= alone, "{chunks} chunks took {took:?}, one by one {alone:?}");
@@ -93,7 +93,7 @@ async fn blobs_of_mixed_sizes_end_as_soon_as_the_budget_allows() {
     }
 }
 
-/// Large blobs have everything, and hundreds of requests more to send, when small ones come.
+/// Large blobs hold the whole budget, and have hundreds of requests left, when small blobs start.
 #[tokio::test(start_paused = true)]
 async fn no_small_blob_waits_for_a_large_one() {
     let budget = Budget::new(BudgetOptions { requests: 64, bytes: 64 << 20 });
@@ -107,8 +107,8 @@ async fn no_small_blob_waits_for_a_large_one() {
         small.spawn(fetch(budget.share(), blob, 3, WindowOptions::default()));
     }
     while let Some(took) = small.join_next().await {
-        // One latency for a request of the large ones to end, one of their own: there is room for
-        // three of each. Bytes and requests are each waited for once.
+        // One latency until a request of the large blobs ends, and one for the blob's own request.
+        // There is room for three of each. Each blob waits once for bytes and once for a request.
         let took = took.unwrap();
         assert!(took <= Duration::from_millis(2 * 35), "{took:?}");
     }

@@ -1,6 +1,7 @@
-//! The fault matrix: every fault of the test server, into every kind of target, from every kind of
-//! remote, with one request at a time and with several. A fault that passes costs exactly its own
-//! requests; one that stays ends in an error of the right kind after a bounded number of them.
+//! The fault matrix: every fault of the test server, for every kind of target and every kind of
+//! remote, with one request at a time and with several. A transient fault costs exactly its own
+//! requests. A permanent fault ends in an error of the right kind after a bounded number of
+//! requests.
 
 use tidegate::ErrorKind;
 use tidegate_core::retry::RetryPolicy;
@@ -25,7 +26,7 @@ const SPOT: u64 = 3 * SHARD_BYTES + 1000;
 
 const ATTEMPTS_MAX: u32 = 4;
 
-/// Everything short, so that what waits in vain does not wait long.
+/// All timeouts are short, so that a stalled request ends soon.
 pub(crate) fn options(window: u32) -> DownloadOptions {
     let options = Bed::options();
     DownloadOptions {
@@ -47,7 +48,7 @@ pub(crate) fn requests(flavour: Flavour, window: u32) -> usize {
     shards + usize::from(flavour == Flavour::S3)
 }
 
-/// A date that has passed, as in `Retry-After`.
+/// A date in the past, for `Retry-After`.
 const LONG_AGO: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// Once for the request that covers [`SPOT`].
@@ -55,8 +56,8 @@ pub(crate) fn once(fault: Fault) -> Rule {
     Rule::new(fault).method("GET").range(RangeMatch::Covers(SPOT))
 }
 
-/// Faults that pass, and what each costs in requests with a window of one and of several: as many
-/// as there are interruptions.
+/// Transient faults, and the extra requests of each with a window of one and of several. Each
+/// interruption costs one request.
 fn passing() -> Vec<(Fault, usize, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
@@ -79,7 +80,7 @@ fn passing() -> Vec<(Fault, usize, usize)> {
         (busy(503, "0"), 1, 1),
         (busy(503, LONG_AGO), 1, 1),
         (busy(503, "soon, I hope"), 1, 1),
-        // Without a range in the request these change nothing.
+        // These change nothing if the request has no range.
         (Fault::ShortRange(1), 0, 1),
         (Fault::ShortRange(5000), 0, 1),
     ];
@@ -92,7 +93,7 @@ fn passing() -> Vec<(Fault, usize, usize)> {
     ] {
         faults.push((Fault::WrongContentRange(lie), 0, 1));
     }
-    // Allowed, and enough for one who knows the total.
+    // Allowed by HTTP, and enough for a client that knows the total.
     faults.push((Fault::WrongContentRange(ContentRangeLie::UnknownTotal), 0, 0));
     faults
 }
@@ -122,7 +123,7 @@ async fn passes(flavour: Flavour, window: u32, kind: Kind, fault: Fault, extra: 
     assert_eq!(report.is_verified(), flavour != Flavour::Http, "{label}");
 }
 
-/// Runs a case for each of `cases` side by side: they wait more than they work.
+/// Runs a case for each of `cases` concurrently: they wait more than they compute.
 pub(crate) async fn at_once<C, F: Future<Output = ()>>(
     cases: impl IntoIterator<Item = C>,
     run: impl FnMut(C) -> F,
@@ -137,7 +138,8 @@ async fn n_interruptions_cost_n_requests() {
         for window in WINDOWS {
             for n in [2, 10] {
                 bed.server.script().clear();
-                // Each attempt makes progress, so that there may be more than the policy's.
+                // Each attempt makes progress, so there may be more attempts than the policy allows
+                // without progress.
                 let cut = Rule::new(Fault::CutAfter(4096)).method("GET").times(n);
                 bed.server.script().push(cut);
                 let trial = Trial::run(&bed, Kind::File, &options(window)).await;
@@ -149,8 +151,8 @@ async fn n_interruptions_cost_n_requests() {
     }
 }
 
-/// The same once the first answer is being read: what was contacted before is worth waiting for
-/// as long as the policy says.
+/// The same after the first response has begun. The engine retries a remote that has responded for
+/// as many attempts as the policy has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_remote_that_has_answered_may_be_away_for_as_many_attempts_as_the_policy_has() {
     for flavour in FLAVOURS {
@@ -175,7 +177,7 @@ async fn a_remote_that_has_answered_may_be_away_for_as_many_attempts_as_the_poli
     }
 }
 
-/// Faults that stay, the error that each ends in, and the most requests that may be spent on it.
+/// Permanent faults, and the error that each ends in.
 fn staying(flavour: Flavour, window: u32) -> Vec<(Fault, ErrorKind)> {
     let mut faults = vec![
         (Fault::CutAfter(0), ErrorKind::Exhausted),
@@ -230,7 +232,7 @@ async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: E
     bed.server.script().push(Rule::new(fault.clone()).always());
     let trial = Trial::run(&bed, kind, &options(window)).await;
     trial.assert_fails(&bed, kind, error, &label);
-    // As many attempts for each shard of a window, and for S3's second question.
+    // The policy's attempts for each shard of a window, and for S3's checksum request.
     let bound = requests(flavour, window) + (ATTEMPTS_MAX * (window + 1)) as usize;
     // A redirect is followed ten times.
     let bound = if matches!(fault, Fault::Redirect(_)) { 11 } else { bound };
@@ -238,7 +240,7 @@ async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: E
     assert!(!trial.result.unwrap_err().target().is_empty(), "{label}");
 }
 
-/// A server that gives a byte an answer is given up on once nothing more can be expected of it.
+/// A server sends one byte a response. The engine gives up after a bounded number of requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_of_one_byte_answers_is_asked_as_often_as_a_dead_one() {
     for fault in [Fault::OneByteBody, Fault::ShortRange(1)] {
@@ -264,7 +266,7 @@ async fn a_redirect_is_followed() {
         bed.server.script().push(Rule::new(to).path(bed.path()).always());
         for kind in KINDS {
             let trial = Trial::run(&bed, kind, &options(window)).await;
-            // The parts after the first go where the first was found.
+            // The shards after the first are requested directly from the final URL.
             let expected = 1 + requests(Flavour::Http, window);
             trial.assert_whole(&bed, expected, &format!("{window} {kind:?}"));
         }
@@ -287,7 +289,7 @@ async fn jitter_and_a_rate_for_each_connection_change_nothing_but_time() {
     }
 }
 
-/// Random faults that a right client survives, by seed; a failure prints the seed.
+/// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_faults_that_pass_are_survived() {
     for seed in 0..60_u64 {
@@ -304,11 +306,12 @@ async fn random_faults_that_pass_are_survived() {
         let report = trial.result.as_ref().unwrap_or_else(|error| panic!("{label}: {error:?}"));
         assert!(trial.content.as_ref().is_none_or(|content| *content == bed.bytes), "{label}");
         assert_eq!(report.bytes, LEN as u64, "{label}");
-        // S3's HEAD may be refused twice, and then says why.
+        // S3's HEAD may be refused twice. Then the report gives the reason why the blob was not
+        // verified.
         let verified = report.is_verified() || report.verified.reason().is_some();
         assert!(verified, "{label}");
         let extra = usize::try_from(bed.server.script().applied()).unwrap();
-        // An answer of fewer bytes is asked for again, see above.
+        // A response that is too short costs a second request, see above.
         let most = requests(flavour, window) + 2 * extra;
         assert!(trial.requests <= most, "{label}: {} requests, at most {most}", trial.requests);
     }

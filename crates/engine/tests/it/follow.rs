@@ -1,4 +1,4 @@
-//! A download into a buffer, and those who read the buffer meanwhile.
+//! A download into a buffer, and readers that read the buffer during the download.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Bytes of a server that look like a part file: nothing of them is believed. And what a part file is
-//! worth where there is no key that would tell.
+//! Server data that looks like a part file is never believed. And the use of a part file if there
+//! is no key that could authenticate it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::trial::{settle, within};
 
 const HELD: (u64, u64) = (5 * SHARD_BYTES, 1000);
 
-/// Seeds of what is asked for, and of what the forger would have instead.
+/// Seeds of the blob that is asked for, and of the blob that the forger wants delivered.
 const GOOD: u64 = 7;
 const EVIL: u64 = 99;
 
 const RECORD_BYTES: usize = 64;
 
-/// Records behind a forged journal. More than a batch of bytes that wait to be written: a file that
-/// is cut anywhere among them still ends in a journal.
+/// Records after a forged journal. They are more than a batch of bytes that wait to be written, so
+/// a file cut anywhere among them still ends in a journal.
 const RECORDS: usize = 64 << 10;
 
 fn blob(seed: u64) -> Blob {
@@ -39,17 +39,17 @@ fn sha256(seed: u64) -> Checksum {
     hash.finish()
 }
 
-/// Whose key a forged part file is sealed with.
+/// The key that seals a forged part file.
 #[derive(Clone, Copy, Debug)]
 enum Seals {
-    /// That of another user.
+    /// Another user's key.
     Other,
-    /// None at all.
+    /// No key.
     None,
 }
 
-/// A server of the good blob, and a whole part file that says to hold most of it, but holds what the
-/// forger wants: a run of the forger's has written it.
+/// A server of the good blob, and a complete forged part file. The file claims to hold most of the
+/// good blob, but holds the forger's bytes. A run of the forger has written it.
 async fn forge(seals: Seals) -> (Bed, Vec<u8>) {
     let bed = Bed::with(ServerOptions::default(), pseudo_random(LEN, GOOD), blob(EVIL)).await;
     let place = Place::new();
@@ -76,7 +76,7 @@ async fn fetch(bed: &Bed, place: &Place, options: &DownloadOptions) -> Report {
     report
 }
 
-/// The next download of the good blob believes nothing of the part file that is there.
+/// The next download of the good blob ignores the existing part file.
 #[track_caller]
 fn assert_disbelieved(report: &Report, place: &Place, bed: &Bed, label: &str) {
     assert_done(place, &bed.bytes);
@@ -98,7 +98,7 @@ async fn a_forged_part_file_is_not_believed_and_no_target() {
         let report = fetch(&bed, &place, &options()).await;
         assert_disbelieved(&report, &place, &bed, &format!("{seals:?}"));
 
-        // Fetched under the very name of the part file, as from a URL that has it.
+        // The forger fetches a URL whose last part is the name of the part file.
         bed.server.put("/bucket/.target.tidegate-part", Blob::new(forged));
         let before = bed.server.requests();
         let url = bed.server.url("/bucket/.target.tidegate-part");
@@ -110,7 +110,7 @@ async fn a_forged_part_file_is_not_believed_and_no_target() {
     }
 }
 
-/// A journal that goes on and on, so that it is one wherever it is cut.
+/// A journal that repeats itself, so that it is a journal wherever it is cut.
 fn endless(forged: &[u8]) -> Vec<u8> {
     let last = &forged[forged.len() - RECORD_BYTES..];
     [forged, &last.repeat(RECORDS)].concat()
@@ -125,7 +125,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     .await;
 }
 
-/// What is dropped has no time to remove its part file, as what is killed has not.
+/// A dropped run cannot remove its part file, like a killed run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_stream_leaves_nothing_that_is_believed() {
     for seals in [Seals::Other, Seals::None] {
@@ -141,8 +141,8 @@ async fn a_killed_stream_leaves_nothing_that_is_believed() {
     }
 }
 
-/// Downloads `stream`, whose length the server does not tell, and drops that once so many bytes are
-/// in the part file.
+/// Downloads `stream`, whose length the server does not send. Drops the download once `bytes` bytes
+/// are in the part file.
 async fn kill_stream(place: &Place, stream: &[u8], bytes: u64, options: &DownloadOptions) {
     let server =
         ServerOptions { framing: Framing::Chunked, ranges: false, ..ServerOptions::default() };
@@ -160,7 +160,8 @@ async fn kill_stream(place: &Place, stream: &[u8], bytes: u64, options: &Downloa
     settle(options).await;
 }
 
-/// The journal is cut off, and the rename fails: from then on the file ends in bytes of the server.
+/// The journal is cut off, and then the rename fails. From then on the file ends in the server's
+/// bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_ends_in_a_journal_is_not_believed_where_the_rename_was_missing() {
     for seals in [Seals::Other, Seals::None] {
@@ -188,7 +189,8 @@ async fn data_that_ends_in_a_journal_is_not_believed_where_the_rename_was_missin
     }
 }
 
-/// The ways to have no key that is used: none is wanted, none can be made, others may read it.
+/// The three ways to have no usable key: none is wanted, none can be created, other users can read
+/// it.
 fn without_key(folder: &TempDir) -> [StateFolder; 3] {
     let file = folder.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
@@ -207,7 +209,7 @@ fn set_mode(path: &Path, mode: u32) {
 async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
     let folder = tempfile::tempdir().unwrap();
     for state in without_key(&folder) {
-        // The cloud has a CRC alone, or an MD5, or the caller knows a hash.
+        // The cloud has only a CRC, or an MD5 too, or the caller knows a hash.
         for (md5, expected, goes_on) in
             [(false, None, false), (true, None, true), (false, Some(sha256(GOOD)), true)]
         {
@@ -228,7 +230,7 @@ async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
             assert_done(&place, &bed.bytes);
             assert_eq!(report.resumed_bytes > 0, goes_on, "{label}: {:?}", report.notes);
 
-            // What a run with a key has left.
+            // The part file of a run with a key.
             let place = Place::new();
             cancel(&bed, &bed.location(), &place, options(), HELD).await;
             let report = fetch(&bed, &place, &of()).await;
@@ -240,7 +242,7 @@ async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
     }
 }
 
-/// Where there is no key a forged journal is read, but a hash of the whole refutes its bytes.
+/// Without a key the engine reads a forged journal, but a hash of the whole blob refutes its bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_key_a_hash_refutes_what_was_forged() {
     for seals in [Seals::Other, Seals::None] {
@@ -259,7 +261,7 @@ async fn without_a_key_a_hash_refutes_what_was_forged() {
     }
 }
 
-/// A key that others may read is not used, and the user is told.
+/// A key that other users can read is not used, and the report says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_not_used_is_told() {
     let folder = tempfile::tempdir().unwrap();

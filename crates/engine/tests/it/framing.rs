@@ -1,5 +1,5 @@
-//! Responses whose head tells the end of the body twice, or in a way that was not offered: the
-//! framing decides, and such a connection carries nothing else.
+//! Responses whose head gives the end of the body twice, or in a way that the client did not offer.
+//! The framing decides, and the connection is not reused.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::bed::{Bed, Collect};
 use crate::call::{DownloadOptions, ReadOptions, client_of, download};
 
-/// Gives the same bytes to every request, and keeps the connection open.
+/// Sends the same bytes to every request, and keeps the connection open.
 struct Parrot {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -85,8 +85,8 @@ async fn read(location: &Location) -> tidegate::Result<Vec<u8>> {
     Ok(taken)
 }
 
-/// The length is a lie, and the bytes behind the end are another response: to a client that goes by
-/// the length, or that uses the connection again.
+/// The length is wrong, and the bytes after the real end are another response. A client that trusts
+/// the length, or that reuses the connection, would accept it.
 const SMUGGLED: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n\
     4\r\nfour\r\n4\r\nmore\r\n0\r\n\r\n\

@@ -1,14 +1,14 @@
-//! What goes along with a request: the coding, a customer's key, who pays, headers of the caller's
-//! own, and the version. Judged by what the server received.
+//! Headers that go with a request: the coding, a customer's key, the payer, the caller's own
+//! headers, and the version. The tests check the requests that the server received.
 //!
 //! | what a user relies on | test |
 //! |---|---|
-//! | bytes come as stored, never decompressed or compressed on the way | `every_request_names_its_coding`, `what_is_stored_compressed_comes_compressed` |
-//! | a key opens a blob, in shards, through breaks, and is asked for by name | `a_customers_key_*` |
-//! | the requester pays where told to | `the_requester_pays_where_told_to` |
+//! | bytes arrive as stored, never decompressed or compressed on the way | `every_request_names_its_coding`, `what_is_stored_compressed_comes_compressed` |
+//! | a customer's key opens a blob, in shards and through restarts; an error for a missing key names its setting | `a_customers_key_*` |
+//! | the requester pays only if the caller says so | `the_requester_pays_where_told_to` |
 //! | headers arrive byte for byte, on every request, at the first host only | `headers_*` |
-//! | a version given by hand is what is delivered, or an error | `versions::a_version_*` |
-//! | no secret is shown | `secrets_are_in_no_text` |
+//! | a version given by hand is delivered, or the call fails | `versions::a_version_*` |
+//! | no text shows a secret | `secrets_are_in_no_text` |
 
 mod versions;
 
@@ -67,7 +67,7 @@ fn at(bed: &Bed, flavour: Flavour, options: RemoteOptions) -> Location {
     located(bed, flavour, options).unwrap()
 }
 
-/// The values of a field as the requests had them, one a request.
+/// The values of a field, one for each request.
 fn sent(server: &Server, name: &str) -> Vec<Option<String>> {
     server.log().iter().map(|logged| logged.header(name).map(str::to_owned)).collect()
 }
@@ -94,8 +94,8 @@ async fn every_request_names_its_coding() {
     }
 }
 
-/// A server that decompresses for whoever does not ask for `gzip`, by its own name and behind a
-/// plain URL.
+/// A server that decompresses for a client that does not ask for `gzip`. It is reached as a cloud
+/// and through a plain URL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_stored_compressed_comes_compressed() {
     let stored = pseudo_random(LEN, 7);
@@ -108,7 +108,7 @@ async fn what_is_stored_compressed_comes_compressed() {
             let info = location.remote.stat(&location.blob).await.unwrap();
             assert_eq!(info.len_bytes, Some(LEN as u64), "{scheme:?}");
             assert_eq!(info.content_encoding.as_deref(), Some("gzip"));
-            // A remote that has not met the server before.
+            // A new remote that has no connection to the server yet.
             let location = at(&bed, scheme, RemoteOptions::default());
             let before = bed.server.requests();
             let trial = Trial::of(&bed, &location, Kind::File, &options(window)).await;
@@ -132,7 +132,7 @@ async fn a_customers_key_opens_its_blob() {
             let label = format!("{flavour:?} {window}");
             assert!(trial.content.unwrap() == bed.bytes, "{label}");
             let report = trial.result.unwrap();
-            // The tag looks like an MD5, which it is not of a blob with a customer's key.
+            // The tag looks like an MD5, but it is none for a blob with a customer's key.
             assert!(report.is_verified(), "{label}: {:?}", report.verified.reason());
             assert!(report.totals.restarts > 0, "{label}");
             let (name, hash) = match flavour {
@@ -158,7 +158,7 @@ async fn a_customers_key_is_asked_for_by_name() {
         assert!(error.setting() == Some(Setting::CustomerKey), "{error:?}");
         let facts = without.remote.stat(&without.blob).await;
         match (flavour, facts) {
-            // Google tells all but the checksums.
+            // Google sends all facts except the checksums.
             (Flavour::Gcs, Ok(info)) => assert!(info.checksums.is_empty()),
             (Flavour::Gcs, Err(error)) => panic!("{error:?}"),
             (_, facts) => {
@@ -171,7 +171,7 @@ async fn a_customers_key_is_asked_for_by_name() {
             wrong.remote.stat(&wrong.blob).await.unwrap_err(),
             Trial::of(&bed, &wrong, Kind::Memory, &options(1)).await.result.unwrap_err(),
         ] {
-            // S3 has no code for it, and Google's answer to HEAD none either.
+            // S3 has no error code for this, and Google's response to HEAD has none either.
             let told = matches!(error.kind(), ErrorKind::NoAccess | ErrorKind::Remote);
             assert!(told, "{flavour:?}: {error:?}");
             assert!(error.hint().unwrap().contains("key"), "{flavour:?}: {error:?}");
@@ -241,7 +241,7 @@ async fn the_requester_pays_where_told_to() {
         let trial = Trial::of(&bed, &location, Kind::Memory, &options(4)).await;
         assert!(trial.result.unwrap().is_verified());
         all_sent(&bed.server, header, value);
-        // One cloud's word for it is not another's.
+        // One cloud's header means nothing to another cloud.
         for other in ALL.into_iter().filter(|other| *other != flavour) {
             let bed = bed_of(other).await;
             let location = at(&bed, other, pays(flavour));
@@ -278,7 +278,7 @@ fn has_headers(logged: &Logged) {
         named.map(|(_, value)| value.as_str()).collect()
     };
     for (name, value) in VALUES {
-        // White space around a value is no part of it (RFC 9110 section 5.5).
+        // White space around a value is not part of it (RFC 9110 section 5.5).
         assert_eq!(values(name), [value.trim()], "{name}");
     }
     assert_eq!(values("x-twice"), ["First", "Second"]);
@@ -354,7 +354,7 @@ async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
     }
 }
 
-/// S3 repeats the request it was sent where a signature does not match.
+/// On a wrong signature S3 repeats the request in its response.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_are_in_no_text() {
     const KEY_BASE64: &str = "YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgbWluZSE=";

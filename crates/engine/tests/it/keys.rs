@@ -1,5 +1,5 @@
-//! Keys of object stores that are easily taken for others: what is asked for is exactly the key, or
-//! nothing is.
+//! Keys of object stores that are easily mistaken for other keys. The engine asks for exactly the
+//! given key, or for nothing.
 
 use percent_encoding::percent_decode_str;
 use tidegate::remote::RemoteOptions;
@@ -51,7 +51,7 @@ fn remotes(server: &Server, flavour: Flavour) -> Client {
     client_of(RemoteOptions { endpoint, anonymous: true, ..RemoteOptions::default() })
 }
 
-/// At the key without what is taken off lies another object, which must not be asked for.
+/// Another object lies at the normalised key, and must not be requested.
 #[tokio::test]
 async fn exactly_that_key_is_asked_for_or_none() {
     for (flavour, scheme, prefix) in STORES {
@@ -72,7 +72,7 @@ async fn exactly_that_key_is_asked_for_or_none() {
                     continue;
                 }
             };
-            // Where there is nothing, that is said.
+            // If there is no such object, the error says so.
             let outcome = download(&location, Target::Memory, &Bed::options()).await;
             assert_eq!(outcome.is_ok(), key == "ok", "{scheme} {key:?}");
             server.idle().await;

@@ -1,30 +1,30 @@
-//! What users of the library rely on, through its public interface, against servers that
-//! misbehave as scripted.
+//! What users of the library rely on, through its public interface, against servers with scripted
+//! faults.
 //!
 //! | promise | test |
 //! |---|---|
 //! | **what arrives** | |
 //! | every remote into every target, whole and verified | `targets` |
-//! | bytes that do not agree with a checksum never get the target's name | `verify` |
+//! | bytes that contradict a checksum never get the target's name | `verify` |
 //! | a blob that changes is never mixed | `change`, `headers::versions` |
-//! | what was fetched of one object is not used for another | `selection`, `keys` |
+//! | bytes fetched of one object are not used for another | `selection`, `keys` |
 //! | responses that contradict themselves deliver right bytes or an error | `hostile`, `framing` |
 //! | a server that ignores ranges does no harm | `ranges` |
 //! | **faults** | |
-//! | a fault that passes costs its own requests, a fault that stays is an error after a bounded number | `faults`, `contact` |
+//! | a transient fault costs its own requests; a permanent fault is an error after a bounded number | `faults`, `contact` |
 //! | refusals and redirects of S3 are obeyed within bounds | `refusals` |
-//! | a silent or very slow server is given up in time | `silence` |
+//! | a transfer from a silent or very slow server ends in time | `silence` |
 //! | the deadline bounds a transfer as a whole | `deadline` |
 //! | **interruptions** | |
-//! | the next run goes on where an interrupted one stopped | `resume` |
+//! | the next run continues where an interrupted run stopped | `resume` |
 //! | a forged or damaged part file is not believed | `forged` |
 //! | **limits that blobs share** | |
 //! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
 //! | small blobs do not wait for large ones | `fairness` |
 //! | downloads wait for file descriptors | `descriptors` |
-//! | connections are reused only where that is safe, and TLS trusts only what it is given | `transport` |
-//! | headers, keys and payers go where the caller sends them and nowhere else | `headers` |
-//! | **other faces** | |
+//! | connections are reused only if that is safe; TLS trusts only the configured authorities | `transport` |
+//! | headers, keys and payers are sent only where the caller wants them | `headers` |
+//! | **other interfaces** | |
 //! | a channel: ranges, seeks, limits, capture, decoding, verification | `read`, by behaviour; `read_model`, against a model |
 //! | a buffer that many writers fill | `buffer`, with a table of its own |
 //! | a buffer that is read while a download fills it | `follow` |

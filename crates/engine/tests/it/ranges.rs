@@ -24,8 +24,8 @@ async fn a_server_without_ranges_is_read_as_one_stream() {
     }
 }
 
-/// A server without ranges whose connection breaks starts from the beginning; what was delivered
-/// is not delivered again.
+/// A server without ranges starts from the beginning after a break. Bytes that were delivered are
+/// not delivered again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_delivered_is_skipped_when_the_whole_blob_comes_again() {
     for flavour in FLAVOURS {
@@ -49,7 +49,7 @@ async fn what_was_delivered_is_skipped_when_the_whole_blob_comes_again() {
     }
 }
 
-/// One shard's answer is the whole blob: the rest of the blob is not taken for the shard.
+/// One shard's response is the whole blob. The rest of the blob is not taken for the shard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_answer_that_ignores_its_range_does_no_harm() {
     for flavour in FLAVOURS {

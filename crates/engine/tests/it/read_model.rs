@@ -1,8 +1,7 @@
-//! Random scripts of reads, seeks, limits, captures and faults, against a model of a few lines.
+//! Random scripts of reads, seeks, limits, captures and faults, against a model of a channel.
 //!
-//! The same scripts as the fuzz target `read_channel` plays, from seeds instead of from coverage.
-//! One that goes wrong is made smaller and printed: it says everything that is needed to play it
-//! again.
+//! The fuzz target `read_channel` plays the same scripts, but from coverage instead of seeds. A
+//! script that fails is shrunk and printed. The printed script is enough to repeat the failure.
 
 mod drive;
 mod model;
@@ -17,10 +16,10 @@ use tidegate_testkit::SplitMix64;
 use self::script::Script;
 use self::stage::Stage;
 
-/// Some seconds of them.
+/// They take some seconds.
 const SCRIPTS: u64 = 1000;
 
-/// No script takes a second: what is not done after this long goes round in circles.
+/// No script takes a second. A script that takes this long never ends.
 const HANG: Duration = Duration::from_mins(1);
 
 fn script(seed: u64) -> Script {
@@ -30,8 +29,8 @@ fn script(seed: u64) -> Script {
     Script::of(&bytes)
 }
 
-/// What is played: `TIDEGATE_READ_MODEL_SEEDS=1000..9000` plays others,
-/// `TIDEGATE_READ_MODEL_INPUT=path` the script of one input of the fuzzer.
+/// The scripts to play. `TIDEGATE_READ_MODEL_SEEDS=1000..9000` selects other seeds, and
+/// `TIDEGATE_READ_MODEL_INPUT=path` plays the script of one fuzzer input.
 fn scripts() -> Box<dyn Iterator<Item = (String, Script)> + Send> {
     if let Ok(path) = std::env::var("TIDEGATE_READ_MODEL_INPUT") {
         let script = Script::of(&std::fs::read(&path).unwrap());

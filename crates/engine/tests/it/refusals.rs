@@ -1,4 +1,4 @@
-//! What S3 refuses for a while, and where it sends those who ask too early.
+//! Transient refusals of S3, and its redirects for new buckets.
 
 use http::Uri;
 use tidegate::remote::{CustomerKey, RemoteOptions};
@@ -35,7 +35,7 @@ async fn a_refusal_that_passes_is_asked_again() {
 async fn a_refusal_that_stays_is_told_by_its_code() {
     for (code, kind, asked) in [
         ("RequestTimeout", ErrorKind::Exhausted, 4),
-        // Another attempt with the same clock would fail the same way.
+        // Another attempt with the same clock would fail in the same way.
         ("RequestTimeTooSkewed", ErrorKind::Remote, 1),
         ("InvalidArgument", ErrorKind::Remote, 1),
     ] {
@@ -60,7 +60,7 @@ fn moved(to: &Server, path: &str) -> Fault {
     Fault::TemporaryRedirect(to.url(path))
 }
 
-/// Each request begins at the endpoint: where it leads may be another place the next time.
+/// Each request starts at the endpoint, as the redirect may lead elsewhere the next time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_bucket_is_found_where_its_redirect_leads() {
     for window in WINDOWS {
@@ -76,7 +76,7 @@ async fn a_new_bucket_is_found_where_its_redirect_leads() {
             let host = logged.header("host").unwrap().to_owned();
             assert_eq!(host.parse::<Uri>().unwrap(), regional.server.addr().to_string().as_str());
         }
-        // The HEAD counts as one question.
+        // The redirected HEAD counts as one request.
         assert_eq!(trial.result.unwrap().totals.requests, 2 * count as u64 - 1);
     }
 }
@@ -110,7 +110,8 @@ async fn redirects_in_a_circle_end() {
     assert_eq!(gets, 3);
 }
 
-/// Only where it is as safe as at the endpoint: here on the same machine.
+/// The key is sent on only if the redirect's target is as safe as the endpoint: here it is on the
+/// same machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customers_key_goes_along_where_the_redirect_may_be_followed() {
     let (global, regional) = (bed().await, bed().await);

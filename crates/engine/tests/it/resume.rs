@@ -1,4 +1,4 @@
-//! What an interrupted download leaves, and what the next run of the same download makes of it.
+//! What an interrupted download leaves, and how the next run of the same download uses it.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavou
 pub(crate) const LEN: usize = 1_000_000;
 const OLD: &[u8] = b"what was there before";
 
-/// A folder with a target in it, and the name of the part file beside it.
+/// A folder with a target in it, and the path of the part file next to the target.
 pub(crate) struct Place {
     _folder: TempDir,
     pub(crate) target: PathBuf,
@@ -51,15 +51,15 @@ async fn run(bed: &Bed, place: &Place) -> tidegate::Result<Report> {
     result
 }
 
-/// Fetches into `place` until the shard that begins at `shard` has brought `bytes` and everything
-/// else has been asked for, then cancels. Gives what the server sent by then.
+/// Fetches into `place` until the shard that begins at `shard` has delivered `bytes` and all other
+/// shards have arrived. Then cancels. Returns the number of bytes that the server has sent.
 async fn cancel_at(bed: &Bed, place: &Place, shard: u64, bytes: u64) -> u64 {
     let sent = cancel(bed, &bed.location(), place, options(), (shard, bytes)).await;
     assert!(place.part.exists(), "what was fetched stays");
     sent
 }
 
-/// As [`cancel_at`], of another location of the same blob, and with these options.
+/// Like [`cancel_at`], with another location of the same blob and with these options.
 pub(crate) async fn cancel(
     bed: &Bed,
     location: &Location,
@@ -75,7 +75,7 @@ pub(crate) async fn cancel(
     let progress = std::sync::Arc::clone(&options.progress);
     let stop = async {
         gate.reached(1).await;
-        // All but the shard that is held has arrived, and what it has sent has, too.
+        // All shards except the held one have arrived, and so have the sent bytes of the held one.
         let expected = LEN as u64 - (SHARD_BYTES - bytes).min(LEN as u64 - shard);
         while progress.snapshot().done_bytes < expected {
             tokio::task::yield_now().await;
@@ -135,7 +135,7 @@ async fn a_cancelled_download_goes_on_with_what_is_missing() {
     }
 }
 
-/// Cancels within the first shard, before any other has been asked for.
+/// Cancels within the first shard, before any other has been requested.
 async fn cancel_first(bed: &Bed, place: &Place, bytes: u64) -> u64 {
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes, gate: gate.clone() };
@@ -206,7 +206,8 @@ async fn damage_in_what_was_fetched_is_found_and_fetched_again() {
     }
 }
 
-/// Torn at every kind of place: the data, the journal's header, a record, in the middle of one.
+/// The part file is cut in each of its sections: in the data, in the journal's header, and within a
+/// record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_torn_part_file_gives_the_right_file_all_the_same() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
@@ -247,7 +248,7 @@ async fn a_part_file_of_another_source_is_replaced() {
     assert_eq!(sent(&other.server.log()), LEN as u64);
 }
 
-/// Somebody else's link under the part file's name must not lead the bytes elsewhere.
+/// A link of another user under the part file's name must not redirect the bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_in_the_part_files_place_is_not_followed() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1000).await;
@@ -317,7 +318,7 @@ async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resume
         settle(&options).await;
         bed.server.script().clear();
         assert_eq!(std::fs::read(&place.target).unwrap(), OLD);
-        // The thread that writes lets go of the part file once its queue is empty.
+        // The writer thread releases the part file once its queue is empty.
         let report = within(async {
             loop {
                 match run(&bed, &place).await {
@@ -332,7 +333,7 @@ async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resume
     }
 }
 
-/// After an error that passes, the next run goes on; after damage, nothing is kept to go on with.
+/// After a transient error the next run continues. After damage nothing is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_download_goes_on_where_it_stopped() {
     for flavour in FLAVOURS {

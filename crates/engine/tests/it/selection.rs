@@ -1,5 +1,5 @@
-//! Two objects under one shown name and with one version: what was fetched of the first is never used
-//! for the second, unless a checksum of the whole proves it.
+//! Two objects with the same displayed name and the same version. Bytes fetched of the first are
+//! never used for the second, unless a checksum of the whole blob verifies them.
 
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::{Location, Report};
@@ -10,10 +10,10 @@ use crate::call::{client_of, download};
 use crate::resume::{LEN, Place, assert_done, cancel, options, sent};
 use crate::trial::{settle, within};
 
-/// Where the first download is held: its shard, and the bytes of that.
+/// Where the first download is held: the start of the held shard, and its delivered bytes.
 const HELD: (u64, u64) = (5 * SHARD_BYTES, 1000);
 
-/// How two names of objects differ, though both are shown as the same.
+/// How two names of objects differ although both are displayed as the same.
 #[derive(Clone, Copy, Debug)]
 enum Differs {
     Query,
@@ -24,12 +24,12 @@ enum Differs {
 
 const ALL: [Differs; 4] = [Differs::Query, Differs::User, Differs::Header, Differs::Endpoint];
 
-/// Content, with the version and length of all others.
+/// Content with the same version and length as all other blobs here.
 fn blob(seed: u64, checksums: Checksums) -> Blob {
     Blob::new(pseudo_random(LEN, seed)).with_etag("same").with_checksums(checksums)
 }
 
-/// A server of an object of its own, whose checksum it tells or not.
+/// A server with its own object, with or without a checksum.
 async fn bed(flavour: Flavour, seed: u64, has_checksum: bool) -> Bed {
     let digests = HttpDigests { repr_digest: has_checksum, ..HttpDigests::default() };
     let checksums = if has_checksum { Checksums::Correct } else { Checksums::None };
@@ -62,7 +62,7 @@ fn names(differs: Differs, first: &Bed, second: &Bed) -> (Location, Location) {
     }
 }
 
-/// Interrupts a download of the first object, then fetches the second into the same target.
+/// Interrupts a download of the first object, then downloads the second one into the same target.
 async fn first_then_second(differs: Differs, content: [u64; 2], has_checksum: bool) -> Report {
     let label = format!("{differs:?} {content:?} {has_checksum}");
     let flavour = match differs {
@@ -76,7 +76,7 @@ async fn first_then_second(differs: Differs, content: [u64; 2], has_checksum: bo
     let place = Place::new();
     cancel(&first, &one, &place, options(), HELD).await;
     assert!(place.part.exists(), "{label}");
-    // One server that tells its objects apart by what a path does not have.
+    // One server distinguishes its objects by something that is not in the path.
     let served = if matches!(differs, Differs::Endpoint) {
         &second
     } else {
@@ -113,8 +113,8 @@ async fn nothing_of_another_object_is_used() {
     }
 }
 
-/// With a checksum the same content is gone on with, and other content is found out. Without one even
-/// the same content is fetched anew.
+/// With a checksum the run resumes equal content, and detects other content. Without a checksum it
+/// fetches even equal content again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_checksum_of_the_whole_proves_or_refutes() {
     for differs in ALL {
@@ -130,7 +130,7 @@ async fn a_checksum_of_the_whole_proves_or_refutes() {
     }
 }
 
-/// A signed URL that was signed again, of a server of this flavour.
+/// A signed URL that was signed again, on a server of this flavour.
 async fn signed_again(flavour: Flavour, versioning: bool, has_checksum: bool) -> Report {
     let digests = HttpDigests { repr_digest: has_checksum, ..HttpDigests::default() };
     let checksums = if has_checksum { Checksums::Correct } else { Checksums::None };
@@ -156,7 +156,7 @@ async fn a_url_that_was_signed_again_goes_on_where_something_proves_it() {
         (Flavour::Http, false, true, true),
         (Flavour::S3, false, false, false),
         (Flavour::Gcs, false, true, true),
-        // A version id, and a generation.
+        // A version id, or a generation.
         (Flavour::S3, true, false, true),
         (Flavour::Gcs, false, false, true),
     ] {
@@ -168,7 +168,7 @@ async fn a_url_that_was_signed_again_goes_on_where_something_proves_it() {
     }
 }
 
-/// A generation of one object says nothing of another with the same number.
+/// A generation of one object does not identify another object with the same number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_generation_ties_nothing_to_another_object() {
     let first = bed(Flavour::Gcs, 7, false).await;

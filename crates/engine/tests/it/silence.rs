@@ -1,5 +1,5 @@
-//! Servers that answer and bring nothing, or next to nothing, on a paused clock: how often they are
-//! asked, and when a transfer from them ends.
+//! Servers that accept requests and send nothing, or next to nothing, on a paused clock. The tests
+//! check how often the engine asks them, and when the transfer ends.
 
 use std::fmt;
 use std::io;
@@ -22,20 +22,20 @@ use crate::call::{DownloadOptions, ReadOptions, client_of, download};
 
 const MIB: usize = 1 << 20;
 
-/// How a response comes, after the `n`th request, counted from 1.
+/// How the server responds to the `n`th request, counted from 1.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// Nothing, not even a head.
+    /// No response, not even a head.
     Nothing,
     /// A head, and no byte of the body.
     HeadOnly,
-    /// So many bytes at once, each time so many milliseconds later.
+    /// Each time this many bytes, after this many milliseconds.
     Drip(usize, u64),
 }
 
 type Script = fn(usize) -> Manner;
 
-/// A server behind [`Dial`]: one response a connection.
+/// A server behind [`Dial`]: one response for each connection.
 #[derive(Clone)]
 struct Source {
     bytes: Bytes,
@@ -146,7 +146,7 @@ fn options(window: u32) -> DownloadOptions {
     }
 }
 
-/// What the documentation says of a server that sends no byte of a blob.
+/// The documented limit of requests to a server that sends no byte of a blob.
 const SILENT_REQUESTS_MAX: usize = 24;
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn a_server_that_never_sends_a_byte_gets_few_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn a_first_byte_opens_the_whole_window() {
-    // The first response brings one byte and then nothing; the others are never answered.
+    // The first response delivers one byte and then nothing. The other requests get no response.
     let source = Source::new(64 * MIB, |n| match n {
         1 => Manner::Drip(1, 20_000),
         _ => Manner::Nothing,
@@ -192,7 +192,7 @@ async fn a_first_byte_opens_the_whole_window() {
     assert_eq!(after, 8);
 }
 
-/// A byte a second, in effect, for ever.
+/// About a byte a second, forever.
 fn drip(_: usize) -> Manner {
     Manner::Drip(1, 900)
 }
@@ -217,7 +217,7 @@ async fn a_byte_a_second_is_asked_for_once_more_and_then_fails() {
     }
 }
 
-/// Time in which other transfers hold the budget is not the server's.
+/// Time in which other transfers hold the budget does not count against the server.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_budget_is_not_slow() {
     let source = Source::new(4 * MIB, |_| Manner::Drip(16 << 10, 10));
@@ -299,7 +299,7 @@ async fn a_channel_fails_below_the_floor_and_may_be_read_on() {
 
 #[tokio::test(start_paused = true)]
 async fn time_in_which_the_reader_does_not_ask_is_not_counted() {
-    // All of it comes at once, as far as the reader takes it.
+    // All bytes arrive at once, as far as the reader reads them.
     let source = Source::new(MIB / 2, |_| Manner::Drip(1000, 0));
     let mut channel =
         crate::call::read(source.locate("http://server/blob"), ReadOptions::default());

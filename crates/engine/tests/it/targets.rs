@@ -9,7 +9,7 @@ use crate::call::{DownloadOptions, download};
 
 const FLAVOURS: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
 
-/// Lengths around the shard's: none, one byte, one below, one, one above, and many.
+/// Lengths around the shard's: none, one byte, one below, one exactly, one above, and many shards.
 const LENS: [usize; 6] = [0, 1, 65_535, 65_536, 65_537, 1_000_003];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn a_blob_below_one_shard_takes_one_request_and_others_no_stat() {
     for (flavour, len, requests) in [
         (Flavour::Http, 1000, 1),
         (Flavour::Gcs, 1000, 1),
-        // S3 gives the whole object's checksum to a HEAD only.
+        // S3 gives the whole object's checksum only to a HEAD.
         (Flavour::S3, 1000, 2),
         (Flavour::Http, 4 * 65_536, 4),
         (Flavour::Gcs, 4 * 65_536, 4),

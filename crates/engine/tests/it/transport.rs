@@ -1,5 +1,5 @@
-//! Connections: small and large bodies one after the other on one of them, plain and encrypted,
-//! and whom TLS trusts.
+//! Connections: small and large bodies one after the other on one connection, plain and encrypted.
+//! And the certificates that TLS trusts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::call::{ReadOptions, client_of};
 
-/// Lengths that are less than a first read, around it, around a full one, and bulk.
+/// Lengths below a first read, around it, around a full read, and far above.
 const LENGTHS: [usize; 9] =
     [1, 100, 16_000, 16 << 10, 17_000, 256 << 10, (256 << 10) + 1, 3 << 20, 5];
 
@@ -37,7 +37,7 @@ fn bytes(len: usize) -> Bytes {
     pseudo_random(len, 3)
 }
 
-/// Client that trust `server`'s authority, if it has one; the folder holds its file.
+/// A client that trusts `server`'s authority, if it has one. The folder holds the certificate file.
 fn trusting(server: &Server) -> (Client, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let files = server.ca_pem().map(|text| {
@@ -82,8 +82,8 @@ async fn bodies_of_any_length_follow_each_other_on_a_connection() {
     }
 }
 
-/// Answers one request, and closes the connection some time later, without a word about it in the
-/// answer's head.
+/// Answers one request, and closes the connection some time later. The response's head does not
+/// announce this.
 async fn answer_then_close(listener: &TcpListener, closing: oneshot::Receiver<()>) {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut request = Vec::new();
@@ -94,7 +94,7 @@ async fn answer_then_close(listener: &TcpListener, closing: oneshot::Receiver<()
     closing.await.unwrap();
 }
 
-/// One attempt is all there is: the request does not go into the closed connection.
+/// There is only one attempt, so the request must not use the closed connection.
 #[tokio::test]
 async fn a_connection_that_was_closed_meanwhile_is_not_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_connection_that_was_closed_meanwhile_is_not_used_again() {
             close.send(()).unwrap();
         };
         tokio::join!(reading, answer_then_close(&listener, closing));
-        // The runtime hears of the end when it looks at its events.
+        // The runtime sees the close when it polls its events.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
     }
@@ -119,7 +119,7 @@ async fn a_connection_is_kept_where_nearly_all_was_read_and_closed_where_much_wa
         let server = server(tls).await;
         let (remotes, _folder) = trusting(&server);
         let location = |len| remotes.locate(&server.url(&path(len))).unwrap();
-        // All of the body is there with the head, and nobody takes it.
+        // The whole body arrives with the head, and the caller does not read it.
         let mut channel = crate::call::read(location(5), ReadOptions::default());
         channel.info().await.unwrap();
         drop(channel);
@@ -172,7 +172,7 @@ async fn a_first_connection_that_is_given_up_harms_no_other() {
     let (remotes, _folder) = trusting(&server);
     for _ in 0..8 {
         let mut given_up = Box::pin(read(&remotes, &server, 100));
-        // Far enough to have begun, whether or not it waits for the certificates by now.
+        // The read has begun. It may or may not be waiting for the certificates.
         let _ = futures_util::poll!(given_up.as_mut());
     }
     assert!(read(&remotes, &server, 100).await.unwrap() == bytes(100));
@@ -195,7 +195,7 @@ async fn who_is_not_trusted_is_refused_and_told_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_file_that_is_missing_is_an_error_before_anything_is_asked() {
-    // Even where no connection would need it.
+    // An error even if no connection would need the file.
     let server = server(None).await;
     let error = read(&remotes(vec!["no/such/ca.pem".into()]), &server, 100).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);

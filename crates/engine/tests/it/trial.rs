@@ -1,6 +1,8 @@
-//! One download into one kind of target, and what must hold after it however it ends: nothing
-//! under the target's name but the whole blob or what was there before, nothing left behind but a
-//! part file worth resuming, no request in flight, no byte of the budget held, no wait for ever.
+//! One download into one kind of target, and what must hold however it ends.
+//!
+//! The target's name holds the whole blob or its old content. Nothing is left behind except a part
+//! file that can be resumed. No request is in flight, no byte of the budget is held, and nothing
+//! hangs.
 
 use std::time::Duration;
 
@@ -10,10 +12,10 @@ use tidegate::{ErrorKind, Location, Report, Target};
 use crate::bed::{Bed, Collect};
 use crate::call::{DownloadOptions, download};
 
-/// What stands under a target's name before the download.
+/// The content of the target's name before the download.
 const OLD: &[u8] = b"what was there before";
 
-/// Far beyond what any trial takes: only a hang reaches it.
+/// Far longer than any trial takes. Only a hang reaches it.
 const HANG: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub(crate) const KINDS: [Kind; 4] = [Kind::File, Kind::Writer, Kind::Discard, Ki
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) result: tidegate::Result<Report>,
-    /// What the target holds; `None` for a target that keeps nothing.
+    /// The target's content. `None` for a target that keeps nothing.
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) left_part: bool,
     /// Requests that the server counted.
@@ -79,7 +81,7 @@ impl Trial {
         trial
     }
 
-    /// What holds for every kind of target and every end.
+    /// What must hold for every kind of target and every end.
     fn assert_tidy(&self, kind: Kind) {
         match &self.result {
             Ok(_) => assert!(!self.left_part, "a finished download left its part file"),
@@ -104,8 +106,8 @@ impl Trial {
         assert_eq!(self.requests, requests, "{label}: requests");
     }
 
-    /// The download failed like this; an ordered target may hold a prefix of the blob and nothing
-    /// else.
+    /// The download failed with this error. An ordered target may hold a prefix of the blob and
+    /// nothing else.
     #[track_caller]
     pub(crate) fn assert_fails(&self, bed: &Bed, kind: Kind, error: ErrorKind, label: &str) {
         match &self.result {
@@ -120,13 +122,13 @@ impl Trial {
     }
 }
 
-/// Runs `work`, which must end.
+/// Runs `work`, and panics if it hangs.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, work).await.expect("it hangs")
 }
 
-/// Waits until every byte of the budget has been given back: the thread of an ordered target may
-/// end a moment after the download.
+/// Waits until every byte of the budget has been released. The thread of an ordered target may end
+/// shortly after the download.
 pub(crate) async fn settle(options: &DownloadOptions) {
     let budget = &options.budget;
     within(async {
@@ -138,7 +140,7 @@ pub(crate) async fn settle(options: &DownloadOptions) {
     assert!(budget.held_bytes_peak() <= budget.limits().bytes, "{budget:?}");
 }
 
-/// Whether a part file lies beside the target, and that nothing else does.
+/// Whether a part file lies next to the target. Asserts that nothing else does.
 fn left_part(folder: &TempDir) -> bool {
     let mut left = false;
     for entry in std::fs::read_dir(folder.path()).unwrap() {

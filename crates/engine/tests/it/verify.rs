@@ -1,4 +1,4 @@
-//! What is proven of a download, what cannot be, and that nothing wrong gets the target's name.
+//! What a download verifies, what it cannot verify, and that no wrong bytes get the target's name.
 
 use bytes::Bytes;
 use tidegate::ErrorKind;
@@ -38,14 +38,14 @@ fn md5_only() -> ServerOptions {
     ServerOptions { digests, ..ServerOptions::of(Flavour::Http) }
 }
 
-/// Everything that keeps a checksum of the whole, and which one is compared.
+/// Every server that keeps a checksum of the whole blob, and which checksum is compared.
 fn keepers() -> Vec<(ServerOptions, ChecksumAlgorithm, &'static [u32])> {
     vec![
         (ServerOptions::of(Flavour::Gcs), ChecksumAlgorithm::Crc32c, &[1, 4]),
         (ServerOptions::of(Flavour::S3), ChecksumAlgorithm::Crc64Nvme, &[1, 4]),
         (ServerOptions::of(Flavour::Azure), ChecksumAlgorithm::Md5, &[1, 4]),
         (digests(), ChecksumAlgorithm::Sha256, &[1, 4]),
-        // Content-MD5 is of the body, so it is of the blob only where the body is the blob.
+        // Content-MD5 covers the body, so it covers the blob only if the body is the whole blob.
         (md5_only(), ChecksumAlgorithm::Md5, &[1]),
     ]
 }
@@ -118,7 +118,7 @@ async fn a_remote_without_checksums_is_downloaded_and_the_report_says_so() {
     }
 }
 
-/// Keys may allow reading and refuse S3's second question.
+/// A key may allow reads and refuse S3's checksum request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
     for (fault, heads) in [
@@ -143,7 +143,7 @@ async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
     }
 }
 
-/// A busy moment must not cost the proof.
+/// A throttled checksum request must not cost the verification.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_moment_does_not_cost_the_proof() {
     for fault in [
@@ -233,7 +233,7 @@ async fn an_empty_blob_is_verified_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
-        // Wrong checksums of the whole cannot refute a part.
+        // Wrong checksums of the whole blob cannot refute a part.
         let bed = bed(ServerOptions::of(flavour), Checksums::Wrong).await;
         for (range, expected) in [
             (ByteRange::first(1), 0..1),
@@ -245,7 +245,7 @@ async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
             (ByteRange::Last(2 * LEN as u64), 0..LEN),
             (ByteRange::first(2 * LEN as u64), 0..LEN),
         ] {
-            // Azure cannot be asked for the end of a blob.
+            // Azure has no suffix ranges.
             if flavour == Flavour::Azure && matches!(range, ByteRange::Last(_)) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Files of a folder store that are not what their names say.
+//! Files of a folder store whose content does not match their names.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use tidegate::{Budget, Digest, DigestFunction};
 
 use crate::{files, get, is_missing, noise, put};
 
-/// What is done to the bytes of a file.
+/// A change to the bytes of a file.
 type Change = fn(&mut Vec<u8>);
 
 /// Changes the bytes of a file.
@@ -76,7 +76,7 @@ async fn a_damaged_chunk_ends_its_blob_and_can_be_put_again() {
     let path = all.iter().find(|path| path.to_string_lossy().contains(&hex)).unwrap();
     damage(path, |bytes| bytes[7] ^= 1);
     assert_eq!(get(&store, manifest.blob()).await.unwrap_err().kind(), ErrorKind::Integrity);
-    // Found out, it is missing, and so is the blob.
+    // Once the damage is found, the chunk is missing, and so is the blob.
     assert!(is_missing(&store, &chunks[1].0).await && is_missing(&store, manifest.blob()).await);
     let given = store.manifest(manifest.blob(), None, &Budget::default()).await.unwrap();
     assert_eq!(given, None);

@@ -1,7 +1,7 @@
 //! `kill -9` at any instant.
 //!
-//! The test runs itself as another process that puts blobs and says which are there. It is killed
-//! after a while that differs from round to round.
+//! The test runs itself as a child process that puts blobs and reports each acknowledged put. The
+//! test kills the child after a time that differs from round to round.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -16,17 +16,17 @@ use tokio::sync::Notify;
 
 use crate::{files, get, noise, put};
 
-/// Names the folder in the other process.
+/// The variable that gives the child its folder.
 const FOLDER: &str = "TIDEGATE_TEST_STORE";
 
-/// The blobs of a round, with other lengths than the rounds before: most puts are under way for some
-/// milliseconds.
+/// The blobs of a round, with other lengths than in the rounds before. Most puts are in flight for
+/// some milliseconds.
 fn blob(round: u64, number: u64) -> (Digest, Bytes) {
     let len = if number.is_multiple_of(3) { 3_000_000 } else { 50_000 };
     noise(len, (round << 32) + number)
 }
 
-/// The other process: puts blobs until it is killed.
+/// The child process: puts blobs until it is killed.
 #[expect(clippy::print_stdout, reason = "it is how this process tells the other")]
 #[tokio::test]
 async fn the_process_that_is_killed() {
@@ -64,13 +64,13 @@ async fn a_killed_process_leaves_no_wrong_blob_and_what_it_left_is_removed() {
         let incoming = folder.path().join(".incoming");
         let store = FolderStore::open(folder.path()).await.unwrap();
         assert_eq!(std::fs::read_dir(&incoming).unwrap().count(), 0);
-        // Every file is what its name says.
+        // Every file's content matches its name.
         for path in files(folder.path()) {
             let name = path.file_name().unwrap().to_str().unwrap();
             let digest = Digest::parse(&format!("sha256/{}", name.replace('-', "/"))).unwrap();
             get(&store, &digest).await.unwrap();
         }
-        // What was acknowledged is there.
+        // Every acknowledged blob is there.
         for line in lines.lines().filter(|line| line.ends_with(|last: char| last.is_ascii_digit()))
         {
             let Some((_, name)) = line.split_once("put ") else { continue };
@@ -85,7 +85,7 @@ async fn a_killed_process_leaves_no_wrong_blob_and_what_it_left_is_removed() {
     assert!(acknowledged >= 6, "{acknowledged}");
 }
 
-/// Waits in the middle until it is let on.
+/// Pauses in the middle until the test releases it.
 #[derive(Debug)]
 struct Gated {
     bytes: Bytes,
@@ -104,7 +104,7 @@ impl PutSource for Gated {
     }
 }
 
-/// Files that are being written are not taken for leftovers.
+/// A file that is being written is not removed as a leftover.
 #[tokio::test]
 async fn a_put_under_way_survives_another_open() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! The stores that live in memory and in a folder. What all stores must do alike is in
-//! `tidegate-conformance`.
+//! The stores in memory and in a folder. `tidegate-conformance` tests what all stores have in
+//! common.
 //!
 //! | promise | test |
 //! |---|---|
 //! | a client uploads to them and downloads from them; versions share chunks | `transfers` |
-//! | a full memory store refuses, and gives back what it took | `memory` |
-//! | a damaged file is never given out, and can be put again | `damage` |
-//! | a killed process leaves no wrong blob, and what it left is removed | `kill` |
+//! | a full memory store refuses, and releases what it reserved | `memory` |
+//! | a damaged file is never delivered, and can be put again | `damage` |
+//! | a killed process leaves no wrong blob, and the next open removes its leftovers | `kill` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -47,7 +47,7 @@ async fn is_missing(store: &dyn BlobStore, digest: &Digest) -> bool {
     !store.missing(&[*digest]).await.unwrap().is_empty()
 }
 
-/// All files below a folder but the hidden ones.
+/// All files below a folder except hidden ones.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

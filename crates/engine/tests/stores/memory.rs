@@ -1,4 +1,4 @@
-//! What a memory store takes of memory.
+//! The memory that a memory store uses.
 
 use tidegate::store::{BlobStore, MemoryStore};
 use tidegate::{Budget, BudgetOptions, ErrorKind, RetryClass};
@@ -15,7 +15,7 @@ async fn a_full_store_refuses_and_keeps_what_it_has() {
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Storage, &RetryClass::Never));
     assert!(is_missing(&store, &second).await);
     assert_eq!(get(&store, &first).await.unwrap(), bytes);
-    // A blob that could never fit is refused, too, however empty the store.
+    // A blob larger than the limit is refused, too, even by an empty store.
     assert!(store.remove(&first));
     let (third, long) = noise((1 << 20) + 1, 3);
     assert_eq!(put(&store, third, &long).await.unwrap_err().kind(), ErrorKind::Storage);
@@ -29,10 +29,10 @@ async fn what_is_held_is_the_budgets() {
     let (digest, bytes) = noise(100_000, 4);
     put(&store, digest, &bytes).await.unwrap();
     assert_eq!(budget.held_bytes(), 25 * 4096);
-    // Once more takes nothing.
+    // A second put of the same blob reserves nothing.
     put(&store, digest, &bytes).await.unwrap();
     assert_eq!(budget.held_bytes(), 25 * 4096);
-    // What is refused is given back.
+    // A refused put releases its reservation.
     let (other, _) = noise(200_000, 5);
     put(&store, other, &noise(200_000, 6).1).await.unwrap_err();
     assert_eq!(budget.held_bytes(), 25 * 4096);

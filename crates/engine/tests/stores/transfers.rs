@@ -1,4 +1,4 @@
-//! A client's uploads to stores of this machine, and downloads from them.
+//! A client's uploads to local stores, and downloads from them.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn versions_of_a_file_share_chunks_and_come_back_whole() {
         let (_, first) = noise(20_000_000, 1);
         let report = upload(&client, &store, &first).await;
         assert_eq!(report.form, Form::Chunks, "{store:?}");
-        // Some bytes in the middle are others.
+        // Some bytes in the middle differ.
         let second: Bytes = [&first[..9_000_000], b"other", &first[9_000_000..]].concat().into();
         let report = upload(&client, &store, &second).await;
         let chunks = report.chunks.unwrap();

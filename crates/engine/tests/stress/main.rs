@@ -1,19 +1,20 @@
-//! Everything that a buffer lets threads do at once, for a bounded number of rounds: for
-//! `AddressSanitizer`, `ThreadSanitizer` and valgrind (see `.ci/sanitizers`), and, shorter, as a test.
+//! All operations that threads can do on a buffer at once, for a bounded number of rounds. For
+//! `AddressSanitizer`, `ThreadSanitizer` and valgrind (see `.ci/sanitizers`), and, shorter, as a
+//! test.
 //!
 //! | promise | test |
 //! |---|---|
 //! | threads that write, read, wait, freeze and recycle at once see only what was written | `threads_that_do_everything_at_once_see_only_what_was_written` |
 //!
-//! A program of its own, built without the library's features: the sanitizers rebuild everything that
-//! it links, and run it some ten times slower.
+//! A program of its own, built without the library's features: the sanitizers rebuild everything
+//! that it links, and run it some ten times slower.
 //!
-//! Each round fills one blob with bytes that no other round writes, so that what comes out of
-//! recycled memory, of somebody else's range or of a page that was given back is found out by its
-//! content even where no tool looks on. Nothing here needs a runtime: a thread parks until it is
-//! woken, so that the tools see the buffer's own synchronisation and not a scheduler's.
+//! Each round fills one blob with bytes that no other round writes. Bytes from recycled memory,
+//! from another writer's range or from a released page are therefore found by their content, even
+//! without a sanitizer. Nothing here needs a runtime: a thread parks until it is woken. The tools
+//! thus see the buffer's own synchronisation and not a scheduler's.
 //!
-//! `STRESS_ROUNDS` says how many rounds each lane plays; `STRESS_SEED` plays others.
+//! `STRESS_ROUNDS` is the number of rounds of each lane. `STRESS_SEED` selects other rounds.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![expect(clippy::cast_possible_truncation, reason = "no round is so large")]
@@ -28,10 +29,11 @@ use round::Round;
 use tidegate::budget::{Budget, BudgetOptions};
 use tidegate::buffer::{Backing, BufferPool, BufferPoolOptions};
 
-/// Rounds of a lane where nobody says otherwise: about a second.
+/// The default number of rounds of a lane: about a second.
 const ROUNDS: u64 = 40;
 
-/// Two blobs at their largest, so that lanes, pool and the hungry one are in each other's way.
+/// Two blobs at their largest, so that the lanes, the pool and the hungry thread compete for
+/// memory.
 const BUDGET_BYTES: u64 = 16 << 20;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -60,7 +62,7 @@ fn threads_that_do_everything_at_once_see_only_what_was_written() {
                 scope.spawn(move || lane(backing))
             })
             .collect();
-        // Somebody who wants more memory than there is, so that the pool must give way.
+        // A thread that reserves more memory than is left, so that the pool must yield.
         let hungry = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 drop(budget.try_bytes(BUDGET_BYTES - (1 << 20)));
@@ -74,7 +76,7 @@ fn threads_that_do_everything_at_once_see_only_what_was_written() {
         assert!(results.iter().all(Result::is_ok), "the seed is named above");
     });
     pool.clear();
-    // The thread that looks for idle memory may be about to let go of the last of it.
+    // The thread that looks for idle memory may be about to release the last of it.
     let since = Instant::now();
     while budget.held_bytes() > 0 && since.elapsed() < Duration::from_mins(1) {
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! One round: a blob, those who write it, those who read it meanwhile, and how it ends.
+//! One round: a blob, its writers, its readers during the writes, and how it ends.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -28,7 +28,7 @@ enum End {
     Overwritten,
 }
 
-/// What a seed stands for.
+/// A round, derived from its seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     seed: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Round {
     end: End,
 }
 
-/// Bytes that a reader was given, and where they belong.
+/// Bytes that a reader was given, with their offsets.
 type Kept = Vec<(u64, Bytes)>;
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ impl Round {
         }
     }
 
-    /// What belongs in a range, in this round and in no other.
+    /// The bytes of a range, which occur in this round only.
     fn bytes(self, range: Range<u64>) -> Vec<u8> {
         let salt = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let byte =
@@ -78,7 +78,7 @@ impl Round {
         let options = ShardBufferOptions {
             len_hint: self.len_hint,
             limit_bytes: 8 << 20,
-            // Half of the rounds are charged.
+            // Half of the rounds are charged to the budget.
             budget: self.seed.is_multiple_of(2).then(|| budget.clone()),
             pool: Some(pool.clone()),
             backing: self.backing,
@@ -129,7 +129,8 @@ impl Round {
         });
     }
 
-    /// Goes through all shards from a place of its own, and writes those that nobody else has.
+    /// Visits all shards, from a start of its own, and writes those that no other thread has
+    /// reserved.
     fn write(self, buffer: &ShardBuffer, thread: u64) {
         let mut numbers = Numbers::new(self.seed ^ ((thread + 1) << 20));
         let count = self.len.div_ceil(self.shard_bytes);
@@ -137,7 +138,7 @@ impl Round {
         for index in (first..count).chain(0..first) {
             let start = index * self.shard_bytes;
             let mut rest = start..(start + self.shard_bytes).min(self.len);
-            // A writer that is dropped on its way is followed by another, or, at times, by nobody.
+            // A writer dropped midway is followed by another, or with a chance of 1 in 16 by none.
             while !rest.is_empty() && !numbers.one_in(16) {
                 match buffer.shard(rest.clone()) {
                     Ok(writer) => rest = self.write_some(writer, &mut numbers),
@@ -149,7 +150,7 @@ impl Round {
         }
     }
 
-    /// Writes in calls of any length, in any of the ways there are; returns what is left.
+    /// Writes in calls of any length, through any of the write interfaces. Returns the rest.
     fn write_some(self, mut writer: ShardWriter, numbers: &mut Numbers) -> Range<u64> {
         let call_max = [7, 300, 40 << 10][numbers.below(3) as usize];
         while writer.room_bytes() > 0 && !numbers.one_in(64) {
@@ -184,7 +185,7 @@ impl Round {
         }
     }
 
-    /// Reads as it is written, and keeps some of what it was given.
+    /// Reads during the writes, and keeps some of the bytes.
     fn follow(self, mut reader: ShardReader, thread: u64) -> Kept {
         let mut numbers = Numbers::new(self.seed ^ ((thread + 1) << 40));
         let mut kept = Vec::new();
@@ -214,7 +215,7 @@ impl Round {
         }
     }
 
-    /// Waits for ranges here and there, gives some waits up, and asks what there is.
+    /// Waits for random ranges, drops some of the waits, and queries the extents.
     fn look_around(self, buffer: &ShardBuffer) {
         let mut numbers = Numbers::new(self.seed ^ (1 << 60));
         for _ in 0..16 {
@@ -231,7 +232,7 @@ impl Round {
                     let mut target = vec![0; (range.end - range.start) as usize];
                     match buffer.read_at(start, &mut target) {
                         Ok(count) => assert_eq!(count, target.len()),
-                        // Filling may have failed meanwhile, and then nothing is given out.
+                        // The fill may have failed meanwhile, and then no bytes are delivered.
                         Err(BufferError::Failed { .. }) => {
                             return assert_eq!(self.end, End::Failed);
                         }
@@ -247,7 +248,7 @@ impl Round {
         }
     }
 
-    /// Slices outlive the buffer, each in a thread of its own.
+    /// Slices outlive the buffer, each in its own thread.
     fn freeze(self, buffer: ShardBuffer, mut kept: Kept) {
         let whole = buffer.freeze(self.len).unwrap();
         kept.push((0, whole.slice(..whole.len() / 2)));
@@ -260,7 +261,7 @@ impl Round {
         });
     }
 
-    /// Overwrites as soon as the last slice is gone, which nothing but its going tells.
+    /// Overwrites as soon as the last slice is dropped. No event reports this drop.
     fn overwrite(self, mut buffer: ShardBuffer, kept: Kept) {
         std::thread::scope(|scope| {
             for (start, bytes) in kept {

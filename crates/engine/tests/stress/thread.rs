@@ -1,4 +1,4 @@
-//! Waiting without a runtime: a thread that parks, and the numbers that its plan is drawn from.
+//! Waiting without a runtime: a thread that parks. And the random numbers of its plan.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use tidegate::buffer::{BufferError, ShardReader};
 
-/// Far beyond what a round takes, even under valgrind: only a lost wake reaches it.
+/// Far longer than a round takes, even under valgrind. Only a lost wake reaches it.
 const HANG: Duration = Duration::from_mins(2);
 
 struct Unpark(Thread);
@@ -22,7 +22,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end; panics where nobody wakes it.
+/// Runs a future to its end. Panics if no wake arrives in time.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
@@ -41,7 +41,7 @@ pub(crate) fn next(reader: &mut ShardReader) -> Option<Result<Bytes, BufferError
     block_on(std::future::poll_fn(|cx| Pin::new(&mut *reader).poll_next(cx)))
 }
 
-/// Numbers that a seed names (xorshift64*).
+/// Random numbers from a seed (xorshift64*).
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers(u64);
 

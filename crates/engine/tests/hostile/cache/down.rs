@@ -13,15 +13,15 @@ use crate::call::{
     ChunkedDownloadOptions, DownloadOptions, ReadOptions, client_with, download, download_chunks,
 };
 
-/// What stands under the target's name before.
+/// The content of the target's name before the download.
 const OLD: &[u8] = b"what was here before";
 
 type Failure = Option<Error>;
 
-/// Plays a download; gives how it failed, or what was wrong.
+/// Plays a download. Returns its error, or what it did wrong.
 pub(crate) async fn play(bed: &Bed<'_>, target: Target) -> Result<Failure, String> {
     let old = (target == Target::OldFile).then(|| {
-        // Half of it is right, so that it is a seed.
+        // Half of it is right, so it can serve as a seed.
         let old = [&bed.data[..bed.data.len() / 2], OLD].concat();
         std::fs::write(bed.path(), &old).unwrap();
         old
@@ -59,8 +59,8 @@ fn excused(bed: &Bed<'_>, error: &Error) -> bool {
         || is_tight && error.kind() == ErrorKind::Unsupported
 }
 
-/// The paused clock runs over real sockets, so on a busy machine a response that is on its way can be
-/// late by that clock. Where that used up the attempts, the download is repeated.
+/// The paused clock runs over real sockets. On a busy machine a response in flight can therefore be
+/// late by that clock. If this uses up the attempts, the download is repeated.
 async fn patiently(bed: &Bed<'_>, target: Target) -> Failure {
     let mut failure = to_file(bed, target).await;
     for _ in 0..8 {
@@ -73,14 +73,14 @@ async fn patiently(bed: &Bed<'_>, target: Target) -> Failure {
     failure
 }
 
-/// What a failure left behind harms no later download from an honest cache.
+/// The leftovers of a failure must not harm a later download from an honest cache.
 async fn again(bed: &Bed<'_>, target: Target) -> Result<(), String> {
     if !matches!(target, Target::File | Target::OldFile | Target::RangesToFile) {
         return Ok(());
     }
     bed.server.script().clear();
     bed.keep(Kept::Whole);
-    // What a cache can do is asked once, so lies about that would stay.
+    // The client asks for the capabilities only once, so lies about them would stay.
     let lies = |call: &HostileCall| call.rpc == Rpc::Capabilities;
     if bed.scenario.calls.iter().any(lies) {
         return Ok(());
@@ -89,8 +89,8 @@ async fn again(bed: &Bed<'_>, target: Target) -> Result<(), String> {
     if target == Target::RangesToFile
         && failure.as_ref().is_some_and(|error| error.kind() == ErrorKind::Integrity)
     {
-        // Ranges of a blob have no digest of their own. What lies left in the part file shows when
-        // the whole is verified, and is gone then.
+        // Ranges of a blob have no digest of their own. Wrong bytes in the part file show only when
+        // the whole blob is verified, and are then removed.
         failure = patiently(bed, target).await;
     }
     if let Some(error) = failure {
@@ -171,7 +171,7 @@ async fn by_channel(bed: &Bed<'_>) -> Result<Failure, String> {
     }
 }
 
-/// Nothing stands in the folder but the target, and what belongs to it.
+/// The folder holds only the target and its own files.
 fn only_ours(bed: &Bed<'_>) -> Result<(), String> {
     for entry in std::fs::read_dir(bed.folder.path()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -182,7 +182,7 @@ fn only_ours(bed: &Bed<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A writer whose bytes can be looked at.
+/// A writer that keeps its bytes, so that a test can compare them.
 #[derive(Clone, Default)]
 struct Collect(Arc<Mutex<Vec<u8>>>);
 

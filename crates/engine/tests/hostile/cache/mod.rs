@@ -1,30 +1,30 @@
-//! Caches of the Remote Execution API that answer with lies, drawn from seeds, both ways.
+//! Caches of the Remote Execution API that send wrong responses, drawn from seeds, for downloads
+//! and uploads.
 //!
-//! Down: a target holds exactly the blob, whose digest says which it is, or the call fails and the
-//! target's name is as it was. What is left of a failure harms no later download from an honest
+//! Down: the target holds exactly the blob, as its digest verifies. Otherwise the call fails and
+//! the target's name is unchanged. The leftovers of a failure harm no later download from an honest
 //! cache.
 //!
 //! Up: a success has an acknowledgement for every byte, by the protocol's rules, under exactly the
-//! digest that was given. An acknowledgement of bytes that the cache then loses is a lie that no
-//! client can see. The testkit reads the responses as
-//! they leave and says what they acknowledge; see its `Acknowledged`.
+//! given digest. No client can detect that a cache loses acknowledged bytes. The testkit reads the
+//! responses as the server sends them and derives what they acknowledge; see its `Acknowledged`.
 //!
-//! Both: no panic, no wait without end, no more held than the budget has, nothing held afterwards,
-//! and errors whose text can be shown on a terminal.
+//! Both: no panic, no endless wait, and never more bytes held than the budget has. Nothing is held
+//! afterwards, and a terminal can show every error's text.
 //!
-//! Server and client run on one thread, over loopback sockets, on a paused clock, so that an hour of
-//! silence costs nothing. The clock moves on when nothing is ready: data on a loopback socket is
-//! ready as soon as it is sent. Where one of the engine's own threads is late, a limit may pass too
-//! early; then there is one more attempt, and the properties hold all the same.
+//! Server and client run on one thread, over loopback sockets, on a paused clock, so that an hour
+//! of silence takes no real time. The clock advances when nothing is ready. Data on a loopback
+//! socket is ready as soon as it is sent. If one of the engine's own threads is late, a timeout may
+//! expire too early. Then there is one more attempt, and the properties still hold.
 //!
-//! Not here: ranges of a blob as an end in themselves, since nothing says whether they are right.
+//! Not tested here: ranges of a blob for their own sake, since no digest verifies them.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `scenario` | what is transferred, how, and which lies are told: from a seed |
-//! | `stage` | one scenario from its server to what must hold of all |
-//! | `down`, `up` | the two directions, and what must hold of each |
-//! | `watch` | panics, wherever they are |
+//! | `scenario` | the transfer, its settings, and the wrong responses: from a seed |
+//! | `stage` | runs one scenario, and checks what must hold for all scenarios |
+//! | `down`, `up` | the two directions, and what must hold for each |
+//! | `watch` | panics in any thread |
 
 #![expect(clippy::print_stdout, reason = "shown where a test fails, and on request")]
 
@@ -42,13 +42,13 @@ use std::time::Duration;
 use self::scenario::Scenario;
 use self::stage::Outcome;
 
-/// Half a minute of them on one core.
+/// They take half a minute on one core.
 const SCENARIOS: u64 = 3_000;
 
-/// No scenario takes a second of real time: one that is not done after this long never ends.
+/// No scenario takes a second of real time. A scenario that takes this long never ends.
 const HANG: Duration = Duration::from_mins(1);
 
-/// `TIDEGATE_HOSTILE_CACHE_SEEDS=1000..9000` plays others.
+/// `TIDEGATE_HOSTILE_CACHE_SEEDS=1000..9000` selects other seeds.
 fn seeds() -> Range<u64> {
     match std::env::var("TIDEGATE_HOSTILE_CACHE_SEEDS") {
         Ok(seeds) => {
@@ -94,7 +94,7 @@ fn whatever_a_cache_answers_a_success_is_right() {
         std::panic::resume_unwind(panic);
     }
     println!("{outcomes:#?}");
-    // Lies that nothing survives, or that nothing fails of, would test little.
+    // The lies must fail some scenarios, and let others succeed. Otherwise they test little.
     let count = |is_success: bool| -> u64 {
         let lied = outcomes.iter().filter(|(outcome, _)| outcome.has_lies);
         lied.filter(|(outcome, _)| outcome.failure.is_none() == is_success).map(|(_, n)| n).sum()
@@ -103,7 +103,7 @@ fn whatever_a_cache_answers_a_success_is_right() {
     assert!(all < SCENARIOS || count(true) > all / 8 && count(false) > all / 8, "{outcomes:?}");
 }
 
-/// Leaves out what is not needed for a failure.
+/// Shrinks a failing scenario.
 fn shrink(scenario: &Scenario, wrong: String) -> (Scenario, String) {
     let mut best = (scenario.clone(), wrong);
     'again: loop {

@@ -1,11 +1,11 @@
-//! [`Scenario`]: a transfer and the lies that it meets, from a seed.
+//! [`Scenario`]: a transfer and the wrong responses to it, from a seed.
 
 use bytes::Bytes;
 use tidegate::remote::reapi::Compression;
 use tidegate_testkit::reapi::{HashFunction, HostileCall, Rpc, SplicedAgain, Turns};
 use tidegate_testkit::{SplitMix64, pseudo_random};
 
-/// Everything about one transfer. Plain data: the same again is the same transfer.
+/// All parameters of one transfer. It is plain data: equal scenarios give equal transfers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
     pub(crate) blob: Blob,
@@ -25,9 +25,9 @@ pub(crate) struct Blob {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// No two chunks are the same, and none shrinks.
+    /// No two chunks are the same, and no chunk compresses.
     Noise,
-    /// It shrinks.
+    /// The blob compresses.
     Text,
     /// Most chunks are the same.
     Zeros,
@@ -50,7 +50,7 @@ impl Blob {
     }
 }
 
-/// What the cache can do, and has.
+/// The cache's capabilities and content.
 #[expect(clippy::struct_excessive_bools, reason = "each is a capability that is there or not")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cache {
@@ -59,25 +59,25 @@ pub(crate) struct Cache {
     pub(crate) can_splice: bool,
     pub(crate) speaks_zstd: bool,
     pub(crate) spliced_again: SplicedAgain,
-    /// It takes bytes for what they are called.
+    /// The cache accepts bytes without checking their digest.
     pub(crate) trusts: bool,
     pub(crate) kept: Kept,
 }
 
-/// What the cache has of the blob.
+/// The part of the blob that the cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     Nothing,
     Whole,
     /// As chunks only.
     Chunks,
-    /// Every other chunk, and for a download a manifest of all.
+    /// Every other chunk. For a download also a complete manifest.
     SomeChunks,
-    /// A chunk that it says to have and has not.
+    /// The cache says that it has a certain chunk, but does not have it.
     Haunted,
 }
 
-/// How the cache is spoken to.
+/// The client's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Client {
     pub(crate) compression: Compression,
@@ -96,11 +96,11 @@ pub(crate) enum Transfer {
     Up(Named),
 }
 
-/// Where a download goes.
+/// The target of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     File,
-    /// A file that is there already, and a seed.
+    /// An existing file, and a seed.
     OldFile,
     Memory,
     Writer,
@@ -110,12 +110,12 @@ pub(crate) enum Target {
     Channel,
 }
 
-/// What the uploader says the file is.
+/// The digest that the uploader gives for the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Not,
     Rightly,
-    /// By the digest of other bytes of the same length, which the cache may have.
+    /// The digest of other bytes of the same length. The cache may have those bytes.
     Wrongly {
         is_there: bool,
     },
@@ -143,7 +143,7 @@ impl Scenario {
         }
     }
 
-    /// The same with less in it.
+    /// Smaller versions of this scenario.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
         for index in 0..self.calls.len() {
@@ -205,7 +205,7 @@ impl Cache {
             Kept::Nothing,
         ];
         Self {
-            // One chunk alone, some, all.
+            // One chunk a batch, some chunks, or all chunks.
             batch_bytes_max: pick(random, &[1, 6_000, 4 << 20]),
             can_split: random.below(8) > 0,
             can_splice: random.below(4) > 0,
@@ -253,8 +253,8 @@ fn target(random: &mut SplitMix64) -> Target {
     }
 }
 
-/// What is lied about: mostly what this transfer asks. One scenario in 16 meets no lies, and
-/// succeeds.
+/// The calls with wrong responses, mostly calls that this transfer makes. One scenario in 16 has
+/// none, and succeeds.
 fn calls(random: &mut SplitMix64, transfer: Transfer, cache: &Cache) -> Vec<HostileCall> {
     if random.below(16) == 0 {
         return Vec::new();
@@ -276,7 +276,7 @@ fn calls(random: &mut SplitMix64, transfer: Transfer, cache: &Cache) -> Vec<Host
         let rpc = if random.below(16) == 0 { Rpc::Capabilities } else { pick(random, asked) };
         calls.push(HostileCall::draw(rpc, random));
     }
-    // Nothing is asked about a Write before one has failed.
+    // The client asks for a Write's status only after a Write has failed.
     if calls.iter().any(|call| call.rpc == Rpc::QueryWriteStatus) {
         let mut failing = HostileCall::draw(Rpc::Write, random);
         failing.turns = Turns::First;

@@ -1,4 +1,4 @@
-//! One scenario: its server, its client, and what must hold whatever it is.
+//! One scenario: its server, its client, and what must hold for every scenario.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -22,20 +22,20 @@ use crate::call::client_of;
 /// Chunks of 256 to 4096 bytes.
 pub(crate) const CUT: ChunkFunction = ChunkFunction::FastCdc2020 { avg_bytes: 1024, seed: 0 };
 
-/// A client waits this long for a response, or for more of one.
+/// A client waits this long for a response, or for more bytes of one.
 const PATIENCE_MS: u64 = 2_000;
 
-/// Virtual time that no scenario takes. Each of some sixty requests may wait for `PATIENCE_MS` and
-/// as often rest for up to `RETRY_AFTER_MS_MAX`, four times over.
+/// No scenario takes this much virtual time. Each of some sixty requests may wait for `PATIENCE_MS`
+/// and as often pause for up to `RETRY_AFTER_MS_MAX`, four times over.
 const VIRTUAL_MAX: Duration = Duration::from_hours(3);
 
-/// As long as the longest rest that lies ask for and the client keeps.
+/// The longest pause that a lie asks for and the client accepts.
 const RETRY_AFTER_MS_MAX: u64 = 60_000;
 
-/// What is still held after so many seconds of virtual time is never let go of.
+/// Bytes that are still held after this many seconds of virtual time are never released.
 const SETTLED_S_MAX: u64 = 600;
 
-/// What came of a scenario, to be counted.
+/// The outcome of a scenario, to be counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Outcome {
     pub(crate) transfer: &'static str,
@@ -44,7 +44,7 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<String>,
 }
 
-/// What a transfer is done with.
+/// The server, client and data of a transfer.
 pub(crate) struct Bed<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) server: ReapiServer,
@@ -55,7 +55,7 @@ pub(crate) struct Bed<'a> {
     pub(crate) name: BlobName,
 }
 
-/// What was wrong, if anything was.
+/// Runs a scenario. Returns its outcome, or what was wrong.
 pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, String> {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(scenario))));
@@ -89,13 +89,13 @@ async fn play(scenario: &Scenario) -> Result<Outcome, String> {
     Ok(Outcome { transfer, has_lies, failure })
 }
 
-/// Nothing is held, and never was more than there is.
+/// Nothing is held, and the budget was never exceeded.
 async fn settled(budget: &Budget) -> Result<(), String> {
     let (peak, limit) = (budget.held_bytes_peak(), budget.limits().bytes);
     if peak > limit {
         return Err(format!("{peak} bytes were held of {limit}"));
     }
-    // Connections end with the last answer on them, and threads when they next look.
+    // A connection ends with its last response, and a thread when it next checks.
     for _ in 0..SETTLED_S_MAX {
         if budget.held_bytes() == 0 {
             return Ok(());
@@ -134,7 +134,7 @@ impl<'a> Bed<'a> {
         bed
     }
 
-    /// Puts what the cache has.
+    /// Places the cache's content.
     pub(crate) fn keep(&self, kept: Kept) {
         let data = self.data.clone();
         match kept {
@@ -156,7 +156,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// No lies are told.
+    /// Whether the server sends no wrong responses, or no more of them.
     pub(crate) fn is_honest(&self) -> bool {
         self.scenario.calls.is_empty() || self.server.script().is_empty()
     }
@@ -208,15 +208,15 @@ fn remotes(client: &Client) -> tidegate::Client {
         compression: client.compression,
         chunks: client.chunks,
         connections_max: client.connections_max,
-        // The clock jumps to the next time that anything waits for, so questions whether the
-        // server lives would be all that happens.
+        // Without this, keep-alive PINGs would be the only events, as the clock jumps to the next
+        // timer.
         keep_alive_ms: None,
         ..reapi::ReapiOptions::default()
     };
     client_of(RemoteOptions { reapi, ..RemoteOptions::default() })
 }
 
-/// A name as the engine has it.
+/// The engine's digest for a name.
 pub(crate) fn digest(name: &BlobName) -> Digest {
     let function = match name.function {
         HashFunction::Sha256 => DigestFunction::Sha256,

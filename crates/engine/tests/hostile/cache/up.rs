@@ -1,6 +1,7 @@
-//! Uploads: a success has an acknowledgement for every byte, of exactly the digest that was given.
+//! Uploads: a success has an acknowledgement for every byte, under exactly the given digest.
 //!
-//! That the store has the bytes is not enough: a client that did not see it acknowledged cannot know.
+//! It is not enough that the store has the bytes: a client without an acknowledgement cannot know
+//! this.
 
 use tidegate::{Error, Form, Report};
 use tidegate_core::window::WindowOptions;
@@ -10,7 +11,7 @@ use super::scenario::{Kept, Named};
 use super::stage::{Bed, digest};
 use crate::call::{UploadOptions, client_with, upload};
 
-/// Plays an upload; gives how it failed, or what was wrong.
+/// Plays an upload. Returns its error, or what it did wrong.
 pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, String> {
     let path = bed.folder.path().join("source");
     std::fs::write(&path, &bed.data).unwrap();
@@ -22,9 +23,9 @@ pub(crate) async fn play(bed: &Bed<'_>, named: Named) -> Result<Option<Error>, S
     let client = &bed.scenario.client;
     let options = UploadOptions {
         digest: given,
-        // Otherwise the cache would choose it.
+        // Otherwise the cache would choose the function.
         digest_function: Some(bed.digest().function),
-        // Chunks are required only of a cache that takes them.
+        // A client requires chunks only if the cache accepts them.
         whole_fallback: client.whole_fallback || !client.chunks || !bed.scenario.cache.can_splice,
         window: WindowOptions::fixed(client.window),
         retry: bed.retry(),
@@ -60,7 +61,7 @@ fn other_bytes(bed: &Bed<'_>) -> Vec<u8> {
     for byte in &mut bytes {
         *byte ^= 0x20;
     }
-    // Those of no bytes are the same: they get another length.
+    // Empty content has no other content of its length, so it gets another length.
     bytes.extend(bytes.is_empty().then_some(1));
     bytes
 }
@@ -70,7 +71,7 @@ fn must_succeed(bed: &Bed<'_>, named: Named) -> bool {
     bed.scenario.calls.is_empty() && is_named_rightly && bed.scenario.cache.kept != Kept::Haunted
 }
 
-/// Whether every byte has been acknowledged.
+/// Checks that every byte has been acknowledged.
 fn justified(bed: &Bed<'_>, report: &Report) -> Result<(), String> {
     if report.digest.unwrap() != bed.digest() {
         return Err(format!(
@@ -98,7 +99,7 @@ fn justified(bed: &Bed<'_>, report: &Report) -> Result<(), String> {
     }
 }
 
-/// What is wrong with the chunks that a blob was made of.
+/// The fault in the chunks that a blob was made of, if there is one.
 fn unjustified(bed: &Bed<'_>, acknowledged: &Acknowledged, spliced: &Spliced) -> Option<String> {
     let mut rest = &bed.data[..];
     for chunk in &spliced.chunks {

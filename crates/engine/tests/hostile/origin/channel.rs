@@ -1,4 +1,5 @@
-//! Reads through a channel: by one process, and by another that goes on with a captured state.
+//! Reads through a channel: by one process, and by a second one that continues from a captured
+//! state.
 
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use super::play::Outcome;
 use super::stage::Stage;
 use crate::call::ReadOptions;
 
-/// Of the paused clock, which moves only when no task has anything to do: until then everything
-/// that was sent has been taken in. Below the time after which a silent server counts as stalled.
+/// A time on the paused clock, which advances only when all tasks are idle. So the client has
+/// received everything that was sent before the clock advances. Shorter than the stall timeout.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Processes that go on with a read, the first included.
+/// Processes that take part in a read, the first included.
 const PROCESSES_MAX: usize = 3;
 
 fn options(choice: &Choice) -> ReadOptions {
@@ -34,7 +35,7 @@ fn options(choice: &Choice) -> ReadOptions {
     }
 }
 
-/// Reads on until the end, or until `stop` bytes are there, or an error.
+/// Reads until the end, until `stop` bytes are there, or until an error.
 async fn read(
     channel: &mut ReadChannel,
     bytes: &mut Vec<u8>,
@@ -61,7 +62,7 @@ async fn read(
     Ok(false)
 }
 
-/// What a channel says at its end.
+/// The outcome that a channel reports at its end.
 async fn delivered(
     stage: &Stage<'_>,
     channel: &mut ReadChannel,
@@ -74,7 +75,8 @@ async fn delivered(
         Verification::Mismatch { .. } => return Err("the end of what is damaged".to_owned()),
         _ => Vec::new(),
     };
-    // A channel that was restored at the end has asked for nothing yet, and may be refused.
+    // A channel that was restored at the end has sent no request yet, and its request may be
+    // refused.
     let version = channel.info().await.ok().and_then(|info| info.version.clone());
     let named = named(version.as_ref());
     Ok(Outcome::Delivered(Delivered { named, verified, ..bare(&stage.choice, bytes) }))
@@ -95,8 +97,8 @@ pub(crate) async fn once(stage: &Stage<'_>) -> Result<Outcome, String> {
     }
 }
 
-/// Processes that follow each other: each reads until it fails, until the server is silent, or
-/// until it has read enough, and is captured then.
+/// Processes in sequence. The first one reads until it fails, until the server is silent, or until
+/// it has read enough. Then the channel is captured, and the next process continues.
 pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
     stage.server.hold();
     let location = match stage.locate() {
@@ -123,7 +125,7 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
                     Err(error) => last = error,
                 }
             }
-            // CANCEL: what was read is in `bytes`; a read that is dropped loses nothing.
+            // CANCEL: the bytes that were read are in `bytes`. A dropped read loses nothing.
             () = held, if is_first => {}
         }
         let Ok(captured) = channel.capture() else { return Ok(Outcome::Failed(last)) };
@@ -137,7 +139,7 @@ pub(crate) async fn carried(stage: &Stage<'_>) -> Result<Outcome, String> {
     Ok(Outcome::Failed(last))
 }
 
-/// As another process would: from text.
+/// Restores from text, as another process would.
 fn restored(
     location: &Location,
     state: &ReadState,

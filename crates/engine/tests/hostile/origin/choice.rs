@@ -1,4 +1,5 @@
-//! What a seed decides of the client: the way, and what it is told to bring.
+//! The client's part of a seed: the way, and the range, version and checksum that the client asks
+//! for.
 
 use tidegate::remote::Version;
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
@@ -7,7 +8,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_testkit::SplitMix64;
 use tidegate_testkit::hostile::{Name, Scenario, Sum, Wanted};
 
-/// How the blob is brought.
+/// How the blob is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     File,
@@ -46,17 +47,17 @@ pub(crate) struct Choice {
     pub(crate) given: Option<(Sum, Vec<u8>)>,
     pub(crate) window: u32,
     pub(crate) shard_bytes: u64,
-    /// Something has the target's name before.
+    /// The target's name exists before.
     pub(crate) had_target: bool,
-    /// What differs between equal choices: how a run is killed, how a channel is read.
+    /// Varies equal choices: how a run is killed, how a channel is read.
     pub(crate) variant: u64,
-    /// After so many bytes a channel is captured.
+    /// A channel is captured after this many bytes.
     pub(crate) carried_after: u64,
 }
 
 impl Choice {
     pub(crate) fn new(seed: u64, scenario: &Scenario) -> Self {
-        // Other numbers than those that the scenario is made of.
+        // Random numbers that differ from the scenario's.
         let dice = &mut SplitMix64::new(seed ^ 0x5eed_0000_c1e4);
         let way = one_of(dice, &WAYS);
         let len = scenario.contents()[0].bytes().len() as u64;
@@ -121,11 +122,10 @@ impl Choice {
         }
     }
 
-    /// Whether nothing that this client is told is a reason to fail.
+    /// Whether the client's options give no reason to fail.
     pub(crate) fn must_succeed(&self, scenario: &Scenario) -> bool {
         let plain = self.wanted == Wanted::All && self.pinned.is_none() && self.given.is_none();
-        // Memory cannot be set aside for what has no length; a read that nothing ties to a version
-        // cannot be gone on with.
+        // A download to memory needs a length. A read without a version cannot be restored.
         let able = match self.way {
             Way::File | Way::Output | Way::Channel | Way::Resume => true,
             Way::Memory => scenario.tells_length(),
@@ -152,7 +152,7 @@ fn one_of<T: Copy>(dice: &mut SplitMix64, choices: &[T]) -> T {
     choices[usize::try_from(dice.below(choices.len() as u64)).unwrap()]
 }
 
-/// What a version is called in responses.
+/// The name of a version in responses.
 pub(crate) fn named(version: Option<&Version>) -> Option<Name> {
     Some(match version?.clone() {
         Version::ETag(text) => Name::Tag(text),

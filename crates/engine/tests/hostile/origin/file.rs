@@ -1,4 +1,4 @@
-//! Downloads into a file: by one run, and by a second one after the first was killed or failed.
+//! Downloads into a file: by one run, and by a second run after the first was killed or failed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use super::play::Outcome;
 use super::stage::Stage;
 use crate::call::download;
 
-/// What has the target's name before, in half of all cases.
+/// The content of the target's name before, in half of all cases.
 const OLD: &[u8] = b"what was there before";
 
-/// What a killed run may leave beside the target.
+/// The part file that a killed run may leave next to the target.
 const PART: &str = ".target.tidegate-part";
 
-/// Runs until a success: the first is killed or fails, the second resumes, the third resumes what
-/// that left.
+/// Runs until a success. The first is killed or fails, the second resumes, and the third resumes
+/// the second's leftovers.
 const RUNS_MAX: u64 = 3;
 
-/// Turns that the tasks get before a run is killed: by then each has taken in all that was sent to
-/// it. The clock must not move meanwhile, so that nothing times out.
+/// Scheduler turns before a run is killed. By then each task has received everything that was sent
+/// to it. The clock must not advance meanwhile, so that nothing times out.
 const TURNS: usize = 1000;
 
-/// Bytes that a kill tears off the end of a part file, at most: a few records of its journal.
+/// The most bytes that a kill tears off the end of a part file: a few records of its journal.
 const TORN_BYTES_MAX: u64 = 300;
 
 /// A folder with a target in it.
@@ -51,12 +51,12 @@ impl Place {
         self.folder.path().join(PART)
     }
 
-    /// What has the target's name.
+    /// The content of the target's name.
     fn content(&self) -> Option<Vec<u8>> {
         fs::read(self.target()).ok()
     }
 
-    /// Nothing that failed has the target's name, and nothing else was left.
+    /// A failed run leaves the target's name unchanged, and no other files.
     fn assert_failed(&self) -> Result<(), String> {
         if self.content().as_deref() != self.old {
             return Err("it failed, and the target is not what it was".to_owned());
@@ -96,7 +96,7 @@ async fn run(stage: &Stage<'_>, target: &Path) -> tidegate::Result<Report> {
     download(&stage.locate()?, target, &options(&stage.choice)).await
 }
 
-/// A run that is killed in the middle, where it comes so far, and others after it.
+/// A run that is killed midway, if it gets that far, and later runs.
 pub(crate) async fn again(stage: &Stage<'_>) -> Result<Outcome, String> {
     stage.server.hold();
     let place = Place::new(stage.choice.had_target);
@@ -104,7 +104,7 @@ pub(crate) async fn again(stage: &Stage<'_>) -> Result<Outcome, String> {
         return place.succeeded(stage, &report);
     }
     if place.content().as_deref() != place.old {
-        // It was killed after its last step.
+        // The run was killed after its last step.
         let content = place.content().unwrap_or_default();
         return Ok(Outcome::Delivered(bare(&stage.choice, content)));
     }
@@ -121,7 +121,7 @@ pub(crate) async fn again(stage: &Stage<'_>) -> Result<Outcome, String> {
     Ok(Outcome::Failed(last))
 }
 
-/// The first run: its report where it succeeds before it is killed.
+/// The first run. Returns its report if it succeeds before it is killed.
 async fn killed(stage: &Stage<'_>, place: &Place) -> Result<Option<Report>, String> {
     let Ok(location) = stage.locate() else { return Ok(None) };
     let options = options(&stage.choice);
@@ -138,12 +138,13 @@ async fn killed(stage: &Stage<'_>, place: &Place) -> Result<Option<Report>, Stri
         () = held => {}
     }
     match stage.choice.variant % 3 {
-        // By hand: what has arrived is written first.
+        // Cancelled: the bytes that have arrived are written first.
         0 => {
             options.cancel.cancel();
             return Ok(download.await.ok());
         }
-        // Dropped; or as by SIGKILL, so that the last records of the journal never came to the disk.
+        // Dropped. Or dropped as by SIGKILL, so that the last records of the journal never reached
+        // the disk.
         kind => {
             drop(download);
             let part = place.part();
@@ -154,11 +155,11 @@ async fn killed(stage: &Stage<'_>, place: &Place) -> Result<Option<Report>, Stri
     Ok(None)
 }
 
-/// Cuts bytes off the end of a part file once the run that wrote it has let go of it.
+/// Cuts bytes off the end of a part file after the run that wrote it has released it.
 fn tear(part: &Path, bytes: u64) {
     let Ok(file) = fs::OpenOptions::new().write(true).open(part) else { return };
     file.lock().unwrap();
-    // The run may have come to its end before it was told to stop.
+    // The run may have ended before it was dropped.
     if part.exists() {
         let len = file.metadata().unwrap().len();
         file.set_len(len.saturating_sub(bytes)).unwrap();

@@ -1,14 +1,14 @@
-//! No hostile server is a success with wrong bytes: scenarios from seeds, over every way in which
-//! a blob is brought.
+//! No hostile server causes a success with wrong bytes. The scenarios come from seeds, and cover
+//! every way of reading a blob.
 //!
 //! The servers and the oracle are `tidegate_testkit::hostile`, whose docs say what is generated,
 //! what counts as right, and what is left out. Here each seed is played once: into a file, into
 //! memory, into an ordered output, through a channel, into a file by a second run after the first
-//! was killed, or through a channel that another process goes on with. Everything runs in this
+//! was killed, or through a channel that another process continues. Everything runs in this
 //! process, over streams in memory and on a paused clock, through the engine's own HTTP code.
 //!
 //! `TIDEGATE_HOSTILE_SEEDS=20000..90000 cargo test -p tidegate --all-features --test hostile` plays
-//! other seeds; a failure prints its seed, which alone repeats it: `TIDEGATE_HOSTILE_SEEDS=7..8`.
+//! other seeds. A failure prints its seed, which alone repeats it: `TIDEGATE_HOSTILE_SEEDS=7..8`.
 
 mod channel;
 mod choice;
@@ -26,13 +26,13 @@ use std::time::Duration;
 use self::play::{Played, play};
 use self::stage::House;
 
-/// Enough that each deviation meets each way several times.
+/// Enough that each deviation occurs with each way several times.
 const SEEDS: u64 = 12_000;
 
-/// As many as the machines have processors on which this runs before every change.
+/// The number of processors of the machines that run this before every change.
 const WORKERS: usize = 2;
 
-/// No seed takes a second: what is not done after this long goes round in circles.
+/// No seed takes a second. A seed that takes this long never ends.
 const HANG: Duration = Duration::from_mins(2);
 
 /// Failures that are printed in full.
@@ -44,7 +44,7 @@ fn seeds() -> Option<Range<u64>> {
     Some(from.parse().unwrap()..to.parse().unwrap())
 }
 
-/// What the workers say.
+/// The messages of the workers.
 enum News {
     Begun(u64),
     Ended(u64, Played),
@@ -79,7 +79,7 @@ fn a_success_is_one_version_of_the_blob() {
     }
 }
 
-/// What became of all seeds.
+/// The outcome of all seeds.
 #[derive(Default)]
 struct Tally {
     ended: u64,
@@ -135,8 +135,8 @@ impl Tally {
         );
     }
 
-    /// A client that brings nothing is never wrong: a fair part of each way must succeed, and a
-    /// fair part fail.
+    /// A client that always fails is never wrong, so that alone proves little. More than a fifth of
+    /// each way must succeed, and more than a fifth must fail.
     fn assert_telling(&self) {
         assert_eq!(self.ways.len(), 6, "{:?}", self.ways);
         for (way, (succeeded, failed)) in &self.ways {

@@ -11,7 +11,7 @@ use super::play::Outcome;
 use super::stage::Stage;
 use crate::call::{DownloadOptions, download};
 
-/// As the seed has it.
+/// The options that the seed chooses.
 pub(crate) fn options(choice: &Choice) -> DownloadOptions {
     DownloadOptions {
         window: Some(choice.window),
@@ -26,7 +26,7 @@ pub(crate) fn options(choice: &Choice) -> DownloadOptions {
     }
 }
 
-/// What a report says, with the bytes that are there.
+/// The delivered bytes with the report's facts.
 pub(crate) fn delivered(
     choice: &Choice,
     report: &Report,
@@ -44,7 +44,7 @@ pub(crate) fn delivered(
     Ok(Outcome::Delivered(Delivered { named, verified, ..bare(choice, bytes) }))
 }
 
-/// Bytes that are there, of which nothing is said.
+/// Delivered bytes without a report.
 pub(crate) fn bare(choice: &Choice, bytes: Vec<u8>) -> Delivered {
     Delivered {
         wanted: choice.wanted.clone(),
@@ -70,7 +70,7 @@ pub(crate) async fn memory(stage: &Stage<'_>) -> Result<Outcome, String> {
     }
 }
 
-/// What was written, in order.
+/// The written bytes, in order.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -9,7 +9,7 @@ use super::choice::Way;
 use super::stage::{House, Stage};
 use super::{channel, file, output};
 
-/// Exchanges that are printed: the first ones.
+/// The number of exchanges that are printed, from the first.
 const SHOWN_MAX: usize = 60;
 
 /// How a call ended.
@@ -18,16 +18,16 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// What became of a seed.
+/// The outcome of a seed.
 pub(crate) struct Played {
     pub(crate) way: &'static str,
     pub(crate) succeeded: bool,
-    /// What must not be, in full.
+    /// The violation, in full.
     pub(crate) wrong: Option<String>,
 }
 
-/// Plays a seed on a clock of its own. There is no limit on that clock: it also moves while only a
-/// thread of the file system has something to do.
+/// Plays a seed on its own clock. That clock has no limit, as it also advances while only a
+/// file-system thread works.
 pub(crate) fn play(house: &House, seed: u64) -> Played {
     let stage = Stage::new(house, seed);
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

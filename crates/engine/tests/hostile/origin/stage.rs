@@ -1,4 +1,4 @@
-//! One scenario's server, and clients of it.
+//! One scenario's server, and its clients.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl House {
     }
 }
 
-/// Leads to the server in place of TCP.
+/// Connects to the server in place of TCP.
 #[derive(Debug)]
 struct Lead(HostileServer);
 
@@ -57,7 +57,7 @@ impl<'a> Stage<'a> {
         Self { house, choice, server }
     }
 
-    /// The blob, as a process sees it that has just begun.
+    /// The blob's location, from a client without any state.
     pub(crate) fn locate(&self) -> tidegate::Result<Location> {
         let scenario = self.server.scenario();
         let endpoint = scenario.endpoint();

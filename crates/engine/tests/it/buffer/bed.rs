@@ -1,4 +1,5 @@
-//! What these tests share: both backings, bytes that tell where they belong, and wakers that count.
+//! Helpers that these tests share: both backings, bytes that depend on their position, and wakers
+//! that count.
 
 use std::future::Future;
 use std::ops::Range;
@@ -10,20 +11,20 @@ use std::time::Duration;
 
 use tidegate::buffer::{Backing, ShardBuffer, ShardBufferOptions};
 
-/// Far beyond what any test takes: only a hang reaches it.
+/// Far longer than any test takes. Only a hang reaches it.
 pub(crate) const HANG: Duration = Duration::from_mins(1);
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// How a buffer's memory can be had here.
+/// The backings that this platform has.
 pub(crate) const BACKINGS: &[Backing] = if cfg!(target_os = "linux") {
     &[Backing::Reserved, Backing::Segments]
 } else {
     &[Backing::Segments]
 };
 
-/// Runs a test with every backing; says which one it was that failed.
+/// Runs a test with every backing, and reports which backing failed.
 pub(crate) fn each_backing(check: impl Fn(Backing)) {
     for &backing in BACKINGS {
         let named = Named(backing);
@@ -43,14 +44,14 @@ impl Drop for Named {
     }
 }
 
-/// A buffer with no hint, no budget, and a limit that no test but those of limits reaches.
+/// A buffer with no hint, no budget, and a limit that only the tests of limits reach.
 pub(crate) fn buffer(backing: Backing) -> ShardBuffer {
     let limit_bytes = 64 * MIB;
     ShardBuffer::new(ShardBufferOptions { limit_bytes, backing, ..Default::default() }).unwrap()
 }
 
-/// The byte that belongs at a position: neighbours differ, and so do positions a power of two
-/// apart.
+/// The byte that belongs at a position. Neighbours differ, and so do positions that are a power of
+/// two apart.
 pub(crate) fn byte_at(position: u64) -> u8 {
     (position.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
@@ -60,12 +61,12 @@ pub(crate) fn pattern(range: Range<u64>) -> Vec<u8> {
     range.map(byte_at).collect()
 }
 
-/// Writes what belongs there.
+/// Writes the bytes that belong to a range.
 pub(crate) fn fill(buffer: &ShardBuffer, range: Range<u64>) {
     buffer.write_at(range.start, &pattern(range.clone())).unwrap();
 }
 
-/// What is written in a range.
+/// Reads the written bytes of a range.
 pub(crate) fn read(buffer: &ShardBuffer, range: Range<u64>) -> Vec<u8> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     assert_eq!(buffer.read_at(range.start, &mut bytes).unwrap(), bytes.len());
@@ -97,7 +98,7 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F, wakes: &Arc<Wakes>) -> Pol
     Pin::new(future).poll(&mut Context::from_waker(&Waker::from(Arc::clone(wakes))))
 }
 
-/// Runs a future to its end on this thread; panics where it hangs.
+/// Runs a future to its end on this thread. Panics if the future hangs.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(HANG, future).await.unwrap() })

@@ -1,5 +1,6 @@
-//! Random plans for many threads: each writes shards of its own, in calls of any size and in every
-//! way there is, gives some up on the way and takes them up again, while others follow and wait.
+//! Random plans for many threads. Each thread writes its own shards, in calls of any size and
+//! through every write interface. It drops some writers midway and reserves the rest again, while
+//! readers follow and wait.
 
 use std::io::Write;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::bed::{BACKINGS, MIB, Wakes, block_on, buffer, byte_at, each_backing, pattern, poll};
 
-/// Three segments where the hint is small, and many granules.
+/// With a small hint this is three segments and many granules.
 const LEN_MAX: u64 = 200_000;
 
 const THREADS: usize = 4;
@@ -33,7 +34,7 @@ struct Part {
     range: Range<u64>,
     how: How,
     call_bytes: u64,
-    // Bytes after which the writer is dropped, and another one takes the rest.
+    // After this many bytes the writer is dropped, and another one takes the rest.
     stop_after: Option<u64>,
 }
 
@@ -61,7 +62,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Cuts `0..len` into shards, and gives each to a thread.
+/// Cuts `0..len` into shards, and assigns each to a thread.
 fn plan(
     len: u64,
     len_hint: Option<u64>,
@@ -79,7 +80,7 @@ fn plan(
         let (how, call_bytes, stop_after, thread) = choice;
         threads[thread].push(Part { range: start..end, how, call_bytes, stop_after });
     }
-    // Not in order: what comes last in the blob may be written first.
+    // Not in order: the end of the blob may be written first.
     threads.iter_mut().step_by(2).for_each(|parts| parts.reverse());
     let waits = waits.iter().map(|(one, other)| {
         let (one, other) = (one % (len + 1), other % (len + 1));
@@ -114,7 +115,7 @@ fn write_call(writer: &mut ShardWriter, how: How, bytes: u64) {
     match how {
         How::Write | How::WriteAt => Write::write_all(writer, &data).unwrap(),
         How::AsyncWrite => {
-            // It is never told to wait.
+            // The write never returns `Pending`.
             let writing =
                 poll(&mut Box::pin(AsyncWriteExt::write_all(writer, &data)), &Wakes::new());
             assert!(matches!(writing, Poll::Ready(Ok(()))));
@@ -127,7 +128,7 @@ fn write_call(writer: &mut ShardWriter, how: How, bytes: u64) {
                 assert!(count > 0, "there is room, and none is lent");
                 chunk[..count].copy_from_slice(&left[..count]);
                 #[expect(unsafe_code, reason = "the trait is unsafe: this is what sockets do")]
-                // SAFETY: as many bytes have just been written there.
+                // SAFETY: the copy above has initialised these `count` bytes.
                 unsafe {
                     writer.advance_mut(count);
                 };
@@ -219,7 +220,7 @@ fn sockets_read_straight_into_their_shards() {
             };
             let receiving = async {
                 for shard in 0..SHARDS {
-                    // One after the other, so that each gets the bytes that it is sent.
+                    // One connection after the other, so that each connection gets its own bytes.
                     let mut socket = TcpStream::connect(address).await.unwrap();
                     let range = shard * SHARD_BYTES..(shard + 1) * SHARD_BYTES;
                     let mut writer = buffer.shard(range).unwrap();

@@ -1,4 +1,4 @@
-//! A buffer as a file: sequential writes, gaps, overwriting, seeks, and any mix of read sizes.
+//! A buffer used as a file: sequential writes, gaps, overwriting, seeks, and any mix of read sizes.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 
@@ -203,7 +203,7 @@ fn nothing_read_or_written_is_nothing_anywhere() {
     });
 }
 
-/// Whether bytes of a buffer could be overwritten.
+/// Whether the bytes of a buffer can be overwritten.
 fn overwrites(buffer: &mut ShardBuffer) -> bool {
     match buffer.cursor().write(b"!") {
         Ok(count) => count == 1,
@@ -258,7 +258,7 @@ fn new_bytes_may_be_written_where_old_ones_may_not() {
         let mut cursor = buffer.cursor();
         cursor.seek(SeekFrom::End(0)).unwrap();
         cursor.write_all(b"more").unwrap();
-        // Up to what it may not, and no further.
+        // The write stops at the first byte that it must not overwrite.
         cursor.seek(SeekFrom::Start(20)).unwrap();
         cursor.write_all(b"island").unwrap();
         cursor.seek(SeekFrom::Start(14)).unwrap();
@@ -315,7 +315,7 @@ fn check_reading(file: &mut (impl Read + Seek), content: &[u8]) {
 #[test]
 fn any_mix_of_read_sizes_gives_the_same_bytes() {
     each_backing(|backing| {
-        // Across the seam of the first two segments.
+        // This read crosses the seam of the first two segments.
         let hint = Some(64 << 10);
         let options = ShardBufferOptions { len_hint: hint, backing, ..Default::default() };
         let mut buffer = ShardBuffer::new(options).unwrap();
@@ -347,13 +347,14 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a step comes to: a count or position and the bytes read, or what kind of refusal.
+/// The outcome of a step: a count or position with the bytes read, or the kind of refusal.
 type Outcome = Result<(u64, Vec<u8>), ErrorKind>;
 
 fn take(file: &mut (impl Read + Write + Seek), step: &Step) -> Outcome {
     let done = match step {
         Step::Write(len, byte) => {
-            // Where a file has zeros between, a buffer has a gap: those have a test of their own.
+            // A file fills a gap with zeros, and a buffer keeps the gap. Gaps have a test of their
+            // own, so start no later than the end.
             let (position, end) = (file.stream_position().unwrap(), file.seek(SeekFrom::End(0)));
             file.seek(SeekFrom::Start(position.min(end.unwrap()))).unwrap();
             let data: Vec<u8> = (0..*len).map(|at| *byte ^ (at % 251) as u8).collect();
@@ -362,7 +363,7 @@ fn take(file: &mut (impl Read + Write + Seek), step: &Step) -> Outcome {
         Step::Read(len) => {
             let mut target = vec![0; *len];
             let mut done = 0;
-            // Reads may be short before the end; what counts is what they give in all.
+            // Reads may be short before the end. Only their total counts.
             while done < target.len() {
                 match file.read(&mut target[done..]).unwrap() {
                     0 => break,
@@ -411,7 +412,7 @@ fn a_write_that_does_not_fit_writes_what_does() {
         let full = cursor.write(&[7; 16]).unwrap_err();
         assert!(matches!(refused(&full), BufferError::BeyondLimit { limit_bytes: 10, .. }));
 
-        // Before a range that somebody else holds, too.
+        // The same before a range that another writer holds.
         let mut buffer = limited(backing, 10);
         let held = buffer.shard(4..6).unwrap();
         let mut cursor = buffer.cursor();

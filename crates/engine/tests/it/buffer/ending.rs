@@ -1,4 +1,5 @@
-//! How a blob ends: its length is settled, it is frozen, or filling it fails; once, and for good.
+//! How a blob ends: its length is set, it is frozen, or filling it fails. Each happens once and is
+//! final.
 
 use std::io::Write;
 
@@ -54,7 +55,7 @@ fn freezing_is_refused_while_gaps_or_writers_remain_and_changes_nothing() {
             "{held}"
         );
         writer.write_all(&pattern(10..20)).unwrap();
-        // All bytes are there, and yet the writer is.
+        // All bytes are written, but their writer still exists.
         assert!(matches!(buffer.freeze(30), Err(BufferError::WritersRemain { .. })));
         drop(writer);
         for total in [31, LIMIT, LIMIT + 1, u64::MAX] {
@@ -120,7 +121,7 @@ fn after_a_failure_nothing_begins_and_the_first_failure_stays() {
         let mut writer = buffer.shard(0..10).unwrap();
         buffer.fail(LinkDown);
         buffer.fail(std::io::Error::other("another"));
-        // Who was at it is not stopped in the middle.
+        // A failure does not stop a writer that exists already.
         assert_eq!(writer.put(b"01234"), 5);
         drop(writer);
         let refusals = [

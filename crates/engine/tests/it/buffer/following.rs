@@ -1,5 +1,5 @@
-//! Readers that follow the writers: in order whatever order they write in, to the blob's end or to
-//! what went wrong, and never a byte that was not written.
+//! Readers that follow the writers. They get the bytes in order, whatever the order of the writes,
+//! up to the blob's end or its failure. They never get a byte that was not written.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn next(reader: &mut ShardReader, wakes: &Arc<Wakes>) -> Poll<Piece> {
     Pin::new(reader).poll_next(&mut Context::from_waker(&Waker::from(Arc::clone(wakes))))
 }
 
-/// All that a stream gives without waiting.
+/// All bytes that a stream gives without waiting.
 #[track_caller]
 fn given(reader: &mut ShardReader, wakes: &Arc<Wakes>) -> Vec<u8> {
     let mut all = Vec::new();
@@ -68,7 +68,8 @@ fn an_end_that_is_settled_late_ends_a_reader_that_has_caught_up() {
         assert_eq!(buffer.freeze(10).unwrap(), pattern(0..10));
         assert_eq!(wakes.count(), 1);
         assert!(is_end(&next(&mut stream, &wakes)));
-        // One that comes after it, and ones that begin at the end and beyond.
+        // A reader that starts after the end is known, and readers that begin at the end and
+        // beyond.
         assert_eq!(given(&mut buffer.reader(), &wakes), pattern(0..10));
         for position in [10, 11, u64::MAX] {
             assert!(is_end(&next(&mut buffer.reader_at(position), &wakes)));
@@ -168,7 +169,7 @@ fn a_failed_fill_reaches_every_reader_once_with_nothing_false_before_it() {
         let mut elsewhere = buffer.reader_at(7);
         assert_eq!(given(&mut caught_up, &wakes), pattern(0..4));
         assert!(next(&mut elsewhere, &wakes).is_pending());
-        // Two of them wait; the third has not looked yet.
+        // Two of the readers wait. The third has not been polled yet.
         buffer.fail(std::io::Error::other("the link is down"));
         assert_eq!(wakes.count(), 2);
         let mut late = buffer.reader();
@@ -194,7 +195,8 @@ fn a_failure_is_never_taken_for_the_end_of_a_file() {
         let mut target = [0; 4];
         assert_eq!(block_on(reader.read(&mut target)).unwrap(), 4);
         buffer.fail(std::io::Error::other("the link is down"));
-        // What it was given before may still be read; then it fails, each time that it is asked.
+        // The reader still delivers the bytes that it got before the failure. Then every read
+        // fails.
         let mut rest = Vec::new();
         let error = block_on(reader.read_to_end(&mut rest)).unwrap_err();
         assert!(pattern(4..10).starts_with(&rest));

@@ -1,5 +1,5 @@
-//! What the system has really been asked for, as its own tables say (`/proc/self/pagemap`), and not
-//! what the buffer counts.
+//! The memory that the system has committed, read from its own tables (`/proc/self/pagemap`). The
+//! buffer's own count is not used.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -21,13 +21,13 @@ fn hinted(len_hint: u64) -> ShardBuffer {
     ShardBuffer::new(options).unwrap()
 }
 
-/// How much of a buffer's first `len` bytes has memory behind it.
+/// How many of a buffer's first `len` bytes have memory behind them.
 fn resident(buffer: &ShardBuffer, len: u64) -> u64 {
     let start = buffer.slice(0..1).unwrap().as_ptr().addr() as u64;
     let mut entries = vec![0; (len / PAGE_BYTES * 8) as usize];
     let pagemap = File::open("/proc/self/pagemap").unwrap();
     pagemap.read_exact_at(&mut entries, start / PAGE_BYTES * 8).unwrap();
-    // The highest bit of each entry of 64 says that the page is there.
+    // The highest bit of each 64-bit entry says that the page is present.
     let there = entries.iter().skip(7).step_by(8).filter(|byte| **byte & 0x80 != 0).count();
     there as u64 * PAGE_BYTES
 }
@@ -58,7 +58,7 @@ fn what_a_dropped_writer_touched_and_did_not_publish_goes_back_to_the_system() {
     let buffer = hinted(64 * MIB);
     fill(&buffer, 0..1);
     let mut writer = buffer.shard(2 * MIB..64 * MIB).unwrap();
-    // A socket that was lent the tail writes there before it says so.
+    // A socket writes into the lent tail before it calls `advance_mut`.
     let lent = bytes::BufMut::chunk_mut(&mut writer);
     for at in (0..lent.len()).step_by(PAGE_BYTES as usize) {
         lent.write_byte(at, 1);

@@ -1,5 +1,5 @@
-//! Who pays for memory: nothing for a hint, what is committed while it is, and nothing after; and
-//! what the budget has no room for is refused with nothing changed.
+//! Charges for memory. A hint costs nothing, committed memory is charged, and released memory is
+//! not. A reservation beyond the budget is refused and changes nothing.
 
 use bytes::Bytes;
 use tidegate::budget::{Budget, BudgetOptions};
@@ -7,7 +7,7 @@ use tidegate::buffer::{Backing, BufferError, ShardBuffer, ShardBufferOptions};
 
 use super::bed::{KIB, MIB, block_on, each_backing, fill, pattern, read};
 
-/// A huge page: what a blob may cost beyond its own bytes.
+/// A huge page: the most memory that a blob may cost beyond its own bytes.
 const HUGE_BYTES: u64 = 2 * MIB;
 
 fn budget(bytes: u64) -> Budget {
@@ -134,7 +134,7 @@ fn what_the_budget_has_no_room_for_is_refused_with_nothing_changed() {
             assert_eq!((budget.held_bytes(), committed(&buffer)), (held, before));
             assert_eq!(buffer.extents().iter().collect::<Vec<_>>(), [0..2 * MIB]);
         }
-        // Room again: the same range is to be had.
+        // There is room again, so the same range can be reserved.
         drop(other);
         fill(&buffer, 2 * MIB..4 * MIB);
         assert!(buffer.freeze(4 * MIB).unwrap() == pattern(0..4 * MIB));
@@ -147,7 +147,7 @@ fn what_was_granted_is_used_up_before_the_budget_is_asked() {
         let budget = budget(8 * MIB);
         let granted = Some(block_on(budget.bytes(4 * MIB)));
         let other = block_on(budget.bytes(4 * MIB));
-        // Nothing is left, and yet the blob has its room.
+        // The budget is used up, but the blob has its own grant.
         let options = ShardBufferOptions {
             len_hint: Some(4 * MIB),
             limit_bytes: 16 * MIB,
@@ -160,7 +160,7 @@ fn what_was_granted_is_used_up_before_the_budget_is_asked() {
         assert_eq!(budget.held_bytes(), 8 * MIB);
         assert!(matches!(buffer.shard(4 * MIB..5 * MIB), Err(BufferError::OverBudget { .. })));
         drop(other);
-        // The budget that granted is asked for more.
+        // Growth beyond the grant is charged to the budget that gave the grant.
         fill(&buffer, 4 * MIB..5 * MIB);
         assert_eq!(budget.held_bytes(), committed(&buffer));
         drop(buffer);
@@ -175,7 +175,7 @@ fn what_a_dropped_writer_did_not_write_is_given_back() {
     let buffer = charged(Backing::Reserved, &budget, Some(8 * MIB));
     let mut writer = buffer.shard(0..8 * MIB).unwrap();
     assert_eq!(writer.put(&pattern(0..MIB + 1)) as u64, MIB + 1);
-    // Of the page that they share, the neighbour needs the rest.
+    // The two writers share a page, and the neighbour needs the rest of it.
     let neighbour = buffer.shard(8 * MIB..8 * MIB + 1).unwrap();
     assert_eq!((budget.held_bytes(), committed(&buffer)), (10 * MIB, 10 * MIB));
     drop(writer);
@@ -183,7 +183,7 @@ fn what_a_dropped_writer_did_not_write_is_given_back() {
     assert!(read(&buffer, 0..MIB + 1) == pattern(0..MIB + 1), "what was written stays");
     drop(neighbour);
     assert_eq!(budget.held_bytes(), 2 * MIB);
-    // What was given back is had again, and holds what is written now.
+    // Released memory can be committed again, and holds the new bytes.
     fill(&buffer, MIB + 1..8 * MIB);
     assert!(buffer.freeze(8 * MIB).unwrap() == pattern(0..8 * MIB));
 }
@@ -286,7 +286,7 @@ fn a_wish_beyond_the_whole_budget_disturbs_nobody() {
     });
 }
 
-/// Only there are bytes ever copied to be joined.
+/// Only this path copies bytes, to join segments.
 #[test]
 fn a_copy_that_joins_segments_is_paid_for() {
     let budget = budget(16 * MIB);

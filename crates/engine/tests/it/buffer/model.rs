@@ -1,6 +1,6 @@
 //! Random plans, one step after the other, against a model of plain cells. After every step the
-//! buffer says of itself what the model says, exactly those who wait are woken for whom it is over,
-//! and a reader that follows has been given exactly what lies before the first gap.
+//! buffer's state agrees with the model. Exactly the waits that have ended are woken. A following
+//! reader has got exactly the bytes before the first gap.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,7 +41,7 @@ enum Cell {
 }
 
 fn any_range() -> impl Strategy<Value = Range<u64>> {
-    // Now and then beyond the limit.
+    // Sometimes beyond the limit.
     (0..CELLS + 2, 0..12_u64).prop_map(|(start, len)| start..start + len)
 }
 
@@ -59,12 +59,12 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The buffer, and what must be true of it.
+/// The buffer, and the model's expected state of it.
 struct Trial {
     buffer: ShardBuffer,
     scale: u64,
     cells: Vec<Cell>,
-    // By its first cell: its writer, the next cell, and the end.
+    // Keyed by the writer's first cell: the writer, its next cell, and its end.
     writers: BTreeMap<u64, (ShardWriter, u64, u64)>,
     waits: Vec<(WaitFor, Range<u64>, Arc<Wakes>)>,
     reader: ShardReader,
@@ -119,7 +119,7 @@ impl Trial {
         runs
     }
 
-    /// The first bytes of a range that are missing.
+    /// The first missing bytes of a range.
     fn gap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let mut at = range.start;
         for run in self.runs().into_iter().filter(|run| run.end > range.start) {
@@ -132,7 +132,7 @@ impl Trial {
         (at < range.end).then(|| at..next.unwrap_or(range.end).min(range.end))
     }
 
-    /// What asking for a range must come to, were it free.
+    /// The refusal that a reservation must get, even if its range is free.
     fn refusal(&self, cells: &Range<u64>) -> Option<BufferError> {
         let Range { end, .. } = self.bytes(cells);
         let limit_bytes = CELLS * self.scale;
@@ -146,7 +146,7 @@ impl Trial {
         total.map(|total| BufferError::BeyondEnd { end, total })
     }
 
-    /// Checks what a reservation came to, and returns whether it was granted.
+    /// Checks the result of a reservation, and returns whether it was granted.
     fn check_reserved(&self, cells: &Range<u64>, result: Result<(), &BufferError>) -> bool {
         let asked_bytes = self.bytes(cells);
         if let Some(refusal) = self.refusal(cells) {
@@ -207,7 +207,7 @@ impl Trial {
         let Some(key) = self.nth_writer(index) else { return };
         let scale = self.scale;
         let Some((writer, next, end)) = self.writers.get_mut(&key) else { return };
-        // Now and then more than there is room for.
+        // Sometimes more bytes than the writer has room for.
         let data: Vec<u8> = (*next * scale..(*next + cells) * scale).map(byte_at).collect();
         let room = ((*end - *next) * scale) as usize;
         let fits = data.len().min(room);
@@ -258,7 +258,7 @@ impl Trial {
         }
     }
 
-    /// What a wait for a range comes to; `None` while it is to go on.
+    /// The outcome of a wait for a range. `None` if the wait must continue.
     fn outcome(&self, range: &Range<u64>) -> Option<bool> {
         if range.end > CELLS * self.scale {
             return Some(false);
@@ -396,7 +396,7 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..40),
         len_hint in prop::option::of(0..=CELLS),
     ) {
-        // 48 of them are three segments, with their seams inside a cell.
+        // 48 cells of this size are three segments, with the seams inside a cell.
         let scale = 4_099;
         for &backing in BACKINGS {
             let mut trial = Trial::new(backing, scale, len_hint);

@@ -1,5 +1,5 @@
-//! The pool: memory that was touched before is used again, is bounded and charged, gives way to
-//! whoever needs it more, goes when nobody takes it, and tells nothing of what was in it.
+//! The pool reuses memory that was touched before. It is bounded and charged, yields to
+//! reservations, releases idle memory, and never shows old bytes.
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tidegate::buffer::{
 
 use super::bed::{HANG, MIB, block_on, fill, pattern, read};
 
-/// Longer than any test takes: what goes before does not go for idleness.
+/// Longer than any test takes, so that memory released earlier is not released for idleness.
 const NEVER_MS: u64 = 1 << 40;
 
 fn pool(bytes_max: u64) -> BufferPool {
@@ -38,7 +38,7 @@ fn committed(buffer: &ShardBuffer) -> u64 {
     buffer.stats().committed_bytes
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn until(what: &str, is: impl Fn() -> bool) {
     let since = Instant::now();
@@ -119,7 +119,7 @@ fn no_more_is_kept_than_was_said() {
     assert_eq!(budget.held_bytes(), 24 * MIB);
     drop(blobs);
     assert_eq!((pool.kept_bytes(), budget.held_bytes()), (8 * MIB, 8 * MIB));
-    // One that would not fit by itself is not kept, and throws nothing out.
+    // A buffer larger than the pool is not kept, and evicts nothing.
     let buffer = recycled(&pool, &budget, 16 * MIB);
     fill(&buffer, 0..16 * MIB);
     drop(buffer);
@@ -134,15 +134,15 @@ fn it_gives_way_to_whoever_asks_the_budget_for_more_than_is_left() {
         fill(&recycled(&pool, &budget, 6 * MIB), 0..6 * MIB);
         assert_eq!((pool.kept_bytes(), budget.held_bytes()), (6 * MIB, 6 * MIB));
     };
-    // One that tries,
+    // The pool yields to a `try_bytes` reservation,
     keep();
     drop(budget.try_bytes(8 * MIB).unwrap());
     assert_eq!((pool.kept_bytes(), budget.held_bytes()), (0, 0));
-    // one that waits,
+    // to a reservation that waits,
     keep();
     drop(block_on(budget.bytes(8 * MIB)));
     assert_eq!((pool.kept_bytes(), budget.held_bytes()), (0, 0));
-    // and a buffer that has nothing to do with the pool.
+    // and to a buffer that does not use the pool.
     keep();
     let options = ShardBufferOptions { budget: Some(budget.clone()), ..Default::default() };
     fill(&ShardBuffer::new(options).unwrap(), 0..8 * MIB);
@@ -170,7 +170,7 @@ fn nothing_is_kept_from_somebody_who_waits_already() {
 fn what_lies_idle_is_given_back() {
     let pool = BufferPool::new(BufferPoolOptions { bytes_max: 16 * MIB, idle_ms_max: 1 });
     let budget = budget(64 * MIB);
-    // More than once: whoever looks for it must come back, too.
+    // More than once: the thread that looks for idle memory must start again, too.
     for _ in 0..3 {
         fill(&recycled(&pool, &budget, 4 * MIB), 0..4 * MIB);
         until("giving back what lies idle", || (pool.kept_bytes(), budget.held_bytes()) == (0, 0));
@@ -202,7 +202,7 @@ fn recycled_memory_shows_nothing_of_what_was_in_it() {
     assert!(matches!(buffer.read_at(0, &mut [0; 1]), Err(BufferError::Gap { .. })));
     assert!(matches!(buffer.freeze(1), Err(BufferError::Gap { .. })));
     fill(&buffer, 10..20);
-    // A writer that is given up leaves nothing to read either.
+    // A dropped writer leaves no readable bytes either.
     drop(buffer.shard(100..200).unwrap());
     for range in [9..20, 10..21, 100..200] {
         assert!(matches!(buffer.slice(range), Err(BufferError::Gap { .. })));
@@ -253,7 +253,7 @@ fn memory_that_nobody_pays_for_is_charged_to_whoever_takes_it() {
 #[test]
 fn a_blob_whose_bytes_were_granted_has_its_room_whatever_memory_it_is_given() {
     let (pool, budget) = (pool(16 * MIB), budget(8 * MIB));
-    // What is kept lies elsewhere than where the next blob will be.
+    // The kept memory lies at another offset than the next blob's bytes.
     let sparse = recycled(&pool, &budget, 4 * MIB);
     fill(&sparse, 10 * MIB..12 * MIB);
     drop(sparse);

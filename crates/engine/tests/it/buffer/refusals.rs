@@ -1,5 +1,5 @@
-//! Bad input: a typed error that names what stands against what, or the right answer; never a
-//! panic, and nothing changed by it.
+//! Bad input gets a typed error that names both sides of the conflict, or the right result. It
+//! never panics and changes nothing.
 
 use std::io::Write;
 use std::ops::Range;
@@ -39,7 +39,7 @@ fn a_range_that_overlaps_another_is_refused_naming_both() {
             assert_reserved(shard(range.clone()), range, 100..200);
         }
         assert_reserved(buffer.write_at(199, b"ab"), 199..201, 100..200);
-        // What a writer has written is its own until it is dropped.
+        // A writer's range stays reserved, written bytes included, until the writer is dropped.
         held.write_all(&pattern(100..150)).unwrap();
         assert_reserved(shard(100..110), 100..110, 100..200);
         for range in [0..100, 200..300, 150..150] {
@@ -119,7 +119,7 @@ fn nothing_is_reserved_beyond_the_limit() {
                 error => panic!("{range:?} refused as {error}"),
             }
         }
-        // Checked before anything is written.
+        // The limit is checked before anything is written.
         buffer.write_at(LIMIT - 3, b"four").unwrap_err();
         assert_eq!(buffer.len(), 0);
         fill(&buffer, 0..LIMIT);
@@ -139,7 +139,7 @@ fn a_limit_of_nothing_takes_nothing() {
 
 #[test]
 fn every_position_there_is_may_be_the_limit() {
-    // More than can be reserved, so that only segments are left.
+    // Larger than any reservation of address space, so that only segments remain.
     let options =
         |backing| ShardBufferOptions { limit_bytes: u64::MAX, backing, ..Default::default() };
     let refused = ShardBuffer::new(options(Backing::Reserved)).unwrap_err();
@@ -148,7 +148,7 @@ fn every_position_there_is_may_be_the_limit() {
         let buffer = ShardBuffer::new(options(backing)).unwrap();
         assert_eq!(buffer.stats().backing, Backing::Segments);
         fill(&buffer, 0..200_000);
-        // Positions that no machine has memory for, up to the last one.
+        // Positions up to the last one, which no machine has memory for.
         for range in [1 << 62..(1 << 62) + 1, u64::MAX - 1..u64::MAX, 0..u64::MAX] {
             let error = buffer.shard(range).unwrap_err();
             let is = matches!(error, BufferError::OutOfMemory { .. } | BufferError::Written { .. });
@@ -216,7 +216,8 @@ fn thousands_of_tiny_shards_make_one_blob() {
         let mut wait = buffer.wait_for(0..3 * COUNT);
         let wakes = Wakes::new();
         assert!(poll(&mut wait, &wakes).is_pending());
-        // Reserved in another order than they are written in, and dropped in a third.
+        // The order of reservation differs from the order of writing, and from the order of
+        // dropping.
         let order = |step: u64| (0..COUNT).map(move |n| n * step % COUNT);
         let mut writers: Vec<_> = (0..COUNT).map(|_| None).collect();
         for n in order(7_919) {
@@ -323,7 +324,7 @@ fn refusals_keep_their_kind_and_their_ranges_as_errors_of_the_library() {
 #[test]
 fn bytes_at_every_seam_of_pages_and_segments_are_kept() {
     each_backing(|backing| {
-        // Hints that no page divides, and shards that end on either side of every seam.
+        // Hints that are no multiple of a page, and shards that end on either side of every seam.
         for len_hint in [None, Some(0), Some(1), Some(65_535), Some(65_537), Some(100_000)] {
             let limit_bytes = 1 << 20;
             let options =

@@ -1,4 +1,4 @@
-//! Waiting for a range: woken once, not before it is over, and nobody who still has to wait.
+//! Waiting for a range. A wait is woken once, when it has ended, and no other wait is woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tidegate::buffer::{BufferError, WaitFor};
 
 use super::bed::{MIB, Wakes, block_on, buffer, each_backing, fill, pattern, poll};
 
-/// A wait that has been entered, and how often it was woken.
+/// A wait that was polled once, and the counter of its wakes.
 fn waiting(mut wait: WaitFor) -> (WaitFor, Arc<Wakes>) {
     let wakes = Wakes::new();
     assert!(poll(&mut wait, &wakes).is_pending());
@@ -61,7 +61,7 @@ fn a_wait_over_many_shards_is_woken_by_the_last_of_them() {
         let (mut wait, wakes) = waiting(buffer.wait_for(5..75));
         for n in [3, 0, 7, 6, 1, 5, 2] {
             assert_eq!(shards[n].as_mut().unwrap().put(&[0; 10]), 10);
-            // Whether the writer stays or goes.
+            // With and without dropping the writer.
             if n % 2 == 0 {
                 shards[n] = None;
             }
@@ -79,7 +79,7 @@ fn a_wait_over_many_shards_is_woken_by_the_last_of_them() {
 fn many_waits_are_each_woken_for_their_own_range() {
     each_backing(|backing| {
         let buffer = buffer(backing);
-        // Some for the same end, some within others, some across shards.
+        // Some ranges have the same end, some lie within others, some cross shards.
         let ranges = [0..1, 0..10, 5..10, 9..10, 9..11, 0..30, 20..30, 25..45, 44..45, 0..60];
         let mut waits: Vec<_> = ranges
             .iter()
@@ -109,7 +109,7 @@ fn a_wait_for_what_nobody_has_reserved_yet_is_woken_too() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let (mut wait, wakes) = waiting(buffer.wait_for(0..10));
-        // Somebody tries, and gives up.
+        // A writer reserves the range, and is dropped.
         drop(buffer.shard(0..10).unwrap());
         let mut writer = buffer.shard(0..100).unwrap();
         assert_eq!(writer.put(&pattern(0..7)), 7);
@@ -204,7 +204,7 @@ fn waits_are_over_when_the_buffer_and_its_last_writer_are_gone() {
             poll(&mut missing.0, &missing.1),
             Poll::Ready(Err(BufferError::Abandoned))
         ));
-        // What was written before stays written.
+        // Bytes that were written before stay readable.
         assert!(matches!(poll(&mut there, &Wakes::new()), Poll::Ready(Ok(()))));
     });
 }
@@ -260,12 +260,13 @@ fn a_wait_that_was_given_up_costs_its_writer_nothing() {
         let mut writer = buffer.shard(0..MIB).unwrap();
         assert_eq!(writer.put(b"a"), 1);
         drop(waiting(buffer.wait_for(0..2)));
-        // The first write that reaches it may look after it, and no other.
+        // Only the first write that reaches the wait's end may check the wait.
         assert_eq!(writer.put(b"b"), 1);
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || {
                 while writer.put(b"x") == 1 {}
-                // Its end takes the lock, and has to wait until this thread asks no more.
+                // Dropping the writer takes the lock, which can collide with this thread's calls.
+                // So it is returned and dropped after them.
                 writer
             });
             while !writing.is_finished() {
@@ -277,7 +278,7 @@ fn a_wait_that_was_given_up_costs_its_writer_nothing() {
     });
 }
 
-/// A waker that holds a wait of its own, which ends when the waker is dropped.
+/// A waker that holds its own wait, which ends when the waker is dropped.
 struct Nested {
     _wait: Mutex<WaitFor>,
 }
@@ -299,20 +300,20 @@ fn a_waker_may_do_anything_when_it_is_dropped() {
             let polled = Pin::new(&mut wait).poll(&mut Context::from_waker(waker));
             assert!(polled.is_pending());
         };
-        // The second takes the first one's place, and the third goes when the wait is over.
+        // The second waker replaces the first, and the last one is dropped when the wait ends.
         enter(&nested());
         enter(&nested());
         enter(&nested());
         fill(&buffer, 0..20);
         assert!(poll(&mut wait, &Wakes::new()).is_ready());
-        // And one that goes with its wait.
+        // And a waker that is dropped with its wait.
         let mut wait = buffer.wait_for(20..30);
         assert!(Pin::new(&mut wait).poll(&mut Context::from_waker(&nested())).is_pending());
         drop(wait);
     });
 }
 
-/// What unwinds takes its writer along, and says nothing to those who wait for it.
+/// Unwinding drops the writer, without an explicit failure to the waiting tasks.
 #[test]
 fn a_writer_that_panics_fails_those_who_wait() {
     each_backing(|backing| {
@@ -338,7 +339,7 @@ fn a_writer_that_panics_fails_those_who_wait() {
     });
 }
 
-/// One that had written all that was its own leaves nothing behind.
+/// A writer that has written its whole range fails nothing.
 #[test]
 fn a_writer_that_panics_when_it_is_done_fails_nothing() {
     each_backing(|backing| {

@@ -1,5 +1,5 @@
-//! A version given by hand: what is delivered is of it, whichever kind it is and however often the
-//! connection breaks, or there is an error.
+//! A version given by hand. The delivered bytes are of this version, whatever its kind and however
+//! often the connection breaks, or the call fails.
 
 use bytes::Bytes;
 use tidegate::remote::{OpenRequest, RemoteOptions, Version};
@@ -12,12 +12,12 @@ use crate::bed::Bed;
 use crate::call::{client_of, download};
 use crate::trial::{Kind, Trial};
 
-/// Every kind of version that names the blob as it is, for each remote.
+/// Every kind of version that names the blob's current content, for each remote.
 fn versions(flavour: Flavour, blob: &Blob) -> Vec<Version> {
     let mut versions = vec![
         Version::ETag(format!("\"{}\"", blob.etag())),
         Version::LastModified("Tue, 14 Nov 2023 22:13:21 GMT".to_owned()),
-        // The same second, as RFC 850 has it.
+        // The same second in the format of RFC 850.
         Version::LastModified("Tuesday, 14-Nov-23 22:13:21 GMT".to_owned()),
     ];
     match flavour {
@@ -122,7 +122,7 @@ async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked()
     assert_eq!(file.at(generation()).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// An interrupted download of one version is not gone on with for another.
+/// An interrupted download of one version is not continued with another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_given_by_hand_is_not_mixed_with_what_an_earlier_run_left() {
     let bed = versioned(Flavour::Gcs).await;
@@ -144,8 +144,8 @@ async fn a_version_given_by_hand_is_not_mixed_with_what_an_earlier_run_left() {
     assert!(std::fs::read(&path).unwrap() == bed.bytes);
 }
 
-/// For the server the precondition holds, as the blob has not been changed since; it is another
-/// version all the same.
+/// The server accepts the precondition, as the blob has not changed since. But the date names
+/// another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_of_a_later_date_is_another() {
     for flavour in ALL {

@@ -1,4 +1,5 @@
-//! Bodies that are longer or shorter than their heads say, and parts in different codings.
+//! Bodies that are longer or shorter than their heads say, and partial responses in different
+//! codings.
 
 use super::*;
 
@@ -6,7 +7,7 @@ fn tagged(asked: &Asked, bytes: &[u8]) -> Reply {
     Reply::of(asked, bytes).with("etag", "\"a\"")
 }
 
-/// The bytes that a part stands for, and one more.
+/// The bytes of the requested range, and one more.
 fn too_long(asked: &Asked, framing: Framing, in_one_piece: bool) -> Reply {
     let (first, last) = asked.range(LEN).unwrap_or((0, LEN - 1));
     let blob = blob();
@@ -44,7 +45,7 @@ async fn a_body_longer_than_its_range_is_an_error() {
     }
 }
 
-/// A proxy that labels the whole blob as the part that was asked for.
+/// A proxy labels the whole blob as the requested range.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_body_under_the_label_of_a_part_is_an_error() {
     for framing in [Framing::Length, Framing::Chunked, Framing::Close] {
@@ -53,7 +54,7 @@ async fn a_whole_body_under_the_label_of_a_part_is_an_error() {
             if asked.is_later() {
                 return reply.body(&blob()).framed(framing);
             }
-            // What is read as one stream breaks once.
+            // A read as one stream breaks once.
             if asked.range(LEN).is_none() { reply.cut_after(100_000) } else { reply }
         });
         let origin = origin.await;
@@ -83,14 +84,14 @@ async fn a_length_that_contradicts_the_range_is_an_error() {
     }
 }
 
-/// What passes costs its request, and nothing of it is used.
+/// A transient contradiction costs its request, and none of its bytes are used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_contradicts_itself_once_is_asked_again() {
     for flavour in ALL {
         for fault in 0..3 {
             let origin = Origin::new(move |asked| {
                 let reply = tagged(asked, &blob());
-                // The response in which the last byte is asked for, the first time.
+                // The first response that contains the last byte.
                 if asked.range(LEN) != Some((262_144, LEN - 1)) || asked.nth > 6 {
                     return reply;
                 }
@@ -120,7 +121,7 @@ async fn a_short_body_is_asked_again_and_one_that_stays_short_is_an_error() {
                     if asked.is_head() || last != LEN - 1 || (first != 262_144 && !always) {
                         return reply;
                     }
-                    // Whole by its framing, and 10 bytes short.
+                    // Complete by its framing, but 10 bytes short.
                     reply.body(&blob()[first..last.saturating_sub(9).max(first)]).framed(framing)
                 });
                 let origin = origin.await;
@@ -139,7 +140,7 @@ async fn a_short_body_is_asked_again_and_one_that_stays_short_is_an_error() {
     }
 }
 
-/// 200 beside `Content-Range`: the body may be a part of the blob.
+/// Status 200 with `Content-Range`: the body may be a part of the blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_calls_itself_whole_is_an_error() {
     for flavour in ALL {
@@ -154,7 +155,7 @@ async fn a_part_that_calls_itself_whole_is_an_error() {
         let origin = origin.await;
         let location = locate(&origin, flavour);
         all_fail(&location, &[ErrorKind::Exhausted], &format!("{flavour:?}")).await;
-        // The same where it says nothing wrong.
+        // The same with a response that is consistent.
         let origin = Origin::new(|asked| {
             let range = format!("bytes 0-{}/{LEN}", LEN - 1);
             let reply = Reply::new(200).with("etag", "\"a\"").with("date", origin::DATE);
@@ -169,7 +170,7 @@ async fn a_part_that_calls_itself_whole_is_an_error() {
     }
 }
 
-/// One version in two codings: parts of the one do not go with parts of the other.
+/// One version in two codings: a part in one coding does not fit a part in the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_part_in_another_coding_is_an_error() {
     for flavour in ALL {
@@ -183,7 +184,7 @@ async fn a_later_part_in_another_coding_is_an_error() {
                     Some(coding) => reply.with("content-encoding", coding),
                     None => reply,
                 };
-                // What is read as one stream breaks once.
+                // A read as one stream breaks once.
                 let one_stream = !asked.is_head() && asked.range(LEN).is_none();
                 if one_stream { reply.cut_after(100_000) } else { reply }
             });
@@ -193,7 +194,7 @@ async fn a_later_part_in_another_coding_is_an_error() {
             all_fail(&location, &kinds, &format!("{flavour:?} {first:?} {later:?}")).await;
         }
     }
-    // `identity` is no coding, and names are the same in any case.
+    // `identity` is no coding, and coding names are case-insensitive.
     let origin = Origin::new(|asked| {
         let coding = if asked.is_later() { "GZIP" } else { "gzip" };
         tagged(asked, &blob()).with("content-encoding", coding)

@@ -19,7 +19,7 @@ fn with_hashes(asked: &Asked, bytes: &[u8], hashes: &[String]) -> Reply {
     hashes.iter().fold(reply, |reply, hash| reply.with("x-goog-hash", hash.as_str()))
 }
 
-/// Neither is believed: whichever is right, the server does not know what it holds.
+/// Neither is believed: one of them is wrong, and the client cannot know which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_values_of_one_checksum_are_an_error() {
     let (right, wrong) = (crc32c(&blob()), crc32c(&other_blob()));
@@ -36,7 +36,7 @@ async fn two_values_of_one_checksum_are_an_error() {
             all_fail(&locate(&origin, flavour), &[ErrorKind::Integrity], &label).await;
         }
     }
-    // The same one twice is one.
+    // The same value twice counts as one.
     let hashes = [right.clone(), right, md5(&blob())];
     let origin = Origin::new(move |asked| with_hashes(asked, &blob(), &hashes)).await;
     verified(&origin, ChecksumAlgorithm::Crc32c).await;
@@ -75,7 +75,7 @@ async fn a_bad_member_does_not_cost_the_good_ones() {
     }
 }
 
-/// The stored length is what Google's storage says of a body that has no length.
+/// Google sends the stored length for a body that has no length of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_length_that_the_body_contradicts_is_an_error() {
     for flavour in [Flavour::Gcs, Flavour::Http] {
@@ -103,7 +103,7 @@ async fn a_stored_length_that_the_body_contradicts_is_an_error() {
                                 assert!(outcome.bytes == blob(), "{label} {reader:?}");
                             }
                             Ok(outcome) => panic!("{label} {reader:?}: {}", outcome.bytes.len()),
-                            // Without a length there is no download to memory.
+                            // Without a length a download to memory is not possible.
                             Err(error) if flavour == Flavour::Http => {
                                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{label}");
                             }
@@ -122,8 +122,8 @@ async fn a_stored_length_that_the_body_contradicts_is_an_error() {
     }
 }
 
-/// Azure has no suffix ranges, so its facts say where the last bytes are: a length of 0 proves
-/// nothing.
+/// Azure has no suffix ranges, so the engine finds the last bytes through the facts. A length of 0
+/// verifies nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_bytes_are_not_those_of_an_empty_head() {
     for head_len in [Some("0"), None, Some("300000"), Some("200000"), Some("400000")] {

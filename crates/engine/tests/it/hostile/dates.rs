@@ -1,11 +1,11 @@
-//! A modification date is a version only where the response is at least one second younger
-//! (RFC 9110 section 8.8.2.2): within the same second the blob can change again.
+//! A modification date is a version only if the response is at least one second younger (RFC 9110
+//! section 8.8.2.2): within the same second the blob can change again.
 
 use tidegate::remote::Version;
 
 use super::*;
 
-/// Where the date counts: S3 always has an entity tag.
+/// The flavours for which a date can be the version. S3 always has an entity tag.
 const DATED: [Flavour; 3] = [Flavour::Http, Flavour::Gcs, Flavour::Azure];
 
 const SECOND_LATER: &str = "Tue, 14 Nov 2023 22:13:21 GMT";

@@ -11,7 +11,8 @@ fn wanted(range: &ByteRange) -> Bytes {
     }
 }
 
-/// `HEAD` says that the blob is empty, every range is refused without a word, and `GET` gives it.
+/// `HEAD` says that the blob is empty. Every range gets 416 without `Content-Range`. `GET` without
+/// a range delivers the blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bare_refusal_of_a_range_is_asked_again_without_one() {
     for flavour in ALL {
@@ -32,8 +33,8 @@ async fn a_bare_refusal_of_a_range_is_asked_again_without_one() {
                 if (flavour == Flavour::S3 && head_len == "0")
                     || (flavour == Flavour::Azure && last && head_len != "0")
                 {
-                    // S3 is asked for facts beside each read, and Azure before the last bytes: what
-                    // contradicts those is an error.
+                    // S3 is asked for facts with each read, and Azure before a read of the last
+                    // bytes. A blob that contradicts these facts is an error.
                     continue;
                 }
                 for reader in READERS {
@@ -51,7 +52,7 @@ async fn a_bare_refusal_of_a_range_is_asked_again_without_one() {
     }
 }
 
-/// The facts that are looked up beside a read of S3 contradict it.
+/// S3's facts, which are requested with the read, contradict it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blob_of_two_lengths_is_an_error() {
     let origin = Origin::new(|asked| {
@@ -83,10 +84,10 @@ async fn a_refusal_that_says_empty_is_believed() {
     }
 }
 
-/// One part of the server says that the blob is empty, another that it is not.
+/// One part of the server says that the blob is empty, and another says that it is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_that_facts_contradict_is_asked_again_without_a_range() {
-    // S3's facts are looked up beside the read, and agree with it.
+    // S3's facts are requested with the read, and agree with it.
     for flavour in ALL {
         let origin = Origin::new(|asked| {
             let reply = if asked.range(LEN).is_some() && !asked.is_head() {
@@ -102,7 +103,7 @@ async fn a_refusal_that_facts_contradict_is_asked_again_without_a_range() {
     }
 }
 
-/// It is asked once, and not for ever.
+/// Each reader asks at most twice, and not endlessly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_refuses_everything_is_asked_twice() {
     for flavour in ALL {
@@ -118,7 +119,8 @@ async fn a_server_that_refuses_everything_is_asked_twice() {
     }
 }
 
-/// Where `HEAD` is refused, one byte tells the facts; where that is refused, too, the whole does.
+/// If `HEAD` is refused, a request for one byte gives the facts. If that is refused too, a request
+/// for the whole blob does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn facts_do_not_take_a_bare_refusal_for_an_empty_blob() {
     let origin = Origin::new(|asked| match (asked.is_head(), asked.range(LEN)) {
@@ -133,10 +135,10 @@ async fn facts_do_not_take_a_bare_refusal_for_an_empty_blob() {
     assert!(info.version.is_some());
 }
 
-/// A seek from the end asks for the length: a `HEAD` that says 0 does not prove it.
+/// A seek from the end asks for the length. A `HEAD` that says 0 does not verify it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seek_does_not_believe_an_empty_head() {
-    // What S3's facts say is compared with every read of the whole.
+    // S3's facts are compared with every read of the whole blob.
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::Azure] {
         let origin = Origin::new(|asked| {
             if asked.is_head() {

@@ -1,11 +1,11 @@
-//! Blobs whose length no response tells: their end lies where the body ends, if nothing speaks
-//! against it.
+//! Blobs whose length no response gives. The blob ends where the body ends, unless another response
+//! contradicts this.
 
 use std::io::SeekFrom;
 
 use super::*;
 
-/// A response without a length: to every request the whole blob, up to `len` bytes of it.
+/// A response without a length. It sends the first `len` bytes of the blob, whatever the range.
 fn endless(len: usize, framing: Framing) -> Reply {
     let reply = Reply::new(200).with("etag", "\"a\"").with("date", origin::DATE);
     reply.body(&blob()[..len]).framed(framing)
@@ -13,7 +13,7 @@ fn endless(len: usize, framing: Framing) -> Reply {
 
 const FRAMINGS: [Framing; 2] = [Framing::Chunked, Framing::Close];
 
-/// The readers that take a blob of unknown length.
+/// The readers that accept a blob of unknown length.
 const TAKERS: [Reader; 5] =
     [Reader::File(1), Reader::File(4), Reader::Ordered(1), Reader::Ordered(4), Reader::Channel];
 
@@ -22,10 +22,10 @@ async fn an_end_before_what_was_delivered_is_damage() {
     for flavour in ALL {
         for framing in FRAMINGS {
             let origin = Origin::new(move |asked| match asked.is_later() {
-                // A restart: the response ends, in good order, before the break.
+                // A restart: the response ends cleanly before the position of the break.
                 true => endless(50_000, framing),
                 false if asked.is_head() => endless(0, framing),
-                // Only chunks tell a break from an end.
+                // Only chunked framing distinguishes a break from an end.
                 false => endless(LEN, Framing::Chunked).cut_after(100_000),
             });
             let origin = origin.await;
@@ -38,7 +38,7 @@ async fn an_end_before_what_was_delivered_is_damage() {
     }
 }
 
-/// The same where the first response told the length.
+/// The same after a first response that gave the length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_before_the_length_that_was_told_is_none() {
     for framing in FRAMINGS {
@@ -99,7 +99,7 @@ async fn a_channel_does_not_end_before_what_it_has_delivered() {
     }
 }
 
-/// Nor does one that goes on in another process.
+/// A channel that continues in another process does not end early either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_channel_does_not_end_before_what_was_delivered() {
     for framing in FRAMINGS {
@@ -156,7 +156,7 @@ async fn a_range_beyond_the_end_is_an_error() {
                     assert_eq!(error.kind(), ErrorKind::OutOfRange, "{label}: {error:?}");
                 }
             }
-            // At the very end there is nothing, and a range that begins before it is cut.
+            // At the end there is nothing, and a range that begins before the end is cut.
             for (range, start) in [
                 (ByteRange::From(len), LEN),
                 (ByteRange::Bounded(len..len + 9), LEN),
@@ -174,7 +174,8 @@ async fn a_range_beyond_the_end_is_an_error() {
     }
 }
 
-/// A part whose total is `*` may be less than was asked for: it ends nothing by itself.
+/// A response with total `*` may be shorter than its request. This does not mark the end of the
+/// blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_of_an_unknown_total_does_not_end_the_blob() {
     const PART: usize = 70_000;

@@ -1,18 +1,18 @@
-//! Servers that contradict themselves, in every flavour and for every reader: what is delivered is
-//! one version of the blob, or there is an error.
+//! Servers that contradict themselves, for every flavour and every reader. Each call delivers one
+//! version of the blob, or fails.
 //!
 //! | what a user relies on | test |
 //! |---|---|
-//! | a part must name the version that the first response named | `versions::a_part_that_*` |
-//! | a first part without a version becomes one stream | `versions::a_first_part_*` |
-//! | a version given by hand must be named by the server | `versions::a_version_given_by_hand_*` |
-//! | a date pins only where it is older than the response | `dates::*` |
-//! | a refused range proves no emptiness unless it says so | `emptiness::*` |
-//! | bodies keep to their range and length, parts to one coding | `bodies::*` |
-//! | the end of a blob of unknown length lies behind what was delivered | `ends::*` |
+//! | every response must name the version that the first response named | `versions::a_part_that_*` |
+//! | after a first response without a version, the blob is read as one stream | `versions::a_first_part_*` |
+//! | the server must name a version that is given by hand | `versions::a_version_given_by_hand_*` |
+//! | a date pins a version only if it is older than the response | `dates::*` |
+//! | a refused range means an empty blob only if the response says so | `emptiness::*` |
+//! | bodies keep to their range and length, and all use one coding | `bodies::*` |
+//! | a blob of unknown length does not end before the delivered bytes | `ends::*` |
 //! | checksums that contradict each other verify nothing | `checksums::*` |
-//! | the shards of a redirected blob stay with one final URL | `redirects::*` |
-//! | what cannot be proved is said | `notes::*` |
+//! | all shards of a redirected blob come from one final URL | `redirects::*` |
+//! | a report says what could not be verified | `notes::*` |
 
 mod bodies;
 mod checksums;
@@ -38,7 +38,7 @@ use crate::trial::within;
 const LEN: usize = 300_000;
 const ALL: [Flavour; 4] = [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure];
 
-/// The blob, and what another version of it holds.
+/// The blob's bytes. Another version has the bytes of [`other_blob`].
 fn blob() -> Bytes {
     pseudo_random(LEN, 7)
 }
@@ -60,7 +60,7 @@ fn locate(origin: &Origin, flavour: Flavour) -> Location {
     client_of(options).locate(&url).unwrap()
 }
 
-/// How the blob is read.
+/// How a test reads the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     /// A download to memory, with this window.
@@ -79,7 +79,7 @@ const READERS: [Reader; 6] = [
     Reader::Channel,
 ];
 
-/// What came of it: the bytes, and the report of a download.
+/// The outcome: the bytes, and the report of a download.
 #[derive(Debug)]
 struct Outcome {
     bytes: Vec<u8>,
@@ -147,7 +147,7 @@ async fn all_get(location: &Location, bytes: &[u8], label: &str) {
     }
 }
 
-/// Every reader fails like this, perhaps after it has tried often enough.
+/// Every reader fails with one of these kinds, possibly after its retries.
 async fn all_fail(location: &Location, kinds: &[ErrorKind], label: &str) {
     for reader in READERS {
         fails(reader, location, kinds, label).await;

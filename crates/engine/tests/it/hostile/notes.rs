@@ -1,4 +1,4 @@
-//! What a report says where something could not be proved.
+//! The notes of a report about facts that could not be verified.
 
 use super::*;
 
@@ -71,7 +71,7 @@ async fn a_note_says_where_a_body_came_compressed_unasked() {
             let location = locate(&origin, flavour);
             for reader in DOWNLOADS {
                 let notes = notes(&location, reader, ByteRange::All).await;
-                // Google's storage is asked for what is stored, in the coding that it has.
+                // Google's storage is asked for the stored bytes, in their own coding.
                 let expected = compressed && flavour != Flavour::Gcs;
                 let label = format!("{flavour:?} {coding:?} {reader:?} {notes:?}");
                 assert_eq!(says(&notes, COMPRESSED), expected, "{label}");
@@ -79,7 +79,7 @@ async fn a_note_says_where_a_body_came_compressed_unasked() {
             }
         }
     }
-    // Behind a plain URL, too, it is asked for what is stored.
+    // A plain URL is also asked for the stored bytes.
     let origin = Origin::new(move |asked| {
         let reply = named(Flavour::Gcs, asked, &blob());
         reply.with("content-encoding", "gzip").with("x-goog-stored-content-encoding", "gzip")

@@ -1,5 +1,5 @@
-//! A server whose responses a test writes field by field: for what an orderly server with faults
-//! cannot say. Each connection serves one request.
+//! A server whose responses a test writes field by field, for responses that the testkit's server
+//! cannot give. Each connection serves one request.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 pub(crate) const DATE: &str = "Tue, 14 Nov 2023 22:18:20 GMT";
 pub(crate) const MODIFIED: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
-/// A request as it came.
+/// A request as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -32,7 +32,8 @@ impl Asked {
         self.method == "HEAD"
     }
 
-    /// The first and the last byte asked for, of a blob of `len` bytes; `None` without a range.
+    /// The first and the last byte of the requested range, of a blob of `len` bytes. `None` without
+    /// a range.
     pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let text = self.field("x-ms-range").or_else(|| self.field("range"))?;
         let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
@@ -44,7 +45,7 @@ impl Asked {
         })
     }
 
-    /// Whether it asks for bytes behind the first.
+    /// Whether the request's range begins after byte 0.
     pub(crate) fn is_later(&self) -> bool {
         self.range(usize::MAX).is_some_and(|(first, _)| first > 0)
     }
@@ -55,16 +56,16 @@ pub(crate) enum Framing {
     /// `Content-Length`, unless the test gives one.
     Length,
     Chunked,
-    /// The end of the connection.
+    /// The body ends with the connection.
     Close,
 }
 
-/// A response, with nothing in it that the test does not say but where its body ends.
+/// A response with only the fields that the test sets, and the body's framing.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     status: u16,
     fields: Vec<(String, String)>,
-    /// Each is a chunk where the body is chunked.
+    /// With chunked framing each of these is one chunk.
     body: Vec<Bytes>,
     framing: Framing,
     sent_bytes_max: usize,
@@ -76,7 +77,7 @@ impl Reply {
         Self { status, fields, body, framing: Framing::Length, sent_bytes_max: usize::MAX }
     }
 
-    /// What an honest server with `bytes` says to `asked`, without any version.
+    /// An honest server's response to `asked` for a blob of `bytes`, without a version.
     pub(crate) fn of(asked: &Asked, bytes: &[u8]) -> Self {
         let len = bytes.len();
         match asked.range(len).filter(|_| !asked.is_head()) {
@@ -115,7 +116,7 @@ impl Reply {
         Self { framing, ..self }
     }
 
-    /// Ends the connection after so many bytes of the body.
+    /// Ends the connection after `sent_bytes_max` bytes of the body.
     pub(crate) fn cut_after(self, sent_bytes_max: usize) -> Self {
         Self { sent_bytes_max, ..self }
     }
@@ -158,7 +159,7 @@ impl Reply {
 
 type Answerer = dyn Fn(&Asked) -> Reply + Send + Sync;
 
-/// The server; it ends when it is dropped.
+/// The server. It stops when it is dropped.
 pub(crate) struct Origin {
     endpoint: String,
     log: Arc<Mutex<Vec<Asked>>>,
@@ -190,7 +191,7 @@ async fn serve(listener: TcpListener, answer: Arc<Answerer>, log: Arc<Mutex<Vec<
         let (stream, _) = listener.accept().await.unwrap();
         let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
         connections.spawn(async move {
-            // The client may leave at any time.
+            // The client may disconnect at any time.
             let _ = converse(stream, &*answer, &log).await;
         });
     }
@@ -220,7 +221,7 @@ async fn converse(
     let wire = answer(&asked).encode(asked.is_head());
     stream.write_all(&wire).await?;
     stream.shutdown().await?;
-    // Closing with unread bytes would reset the connection.
+    // Closing a connection with unread bytes would reset it.
     let _ = stream.read_to_end(&mut Vec::new()).await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Redirects: all requests of one read go to the server that the first was sent to, as each mirror
-//! counts versions by itself.
+//! Redirects. All requests of one read go to the server that the first redirect named, as each
+//! mirror has versions of its own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// A mirror: the blob under an entity tag of its own.
+/// A mirror: the blob with the mirror's own entity tag.
 async fn mirror(tag: &'static str, bytes: Bytes) -> Origin {
     Origin::new(move |asked| {
-        // The first response of a read as one stream breaks.
+        // If the blob is read as one stream, the response breaks.
         let reply = Reply::of(asked, &bytes).with("etag", tag);
         if asked.range(LEN).is_none() { reply.cut_after(100_000) } else { reply }
     })
     .await
 }
 
-/// Sends each request to the next of these.
+/// Redirects each request to the next of these mirrors.
 async fn redirector(mirrors: &[&Origin]) -> Origin {
     let endpoints: Vec<_> = mirrors.iter().map(|origin| origin.endpoint().to_owned()).collect();
     let turn = Arc::new(AtomicUsize::new(0));
@@ -34,7 +34,7 @@ async fn all_parts_come_from_the_mirror_that_the_first_came_from() {
         let mirrors = [mirror("\"a\"", blob()).await, mirror("\"b\"", blob()).await];
         let first = redirector(&[&mirrors[0], &mirrors[1]]).await;
         let location = locate(&first, Flavour::Http);
-        // Each read asks the first URL again, once.
+        // Each read asks the first URL once.
         for turn in 0..2 {
             let before: Vec<_> = mirrors.iter().map(|mirror| mirror.log().len()).collect();
             let outcome = reader.read(&location).await;
@@ -49,7 +49,7 @@ async fn all_parts_come_from_the_mirror_that_the_first_came_from() {
     }
 }
 
-/// A final URL that is refused has perhaps expired: the first one gives another.
+/// A refused final URL may have expired. The first URL gives a new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_final_url_that_is_refused_is_resolved_again() {
     for status in [401, 403, 404, 410] {
@@ -62,7 +62,7 @@ async fn a_final_url_that_is_refused_is_resolved_again() {
                     let turn = redirects.fetch_add(1, Ordering::Relaxed);
                     return Reply::new(307).with("location", format!("/signed?{turn}"));
                 }
-                // Each signature is good for two requests.
+                // Each signature is valid for two requests.
                 let mut used = used.lock().unwrap();
                 let count = used.entry(asked.path.clone()).or_default();
                 *count += 1;
@@ -70,7 +70,7 @@ async fn a_final_url_that_is_refused_is_resolved_again() {
                     return Reply::new(status);
                 }
                 let reply = Reply::of(asked, &blob()).with("etag", "\"a\"");
-                // What is read as one stream breaks, time and again.
+                // A read as one stream breaks repeatedly.
                 reply.cut_after(66_000)
             });
             let origin = origin.await;
@@ -83,7 +83,7 @@ async fn a_final_url_that_is_refused_is_resolved_again() {
     }
 }
 
-/// What the first URL refuses, too, is an error, and another mirror's version is `Changed`.
+/// A refusal by the first URL is an error, and another mirror's version is `Changed`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_resolved_again_is_compared() {
     for (kind, next) in [(ErrorKind::NoAccess, None), (ErrorKind::Changed, Some("\"b\""))] {
@@ -104,7 +104,7 @@ async fn what_is_resolved_again_is_compared() {
     }
 }
 
-/// Any other refusal is what it is: the first URL is not asked again.
+/// Any other refusal is final: the first URL is not asked again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_refusals_stay_with_the_final_url() {
     for (status, kind) in [
@@ -130,7 +130,7 @@ async fn other_refusals_stay_with_the_final_url() {
     }
 }
 
-/// The caller's headers go where they went on the way there: to the first host only.
+/// The caller's headers go to the first host only, also when the final URL is used directly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_go_to_a_final_url_as_they_went_the_first_time() {
     for away in [false, true] {
@@ -161,7 +161,7 @@ async fn headers_go_to_a_final_url_as_they_went_the_first_time() {
     }
 }
 
-/// What is carried to another process is the URL that was given; no signature goes along.
+/// A captured state holds the URL that the caller gave. It holds no signature.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_captured_read_keeps_the_first_url() {
     let mirror = mirror("\"a\"", blob()).await;

@@ -1,10 +1,10 @@
-//! What a response must say of the version before its bytes are used.
+//! What a response must say about the version before its bytes are used.
 
 use tidegate::remote::Version;
 
 use super::*;
 
-/// The first response is of the blob; later parts hold other bytes and do not name its version.
+/// The first response is of the blob. Later responses hold other bytes and do not name its version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_does_not_name_the_version_is_not_spliced_in() {
     type Change = fn(Reply) -> Reply;
@@ -22,7 +22,7 @@ async fn a_part_that_does_not_name_the_version_is_not_spliced_in() {
                 if asked.is_later() {
                     return change(named(flavour, asked, &other_blob()));
                 }
-                // A read as one stream breaks, so that it has a later part.
+                // A read as one stream breaks, so that it needs a later response.
                 if asked.range(LEN).is_none() { reply.cut_after(100_000) } else { reply }
             });
             let origin = origin.await;
@@ -32,10 +32,11 @@ async fn a_part_that_does_not_name_the_version_is_not_spliced_in() {
     }
 }
 
-/// The date alone is the version here, so that any later part names another if it names a tag only.
+/// The date alone is the version here. A later response that names only a tag names another
+/// version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_names_another_kind_of_version_is_not_spliced_in() {
-    // S3 always has an entity tag: there is no version by date.
+    // S3 always has an entity tag, so the date is never the version.
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::Azure] {
         let origin = Origin::new(move |asked| {
             let dated = |reply| nameless(reply).with("last-modified", origin::MODIFIED);
@@ -89,8 +90,8 @@ fn by_hand(flavour: Flavour) -> Vec<Version> {
     versions
 }
 
-/// Servers that ignore preconditions and name no version, whether or not they know ranges, and
-/// whatever the blob's length.
+/// Servers that ignore preconditions and name no version. With and without ranges, and for a full
+/// and an empty blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_given_by_hand_that_no_response_names_is_changed() {
     for flavour in ALL {
@@ -116,7 +117,7 @@ async fn a_version_given_by_hand_that_no_response_names_is_changed() {
     }
 }
 
-/// Where facts are had by the range of one byte only, an empty blob gives none.
+/// If only a range of one byte gives facts, an empty blob has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_refused_range_of_an_empty_blob_names_no_version() {
     let origin = Origin::new(|asked| {
@@ -133,7 +134,7 @@ async fn the_refused_range_of_an_empty_blob_names_no_version() {
     all_fail(&location, &[ErrorKind::Changed], "empty").await;
 }
 
-/// A remote from outside the library, which does not compare versions itself.
+/// A remote from outside the library that does not compare versions itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_remote_that_does_not_compare_is_compared() {
     #[derive(Debug)]

@@ -18,7 +18,7 @@ use crate::call::ReadOptions;
 
 const LEN: usize = 300_000;
 
-/// As another process would: from text, with everything else made anew.
+/// Restores from text with everything else recreated, as another process would.
 fn carried(channel: &mut ReadChannel, bed: &Bed) -> ReadChannel {
     let text = channel.capture().unwrap().to_string();
     let state: ReadState = text.parse().unwrap();
@@ -32,7 +32,7 @@ async fn a_read_goes_on_in_another_process() {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         let mut channel = crate::call::read(bed.location(), options());
         let mut content = Vec::new();
-        // Pieces that end within frames, so that bytes are held when it is captured.
+        // Pieces that end within frames, so that the channel holds bytes when it is captured.
         for count in [0, 1, 999, 100_000, 123_456, 1] {
             let mut piece = vec![0; count];
             channel.read_exact(&mut piece).await.unwrap();
@@ -46,14 +46,14 @@ async fn a_read_goes_on_in_another_process() {
         assert!(content == bed.bytes, "{flavour:?}");
         let verified = channel.verified().is_verified();
         assert_eq!(verified, flavour != Flavour::Http, "{flavour:?}: {:?}", channel.verified());
-        // At the end, too.
+        // The same at the end.
         let mut channel = carried(&mut channel, &bed);
         assert!(channel.next().await.unwrap().is_none());
         assert_eq!(channel.verified().is_verified(), verified, "{flavour:?}");
     }
 }
 
-/// The sum that is carried is that of the bytes before the position: damage before the capture is
+/// The captured checksum covers the bytes before the position, so damage before the capture is
 /// found after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_before_a_capture_is_found_after_it() {
@@ -125,7 +125,7 @@ async fn a_state_that_is_not_whole_is_refused() {
     channel.read_exact(&mut [0; 100]).await.unwrap();
     let text = channel.capture().unwrap().to_string();
     let refused = |text: &str| text.parse::<ReadState>().unwrap_err();
-    // Cut at any byte, or with any byte another one.
+    // Text that is cut at any byte, or has any byte changed.
     for at in 0..text.len() {
         let error = refused(&text[..at]);
         assert!(matches!(error.kind(), ErrorKind::Integrity | ErrorKind::Invalid), "{error:?}");
@@ -140,14 +140,14 @@ async fn a_state_that_is_not_whole_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("expected format 1, got 2"), "{error}");
     assert_eq!(refused("tidegate-read-99999999999 x").kind(), ErrorKind::Integrity);
-    // Through serde it is the same text.
+    // Serde gives the same text.
     let state: ReadState = text.parse().unwrap();
     let json = serde_json::to_string(&state).unwrap();
     assert_eq!(serde_json::from_str::<ReadState>(&json).unwrap(), state);
     assert!(serde_json::from_str::<ReadState>(&json.replace("bucket", "tekcub")).is_err());
 }
 
-/// The state with some members changed, and a seal that fits.
+/// The state with some members changed, and a seal that fits the change.
 fn forged(state: &ReadState, changes: &[(&str, serde_json::Value)]) -> ReadState {
     let text = state.to_string();
     let (_, json) = text.split_once(" {").unwrap();
@@ -160,8 +160,8 @@ fn forged(state: &ReadState, changes: &[(&str, serde_json::Value)]) -> ReadState
     format!("tidegate-read-1 {seal} {json}").parse().unwrap()
 }
 
-/// Beyond the end there is nothing, and without a version nothing ties the rest to what was
-/// delivered.
+/// Nothing follows a position beyond the end. Without a version, nothing ties the rest of the blob
+/// to the delivered bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_state_from_which_nothing_goes_on_is_refused() {
     use serde_json::{Value, json};
@@ -193,7 +193,7 @@ async fn a_state_from_which_nothing_goes_on_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{changes:?}: {error:?}");
         assert!(error.hint().unwrap().contains("begin again"), "{changes:?}: {error:?}");
     }
-    // Nor is there a capture that could not be restored.
+    // A capture that could not be restored fails, too.
     channel.seek(SeekFrom::Start(LEN as u64 + 1)).await.unwrap();
     assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Invalid);
     channel.seek(SeekFrom::Start(LEN as u64)).await.unwrap();
@@ -260,7 +260,7 @@ async fn every_sum_that_has_a_state_is_carried_and_the_other_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_is_found_across_a_capture_whatever_the_sum() {
-    // Azure keeps MD5 only, this server SHA-256 only.
+    // Azure keeps only MD5, and this server only SHA-256.
     let digests = HttpDigests { repr_digest: true, content_md5: false };
     for server in
         [ServerOptions::of(Flavour::Azure), ServerOptions { digests, ..ServerOptions::default() }]
@@ -290,7 +290,7 @@ async fn after_a_seek_nothing_is_carried_as_if_it_were_whole() {
     let mut channel = carried(&mut channel, &bed);
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert!(matches!(channel.verified(), Verification::Unverified(_)), "{:?}", channel.verified());
-    // Nor what was verified before the seek.
+    // A seek also ends a verification that had succeeded.
     let mut channel = crate::call::read(bed.location(), options());
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     channel.seek(SeekFrom::Start(200)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is verified, and what says that it is not.
+//! When a read is verified, and how it reports that it is not.
 
 use std::io::SeekFrom;
 
@@ -23,7 +23,7 @@ async fn bed(options: ServerOptions, checksums: Checksums) -> Bed {
     Bed::with(options, bytes, blob).await
 }
 
-/// Everything that keeps a checksum of the whole, and which one is compared.
+/// Every server that keeps a checksum of the whole blob, and which checksum is compared.
 fn keepers() -> Vec<(ServerOptions, ChecksumAlgorithm)> {
     let digests = HttpDigests { repr_digest: true, content_md5: false };
     let md5_only = HttpDigests { repr_digest: false, content_md5: true };
@@ -63,7 +63,7 @@ async fn damage_is_told_instead_of_the_end() {
             assert!(matches!(outcome.verified, Verification::Mismatch { .. }));
             assert!(outcome.content == bed.bytes, "{algorithm:?} {face:?}");
         }
-        // Whatever is asked for afterwards.
+        // The mismatch stays, whatever the caller reads afterwards.
         let bed = bed(server, Checksums::Wrong).await;
         let mut channel = crate::call::read(bed.location(), options());
         channel.read_exact(&mut vec![0; LEN]).await.unwrap();
@@ -116,7 +116,7 @@ async fn what_is_not_whole_says_why() {
         Verification::Unverified(why) => Some(why),
         _ => None,
     };
-    // Known from the start, and still so at the end.
+    // The reason is known from the start, and is the same at the end.
     for range in [ByteRange::From(1), ByteRange::Bounded(0..1000), ByteRange::Last(9)] {
         let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
         channel.read_to_end(&mut Vec::new()).await.unwrap();
@@ -127,7 +127,7 @@ async fn what_is_not_whole_says_why() {
     assert_eq!(why(&channel), Some(Unverified::Off));
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert_eq!(why(&channel), Some(Unverified::Off));
-    // A seek, as soon as it leaves a gap.
+    // The same as soon as a seek leaves a gap.
     let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
     assert_eq!(why(&channel), None);
@@ -138,11 +138,11 @@ async fn what_is_not_whole_says_why() {
     channel.seek(SeekFrom::Current(1)).await.unwrap();
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert_eq!(why(&channel), Some(Unverified::Seek));
-    // From the first byte on it begins anew.
+    // Verification restarts at byte 0.
     channel.seek(SeekFrom::Start(0)).await.unwrap();
     channel.read_to_end(&mut Vec::new()).await.unwrap();
     assert!(channel.verified().is_verified());
-    // And what is read again after that is not what was verified.
+    // A part that is read again after that was not verified.
     channel.seek(SeekFrom::Start(7)).await.unwrap();
     channel.read_exact(&mut [0; 100]).await.unwrap();
     assert_eq!(why(&channel), Some(Unverified::Seek));
@@ -157,7 +157,7 @@ async fn what_is_not_whole_says_why() {
     assert!(why(&channel).unwrap().to_string().contains("composite"));
 }
 
-/// Keys may allow reading and refuse S3's second question.
+/// A key may allow reads and refuse S3's checksum request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
     for budget_requests in [1, 8] {

@@ -1,4 +1,4 @@
-//! Client that contradict themselves: nothing of what they say twice is mixed.
+//! Remotes that contradict themselves: the channel never mixes their contradictory responses.
 
 use std::collections::VecDeque;
 use std::io::SeekFrom;
@@ -12,13 +12,13 @@ use tidegate::{Budget, ErrorKind, Location, Result};
 use super::options;
 use crate::trial::within;
 
-/// Bytes that tell where they are from.
+/// Bytes that depend on their position.
 fn content() -> Bytes {
     (0..=u8::MAX).collect()
 }
 
-/// Answers each request with what comes next, whatever it asks for, and stats with one and the
-/// same.
+/// Gives each request the next scripted response, whatever it asks for, and every stat the same
+/// facts.
 #[derive(Debug)]
 struct Liar {
     answers: Mutex<VecDeque<Answer>>,

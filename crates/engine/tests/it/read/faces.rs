@@ -1,4 +1,4 @@
-//! The faces of a channel: what each of them delivers, and that they can be mixed.
+//! The interfaces of a channel: what each of them delivers, and that a caller can mix them.
 
 use std::io::{BufRead as _, Read as _, Seek as _};
 
@@ -29,10 +29,10 @@ async fn nothing_is_sent_before_the_first_read() {
     channel.seek(std::io::SeekFrom::Start(10)).await.unwrap();
     channel.seek(std::io::SeekFrom::Current(-5)).await.unwrap();
     assert_eq!(channel.position(), Some(5));
-    // A position without a version could not be gone on from.
+    // A position without a version cannot be restored.
     assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!((channel.len_bytes(), bed.server.connections_accepted()), (None, 0));
-    // What is certainly empty is never asked for.
+    // A range that is known to be empty sends no request.
     for range in [ByteRange::EMPTY, ByteRange::Last(0), ByteRange::Bounded(7..7)] {
         let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
         assert!(channel.next().await.unwrap().is_none());
@@ -53,8 +53,7 @@ async fn one_request_brings_everything() {
     }
 }
 
-/// Like Go's `iotest.TestReader`: whatever is read with, and in whatever sizes, the bytes are the
-/// same.
+/// Like Go's `iotest.TestReader`: any interface and any read size give the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn faces_and_sizes_can_be_mixed() {
     for seed in 0..30 {
@@ -102,7 +101,7 @@ async fn faces_and_sizes_can_be_mixed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_buffer_gives_the_same_bytes() {
-    // Small writes with pauses, so that frames are small and there is something to gather.
+    // Small writes with pauses, so that frames are small and must be gathered.
     let drip = Fault::SlowDrip { bytes: 3000, interval_ms: 1 };
     for buffer_bytes in [0, 4096, 64 << 10, 1 << 20] {
         for budget_bytes in [4096, 8 << 20] {
@@ -136,8 +135,7 @@ async fn any_buffer_gives_the_same_bytes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stream_does_not_copy() {
-    // A local file's frames come from one allocation each: what is handed on twice as slices of
-    // one frame lies in one piece of memory.
+    // `next` must return the memory that `fill_buf` showed, without its first byte.
     let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
     let mut channel = crate::call::read(bed.location(), options());
     let held = channel.fill_buf().await.unwrap();
@@ -159,7 +157,7 @@ async fn a_blocking_read_inside_a_task_is_refused() {
     let error = channel.seek(std::io::SeekFrom::End(0)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}");
     assert_eq!(bed.server.requests(), 0);
-    // The same in a spawned task, and then again where it is fine.
+    // The same in a spawned task. Then a read on a blocking thread, which is allowed.
     let mut channel = tokio::spawn(async move {
         assert!(channel.fill_buf().is_err());
         channel
@@ -176,8 +174,8 @@ async fn a_blocking_read_inside_a_task_is_refused() {
     assert!(bed.bytes.starts_with(&lines) && !lines.is_empty());
 }
 
-/// Blocking channels of a process share one thread for their connections, so that a channel may
-/// use what another one left in the pool.
+/// Blocking channels of a process share one thread for their connections. So a channel can reuse a
+/// connection that another channel left in the pool.
 #[test]
 fn blocking_channels_work_without_any_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -210,13 +208,13 @@ async fn what_is_dropped_gives_everything_back() {
     let mut channel = crate::call::read(bed.location(), options.clone());
     let mut buf = [0; 10];
     channel.read_exact(&mut buf).await.unwrap();
-    // The only request is this channel's.
+    // This channel holds the only request permit.
     let mut waiting = Box::pin(budget.request());
     assert!(futures_util::poll!(&mut waiting).is_pending());
     channel.suspend();
     assert_eq!(budget.held_bytes(), 0);
     drop(within(waiting).await);
-    // What is held is delivered, and the rest is asked for again.
+    // The held bytes are delivered, and the rest is requested again.
     let mut rest = vec![0; 1990];
     within(channel.read_exact(&mut rest)).await.unwrap();
     assert!(bed.bytes[10..2000] == rest);
@@ -235,7 +233,7 @@ async fn a_dropped_future_loses_nothing() {
     let mut channel = crate::call::read(bed.location(), options());
     let mut content = Vec::new();
     loop {
-        // Polled once and dropped, over and over.
+        // Each future is polled once and dropped.
         let mut next = Box::pin(channel.next());
         match futures_util::poll!(&mut next) {
             std::task::Poll::Pending => {
@@ -250,7 +248,7 @@ async fn a_dropped_future_loses_nothing() {
     }
     assert!(content == bed.bytes);
     assert!(channel.verified().is_verified());
-    // The checksum's question, the read, and one for each cut.
+    // The checksum request, the read, and one request for each cut.
     assert_eq!(bed.server.requests(), 2 + 3);
 }
 

@@ -1,4 +1,4 @@
-//! `Content-Encoding: gzip`, as it is stored and decoded.
+//! `Content-Encoding: gzip`, delivered raw and decoded.
 
 use std::io::{SeekFrom, Write as _};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Half of it compresses, half does not.
+/// Half of it compresses, and half does not.
 fn content() -> Vec<u8> {
     [pseudo_random(200_000, 5).to_vec(), vec![b'x'; 200_000]].concat()
 }
@@ -60,7 +60,7 @@ async fn it_is_delivered_as_it_is_stored_or_decoded() {
                 let outcome = read(bed.location(), options, face).await;
                 outcome.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
                 assert!(outcome.content == content(), "{label}");
-                // The checksum is of the stored bytes, which all went by.
+                // The checksum covers the stored bytes, and the channel has read all of them.
                 assert_eq!(outcome.verified, stored, "{label}");
                 assert_eq!(stored.is_verified(), flavour != Flavour::Http, "{label}");
                 let totals = stats.totals();
@@ -71,7 +71,7 @@ async fn it_is_delivered_as_it_is_stored_or_decoded() {
     }
 }
 
-/// The service is asked not to decode on the way.
+/// The request asks the service not to decode on the way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decoding_on_the_way_is_asked_off() {
     for (flavour, accepted) in [(Flavour::Gcs, "gzip"), (Flavour::Http, "identity")] {
@@ -117,13 +117,14 @@ async fn data_that_is_no_gzip_or_not_all_of_it_is_an_error() {
             let outcome = read(bed.location(), decoding(), face).await;
             let error = outcome.result.expect_err(name);
             assert_eq!(error.kind(), ErrorKind::Integrity, "{name} {face:?}: {error:?}");
-            // As it is stored, it is what it is.
+            // A raw read delivers the stored bytes.
             let outcome = read(bed.location(), options(), face).await;
             outcome.result.unwrap();
             assert!(outcome.content == bed.bytes, "{name}");
         }
     }
-    // A stored checksum that does not fit is found before the end, whatever was decoded.
+    // A wrong checksum of the stored bytes is found before the end is delivered, also when
+    // decoding.
     let stored = Bytes::from(whole);
     let blob =
         Blob::new(stored.clone()).with_content_encoding("gzip").with_checksums(Checksums::Wrong);
@@ -132,7 +133,7 @@ async fn data_that_is_no_gzip_or_not_all_of_it_is_an_error() {
     assert!(error.to_string().contains("expected crc32c"), "{error}");
 }
 
-/// A small blob that becomes a large one comes in small pieces.
+/// A small blob that decodes to a large one is delivered in small pieces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bomb_comes_in_pieces() {
     let bomb = gzip(&vec![0; 64 << 20]);

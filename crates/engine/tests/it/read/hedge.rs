@@ -1,4 +1,4 @@
-//! The second request that races a late answer.
+//! The second request that races a late response.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const LEN: usize = 300_000;
 async fn a_late_answer_is_overtaken() {
     for face in FACES {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-        // Far beyond what the test waits: only the second request can bring the bytes.
+        // Far longer than the test waits: only the second request can deliver the bytes.
         bed.server.script().next(Fault::Latency(60_000));
         let mut options = ReadOptions { hedge_ms: Some(20), ..options() };
         options.retry.header_ms_max = 60_000;
@@ -28,7 +28,7 @@ async fn a_late_answer_is_overtaken() {
         let totals = stats.totals();
         assert_eq!((totals.requests, totals.hedges, totals.restarts), (2, 1, 0), "{face:?}");
         assert_eq!(bed.server.requests(), 2);
-        // The one that lost has given its permit back.
+        // The loser of the race has released its permit.
         for _ in 0..budget.limits().requests {
             std::mem::forget(within(budget.request()).await);
         }
@@ -44,7 +44,7 @@ async fn an_answer_in_time_is_not_raced() {
     assert_eq!((bed.server.requests(), channel.totals().hedges), (1, 0));
 }
 
-/// Whoever holds the only permit must not wait for another.
+/// A read that holds the only permit must not wait for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_permit_to_spare_there_is_no_race() {
     let profile = NetworkProfile { latency_ms: 50, ..NetworkProfile::LOOPBACK };
@@ -58,7 +58,7 @@ async fn without_a_permit_to_spare_there_is_no_race() {
     assert_eq!((bed.server.requests(), channel.totals().hedges), (1, 0));
 }
 
-/// The first request fails while the second is under way: that one's answer counts.
+/// The first request fails while the second is in flight. The second one's response counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_leaves_the_word_to_the_other() {
     let profile = NetworkProfile { latency_ms: 50, ..NetworkProfile::LOOPBACK };

@@ -1,6 +1,6 @@
-//! The fault matrix: every fault of the test server, for every kind of range, through every face.
-//! What is asserted: the bytes, how many requests it took (each interruption costs one), and that
-//! nothing arrived in vain.
+//! The fault matrix: every fault of the test server, for every kind of range, through every
+//! interface. It asserts the bytes, the number of requests (each interruption costs one), and that
+//! no received bytes are wasted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::faults::{FLAVOURS, at_once};
 
 pub(super) const LEN: usize = 300_000;
 
-/// In all of the ranges.
+/// A position within all of the ranges.
 const SPOT: u64 = 200_000;
 
 const ATTEMPTS_MAX: usize = 4;
 
-/// Ranges, and what they are of a blob of [`LEN`] bytes.
+/// Ranges, and the bytes of each in a blob of [`LEN`] bytes.
 pub(super) fn ranges() -> [(ByteRange, Range<usize>); 4] {
     [
         (ByteRange::All, 0..LEN),
@@ -33,12 +33,12 @@ pub(super) fn ranges() -> [(ByteRange, Range<usize>); 4] {
     ]
 }
 
-/// Requests without faults: S3's checksum of a whole blob is asked for beside it.
+/// Requests without faults. S3's checksum of a whole blob takes one more.
 fn requests(flavour: Flavour, range: &ByteRange) -> usize {
     1 + usize::from(flavour == Flavour::S3 && *range == ByteRange::All)
 }
 
-/// Faults that pass, and how many interruptions each is.
+/// Transient faults, and the number of interruptions of each.
 fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
@@ -70,16 +70,16 @@ fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
     for lie in [Lie::Shifted, Lie::Longer, Lie::Malformed, Lie::Missing] {
         faults.push((Fault::WrongContentRange(lie), 1));
     }
-    // Where both ends were asked for, the total does not matter; where only the last bytes were,
-    // it does not fit. In between it makes a blob that is a byte too short, which is no passing
-    // matter.
+    // If the request names both ends, the total does not matter. If it asks for the last bytes, the
+    // total does not fit. Otherwise the wrong total makes the blob a byte too short, which is no
+    // transient fault.
     match range {
         ByteRange::Last(_) => faults.push((Fault::WrongContentRange(Lie::OtherTotal), 1)),
         ByteRange::Bounded(_) => faults.push((Fault::WrongContentRange(Lie::OtherTotal), 0)),
         _ => {}
     }
-    // Allowed, and enough for one who knows where the range begins and ends. Where its end is the
-    // blob's, a refused range and facts tell that there is no more.
+    // Allowed by HTTP, and enough if the client knows both ends of the range. If the range ends
+    // with the blob, a refused range and the facts say that there is no more.
     let unplaced = match range {
         ByteRange::Last(_) => 1,
         ByteRange::From(_) => 2,
@@ -142,7 +142,8 @@ async fn n_interruptions_cost_n_requests() {
                     async move {
                         let label = format!("{flavour:?} {face:?} {range} {n}");
                         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
-                        // Each makes progress, so that there may be more than the policy's.
+                        // Each attempt makes progress, so there may be more attempts than the
+                        // policy allows without progress.
                         let cut = Rule::new(Fault::CutAfter(4096)).method("GET").times(n);
                         bed.server.script().push(cut);
                         let options = ReadOptions { range: range.clone(), ..options() };
@@ -162,7 +163,7 @@ async fn n_interruptions_cost_n_requests() {
     }
 }
 
-/// Faults that stay, and the error that each ends in.
+/// Permanent faults, and the error that each ends in.
 fn staying(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, ErrorKind)> {
     let mut faults = vec![
         (Fault::CutAfter(0), ErrorKind::Exhausted),
@@ -218,7 +219,7 @@ async fn a_fault_that_stays_is_an_error_after_right_bytes() {
     }
 }
 
-/// Random faults that a right client survives, by seed; a failure prints the seed.
+/// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_faults_that_pass_are_survived() {
     for seed in 0..72_u64 {

@@ -1,4 +1,4 @@
-//! Interruptions: where reading goes on, and when it must not.
+//! Interruptions: where a read continues, and when it must not.
 
 use std::io::SeekFrom;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ async fn a_whole_answer_to_a_range_is_cut() {
                 let outcome = read(bed.location(), options, face).await;
                 outcome.result.unwrap_or_else(|error| panic!("{label}: {error:?}"));
                 assert!(outcome.content == bed.bytes[bytes], "{label}");
-                // object_store drops such an answer, the one that was to be cut among them.
+                // The client drops such a response, including the one that was to be cut.
                 assert!(stats.totals().bytes_wasted >= 50_000, "{label}: {:?}", stats.totals());
             }
         }
@@ -78,7 +78,7 @@ async fn a_range_at_the_end_is_empty_and_one_beyond_an_error() {
             let error = within(channel.next()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::OutOfRange, "{flavour:?}: {error:?}");
         }
-        // An end beyond the blob's is no error.
+        // An end beyond the blob's end is no error.
         let range = ByteRange::Bounded(len - 5..u64::MAX);
         let outcome = read(bed.location(), ReadOptions { range, ..options() }, FACES[0]).await;
         assert_eq!(outcome.content, bed.bytes[LEN - 5..], "{flavour:?}: {:?}", outcome.result);
@@ -159,7 +159,7 @@ async fn without_a_version_nothing_is_bridged() {
         outcome.result.unwrap();
         assert!(outcome.content == bed.bytes);
     }
-    // Nor can a seek be: its bytes would be of another answer.
+    // A seek is refused too: its bytes would come from another response.
     let bed = Bed::new(nameless(Framing::ContentLength), LEN).await;
     let mut channel =
         crate::call::read(bed.location(), ReadOptions { drain_bytes_max: Some(0), ..options() });
@@ -172,7 +172,7 @@ async fn without_a_version_nothing_is_bridged() {
     assert_eq!(channel.capture().unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
-/// A blob whose length nobody tells ends where its body does.
+/// A blob of unknown length ends where its body ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_without_a_length_is_read_to_its_end() {
     for framing in [Framing::Chunked, Framing::UntilClose] {
@@ -185,7 +185,8 @@ async fn a_body_without_a_length_is_read_to_its_end() {
         let bed = Bed::new(nameless(framing), LEN).await;
         let mut channel = crate::call::read(bed.location(), options());
         channel.read_exact(&mut [0; 10]).await.unwrap();
-        // Its end cannot be found but by reading, and asking for it ends nothing.
+        // Only reading finds the end of this blob. A failed seek from the end does not end the
+        // read.
         let error = channel.seek(SeekFrom::End(0)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{framing:?}: {error:?}");
         channel.read_exact(&mut [0; 10]).await.unwrap();
@@ -211,7 +212,7 @@ async fn after_an_error_the_channel_goes_on() {
     assert!(channel.verified().is_verified());
 }
 
-/// Time in which nobody asks for bytes is no stall, however long.
+/// Time in which the caller asks for no bytes is no stall, however long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_may_pause() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
@@ -222,7 +223,8 @@ async fn a_caller_may_pause() {
     let mut channel = crate::call::read(bed.location(), options);
     let mut content = vec![0; 10_000];
     channel.read_exact(&mut content).await.unwrap();
-    // One poll finds nothing and arms the timer; then the bytes come, and the caller does not.
+    // One poll finds nothing and arms the timer. Then the bytes arrive, and the caller does not
+    // poll.
     assert!(futures_util::poll!(Box::pin(channel.next())).is_pending());
     gate.open();
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -238,7 +240,7 @@ async fn the_deadline_bounds_all_requests() {
     let retry = RetryPolicy { deadline_ms: Some(200), ..options().retry };
     let options = ReadOptions { retry, drain_bytes_max: Some(0), ..options() };
     let mut channel = crate::call::read(bed.location(), options);
-    // Each seek asks again; the deadline counts from the first read all the same.
+    // Each seek sends a new request. The deadline still counts from the first read.
     let outcome = within(async {
         loop {
             for position in [100, 200_000] {

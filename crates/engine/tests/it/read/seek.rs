@@ -1,4 +1,4 @@
-//! Seeks and limits, against what a slice of the bytes would give.
+//! Seeks and limits, compared with a slice of the same bytes.
 
 use std::io::SeekFrom;
 
@@ -30,7 +30,7 @@ async fn is_at_end(channel: &mut ReadChannel) -> bool {
 async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
     for (drain_bytes_max, requests) in [(400_000, 1), (399_999, 2), (0, 2)] {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
-        // Frames of at most this size, so that little is held.
+        // Frames of at most this size, so that the channel holds little.
         bed.server.script().always(Fault::SlowDrip { bytes: 20_000, interval_ms: 1 });
         let options = ReadOptions {
             drain_bytes_max: Some(drain_bytes_max),
@@ -44,7 +44,7 @@ async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
         let position = channel.position().unwrap();
         let target = position + 400_000;
         assert_eq!(channel.seek(SeekFrom::Current(400_000)).await.unwrap(), target);
-        // A seek by itself costs nothing.
+        // A seek by itself sends nothing.
         assert_eq!(bed.server.requests(), 1);
         let at = usize::try_from(target).unwrap();
         assert_eq!(take(&mut channel, 100).await, bed.bytes[at..at + 100]);
@@ -62,7 +62,7 @@ async fn backwards_asks_again() {
     channel.seek(SeekFrom::Start(1000)).await.unwrap();
     assert_eq!(take(&mut channel, 9).await, bed.bytes[1000..1009]);
     assert_eq!(bed.server.requests(), 2);
-    // What is held is not asked for again.
+    // Held bytes are not requested again.
     channel.seek(SeekFrom::Current(-5)).await.unwrap();
     assert_eq!(take(&mut channel, 9).await, bed.bytes[1004..1013]);
     assert_eq!(bed.server.requests(), 2);
@@ -73,7 +73,7 @@ async fn backwards_asks_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_and_beyond_the_end_there_is_nothing() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
-        // Known or not, the end is the end.
+        // The end is the same, whether the length is known or not.
         for known in [false, true] {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
             let mut channel = crate::call::read(bed.location(), options());
@@ -95,7 +95,7 @@ async fn at_and_beyond_the_end_there_is_nothing() {
     }
 }
 
-/// The answer to a range tells the length where the others do not.
+/// Only responses to ranges give the length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_length_that_only_ranges_tell_is_found() {
     let framing = tidegate_testkit::Framing::Chunked;
@@ -145,12 +145,12 @@ async fn the_end_is_found_when_it_is_asked_for() {
     assert_eq!(channel.seek(SeekFrom::End(0)).await.unwrap(), END);
     assert_eq!(channel.seek(SeekFrom::End(5)).await.unwrap(), END + 5);
     assert_eq!(bed.server.requests(), 2);
-    // Looking for the length first does not hinder the verification.
+    // Finding the length first does not prevent verification.
     channel.rewind().await.unwrap();
     let mut content = Vec::new();
     channel.read_to_end(&mut content).await.unwrap();
     assert!(content == bed.bytes && channel.verified().is_verified());
-    // From the end of what is read, not of the blob.
+    // Relative to the end of the range, not of the blob.
     let range = ByteRange::Bounded(100..1000);
     let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     assert_eq!(channel.position(), Some(100));
@@ -158,7 +158,7 @@ async fn the_end_is_found_when_it_is_asked_for() {
     let mut content = Vec::new();
     channel.read_to_end(&mut content).await.unwrap();
     assert_eq!(content, bed.bytes[990..1000]);
-    // The last n have no position until an answer tells it.
+    // A range of the last n bytes has no position until a response gives one.
     let range = ByteRange::Last(50);
     let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
     assert_eq!(channel.position(), None);
@@ -181,9 +181,9 @@ async fn the_limit_is_absolute_and_exclusive() {
     assert_eq!(rest, bed.bytes[900..1000]);
     assert!(is_at_end(&mut channel).await);
     assert_eq!(channel.verified(), Verification::Unverified(Unverified::Partial));
-    // No more was asked for.
+    // The request asks for no more than the limit.
     assert_eq!(bed.server.log()[0].range.as_deref(), Some("bytes=0-999"));
-    // Below the position there is nothing; raised again, reading goes on.
+    // A limit below the position leaves nothing to read. With a higher limit reading continues.
     channel.limit(10);
     assert!(is_at_end(&mut channel).await);
     assert_eq!(bed.server.requests(), 1);
@@ -194,7 +194,8 @@ async fn the_limit_is_absolute_and_exclusive() {
     assert!(channel.verified().is_verified(), "{:?}", channel.verified());
     assert_eq!(bed.server.requests(), 2);
 
-    // Within an answer that is under way: its rest is not waited for.
+    // The limit lies within a response that is in flight. The rest of the response is not waited
+    // for.
     bed.server.script().always(Fault::Stall(20_000));
     let mut channel = crate::call::read(bed.location(), options());
     take(&mut channel, 10).await;
@@ -257,7 +258,7 @@ async fn plan(bed: &Bed, seed: u64) {
             3 => {
                 let state = match channel.capture() {
                     Ok(state) => state.to_string().parse().unwrap(),
-                    // Neither behind the end nor without a version can be gone on.
+                    // A position beyond the end, or a read without a version, cannot be restored.
                     Err(error) if position > END => {
                         let kinds = [ErrorKind::Invalid, ErrorKind::Unsupported];
                         assert!(kinds.contains(&error.kind()), "{label}: {error:?}");
@@ -293,8 +294,8 @@ async fn plan(bed: &Bed, seed: u64) {
     }
 }
 
-/// The limit lies inside a frame, and is raised before the end was delivered: what the limit cut
-/// off must not be passed over.
+/// The limit lies inside a frame, and is raised before the end is delivered. The bytes that the
+/// limit cut off must not be skipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_inside_a_frame_can_be_raised_before_the_end() {
     const AT: u64 = 20_500;

@@ -1,8 +1,9 @@
 //! Spans: one for the channel, and one for each request within it.
 //!
-//! `tracing` keeps for each place in the code whether anyone wants its spans. A thread without a
-//! subscriber that comes to that place first, at the moment at which another thread sets its own, can
-//! switch the place off for both. So this runs in a child: this program once more, with one test.
+//! `tracing` caches for each callsite whether a subscriber wants its spans. Suppose that a thread
+//! without a subscriber reaches a callsite first, at the moment when another thread sets its
+//! subscriber. Then the callsite can be disabled for both threads. So this runs in a child: this
+//! program again, with one test.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -21,10 +22,10 @@ use crate::trial::within;
 /// Set in the child.
 const ALONE: &str = "TIDEGATE_TEST_ALONE";
 
-/// A span as it was made: its id, its parent's, its name, and its fields.
+/// A new span: its id, its parent's id, its name, and its fields.
 type Made = (u64, Option<u64>, &'static str, String);
 
-/// Keeps the spans that are made, and which are open, innermost last.
+/// Records all new spans, and the stack of open spans with the innermost last.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<(Vec<Made>, Vec<u64>)>>);
 

@@ -1,9 +1,12 @@
 //! Plays one script on a channel, and compares each step with the model.
 //!
-//! What must hold at every step: bytes are the blob's at the position, of one version; the end is
-//! where the model says; the position moves by what is delivered and by seeks alone; an error is
-//! one that the script's faults or its requests excuse; what is verified was read, in order, and is
-//! right; what is damaged never ends well; every step ends, and gives back what it took.
+//! Invariants at every step:
+//! - The bytes are the blob's at the position, of one version.
+//! - The end is where the model says.
+//! - Only delivered bytes and seeks move the position.
+//! - The script's faults or its requests excuse every error.
+//! - Verified bytes were read in order, and are right. Damaged bytes never end in a success.
+//! - Every step ends, and releases what it reserved.
 
 use std::future::{Future, poll_fn};
 use std::io::SeekFrom;
@@ -24,8 +27,9 @@ use super::script::{Compare, Op, Place, passes};
 use super::stage::{Play, STEP};
 use crate::call::ReadOptions;
 
-/// What a channel asks for in one step: a few ways to begin, each with its checksums, and twice
-/// the policy's attempts where a server promises what it does not have.
+/// The most requests of a channel in one step. It may begin in several ways, each with its checksum
+/// requests. It may also use twice the policy's attempts, if a server promises bytes that it does
+/// not have.
 const REQUESTS_MAX: usize = 24;
 
 struct Drive<'a> {
@@ -33,15 +37,16 @@ struct Drive<'a> {
     model: Model,
     channel: ReadChannel,
     budget: Budget,
-    /// Started, and not waited for.
+    /// A seek that was started and not awaited.
     seeking: Option<SeekFrom>,
-    /// Damage was found: every read says so.
+    /// Damage was found: every later read reports it.
     is_damaged: bool,
-    /// Only seeks and captures that lose no checksum, so that what must be verified is known.
+    /// Only seeks and captures that lose no checksum, so the test knows which bytes must be
+    /// verified.
     is_plain: bool,
 }
 
-/// Plays it to its end.
+/// Plays the script to its end.
 pub(crate) async fn play(play: &Play<'_>) -> Verdict {
     let mut drive = Drive::new(play);
     for (index, op) in play.script.ops.iter().enumerate() {
@@ -96,7 +101,7 @@ impl<'a> Drive<'a> {
         self.is_plain &= !matches!(op, Op::Seek(_) | Op::SeekGlance(_) | Op::Limit(_) | Op::Carry);
         match op {
             Op::Glance(_) | Op::SeekGlance(_) | Op::Limit(_) | Op::Suspend => {}
-            // A seek under way is finished by the call that comes next.
+            // The next call finishes a seek that is in progress.
             _ if self.seeking.is_some() => self.fill(0).await?,
             _ => {}
         }
@@ -114,7 +119,7 @@ impl<'a> Drive<'a> {
             }
             Op::Limit(end) => {
                 self.channel.limit(end);
-                // A seek from the end goes by the limit of the moment when it is made.
+                // A seek from the end uses the limit at the time of the call.
                 self.model.set_limit(end);
                 Ok(())
             }
@@ -129,7 +134,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// False after the end and after an error.
+    /// Reads the next piece. False after the end and after an error.
     async fn next(&mut self) -> Result<bool, String> {
         let outcome = self.channel.next().await;
         self.came(outcome)
@@ -194,7 +199,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Whether there is a checksum that the channel must have compared.
+    /// Whether the channel must have compared a checksum.
     fn must_prove(&self) -> bool {
         let script = self.play.script;
         let keeps = match (script.compare, script.place) {
@@ -215,7 +220,7 @@ impl<'a> Drive<'a> {
             && !script.faults.iter().any(|planned| changed(&planned.fault))
     }
 
-    /// Where a seek under way has come to, now that a call after it has brought so many bytes.
+    /// The position after a seek in progress, once a later call has delivered `delivered` bytes.
     fn finish_seek(&mut self, delivered: usize) -> Verdict {
         let Some(to) = self.seeking.take() else { return Ok(()) };
         let position = self.channel.position();
@@ -235,14 +240,14 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Whether an error may be.
+    /// Whether an error is allowed here.
     fn failed(&mut self, error: &Error) -> Verdict {
         let kind = error.kind();
         if let Some(to) = self.seeking.take() {
             if kind == ErrorKind::Invalid && self.model.leads_nowhere(to) {
                 return Ok(());
             }
-            // It was the seek that failed, or the read after it.
+            // The seek failed, or the read after it.
             let mut there = self.model.clone();
             if let Some(position) = self.channel.position()
                 && there.sought(to, position).is_ok()
@@ -279,7 +284,7 @@ impl<'a> Drive<'a> {
                 let excused = nameless || unanswered && self.channel.position() != Some(0);
                 return if excused { Ok(()) } else { Err(format!("not captured: {error:?}")) };
             }
-            // A read cannot go on behind the end.
+            // A read cannot be restored beyond the end.
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 let behind = self.channel.position() > self.channel.len_bytes();
                 return if behind { Ok(()) } else { Err(format!("not captured: {error:?}")) };
@@ -309,7 +314,8 @@ impl<'a> Drive<'a> {
         told.map_or(Ok(()), |len| self.model.len(len))
     }
 
-    /// Polls the next piece and drops the future, each time; what is on its way comes meanwhile.
+    /// Polls the next piece and drops the future, `times` times. Data in flight may arrive in
+    /// between.
     async fn glance(&mut self, times: u8) -> Verdict {
         for _ in 0..=times {
             let seen = {
@@ -330,7 +336,7 @@ impl<'a> Drive<'a> {
             let mut seek = pin!(self.channel.seek(to));
             once(seek.as_mut()).await
         };
-        // It takes the place of one that was under way.
+        // The new seek replaces the one in progress.
         self.seeking = None;
         match seen {
             None => {
@@ -341,7 +347,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// What must hold after every step.
+    /// Checks that must hold after every step.
     fn settle(&mut self) -> Verdict {
         if self.seeking.is_none() {
             self.model.position(self.channel.position())?;
@@ -363,14 +369,14 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// What must hold once the channel is gone.
+    /// Checks that must hold after the channel is dropped.
     async fn finish(self) -> Verdict {
         let Self { play, channel, budget, .. } = self;
         drop(channel);
         let mut all = Vec::new();
         let take = async {
             for _ in 0..play.script.budget_requests {
-                // Each must be to be had while the others are.
+                // All permits must be available at the same time.
                 all.push(budget.request().await);
             }
         };

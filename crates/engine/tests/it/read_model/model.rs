@@ -1,9 +1,9 @@
-//! What a channel must do, said with a slice and a position: [`Model`] is told everything that the
-//! channel delivers and answers with what is wrong about it.
+//! The expected behaviour of a channel, expressed with a slice and a position. [`Model`] receives
+//! everything that the channel delivers, and reports every mismatch.
 //!
-//! Servers that change the blob or lie about it leave several answers possible. The model keeps
-//! them all as candidates and drops those that do not fit what was seen; where none is left, bytes
-//! of two versions were mixed, or bytes came from where they do not belong.
+//! A server that changes the blob or gives wrong facts leaves several outcomes possible. The model
+//! keeps them all as candidates, and drops each one that contradicts the delivered bytes. If no
+//! candidate remains, the channel mixed two versions or delivered bytes of another position.
 
 use std::collections::HashSet;
 use std::io::SeekFrom;
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// What the blob may be: its bytes, and the length that the server tells.
+/// A possible state of the blob: its bytes, and the length that the server gives.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) bytes: Bytes,
@@ -29,11 +29,11 @@ impl Candidate {
     }
 }
 
-/// Where reading goes on.
+/// The position at which reading continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Start(u64),
-    /// So many bytes before an end that is not known.
+    /// This many bytes before an end that is not known.
     End(u64),
 }
 
@@ -51,18 +51,18 @@ impl At {
 struct Run {
     end: u64,
     damaged: bool,
-    /// The running sum may have been lost in a capture.
+    /// A capture may have lost the running checksum.
     carried: bool,
 }
 
-/// What the run proves once the end has been delivered.
+/// What the run verifies once the end has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// All bytes, in order, and all right.
+    /// All bytes, in order, all right.
     Right,
-    /// All bytes, in order, and some wrong.
+    /// All bytes, in order, some of them wrong.
     Damaged,
-    /// As one of the above, but the sum need not have survived.
+    /// `Right` or `Damaged`, but the checksum may not have survived a capture.
     Unsure,
     Nothing,
 }
@@ -72,15 +72,15 @@ pub(crate) type Verdict = Result<(), String>;
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     candidates: Vec<Candidate>,
-    /// Where a bit may be flipped.
+    /// Positions at which a bit may be flipped.
     flips: HashSet<u64>,
     at: At,
     limit: u64,
-    /// The position was chosen by a seek, and may be beyond the end.
+    /// The position comes from a seek, and may be beyond the end.
     pub(crate) sought: bool,
     pub(crate) delivered: bool,
     run: Option<Run>,
-    /// What all bytes in order have shown at some time: `Nothing`, `Right` or `Damaged`.
+    /// The result of any earlier run over all bytes in order: `Nothing`, `Right` or `Damaged`.
     shown: Proof,
 }
 
@@ -113,7 +113,7 @@ impl Model {
         format!("expected at {at:?}, limit {limit}, real and told lengths {lens:?}")
     }
 
-    /// These bytes were delivered, and the channel stands at `position` now.
+    /// The channel delivered these bytes, and is at `position` now.
     pub(crate) fn deliver(&mut self, bytes: &[u8], position: Option<u64>) -> Verdict {
         if bytes.is_empty() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Model {
         Ok(())
     }
 
-    /// These bytes are shown to be those at `start`.
+    /// Compares these bytes with the candidates' bytes at `start`.
     fn see(&mut self, bytes: &[u8], start: u64) -> Verdict {
         let range = start..start.saturating_add(bytes.len() as u64);
         let what = format!("{} bytes at {start} that are not the blob's", bytes.len());
@@ -163,7 +163,7 @@ impl Model {
         })
     }
 
-    /// These bytes are shown and not taken.
+    /// The channel showed these bytes, and the caller did not consume them.
     pub(crate) fn show(&mut self, bytes: &[u8], position: Option<u64>) -> Verdict {
         match position {
             _ if bytes.is_empty() => Ok(()),
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    /// The end was delivered.
+    /// The channel delivered the end.
     pub(crate) fn end(&mut self) -> Verdict {
         let (at, limit) = (self.at, self.limit);
         self.keep("the end, too early", |candidate| {
@@ -180,7 +180,7 @@ impl Model {
         })
     }
 
-    /// What the channel says of where it stands.
+    /// The channel reports this position.
     pub(crate) fn position(&mut self, position: Option<u64>) -> Verdict {
         match (self.at, position) {
             (At::Start(at), Some(position)) if at == position => Ok(()),
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// What the channel says of the blob's length.
+    /// The channel reports this length of the blob.
     pub(crate) fn len(&mut self, len: u64) -> Verdict {
         self.keep(&format!("length {len}"), |candidate| candidate.len == len)
     }
@@ -209,7 +209,7 @@ impl Model {
         }
     }
 
-    /// A seek came to `position`.
+    /// A seek arrived at `position`.
     pub(crate) fn sought(&mut self, to: SeekFrom, position: u64) -> Verdict {
         let before = self.clone();
         self.keep(&format!("{to:?} came to {position}"), |candidate| {
@@ -220,7 +220,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a seek may lead nowhere.
+    /// Whether a seek may have no valid target.
     pub(crate) fn leads_nowhere(&self, to: SeekFrom) -> bool {
         self.candidates.iter().any(|candidate| self.target(candidate, to).is_none())
     }
@@ -244,7 +244,7 @@ impl Model {
         }
     }
 
-    /// What is proven at the blob's end.
+    /// What has been verified at the blob's end.
     pub(crate) fn proof(&self) -> Proof {
         let whole = |end| self.candidates.iter().any(|candidate| candidate.real_len() == end);
         let whole_at_end = |end| whole(end) && self.at == At::Start(end);
@@ -259,8 +259,8 @@ impl Model {
         }
     }
 
-    /// Whether all bytes were delivered in order at some time, some of them damaged unless `any`
-    /// will do.
+    /// Whether all bytes were ever delivered in order. Unless `any` is set, some of them must have
+    /// been damaged.
     pub(crate) fn was_whole(&self, any: bool) -> bool {
         let empty = self.candidates.iter().any(|candidate| candidate.bytes.is_empty());
         self.shown == Proof::Damaged || any && (self.shown == Proof::Right || empty)

@@ -1,8 +1,8 @@
-//! A script: one blob, one channel, what goes wrong and what is asked, all made from bytes.
+//! A script: one blob, one channel, its faults and its operations, all derived from bytes.
 //!
-//! Any bytes make a script, and the first of them decide what comes first, so that a fuzzer's
-//! mutation of one byte changes one thing. Bytes that are missing count as 0. What a script says is
-//! in plain numbers: its `Debug` is the whole report of a failure.
+//! Any bytes make a script. The first bytes decide the first parts of the script, so a fuzzer's
+//! mutation of one byte changes one thing. Missing bytes count as 0. A script holds plain numbers,
+//! so its `Debug` output is a complete report of a failure.
 
 use std::io::SeekFrom;
 
@@ -10,20 +10,20 @@ use tidegate_core::range::ByteRange;
 use tidegate_testkit::{Blob, ContentRangeLie as Lie, EtagStyle, Fault, Flavour};
 use tidegate_testkit::{Framing, HttpDigests, ServerOptions, pseudo_random};
 
-/// Faults of one script: no more than the channel bridges before the first answer.
+/// Faults of one script: at most as many as the channel survives before the first response.
 const FAULTS_MAX: u8 = 3;
 
-/// Operations of one script: enough to come back to every state, few enough to read.
+/// Operations of one script: enough to return to every state, and few enough to read.
 const OPS_MAX: usize = 40;
 
-/// Where the blob lies: a server with its own manners.
+/// The place of the blob: a server with its own behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Http,
     HttpChunked,
     HttpDigest,
     HttpNoRanges,
-    /// Names no version.
+    /// A server that names no version.
     Nameless,
     Gcs,
     GcsVersioned,
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// What the bytes are compared with.
+/// The checksum that the bytes are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compare {
     Stored,
@@ -82,7 +82,7 @@ pub(crate) struct Planned {
     pub(crate) fault: Fault,
 }
 
-/// Whether a channel must go on through this fault as if nothing had been.
+/// Whether a channel must survive this fault without an error.
 pub(crate) fn passes(fault: &Fault) -> bool {
     match fault {
         Fault::Status { code, .. } => matches!(code, 429 | 500 | 503),
@@ -92,24 +92,24 @@ pub(crate) fn passes(fault: &Fault) -> bool {
     }
 }
 
-/// One thing that is asked of the channel.
+/// One operation on the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// `next`, once.
     Next,
-    /// `AsyncRead` with so much room, once.
+    /// `AsyncRead` into a buffer of this size, once.
     Read(usize),
-    /// `fill_buf`, and so many of its bytes consumed.
+    /// `fill_buf`, and this many of its bytes consumed.
     Fill(usize),
     /// `next` until the end.
     ToEnd,
     Seek(SeekFrom),
     Limit(u64),
-    /// Captured, written, read and restored.
+    /// Capture, serialise, parse and restore.
     Carry,
     Suspend,
     Info,
-    /// `next`, polled so often and dropped each time.
+    /// `next`, polled and dropped this many times.
     Glance(u8),
     /// A seek, polled once and dropped.
     SeekGlance(SeekFrom),
@@ -131,7 +131,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Every run of bytes is one.
+    /// The script that these bytes stand for.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut input = Input { bytes, len: 0 };
         let place = input.one_of(&PLACES);
@@ -180,8 +180,7 @@ impl Script {
         }
     }
 
-    /// Scripts that say a little less, the shortest first: one that fails, too, is the better one
-    /// to look at.
+    /// Simpler scripts, the shortest first. If one of them fails too, it is easier to debug.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         let without = |at: usize, count: usize| {
@@ -219,10 +218,10 @@ impl Script {
     }
 }
 
-/// Bytes that are taken one after the other; 0 once there are none.
+/// Bytes that are consumed one after the other, then 0.
 struct Input<'a> {
     bytes: &'a [u8],
-    /// Of the blob, once known: positions lie around it.
+    /// The blob's length, once known: positions lie around it.
     len: u64,
 }
 
@@ -293,7 +292,7 @@ impl Input<'_> {
             20 => Fault::GarbageHead,
             21 => Fault::TruncatedHead,
             22 => Fault::LieAboutLength(i64::from(self.byte().cast_signed())),
-            // A write takes a millisecond: only few.
+            // Each write takes a millisecond, so a blob takes at most 30 writes.
             _ => {
                 let least = 1 + self.len / 30;
                 Fault::SlowDrip { bytes: least + self.position().min(70_000), interval_ms: 0 }
@@ -318,18 +317,18 @@ impl Input<'_> {
     }
 }
 
-/// The blob at first.
+/// The blob's first content.
 pub(crate) fn first(len: usize) -> bytes::Bytes {
     pseudo_random(len, 1)
 }
 
-/// Another blob in its place, of at most the length that two bytes give.
+/// Another blob that replaces it, of at most 65,535 bytes.
 fn other(len: u64) -> Blob {
     let len = usize::from(u16::try_from(len).unwrap_or(u16::MAX));
     Blob::new(pseudo_random(len, 2)).with_version(2)
 }
 
-/// What [`other`] made of a blob of this length.
+/// The bytes that [`other`] made for a blob of this length.
 pub(crate) fn content(other: &Blob) -> bytes::Bytes {
     pseudo_random(usize::try_from(other.len_bytes()).unwrap_or(0), 2)
 }

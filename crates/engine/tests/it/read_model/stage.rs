@@ -1,6 +1,6 @@
-//! The servers that scripts play on: one for each [`Place`], started once, with a blob of its own
-//! for each script. Everything runs on the calling thread, inside [`Stage::run`], so that a script
-//! takes the same course each time as far as a kernel allows.
+//! The servers on which scripts run: one for each [`Place`], started once, with a new blob for each
+//! script. Everything runs on the calling thread, inside [`Stage::run`]. So a script takes the same
+//! course each time, as far as the kernel allows.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::model::Candidate;
 use super::script::{self, PLACES, Place, Script};
 use crate::call::client_of;
 
-/// Far beyond what a step takes, and below the policy's own patience: what waits in vain must be
-/// seen here and not be mended there.
+/// Far longer than a step takes, and shorter than the policy's timeouts. A stalled step must fail
+/// here before a retry can hide it.
 pub(crate) const STEP: Duration = Duration::from_secs(10);
 
-/// Small, so that a blob comes in many frames.
+/// Small, so that a blob arrives in many frames.
 const FRAME_BYTES_MAX: usize = 16 << 10;
 
 pub(crate) struct Stage {
@@ -37,12 +37,12 @@ struct Bed {
     remotes: Client,
 }
 
-/// What a script is played with.
+/// The server, blob and faults of one script.
 pub(crate) struct Play<'a> {
     pub(crate) script: &'a Script,
     pub(crate) location: Location,
     pub(crate) server: &'a Server,
-    /// The path of the blob in the server's log.
+    /// The blob's path in the server's log.
     pub(crate) path: String,
     bytes: Bytes,
 }
@@ -60,7 +60,7 @@ impl Stage {
         Self { runtime, beds, scripts: 0 }
     }
 
-    /// What was wrong, if anything was.
+    /// Plays a script, and returns what failed.
     pub(crate) fn run(&mut self, script: &Script) -> Result<(), String> {
         self.scripts += 1;
         let name = format!("s{}", self.scripts);
@@ -73,7 +73,7 @@ impl Stage {
         outcome
     }
 
-    /// A smaller script that goes wrong, too, and what is wrong then.
+    /// A smaller script that fails too, and its failure.
     pub(crate) fn shrink(&mut self, script: &Script, wrong: String) -> (Script, String) {
         let mut best = (script.clone(), wrong);
         'again: loop {
@@ -108,7 +108,7 @@ impl Bed {
         Self { place, server, remotes: client_of(options) }
     }
 
-    /// Puts the blob and its faults.
+    /// Places the blob and its faults.
     fn set<'a>(&'a self, script: &'a Script, name: &str) -> Play<'a> {
         let (path, url) = match self.place.server().flavour {
             Flavour::Azure => (format!("/account/bucket/{name}"), format!("az://bucket/{name}")),
@@ -132,7 +132,7 @@ impl Bed {
 }
 
 impl Play<'_> {
-    /// What the blob may turn out to be.
+    /// The possible states of the blob.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         let mut contents = vec![self.bytes.clone()];
         let mut lies = HashSet::from([0_i64]);
@@ -161,13 +161,13 @@ impl Play<'_> {
         self.script.faults.iter().filter_map(|planned| flip(&planned.fault)).collect()
     }
 
-    /// Checksums of the blob, and of something else.
+    /// The checksum of the blob, and a wrong checksum.
     pub(crate) fn checksums(&self) -> (Checksum, Checksum) {
         let of = |bytes| Crc::of(CrcAlgorithm::Crc32c, bytes).to_checksum();
         (of(&self.bytes), of(b"something else"))
     }
 
-    /// Whether a fault has been applied that this is true of.
+    /// Whether a fault has been applied that satisfies the predicate.
     pub(crate) fn has_gone_wrong(&self, as_with: impl Fn(&Fault) -> bool) -> bool {
         let log = self.server.log();
         let mut mine = log.iter().filter(|logged| self.is_mine(&logged.path_and_query));

@@ -77,7 +77,7 @@ async fn a_server_that_says_much_of_a_failure_is_heard() {
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Throttled);
 }
 
-/// Where two answers name one chunk, the one that says that it failed is believed.
+/// Two responses name one chunk, and the one with the failure counts.
 #[tokio::test]
 async fn of_two_answers_for_one_chunk_a_failure_counts() {
     for is_last in [true, false] {
@@ -120,7 +120,7 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
     server.script().next(Rpc::BatchUpdate, ReapiFault::Batch(BatchLie::Omitted));
     let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1);
-    // Nor does one of other bytes than its name says pass.
+    // The server also rejects bytes that do not match their digest.
     chunks[0].1 = Bytes::from_static(b"other");
     let answers = cache.put_batch(&chunks, &SendProgress::default()).await.unwrap();
     assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Remote);
@@ -140,7 +140,8 @@ async fn an_answer_that_is_longer_than_what_was_asked_is_wrong() {
 
 #[tokio::test]
 async fn the_largest_batch_that_the_profile_allows_passes() {
-    // The server keeps its limits to the byte: on blobs together, and on a message.
+    // The server enforces its limits to the byte: on the blobs of a batch together, and on a
+    // message.
     for batch_bytes_max in [0, 100_000, 4 << 20] {
         let options =
             ReapiOptions { batch_bytes_max, instance: "i".repeat(1000), ..ReapiOptions::default() };
@@ -149,7 +150,7 @@ async fn the_largest_batch_that_the_profile_allows_passes() {
         let mut left = limits.bytes_max;
         let mut chunks = Vec::new();
         while left > limits.overhead_bytes && chunks.len() < limits.count_max {
-            // Many of the smallest, then few of the largest.
+            // 200 of the smallest, then a few of the largest.
             let most = usize::try_from(left - limits.overhead_bytes).unwrap();
             let len = if chunks.len() < 200 { 8 } else { most.min(300_000) };
             let chunk = noise(len, chunks.len() as u64);

@@ -1,4 +1,4 @@
-//! What every test here needs: a server, a cache that is connected to it, and blobs.
+//! Helpers of these tests: a server, a cache connected to it, and blobs.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Digest {
     Digest::of(DigestFunction::Sha256, bytes)
 }
 
-/// A blob's name as ours.
+/// The engine's digest for a blob's name.
 pub(crate) fn digest(name: &BlobName) -> Digest {
     let function = format!("{:?}", name.function).to_lowercase();
     Digest::parse(&format!("{function}/{}/{}", name.hash, name.len_bytes)).unwrap()

@@ -1,4 +1,4 @@
-//! Blobs that travel as zstd.
+//! Blobs that are sent as zstd.
 
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ async fn packed_bytes_that_unpack_to_too_many_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Integrity);
 }
 
-/// Some servers pack with windows of 32 MiB. What cannot be unpacked is asked for as it is.
+/// Some servers compress with windows of 32 MiB. If the client cannot decompress a blob, the next
+/// request asks for plain bytes.
 #[tokio::test]
 async fn a_window_that_is_too_large_is_asked_for_as_plain_bytes() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;

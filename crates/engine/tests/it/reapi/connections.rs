@@ -1,4 +1,4 @@
-//! Connections: how many, and what happens when one goes.
+//! Connections: how many the client opens, and what happens when one ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,8 +51,8 @@ async fn a_server_that_closes_politely_is_called_again() {
     let (name, bytes) = noise(1_000_000, 1);
     server.put(bytes.clone());
     for _ in 0..5 {
-        // What is in flight when the server says that it will take no more ends well, and what
-        // comes after finds another connection, without an error in between.
+        // Calls in flight when the server sends GOAWAY succeed. Later calls use another connection,
+        // without an error in between.
         server.script().next(Rpc::Read, ReapiFault::GoAway);
         let budget = Budget::default();
         let (one, other) = tokio::join!(cache.get(&name, 0, &budget), cache.get(&name, 0, &budget));
@@ -75,7 +75,7 @@ async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
     assert_eq!(server.connections(), 2);
 }
 
-/// A proxy's page for people: HTTP/2, status 200, `text/html`.
+/// An HTML page of a proxy: HTTP/2, status 200, `text/html`.
 #[tokio::test]
 async fn what_is_no_grpc_server_is_told_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -96,7 +96,7 @@ async fn what_is_no_grpc_server_is_told_at_once() {
     page.abort();
 }
 
-/// Frames of HTTP/2 by hand (RFC 9113): a length of three bytes, a kind, flags, the stream.
+/// Hand-made HTTP/2 frames (RFC 9113): a length of three bytes, a type, flags, the stream.
 async fn answer_with_a_page(mut stream: TcpStream, answers: Arc<AtomicUsize>) {
     const HEADERS: u8 = 1;
     const PREFACE_BYTES: usize = 24;
@@ -164,7 +164,7 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
         let budget = Budget::default();
         let reading = (0..60).map(|_| cache.get(&name, 0, &budget));
         for body in join_all(reading).await {
-            // With most of the blob still on its way.
+            // Most of the blob is still in flight.
             drop(body.unwrap());
         }
     }
@@ -173,10 +173,11 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
     server.idle().await;
 }
 
-/// On a paused clock: a slow machine may take longer than the limit to read the system's certificates.
+/// The clock is paused, because a slow machine may take longer than the limit to read the system's
+/// certificates.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
-    // It takes connections and says nothing, so that TLS never begins.
+    // It accepts connections and sends nothing, so the TLS handshake never begins.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpcs://{}", mute.local_addr().unwrap());
     let accepted = Arc::new(AtomicUsize::new(0));
@@ -204,7 +205,7 @@ async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
         assert!(error.chain().ends_with("in time: no connection: timed out"), "{error:?}");
     }
     assert_eq!(accepted.load(Ordering::Relaxed), 1);
-    // Whoever comes later tries anew.
+    // A later call makes a new attempt.
     cache.missing(&[sha256(b"later")]).await.unwrap_err();
     assert_eq!(accepted.load(Ordering::Relaxed), 2);
     listening.abort();

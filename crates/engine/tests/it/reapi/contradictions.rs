@@ -1,4 +1,4 @@
-//! Responses that contradict themselves: the failure in them counts.
+//! Responses that contradict themselves: a failure in them counts.
 
 use tidegate::chunked::SendProgress;
 use tidegate::{Budget, ErrorKind};
@@ -8,7 +8,7 @@ use tidegate_testkit::reapi::{
 
 use super::bed::{noise, request, start};
 
-/// What a response of one message and one status never is.
+/// Forms that a valid response of one message and one status never has.
 fn contradictions() -> Vec<Lie> {
     vec![
         Lie::Message(MessageLie::Empty(0)),
@@ -53,8 +53,8 @@ async fn a_success_in_the_head_does_not_outweigh_the_end() {
     assert_eq!(cache.missing(&[digest]).await.unwrap(), [digest]);
 }
 
-/// Two bytes each, and 150 once they are decoded: a response may not have more entries than it can
-/// need.
+/// An empty entry takes two bytes, and 150 once it is decoded. So the client limits a response to
+/// as many entries as it can need.
 #[tokio::test]
 async fn entries_that_say_nothing_are_bounded() {
     let (digest, bytes) = noise(1000, 1);

@@ -1,7 +1,7 @@
-//! Connections that go silent, as when a firewall between has forgotten them: nobody says that they
-//! are gone, so they are asked whether they live.
+//! Connections that go silent, as when a firewall has dropped their state. No error reports this,
+//! so the client sends PINGs.
 //!
-//! The clock stands while nothing can happen but a timer, and then jumps to that.
+//! While only timers are left to wait for, the paused clock jumps to the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use tokio::time::Instant;
 use super::bed::{connect, digest, noise, whole};
 use crate::call::client_of;
 
-/// Not the default, so that it shows whether the option counts.
+/// Not the default, so that the test shows the option's effect.
 const SILENCE_MS: u64 = 7_000;
-/// How long a server may take to say that it lives, as the option's description has it.
+/// The time that a server has to answer a PING, as the option's description says.
 const ANSWER_MS: u64 = 20_000;
 
 fn asking_after(ms: Option<u64>) -> CacheOptions {
     CacheOptions { keep_alive_ms: ms, connections_max: 1, ..CacheOptions::default() }
 }
 
-/// It counts as a broken connection.
+/// The error counts as a broken connection.
 fn assert_given_up(error: &Error, since: Instant) {
     assert_eq!(error.kind(), ErrorKind::Transport, "{error:?}");
     assert_eq!(error.retry(), &RetryClass::Now, "{error:?}");
-    // By the clock that stands: it is what was set and not what the machine took.
+    // Measured by the paused clock, so the machine's speed has no effect.
     let waited = since.elapsed();
     let least = Duration::from_millis(SILENCE_MS);
     let most = Duration::from_millis(SILENCE_MS + ANSWER_MS + 1_000);
@@ -63,7 +63,7 @@ async fn a_call_on_a_connection_that_goes_silent_fails_in_the_time_that_is_set()
     let (error, since) = tokio::join!(asking, silenced);
     assert_given_up(&error, since);
     assert!(error.chain().contains("keep-alive timed out"), "{error:?}");
-    // The next call is not sent there again.
+    // The next call uses another connection.
     assert!(cache.missing(&[name]).await.unwrap().is_empty());
     assert_eq!(server.connections(), 2);
 }
@@ -101,7 +101,7 @@ async fn a_body_whose_connection_goes_silent_ends_with_an_error() {
     assert!(whole(cache.get(&name, 0, &Budget::default()).await.unwrap()).await.unwrap() == bytes);
 }
 
-/// A listener that takes connections and never says a word.
+/// A listener that accepts connections and never sends a byte.
 async fn mute() -> (Arc<dyn ChunkStore>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpc://{}", listener.local_addr().unwrap());
@@ -142,8 +142,8 @@ async fn nobody_is_asked_where_that_is_switched_off() {
     assert!(asked.is_err(), "{asked:?}");
 }
 
-/// Not every minute that keep-alive takes is waited out: whoever gives up and tries again is not sent
-/// where nobody answers.
+/// A caller gives up on a call and retries before keep-alive has found the silence. The retry does
+/// not use the silent connection.
 #[tokio::test]
 async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
@@ -166,7 +166,7 @@ async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() 
     assert_eq!(server.connections(), 2);
 }
 
-/// A call that waits long for a server that lives is no sign of silence.
+/// A call that waits long for a live server is no sign of silence.
 #[tokio::test]
 async fn a_connection_that_brought_something_is_kept_whatever_is_given_up() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_connection_that_brought_something_is_kept_whatever_is_given_up() {
     assert_eq!(server.connections(), 1);
 }
 
-/// Between a client and a server; adds a permit for each PING of the client's that passes.
+/// Relays between a client and a server. Adds a permit for each PING of the client.
 async fn relay(server: &ReapiServer, pings: Arc<Semaphore>) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpc://{}", listener.local_addr().unwrap());
@@ -223,9 +223,9 @@ async fn relay(server: &ReapiServer, pings: Arc<Semaphore>) -> (String, JoinSet<
     (url, tasks)
 }
 
-/// Where in a client's frames a stream of bytes is (RFC 9113, section 4.1).
+/// The position of a byte stream within a client's frames (RFC 9113, section 4.1).
 struct Frames {
-    /// Bytes before the next frame's head: at first the preface.
+    /// Bytes before the next frame header: at first the connection preface.
     skip: usize,
     head: Vec<u8>,
 }
@@ -237,7 +237,7 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// PINGs, but for answers to the other side's, whose head ends in these bytes.
+    /// Counts the PINGs whose frame header ends in these bytes, without acknowledgements.
     fn pings(&mut self, bytes: &[u8]) -> usize {
         const PING: u8 = 6;
         const ACK: u8 = 1;
@@ -273,7 +273,7 @@ async fn a_server_that_lives_is_asked_and_waited_for() {
     let name = digest(&server.put(&b"data"[..]));
     let asked = async {
         gate.reached(1).await;
-        // Each is sent only when the one before was answered.
+        // The client sends a PING only after the server has answered the previous one.
         let _ = pings.acquire_many(5).await.unwrap();
         gate.open();
     };

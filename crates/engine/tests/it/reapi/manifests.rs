@@ -1,4 +1,4 @@
-//! Blobs as chunks: what a server says of them is checked, and what is registered is found.
+//! Blobs as chunks. The client checks the manifests of a server, and finds registered manifests.
 
 use tidegate::chunked::{Manifest, Registered};
 use tidegate::{Budget, ErrorKind};
@@ -86,7 +86,7 @@ async fn the_server_may_cut_otherwise_and_is_measured_by_how_it_did() {
     server.script().next(Rpc::Split, ReapiFault::Split(SplitLie::OtherFunction));
     let manifest = cache.manifest(&blob, Some(&fast()), &Budget::default()).await.unwrap().unwrap();
     assert_eq!(manifest.chunking(), Some(&rep_max()));
-    // A function of a later version bounds nothing but the blob.
+    // An unknown chunking function sets no limits except the blob's size.
     server.script().next(Rpc::Split, ReapiFault::Split(SplitLie::NamesFunction(77)));
     let manifest = cache.manifest(&blob, Some(&fast()), &Budget::default()).await.unwrap().unwrap();
     assert_eq!(manifest.chunking(), None);
@@ -129,7 +129,7 @@ async fn chunks_that_make_another_blob_are_refused() {
 
 #[tokio::test]
 async fn a_manifest_too_long_for_the_servers_messages_is_no_passing_trouble() {
-    // It takes 4 MiB.
+    // The server accepts 4 MiB.
     let (_server, cache) = start(ReapiOptions::default()).await;
     let chunk = super::bed::sha256(b"x");
     let blob = tidegate_core::digest::Digest { len: 70_000, ..super::bed::sha256(b"blob") };

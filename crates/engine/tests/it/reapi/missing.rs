@@ -1,4 +1,4 @@
-//! Asking what a cache lacks.
+//! Asking a cache which blobs it lacks.
 
 use tidegate::ErrorKind;
 use tidegate_core::digest::Digest;

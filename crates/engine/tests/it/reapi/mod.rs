@@ -4,10 +4,10 @@
 //! | promise | test |
 //! |---|---|
 //! | facts, ranges and downloads work as with any remote | `blobs` |
-//! | many small blobs travel in one request, and each fails alone | `batches` |
+//! | many small blobs share one request, and each fails alone | `batches` |
 //! | a whole blob arrives under its name, is not sent twice, and a false acknowledgement is found | `puts` |
 //! | missing blobs are asked for in messages that fit | `missing` |
-//! | a manifest that does not add up is refused | `manifests` |
+//! | a manifest that is inconsistent is refused | `manifests` |
 //! | responses that contradict themselves count as failures | `contradictions` |
 //! | refusals keep the server's message, class and delay | `refusals` |
 //! | compressed transfers deliver the same bytes within bounds | `compression` |

@@ -1,4 +1,4 @@
-//! Whole blobs to a cache.
+//! Uploads of whole blobs to a cache.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn what_is_there_already_is_not_sent_again() {
     let (digest, bytes) = noise(20_000_000, 2);
     server.put(bytes.clone());
     cache.put(&request(digest, &bytes)).await.unwrap();
-    // The windows let some through before the answer comes.
+    // The flow-control windows let some bytes through before the response arrives.
     assert!(server.counts().bytes_in < 20_000_000, "{}", server.counts().bytes_in);
     server.idle().await;
 }
@@ -109,7 +109,7 @@ async fn a_blob_beyond_the_servers_limit_is_not_sent() {
     assert_eq!(server.counts().calls(Rpc::Write), 0);
 }
 
-/// Fails, or waits for ever, after some bytes.
+/// Fails, or waits forever, after some bytes.
 #[derive(Debug)]
 struct Failing {
     bytes: Bytes,
@@ -166,10 +166,10 @@ async fn an_answer_that_is_waited_for_can_be_given_up() {
     server.idle().await;
 }
 
-/// What a server may say of an upload that is packed, and what it may not.
+/// The responses to a compressed upload that the client accepts, and those that it rejects.
 #[tokio::test]
 async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
-    // More packed messages than one, of bytes that do not shrink.
+    // More than one compressed message, of bytes that do not compress.
     let (digest, bytes) = noise(3_000_000, 12);
     let len = 3_000_000;
     for (fault, is_believed) in [
@@ -179,10 +179,10 @@ async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
         (ReapiFault::Committed(1), false),
         (ReapiFault::Committed(0), false),
         (ReapiFault::Committed(-2), false),
-        // The blob is there already.
+        // The blob exists already.
         (ReapiFault::AnswerFirst(-1), true),
         (ReapiFault::AnswerFirst(len), true),
-        // Not all was sent.
+        // Not all bytes were sent.
         (ReapiFault::AnswerFirst(1), false),
         (ReapiFault::AnswerFirst(256 << 10), false),
         (ReapiFault::AnswerFirst(0), false),
@@ -195,7 +195,7 @@ async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
         assert_eq!(put.is_ok(), is_believed, "{fault:?}");
         if let Err(error) = put {
             assert_eq!(error.retry(), &RetryClass::Now, "{fault:?}");
-            // An honest answer counts the packed bytes.
+            // An honest response counts the compressed bytes.
             cache.put(&request(digest, &bytes)).await.unwrap();
             assert!(server.counts().bytes_in > 3_000_000, "{fault:?}");
             assert!(cache.missing(&[digest]).await.unwrap().is_empty());
@@ -203,7 +203,7 @@ async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
     }
 }
 
-/// An early answer of an upload that is not packed must name the whole blob.
+/// An early response to an uncompressed upload must name the whole blob.
 #[tokio::test]
 async fn an_early_answer_counts_only_for_all_of_the_blob() {
     let (digest, bytes) = noise(3_000_000, 13);
@@ -215,7 +215,8 @@ async fn an_early_answer_counts_only_for_all_of_the_blob() {
     }
 }
 
-/// What is complete can take nothing more: it is another attempt's to begin anew.
+/// A complete upload accepts no more bytes. If its length is wrong, the resumed put fails, and a
+/// new attempt must start over.
 #[tokio::test]
 async fn an_upload_that_is_complete_with_another_length_is_not_the_blob() {
     let (server, cache) = start(ReapiOptions::default()).await;

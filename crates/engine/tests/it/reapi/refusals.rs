@@ -1,4 +1,4 @@
-//! What servers say when they refuse, and servers that are none.
+//! How servers refuse, and endpoints that are no gRPC servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,7 @@ async fn a_server_of_another_version_or_instance_is_refused() {
 
 #[tokio::test]
 async fn what_is_no_grpc_server_is_told_so() {
-    // One that speaks HTTP/1.1 only, and a port that nobody listens at.
+    // A server that speaks only HTTP/1.1, and a port without a listener.
     let http = Server::start(ServerOptions::of(Flavour::Http)).await.unwrap();
     let url = http.url("/").replace("http://", "grpc://");
     let cache = crate::call::cache(url.trim_end_matches('/'), RemoteOptions::default()).unwrap();

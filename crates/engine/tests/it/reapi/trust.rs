@@ -1,4 +1,4 @@
-//! TLS both ways, tokens, and what goes with every request.
+//! TLS in both directions, tokens, and headers of every request.
 
 use tidegate::remote::{ExtraHeaders, RemoteOptions};
 use tidegate::transport::{ClientIdentity, TransportOptions};
@@ -42,7 +42,7 @@ async fn a_server_is_trusted_by_its_authority_and_shown_who_we_are() {
     assert_eq!(ask(&server, options(None)).await.unwrap_err().kind(), ErrorKind::Transport);
     let untrusted = ask(&server, RemoteOptions::default()).await.unwrap_err();
     assert!(untrusted.to_string().contains("not trusted"), "{untrusted}");
-    // Another's key, and none at all, are found before anything is sent.
+    // A wrong key, and a missing key, are found before anything is sent.
     let other = rcgen_key();
     for key in [write("other.pem", &other), folder.path().join("none.pem")] {
         let wrong = ClientIdentity { key: key.clone(), ..identity.clone() };
@@ -52,7 +52,7 @@ async fn a_server_is_trusted_by_its_authority_and_shown_who_we_are() {
     }
 }
 
-/// A key that belongs to no certificate here.
+/// A key that fits no certificate here.
 fn rcgen_key() -> String {
     "-----BEGIN PRIVATE KEY-----\n\
      MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgevZzL1gdAFr88hb2\n\
