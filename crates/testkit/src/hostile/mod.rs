@@ -37,8 +37,8 @@
 //! - Its store does not say that it decompressed the body.
 //!
 //! A response *names* the versions in its `x-goog-generation`, its strong `ETag` and its version
-//! id. It also names its `Last-Modified` if that is at least one second before `Date` and no weak
-//! `ETag` contradicts it. A header with two different values names nothing.
+//! id. It also names its `Last-Modified` if that is at least one second before `Date` and the
+//! response has no weak `ETag`. A header with two different values names nothing.
 //!
 //! A *story* begins with a sound response. Later responses belong to the story if they name the
 //! same version, have the same length or none, and have the same content coding. The version is the
