@@ -1,5 +1,5 @@
-//! URLs of caches and of blobs in them: whatever is taken is displayed as a URL that is taken for
-//! the same, and whatever is refused is refused without showing what may be a secret.
+//! URLs of caches and of blobs in them: an accepted URL is displayed as text that parses to the
+//! same URL. A refused URL gives an error with a message.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use tidegate::remote::reapi::CacheUrl;
 fuzz_target!(|input: (u8, &str)| {
     let (kind, text) = input;
     let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    // Digests are long: noise alone would never find one.
+    // Digests are long: random text alone would never contain one.
     let url = match kind % 5 {
         0 => text.to_owned(),
         1 => format!("grpc://{text}"),

@@ -1,5 +1,5 @@
-//! The headers that carry checksums and entity tags: no text panics, and no value that is accepted
-//! has another length than its algorithm's.
+//! The headers that carry checksums and entity tags: no text causes a panic, and each accepted
+//! value has the length of its algorithm.
 
 #![no_main]
 

@@ -1,8 +1,10 @@
-//! Chunked downloads from a store that fails as the input says, into every kind of target, with
-//! whatever earlier attempts left beside it: what is delivered is right, what was there before stays
-//! until then, nothing is in flight or held after the return, and an honest store ends it well.
+//! Chunked downloads from a store with scripted faults, into every kind of target, with arbitrary
+//! files of earlier attempts next to the target.
 //!
-//! The store, and what is checked after each attempt, are those of the engine's tests.
+//! Delivered bytes are right. The old file stays until the new one is complete. Nothing is in
+//! flight or held after the return. With an honest store, the next download succeeds.
+//!
+//! The store and the checks after each attempt are those of the engine's tests.
 
 #![no_main]
 #![allow(dead_code, reason = "the tests use more of what they share")]
@@ -33,7 +35,7 @@ use fake::{Act, Call, FakeStore, Fault};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// Chunks, by what is in them: few, so that some recur.
+    /// The chunks, as numbers of contents. There are few contents, so that some chunks recur.
     chunks: Vec<u8>,
     batch: Option<(u16, u8)>,
     can_split: bool,
@@ -53,7 +55,7 @@ enum Target {
     Buffer,
 }
 
-/// Which call, and how often it was made before.
+/// The call that a fault hits; `nth` is the number of equal calls before it.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum At {
     Chunk { which: u8, nth: u8 },
@@ -74,10 +76,10 @@ enum Hit {
     Hang,
 }
 
-/// What lies under the part file's name.
+/// The file under the part file's name.
 #[derive(Arbitrary, Debug)]
 struct Part {
-    /// Of the blob from its beginning; then what is done to it.
+    /// Length of the blob's prefix that the file starts with; the other members change it.
     blob_bytes: u32,
     overwritten: Vec<(u16, Vec<u8>)>,
     journal: Option<Journal>,
@@ -86,7 +88,7 @@ struct Part {
 
 #[derive(Arbitrary, Debug)]
 struct Journal {
-    /// The blob's own, or this.
+    /// This text, or the blob's own identity.
     identity: Option<String>,
     header: Option<Record>,
     extents: Vec<Extent>,
@@ -94,7 +96,7 @@ struct Journal {
 
 #[derive(Arbitrary, Debug)]
 enum Extent {
-    /// Of this chunk, with the right checksum of the right bytes.
+    /// The extent of this chunk, with the checksum of the right bytes.
     Chunk(u8),
     Record(Record),
     Noise(Vec<u8>),
@@ -109,7 +111,7 @@ struct Record {
     crc: u64,
 }
 
-/// A file at hand, and the index beside it.
+/// A seed file and the index next to it.
 #[derive(Arbitrary, Debug)]
 struct Seed {
     chunks: Vec<u8>,
@@ -117,14 +119,14 @@ struct Seed {
     sealed: bool,
 }
 
-/// What is done to an index that was right.
+/// A change of a valid index.
 #[derive(Arbitrary, Debug)]
 enum Change {
     Set {
         at: u16,
         bytes: Vec<u8>,
     },
-    /// The n-th record: this chunk of the blob, of this length.
+    /// Sets the n-th record to this chunk of the blob, with this length or the right one.
     Record {
         n: u8,
         chunk: u8,
@@ -135,9 +137,9 @@ enum Change {
     Append(Vec<u8>),
 }
 
-/// More would only take longer.
+/// More chunks would only make runs longer.
 const CHUNKS_MAX: usize = 24;
-/// Equal content has equal length.
+/// Lengths of chunks. Chunks of equal content have equal length.
 const LENS: [usize; 6] = [1, 100, 900, 5_000, 12_000, 40_000];
 const RECORD_BYTES: usize = 64;
 
@@ -200,7 +202,7 @@ impl Input {
                 Hit::Flipped => Act::fault(Fault::Flipped),
                 Hit::CutAfter(bytes) => Act::fault(Fault::CutAfter(bytes.into())),
                 Hit::EndAfter(bytes) => Act::fault(Fault::EndAfter(bytes.into())),
-                // Silence is given up where it may be: while bytes are awaited.
+                // The client has a stall timeout only while it waits for bytes of a chunk or blob.
                 Hit::Hang if is_one => Act::fault(Fault::Hang),
                 Hit::Hang => Act::default(),
             }
@@ -279,7 +281,7 @@ impl Journal {
 }
 
 impl Seed {
-    /// Offset of the first record: behind magic, header and count.
+    /// Offset of the first record: after the magic, the header and the count.
     fn records_at(index: &[u8]) -> usize {
         let len = index.get(8..12).map_or(0, |len| u32::from_le_bytes(len.try_into().unwrap()));
         12 + usize::try_from(len).unwrap() + 8
@@ -310,7 +312,7 @@ impl Seed {
     }
 }
 
-/// Runs it, and looks at what the target was given.
+/// Runs a download and checks the bytes that the target received.
 async fn attempt(bed: &Bed, target: Target) -> Result<()> {
     match target {
         Target::File => {
@@ -341,7 +343,8 @@ async fn attempt(bed: &Bed, target: Target) -> Result<()> {
     }
 }
 
-/// Puts a seed there; where an index is to be changed, has an honest one made first.
+/// Writes the seed. If the input changes the index, a download from an honest store creates a valid
+/// one first.
 async fn plant(seed: &Seed, bed: &mut Bed) {
     let path = bed.folder.path().join("seed");
     fs::write(&path, chunks(kinds(&seed.chunks)).concat()).unwrap();
@@ -374,7 +377,8 @@ async fn run(input: &Input) {
     assert!(budget.held_bytes_peak() <= budget.limits().bytes);
     bed.store.script(|_, _, _| Act::default());
     bed.options.whole_fallback = true;
-    // Bytes of a part file that only seem right are found out at the end, and then thrown away.
+    // The part file may contain wrong bytes with right checksums. The download finds them at its
+    // end and discards them, so a second attempt succeeds.
     let mut outcome = attempt(&bed, input.target).await;
     if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Integrity) {
         outcome = attempt(&bed, input.target).await;
@@ -385,12 +389,12 @@ async fn run(input: &Input) {
 }
 
 thread_local! {
-    // Its clock jumps over what is waited for.
+    // The paused clock skips waits.
     static RUNTIME: RefCell<Runtime> =
         RefCell::new(Builder::new_current_thread().enable_all().start_paused(true).build().unwrap());
 }
 
 fuzz_target!(|input: Input| {
-    // No limit by this clock: it jumps while threads of the engine's own are at work.
+    // No timeout: the paused clock advances while the engine's own threads work.
     RUNTIME.with_borrow_mut(|runtime| runtime.block_on(run(&input)));
 });

@@ -1,7 +1,8 @@
-//! Chunked uploads to a store that fails, forgets and lies as the input says: nothing is in flight
-//! after the return, what is said to be there is there, and an honest store ends it well.
+//! Chunked uploads to a store with scripted failures, evictions and lies: nothing is in flight
+//! after the return, a blob that the report says is stored is stored, and an upload to an honest
+//! store succeeds.
 //!
-//! The store, which checks every request, and how files are cut are those of the engine's tests.
+//! The store, which checks every request, and the chunking are those of the engine's tests.
 
 #![no_main]
 #![allow(dead_code, reason = "the tests use more of what they share")]
@@ -32,7 +33,7 @@ use store::{Call, FakeStore, Reply, profile};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// What the file is made of: noise of this seed, so long. Few seeds, so that chunks recur.
+    /// The pieces of the file: seed and length of random bytes. Few seeds, so that chunks recur.
     pieces: Vec<(u8, u16)>,
     names_no_chunking: bool,
     can_splice: bool,
@@ -40,7 +41,7 @@ struct Input {
     budget: (u8, u16),
     window: u8,
     digest: Option<Known>,
-    /// What is there before.
+    /// Seeds of the blobs that the store has before the upload.
     present: Vec<u8>,
     faults: Vec<(Kind, u8, Hit)>,
 }
@@ -59,7 +60,7 @@ enum Kind {
     Register,
 }
 
-/// What becomes of the n-th call of a kind.
+/// The fault of the n-th call of a kind.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Hit {
     Fail {
@@ -73,7 +74,7 @@ enum Hit {
     ChunkMissing,
     Refuse,
     Short,
-    /// Everything that is there goes before the call.
+    /// The store evicts all blobs before the call.
     Evict,
 }
 
@@ -181,7 +182,7 @@ async fn play(input: &Input) {
         store.blobs().insert(Digest::of(DigestFunction::Sha256, &bytes), bytes.into());
     }
     let options = input.options(digest);
-    // What a store says it has, it has, unless the script makes it lie.
+    // An honest store has all blobs that it reports.
     let lies = |hit: &Hit| matches!(hit, Hit::LacksNothing | Hit::Evict | Hit::LacksOthers);
     let is_honest = !input.faults.iter().any(|(_, _, hit)| lies(hit));
     let outcome = run(&store, &file.path, &options).await;
@@ -189,7 +190,7 @@ async fn play(input: &Input) {
     let budget = options.client.budget();
     assert!(budget.held_bytes_peak() <= budget.limits().bytes);
     if let Ok(report) = outcome {
-        // A store that says it has a blob of the name that was given is not asked for more.
+        // If the store reports that it has the given digest, the upload sends nothing.
         let named = options.digest.unwrap_or(digest);
         assert_eq!(report.digest.unwrap(), named);
         let is_there = named.len == 0 || store.blobs().contains_key(&named);

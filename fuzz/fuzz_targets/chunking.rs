@@ -1,5 +1,5 @@
-//! Cutting: any bytes, any parameters, any split give chunks that add up, keep to their bounds, and
-//! do not depend on the split, nor on what is passed over between its parts.
+//! Cutting: for any bytes, parameters and split, the chunks add up to the blob and keep to their
+//! bounds. They do not depend on how the input is split or on which bytes the caller passes over.
 
 #![no_main]
 
@@ -16,11 +16,12 @@ struct Input {
     normalization: u8,
     seed: u32,
     splits: Vec<Split>,
-    /// Repeated, so that a short input is a long blob.
+    /// Bytes and how often they repeat, so that a short input gives a long blob.
     parts: Vec<(Vec<u8>, u8)>,
 }
 
-/// How the blob's next bytes come: of so many, what may be passed over is, or all are fed.
+/// The blob's next `count` bytes. If `is_passed`, the cutter passes over as many as it can and is
+/// fed the rest; otherwise it is fed all.
 #[derive(Arbitrary, Debug)]
 struct Split {
     count: u16,

@@ -1,5 +1,5 @@
-//! Pieces of a blob in any order, overlapping or not: what is accepted combines to the CRC of the
-//! bytes themselves.
+//! Pieces of a blob in any order, overlapping or not: the CRCs of accepted pieces combine to the
+//! CRC of the bytes.
 
 #![no_main]
 

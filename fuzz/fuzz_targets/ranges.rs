@@ -1,5 +1,5 @@
-//! Ranges as users type them and as servers send them: no text panics, and what is understood
-//! means the same once written out again.
+//! Ranges as users type them and as servers send them: no text causes a panic, and an accepted
+//! range parses to the same range after it is displayed.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|input: (&str, u64, u64)| {
     if let Ok(resolved) = range.resolve(len) {
         assert!(resolved.start <= resolved.end && resolved.end <= len);
         let count = resolved.end - resolved.start;
-        // What is left after some bytes is what resolving first and skipping them gives.
+        // `after(n)` then `resolve` has the same length as `resolve` less `n` bytes.
         if n <= count
             && !matches!(range, ByteRange::Last(last) if last > len)
             && let Ok(rest) = range.after(n)

@@ -1,9 +1,9 @@
-//! Scripts of reads, seeks, limits, captures and faults on a read channel: everything goes as a
-//! model of a slice and a position says. The engine's tests play the same scripts from seeds; what
-//! a script is and what is compared is theirs.
+//! Scripts of reads, seeks, limits, captures and faults on a read channel: the channel behaves like
+//! a model, which is a slice and a position. The engine's tests play the same scripts from seeds.
+//! They define the scripts and the comparison.
 //!
-//! The servers are in this process and speak over loopback: the course that a script takes depends
-//! a little on when bytes arrive.
+//! The servers run in this process and use loopback, so a run depends slightly on when bytes
+//! arrive.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The state of a read, as text from anywhere: what is taken is displayed as it was, and a read that
-//! goes on from it ends, within the blob, whatever it claims.
+//! The state of a read as untrusted text: an accepted state is displayed as text that parses to the
+//! same state. A read that continues from any state ends and delivers only bytes of the blob.
 
 #![no_main]
 
@@ -16,17 +16,18 @@ const BLOB: &[u8] = b"the tide comes in, the tide goes out; what is built of san
 #[derive(Arbitrary, Debug)]
 enum Input<'a> {
     Text(&'a str),
-    /// With the right checksum before it.
+    /// JSON, to which the target adds the right checksum.
     Json(&'a str),
     State(State),
 }
 
 #[derive(Arbitrary, Debug)]
 struct State {
-    /// That of the file, or any.
+    /// The file's version if the flag is true, else this entity tag.
     version: Option<(bool, String)>,
     len_bytes: Option<u64>,
-    /// A small one is within the blob.
+    /// From the start if the flag is true, else from the end. Only a small number can be within the
+    /// blob.
     position: (bool, Number),
     limit: Option<Number>,
     decoded: bool,
@@ -57,7 +58,7 @@ impl Number {
     }
 }
 
-/// Of an algorithm, with as many bytes as it has.
+/// A checksum with the algorithm's length; `bytes` is cut or padded to it.
 fn checksum(algorithm: u8, bytes: &[u8]) -> String {
     let algorithm = ChecksumAlgorithm::ALL[usize::from(algorithm) % ChecksumAlgorithm::ALL.len()];
     let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -138,7 +139,7 @@ fn sealed(json: &str) -> String {
     format!("tidegate-read-1 {crc} {json}")
 }
 
-/// What every input is read from.
+/// The file that every input reads, and its client.
 struct Bed {
     runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
@@ -155,7 +156,7 @@ impl Bed {
         std::fs::write(&path, BLOB).unwrap();
         let client = Client::default();
         let location = client.locate(path.to_str().unwrap()).unwrap();
-        // Its clock jumps over what is waited for.
+        // The paused clock skips waits.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
@@ -182,7 +183,7 @@ impl Bed {
                 }
                 Ok(delivered)
             };
-            // Retries may be as far apart as the state says, but they end.
+            // The state chooses the delay between retries, but retries end.
             let year = Duration::from_secs(1 << 40);
             tokio::time::timeout(year, read).await.expect("it ends")
         });

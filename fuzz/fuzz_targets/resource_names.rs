@@ -1,5 +1,5 @@
-//! Resource names as clients send them: no text panics, and what is read means the same once
-//! written out again.
+//! Resource names as clients send them: no text causes a panic, and an accepted name parses to the
+//! same name after it is displayed.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852
 const UUID: &str = "01234567-89ab-4def-8123-456789abcdef";
 
 fuzz_target!(|text: &str| {
-    // Hashes and UUIDs are long: noise alone would never find one.
+    // Hashes and UUIDs are long: random text alone would never contain one.
     let name = text.replace('#', HASH).replace('$', UUID);
     if let Ok(read) = ReadName::parse(&name) {
         assert_eq!(ReadName::parse(&read.to_string()), Ok(read));

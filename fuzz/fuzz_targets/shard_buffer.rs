@@ -1,5 +1,5 @@
-//! Any sequence of calls on a buffer of two threads' worth of writers: what it says and gives is
-//! what a model of plain cells says, and no input makes it panic.
+//! Any sequence of calls on a buffer and its writers: the buffer reports and returns what a model
+//! of plain cells has, and no input causes a panic.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate::buffer::{Backing, BufferError, ShardBuffer, ShardBufferOptions, ShardWriter};
 
-/// Positions beyond this are asked for, too, and refused.
+/// The buffer's limit. Calls also use positions beyond it, which the buffer refuses.
 const LIMIT: usize = 300_000;
 
 #[derive(Arbitrary, Debug)]
@@ -24,7 +24,7 @@ enum Call {
     Freeze(u32),
 }
 
-/// A cell is free, or written as this byte.
+/// `None`: not yet written.
 type Model = Vec<Option<u8>>;
 
 fn bytes(seed: usize, len: usize) -> Vec<u8> {

@@ -1,5 +1,5 @@
-//! Whatever happens to requests, in whatever order and with whatever times: the window keeps within
-//! its bounds, and counts what is in flight.
+//! Any outcomes of requests, in any order and at any times: the window keeps within its bounds and
+//! counts the requests in flight.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ struct Input {
 
 #[derive(Arbitrary, Debug)]
 enum Event {
-    /// As many as there is room for, and this many more.
+    /// Starts as many requests as the window allows, and `more` beyond it.
     Fill {
         more: u8,
     },
@@ -28,7 +28,7 @@ enum Event {
         bytes: u64,
         how: u8,
     },
-    /// All that are in flight.
+    /// Ends all requests in flight.
     AllDone {
         bytes: u32,
         how: u8,
@@ -36,13 +36,13 @@ enum Event {
     Pass {
         ns: u64,
     },
-    /// To any time, back included.
+    /// Sets the clock to any time, also backwards.
     Set {
         ns: u64,
     },
 }
 
-/// More would only take longer.
+/// More requests would only make runs longer.
 const IN_FLIGHT_MAX: usize = 4_096;
 
 fn outcome(how: u8) -> Outcome {

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Azure Blob Storage, played by Azurite: shared-key signatures, ETags, a stored MD5.
+# Azure Blob Storage, emulated by Azurite: shared-key signatures, ETags, a stored MD5.
 
 azure_suite() {
   local port
   port=$(free_ports 1)
-  # Azurite's one account; name and key are public and the same everywhere.
+  # Azurite has a single account. Its name and key are public and the same everywhere.
   export AZURE_STORAGE_ACCOUNT_NAME=devstoreaccount1
   export AZURE_STORAGE_ACCOUNT_KEY=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
   azure=http://127.0.0.1:$port/$AZURE_STORAGE_ACCOUNT_NAME
-  # The SDK speaks a newer version of the API than Azurite has heard of.
+  # The SDK uses a newer version of the API than Azurite knows.
   serve azurite "$azure" "$cache/npm/node_modules/.bin/azurite-blob" --blobHost 127.0.0.1 \
     --blobPort "$port" --location "$work/azurite" --silent --disableTelemetry \
     --skipApiVersionCheck
@@ -40,7 +40,7 @@ azure_wrong_key() {
 
 azure_anonymous_refused() {
   mkdir out
-  # Azure says 404 rather than 403 of what it does not show to the public.
+  # Azure responds with 404, not 403, to an anonymous request for a private blob.
   local code=0
   tg cp --json --anonymous --endpoint "$azure" az://bench/small out/target >report.json 2>error ||
     code=$?

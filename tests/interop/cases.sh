@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Runs named cases, counts them, and says what differed.
+# Runs named cases, counts them and reports differences.
 #
-# A case is a shell function. It runs in a subshell with `set -e`, so it may leave servers,
-# variables and its working folder behind: they end with it. Its output is shown only when it
-# fails. A case passes when it ends with 0; there is no way to skip one.
+# A case is a shell function. It runs in a subshell with `set -e`. It does not clean up: its
+# servers, its variables and its working folder are removed when the subshell ends. Its output is
+# shown only if it fails. A case passes if it exits with 0. A case cannot be skipped.
 
 passed=0
 failed=0
 
-# check NAME FUNCTION [ARGUMENT...]: run one case in an empty folder of its own.
+# check NAME FUNCTION [ARGUMENT...]: run a case in a new empty folder.
 check() {
   local name=$1 code started=$SECONDS
   shift
@@ -21,7 +21,7 @@ check() {
     spawned=()
     trap stop_spawned EXIT
     cd "$folder"
-    # Where `fail` speaks, even inside a command whose standard error is kept in a file.
+    # `fail` writes to descriptor 3, so its message is shown even if standard error goes to a file.
     exec 3>&2
     "$@"
   ) >"$output" 2>&1
@@ -38,7 +38,7 @@ check() {
   rm -rf "$folder"
 }
 
-# show_outputs FOLDER FILE: the ends of that file and of what the case has kept of the command's.
+# show_outputs FOLDER FILE: the last lines of FILE and of the command's output files in FOLDER.
 show_outputs() {
   local file
   for file in "$2" "$1"/{messages,error,report.json,stat.json}; do
@@ -68,7 +68,8 @@ expect_equal() {
   [[ $2 == "$3" ]] || fail "$1 is '$2', expected '$3'"
 }
 
-# expect_same_file ACTUAL EXPECTED: by content, and by SHA-256 so that a failure names both.
+# expect_same_file ACTUAL EXPECTED: compares the content, and the SHA-256 so that a failure shows
+# both hashes.
 expect_same_file() {
   cmp "$1" "$2" || fail "$1 differs from $2"
   expect_equal "sha256 of $1" "$(sha256_of "$1")" "$(sha256_of "$2")"
@@ -102,7 +103,7 @@ print(value if isinstance(value, str) else json.dumps(value))
 PYTHON
 }
 
-# expect_verified REPORT ALGORITHM: the report says that this checksum of the remote's agreed.
+# expect_verified REPORT ALGORITHM: the report says that the remote's checksum matched.
 expect_verified() {
   [[ $(field "$1" verified) == *"\"$2\""* ]] || fail "verified is $(field "$1" verified), without $2"
 }
@@ -111,7 +112,7 @@ sha256_of() {
   sha256sum "$1" | cut -d' ' -f1
 }
 
-# tg ARGUMENT...: the command under test; 124 if it takes longer than any case may.
+# tg ARGUMENT...: the command under test; exits with 124 after 180 seconds.
 tg() {
   timeout --kill-after=5 180 "$tidegate" "$@"
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What every remote must do alike. Run against each real server with the blobs in `$blobs`
-# (`empty`, `byte`, `small`, `large`) stored under one base URL.
+# Requirements for every remote. They run against each real server, which holds the blobs of
+# `$blobs` (`empty`, `byte`, `small`, `large`) under one base URL.
 
 blob_names=(empty byte small large)
 

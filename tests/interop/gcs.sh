@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Google Cloud Storage, played by fake-gcs-server: generations, x-goog-hash.
+# Google Cloud Storage, emulated by fake-gcs-server: generations, x-goog-hash.
 
 gcs_suite() {
   local port
   port=$(free_ports 1)
   gcs=http://127.0.0.1:$port
-  # Told nothing else, it would name its own public host in what it answers.
+  # Without `-public-host`, its responses would name its own public host.
   serve fake-gcs-server "$gcs/storage/v1/b" "$cache/bin/fake-gcs-server" -scheme http \
     -host 127.0.0.1 -port "$port" -public-host "127.0.0.1:$port" -backend filesystem \
     -filesystem-root "$work/gcs" -log-level error

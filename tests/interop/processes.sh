@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Starts servers on free loopback ports and ends them by process id.
 #
-# `spawned` belongs to the current shell: a case's subshell starts with an empty one and ends
-# what it started, the script's own trap ends the rest.
+# Each shell has its own list `spawned`. A case's subshell starts with an empty list and ends its own
+# processes. The script's trap ends the others.
 
 spawned=()
 
@@ -34,14 +34,14 @@ stop_spawned() {
   done
 }
 
-# gone PID: true once it has ended; a zombie that waits to be reaped has.
+# gone PID: true if the process has ended; a zombie counts as ended.
 gone() {
   local state
   state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) || return 0
   [[ -z $state || $state == Z ]]
 }
 
-# until_true SECONDS COMMAND...: poll; false if it never became true.
+# until_true SECONDS COMMAND...: poll until the command succeeds; false after SECONDS.
 until_true() {
   local deadline=$((SECONDS + $1))
   shift
@@ -67,7 +67,7 @@ answers() {
   gone "$1" || curl --silent --insecure --max-time 2 --output /dev/null "$2"
 }
 
-# free_ports COUNT: as many ports that nobody listens on, held together while they are chosen.
+# free_ports COUNT: this many free ports. All are held until the last is chosen, so they differ.
 free_ports() {
   python3 - "$1" <<'PYTHON'
 import socket, sys

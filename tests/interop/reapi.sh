@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The Remote Execution API, played by buildbox-casd: SHA-256, whole blobs only, without zstd.
+# The Remote Execution API, served by buildbox-casd: SHA-256, whole blobs only, without zstd.
 
 reapi_suite() {
   local port blob
@@ -26,7 +26,7 @@ reapi_suite() {
   check 'reapi: what every store must do alike' stores_conform "$reapi"
 }
 
-# reapi_url BLOB: where it is once it was put.
+# reapi_url BLOB: the URL of the blob after it was put.
 reapi_url() {
   printf '%s/sha256/%s/%s' "$reapi" "$(sha256_of "$blobs/$1")" "$(stat -c %s "$blobs/$1")"
 }

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# S3, played by versitygw over a folder: signatures, multipart objects, CRC64-NVME of the full
-# object as today's SDKs store it, and the same over TLS.
+# S3, served by versitygw from a folder: signatures, multipart objects, CRC64-NVME of the full
+# object as current SDKs store it, and the same over TLS.
 
 s3_suite() {
   local port tls_port
   read -r port tls_port <<<"$(free_ports 2)"
   export AWS_ACCESS_KEY_ID=interop AWS_SECRET_ACCESS_KEY=interop-secret AWS_REGION=us-east-1
   mkdir -p "$work/s3/bench" "$work/s3/public"
-  # Keys by environment: they would be visible to all as arguments.
+  # Keys are passed in the environment: arguments are visible to all users of the machine.
   ROOT_ACCESS_KEY_ID=$AWS_ACCESS_KEY_ID ROOT_SECRET_ACCESS_KEY=$AWS_SECRET_ACCESS_KEY \
     serve versitygw "http://127.0.0.1:$port/" "$cache/bin/versitygw" --quiet --keep-alive \
     --port "127.0.0.1:$port" posix "$work/s3"
@@ -49,7 +49,7 @@ s3_prepare() {
   done
   s3_client put-parts bench parts "$blobs/large" $((16 * 1024 * 1024)) || return 1
   s3_client put bench damaged "$blobs/large" || return 1
-  # One byte in the middle, behind the server's back.
+  # Changes one byte in the middle, directly in the server's folder.
   printf '\x00' | dd of="$work/s3/bench/damaged" bs=1 seek=150000000 conv=notrunc status=none
   ! cmp -s "$work/s3/bench/damaged" "$blobs/large" ||
     printf '\x01' | dd of="$work/s3/bench/damaged" bs=1 seek=150000000 conv=notrunc status=none

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The Remote Execution API with SpliceBlob and without SplitBlob, played by bazel-remote. No registry
-# has it in a form that can be installed: BAZEL_REMOTE names a binary that you have built.
+# The Remote Execution API with SpliceBlob and without SplitBlob, served by bazel-remote. No registry
+# offers an installable bazel-remote, so BAZEL_REMOTE names a binary that you have built.
 
 splice_suite() {
   local port http_port
@@ -24,14 +24,14 @@ splice_suite() {
   check 'splice: what every store must do alike' stores_conform "$splice"
 }
 
-# splice_put FILE [OPTION...]: the report is in report.json.
+# splice_put FILE [OPTION...]: writes the report to report.json.
 splice_put() {
   local file=$1
   shift
   expect_exit 0 tg cp --json "$@" "$file" "$splice" >report.json
 }
 
-# 20 MiB that no other case has put.
+# 20 MiB that no other case stores.
 noise() {
   head -c 20971520 /dev/urandom >"$1"
 }

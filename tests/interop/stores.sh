@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every store must do alike: the suite of `crates/conformance`, against a real server.
+# Requirements for every store: runs the suite of `crates/conformance` against a real server.
 
 # stores_conform URL: the test is built with the features of all tests, so that it is built once.
 stores_conform() {

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# TLS with a certificate authority of our own: trusted when it is named, refused when not.
+# TLS with a certificate authority of the tests: it is trusted only if `--ca-cert` names it.
 
 # make_authority FOLDER: a CA, a certificate for localhost and 127.0.0.1 signed by it, another
-# for a host that is not ours, and a second CA that signed nothing.
+# certificate for a different host, and a second CA that signed nothing.
 make_authority() {
   local folder=$1 host
   mkdir -p "$folder"
@@ -68,7 +68,7 @@ tls_refused() {
   expect_exit 1 tg cp --json "$@" "$url" out/target >report.json 2>error
   expect_mentions report.json 'certificate'
   expect_clean out
-  # A certificate does not get better by asking again.
+  # A certificate error must not be retried.
   ((SECONDS - started < 20)) || fail 'it was tried again and again'
 }
 

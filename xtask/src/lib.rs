@@ -1,5 +1,5 @@
 //! Chores of this repository that deserve code. So far: [`tidy`], the rules that no lint checks.
 //!
-//! No dependency: the chores build in a second on a new machine.
+//! The crate has no dependency, so it builds in a second on a new machine.
 
 pub mod tidy;

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: checks the tidy rules, as the test does.
 //!
 //! `tidy --list [FOLDER]` prints every finding, allowed ones included. `tidy --update` lowers the
-//! checked-in counts to the actual ones. `tidy --reset` writes them anew, higher ones included: for a
-//! merge of branches that each added some.
+//! checked-in counts to the actual ones. `tidy --reset` rewrites them, higher ones included, for a
+//! merge of branches that each added findings.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,14 +28,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // An error that cannot be printed has no other place to go.
+            // If standard error fails, no other channel for the error is left.
             let _ = writeln!(std::io::stderr(), "{error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Prints what violates a rule. `true`: nothing does.
+/// Prints the violations of rules. `true`: there are none.
 fn check(root: &Path) -> std::io::Result<bool> {
     let tree = Tree::read(root)?;
     let mut clean = true;
@@ -61,7 +61,8 @@ fn list(root: &Path, folder: &str) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Writes the counts of each rule that has some, made from the allowed and the actual ones.
+/// Writes the counts of each rule with a ratchet. `choose` computes them from the allowed and the
+/// actual ones.
 fn write(root: &Path, choose: impl Fn(&Ratchet, &Ratchet) -> Ratchet) -> std::io::Result<bool> {
     let tree = Tree::read(root)?;
     for rule in tidy::RULES.iter().filter(|rule| rule.ratchet) {

@@ -1,14 +1,14 @@
-//! The repository obeys its tidy rules. Each rule has its own examples of good and bad, beside it.
+//! The repository obeys its tidy rules. Examples of good and bad code are in the file of each rule.
 //!
 //! | promise | test |
 //! |---|---|
 //! | no Rust file has more than 450 lines | `file_length` |
 //! | no function is exempt from Clippy's limit of 70 lines | `function_length` |
-//! | words that the style guide rules out only become fewer | `plain_words` |
-//! | process-wide state stands in a list, with reasons | `statics` |
+//! | counts of words that the style guide rules out never rise | `plain_words` |
+//! | all process-wide state is in a list, with reasons | `statics` |
 //! | no mark of unfinished work | `todos` |
 //! | no two types of the engine share a name | `type_names` |
-//! | a rule that is added is tested here | `every_rule_has_a_test` |
+//! | every rule has a test here | `every_rule_has_a_test` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,8 +1,8 @@
-//! A blob as a remote holds it: content, version and what the remote says about them.
+//! A blob as a remote holds it: content, version and the remote's metadata about them.
 //!
 //! Content is shared memory or an open file that is read by position, so a blob is cheap to clone
-//! and a big file needs no memory. What a remote says (version, `ETag`, checksums) is independent of
-//! the content on purpose: tests make it lie.
+//! and a big file needs no memory. The metadata (version, `ETag`, checksums) is independent of the
+//! content, so that tests can make it false.
 
 use std::{
     fmt, fs, io,
@@ -22,7 +22,7 @@ use crate::{
 /// Bytes read from a file at once; with the page cache warm, larger reads gain nothing.
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
-/// Where the bytes are.
+/// The source of the bytes.
 #[derive(Clone)]
 pub(crate) enum Content {
     Memory(Bytes),
@@ -56,7 +56,7 @@ impl Content {
     }
 }
 
-/// The part of `bytes` in `start..end`, cut to what there is.
+/// The part of `bytes` in `start..end`, cut to the existing bytes.
 pub(crate) fn slice(bytes: &[u8], start: u64, end: u64) -> &[u8] {
     let clamp = |n: u64| usize::try_from(n).map_or(bytes.len(), |n| n.min(bytes.len()));
     bytes.get(clamp(start)..clamp(end)).unwrap_or_default()
@@ -94,7 +94,7 @@ impl Blob {
         Self::of(Content::Memory(bytes.into()))
     }
 
-    /// A blob that is read from a file as it is asked for, in bounded pieces.
+    /// A blob that is read from a file on request, in bounded pieces.
     ///
     /// The size is taken now; the file must not shrink while the blob is served.
     pub fn from_file(path: impl AsRef<Path>) -> io::Result<Self> {
@@ -119,8 +119,8 @@ impl Blob {
         }
     }
 
-    /// Sets what names this content: the GCS generation, and the source of the S3 version id, of
-    /// the `ETag` and of the date unless these are given.
+    /// Sets the version of this content: the GCS generation. The S3 version id, and by default the
+    /// `ETag` and the date, are derived from it.
     #[must_use]
     pub fn with_version(mut self, version: u64) -> Self {
         self.version = version;
@@ -155,31 +155,31 @@ impl Blob {
         self
     }
 
-    /// Says that the content is stored in the `gzip` coding and is `decoded` without it. GCS gives
-    /// that to whoever does not accept `gzip`: whole, without a length, and with the checksums of
-    /// what is stored. The other flavours never do.
+    /// Marks the content as stored in the `gzip` coding; `decoded` is the content without it. GCS
+    /// sends `decoded` to a client that does not accept `gzip`: whole, without a length, and with
+    /// the checksums of the stored bytes. The other flavours never do.
     #[must_use]
     pub fn with_gzip_of(self, decoded: impl Into<Bytes>) -> Self {
         let decoded = Some(decoded.into());
         Self { decoded, ..self.with_content_encoding("gzip") }
     }
 
-    /// Encrypts the blob with its owner's key: whoever reads it must bring the key along, as its
-    /// cloud has it. A plain HTTP origin knows no keys and asks for none.
+    /// Encrypts the blob with a customer's key. A reader must send the key in the fields of its
+    /// cloud. A plain HTTP origin has no such keys and asks for none.
     #[must_use]
     pub fn with_customer_key(mut self, key: [u8; 32]) -> Self {
         self.customer_key = Some(key);
         self
     }
 
-    /// Sets what the remote says about the content.
+    /// Sets the checksums that the remote sends for the content.
     #[must_use]
     pub fn with_checksums(mut self, checksums: Checksums) -> Self {
         self.checksums = checksums;
         self
     }
 
-    /// Leaves MD5 out, whose computing takes two seconds a GiB. The CRCs stay.
+    /// Leaves out the MD5, which takes two seconds per GiB to compute. The CRCs stay.
     #[must_use]
     pub fn without_md5(mut self) -> Self {
         self.md5 = false;
@@ -191,15 +191,15 @@ impl Blob {
         self.content.len()
     }
 
-    /// What names this content at its remote.
+    /// The version of this content at its remote.
     pub fn version(&self) -> u64 {
         self.version
     }
 
     /// The `ETag` without quotes.
     ///
-    /// Unless set it looks like an MD5 and is none, as with S3's encrypted objects, so a client
-    /// that takes it for one fails.
+    /// By default it looks like an MD5 but is not one, as with S3's encrypted objects. A client
+    /// that treats it as an MD5 fails.
     pub fn etag(&self) -> String {
         if let Some(etag) = &self.etag {
             return etag.clone();
@@ -225,7 +225,7 @@ impl Blob {
         format!("v.{:016x}", mix(self.version))
     }
 
-    /// What GCS sends in the blob's place to a client that does not accept its coding.
+    /// The decoded content, which GCS sends to a client that does not accept the coding.
     pub(crate) fn decoded(&self) -> Option<Self> {
         let content = Content::Memory(self.decoded.clone()?);
         Some(Self { content, ..self.clone() })

@@ -1,7 +1,7 @@
 //! The checksums that a blob's remote has stored: computed once, off the runtime, on first need.
 //!
-//! They are computed here with the hash crates themselves and not through Tidegate's own types, so
-//! that an error in those cannot agree with itself.
+//! This module uses the hash crates directly and not Tidegate's own types. An error in those types
+//! therefore cannot hide itself.
 
 use std::{io, sync::Arc};
 
@@ -13,17 +13,17 @@ use tokio::sync::OnceCell;
 
 use crate::blob::Content;
 
-/// What a remote says about a blob's content.
+/// The checksums that a remote sends for a blob's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksums {
     /// Nothing stored.
     None,
-    /// What the flavour stores for a blob sent in one request, and it is right.
+    /// The right checksums that the flavour stores for a blob sent in one request.
     #[default]
     Correct,
     /// The same, each with one bit wrong.
     Wrong,
-    /// What the flavour stores for a blob put together from `parts` parts. S3: a CRC32C of the
+    /// The checksums that the flavour stores for a blob of `parts` parts. S3: a CRC32C of the
     /// parts' CRC32Cs, marked `-parts`, and no CRC64. GCS: CRC32C of the whole, no MD5.
     /// Azure and HTTP: nothing.
     Composite {
@@ -54,7 +54,7 @@ impl Sums {
     }
 }
 
-/// The cells in which a blob keeps what has been computed.
+/// The cells that keep a blob's computed checksums.
 #[derive(Debug, Default)]
 pub(crate) struct Computed {
     crc32c: OnceCell<Vec<u8>>,
@@ -155,7 +155,8 @@ mod tests {
         STANDARD.encode(compute(&content, kind).unwrap())
     }
 
-    /// The check values that the CRC catalogue (0xe3069283, 0xae8b14860a799888), RFC 1321 and FIPS 180 give for "123456789".
+    /// The check values that the CRC catalogue (0xe3069283, 0xae8b14860a799888), RFC 1321 and FIPS
+    /// 180 give for "123456789".
     #[test]
     fn agrees_with_published_check_values() {
         assert_eq!(base64(Kind::Crc32c), "4waSgw==");

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::request::Request;
 
-/// What identifies the current representation, as the server sends it.
+/// The validators of the current representation, as the server sends them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Validators {
     /// With quotes, and `W/` if weak.
@@ -12,10 +12,10 @@ pub(crate) struct Validators {
     pub(crate) last_modified: Option<SystemTime>,
 }
 
-/// What the preconditions decide.
+/// The outcome of the preconditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Answer as if there were none.
+    /// Respond as if there were none.
     Proceed,
     /// 304
     NotModified,
@@ -47,8 +47,9 @@ pub(crate) fn evaluate(request: &Request, current: &Validators) -> Verdict {
     Verdict::Proceed
 }
 
-/// Whether the range of a request counts: always without `If-Range`, else only if that names the
-/// current representation by a strong tag or by its exact date (section 13.1.5).
+/// Whether the server honours the range of a request: always without `If-Range`, else only if
+/// `If-Range` names the current representation by a strong tag or by its exact date (section
+/// 13.1.5).
 pub(crate) fn range_counts(request: &Request, current: &Validators) -> bool {
     let Some(value) = request.field("if-range") else { return true };
     if value.starts_with('"') || value.starts_with("W/") {
@@ -76,7 +77,7 @@ fn matches_weakly(tags: &str, current: &Validators) -> bool {
     }
 }
 
-/// The tags of a list. Tags with a comma inside their quotes are not made by this server.
+/// The tags of a list. This server creates no tags with a comma inside their quotes.
 fn list(tags: &str) -> impl Iterator<Item = &str> {
     tags.split(',').map(str::trim)
 }

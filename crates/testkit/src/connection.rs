@@ -1,4 +1,4 @@
-//! One connection: read a request, pick its faults, answer, again.
+//! One connection: a loop that reads a request, picks its faults and sends the response.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     wire::Wire,
 };
 
-/// The longest request body that is read and dropped before the answer.
+/// The longest request body that is read and dropped before the response.
 const REQUEST_BODY_BYTES_MAX: usize = 1024 * 1024;
 const BAD_REQUEST: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -29,7 +29,7 @@ pub(crate) async fn serve(
     tcp: TcpStream,
     tls: Option<TlsAcceptor>,
 ) {
-    // Whatever goes wrong with a client's connection ends that connection and nothing else.
+    // An error of a client's connection ends only that connection.
     let _ = run(&open, origin, tcp, tls).await;
 }
 
@@ -71,7 +71,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// The next request, its body dropped; `None` if there is none to answer.
+    /// The next request, its body dropped; `None` if there is no further request.
     async fn receive(&mut self) -> io::Result<Option<Request>> {
         loop {
             match request::parse(&self.buffer) {
@@ -111,12 +111,13 @@ impl Connection {
         }
     }
 
-    /// Answers one request.
+    /// Responds to one request.
     async fn exchange(&mut self, request: &Request) -> io::Result<Ending> {
         self.requests += 1;
         let origin = Arc::clone(&self.origin);
         let range = origin.dialect.range(request);
-        // The entry is there before the count says so, and complete before the count says idle.
+        // The entry exists before the request is counted, and is complete before the server is
+        // idle.
         let entry = origin.log.begin(self.number, request, range);
         let in_service = InService::new(&origin);
         let faults = origin.script.decide(&respond::facts(&origin, request));
@@ -142,7 +143,7 @@ impl Connection {
         };
         let ending = delivery.send(answer).await;
         if matches!(ending, Ok(Ending::Silence)) {
-            // A stalled answer is still being answered.
+            // A stalled request still counts as in service.
             self.wire.drain().await;
         }
         drop(entry);
@@ -153,7 +154,7 @@ impl Connection {
     async fn end(self, ending: Ending) -> io::Result<()> {
         match ending {
             Ending::KeepAlive | Ending::Close => self.wire.close().await,
-            // Silence ends when the client does.
+            // A stall ends when the client closes the connection.
             Ending::Fin | Ending::Silence => self.wire.cut().await,
             Ending::Reset => self.wire.reset(),
         }

@@ -1,8 +1,7 @@
-//! Keys that a blob's owner keeps: what a request brings of one, and whether it is the blob's.
+//! Customer keys: parses the key fields of a request and compares the key with the blob's.
 //!
-//! Each cloud wants three fields: the algorithm, the key in base64, and a hash of the key by which
-//! it knows the key again. A request with some of them, or whose hash is not that of its key, has
-//! none that counts.
+//! Each cloud requires three fields: the algorithm, the key in base64, and a hash of the key. A
+//! request without all three, or with a wrong hash, has no valid key.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use md5::{Digest as _, Md5};
@@ -10,7 +9,7 @@ use sha2::Sha256;
 
 use crate::request::Request;
 
-/// How a flavour names the fields.
+/// A flavour's names of the fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyFields {
     pub(crate) algorithm: &'static str,
@@ -19,27 +18,27 @@ pub(crate) struct KeyFields {
     pub(crate) hash_is: KeyHash,
 }
 
-/// Which hash goes with the key.
+/// The hash of the key that the flavour requires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeyHash {
     Md5,
     Sha256,
 }
 
-/// What a request brings for a blob.
+/// How a request's key compares with the blob's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyMatch {
     /// Neither has a key, or both have the same.
     Fits,
     Missing,
     Wrong,
-    /// Fields that contradict each other or are not all there.
+    /// The fields contradict each other or some are missing.
     Malformed,
-    /// The blob has none.
+    /// The blob has no key.
     Needless,
 }
 
-/// The base64 of the hash, as the cloud repeats it in its answers.
+/// The base64 of the hash, as the cloud repeats it in its responses.
 pub(crate) fn hash(key: &[u8; 32], hash_is: KeyHash) -> String {
     match hash_is {
         KeyHash::Md5 => STANDARD.encode(Md5::digest(key)),

@@ -1,8 +1,7 @@
-//! Test data that proves where it came from.
+//! Test data that shows its own position.
 //!
-//! Every 8 bytes are a function of the seed and their own position, so a piece written to the wrong
-//! offset, twice or out of order never compares equal, and any window can be made again without
-//! keeping the whole.
+//! Every 8 bytes are a function of the seed and their position. A piece at a wrong offset, written
+//! twice or out of order never compares equal. Any window can be recomputed without the whole.
 
 use bytes::Bytes;
 
@@ -20,7 +19,7 @@ pub fn pseudo_random(len_bytes: usize, seed: u64) -> Bytes {
     Bytes::from(data)
 }
 
-/// Fills `window` with what [`pseudo_random`] of `seed` has from `offset` on.
+/// Fills `window` with the bytes of [`pseudo_random`] of `seed` from `offset` on.
 pub fn fill(window: &mut [u8], seed: u64, offset: u64) {
     let skipped = usize::try_from(offset % WORD).unwrap_or(0);
     let lead = if skipped == 0 { 0 } else { (8 - skipped).min(window.len()) };

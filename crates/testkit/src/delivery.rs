@@ -1,8 +1,8 @@
-//! Sending one answer, well or as badly as its treatment says.
+//! Sends one response, with the faults of its treatment.
 //!
-//! The body goes out in steps that end wherever something happens: a rate's step, a flipped bit, a
-//! change of content, a hold, the cut. In-memory content is written straight from where it lies;
-//! a file is read into one bounded buffer off the runtime.
+//! The body is sent in steps. A step ends at each event: a rate's step, a flipped bit, a change of
+//! content, a hold, the cut. In-memory content is written without a copy. A file is read into one
+//! bounded buffer on a blocking thread.
 
 use std::{io, ops::Range, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     wire::Wire,
 };
 
-/// What a garbage head looks like: the start of a TLS record, then text.
+/// A garbage head: the start of a TLS record, then text.
 const GARBAGE: &[u8] = b"\x16\x03\x01\x02\x00this is no HTTP\r\n\r\n";
 
-/// One response on its way.
+/// One response that is being sent.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a> {
     pub(crate) origin: &'a Origin,
@@ -28,17 +28,17 @@ pub(crate) struct Delivery<'a> {
     pub(crate) pacer: &'a mut Pacer,
     pub(crate) entry: &'a Entry,
     pub(crate) treatment: &'a Treatment,
-    /// Where a change during the body replaces the blob.
+    /// The path at which a change during the body replaces the blob.
     pub(crate) path: &'a str,
     pub(crate) framing: Framing,
-    /// Whether it is an answer to HEAD.
+    /// Whether it is a response to HEAD.
     pub(crate) head_only: bool,
     /// Whether another request may follow.
     pub(crate) keep_alive: bool,
 }
 
 impl Delivery<'_> {
-    /// Sends `answer` and returns what is to be done with the connection.
+    /// Sends `answer` and returns how the connection continues.
     pub(crate) async fn send(&mut self, mut answer: Answer) -> io::Result<Ending> {
         if self.treatment.opening == Opening::Nothing {
             return Ok(Ending::Fin);
@@ -63,7 +63,7 @@ impl Delivery<'_> {
         })
     }
 
-    /// Puts the fields into the head that say where the body ends.
+    /// Adds the fields that frame the body to the head.
     fn frame(&self, answer: &mut Answer) -> Framing {
         let framing = match answer.body {
             Body::Blob(..) => self.framing,
@@ -84,7 +84,7 @@ impl Delivery<'_> {
         framing
     }
 
-    /// Sends what comes before the body; `false` if nothing may follow.
+    /// Sends the bytes before the body; `false` if nothing may follow.
     async fn open(&mut self, answer: &Answer) -> io::Result<bool> {
         let head = answer.head.encode();
         let (bytes, goes_on) = match self.treatment.opening {
@@ -100,7 +100,7 @@ impl Delivery<'_> {
         Ok(goes_on)
     }
 
-    /// Sends an error document, of which only the end can be wrong; `false` if cut short.
+    /// Sends an error document. Its only possible fault is a wrong end. `false` if cut short.
     async fn text(&mut self, text: &[u8]) -> io::Result<bool> {
         let len = u64::try_from(text.len()).unwrap_or(u64::MAX);
         let wanted = self.treatment.stop.bytes(len);
@@ -108,7 +108,7 @@ impl Delivery<'_> {
         Ok(self.treatment.stop == Stop::AtEnd)
     }
 
-    /// Sends a range of the blob; `false` if less came than was promised.
+    /// Sends a range of the blob; `false` if it sent fewer bytes than the head promised.
     async fn blob(
         &mut self,
         content: &Content,
@@ -126,7 +126,7 @@ impl Delivery<'_> {
             let flip = self.treatment.flip == Some(range.start.saturating_add(sent));
             let piece = source.piece(sent, next).await?;
             if piece.is_empty() {
-                // The content was replaced by a shorter one under way.
+                // A shorter content replaced this one while it was sent.
                 return Ok(false);
             }
             let count = u64::try_from(piece.len()).unwrap_or(u64::MAX);
@@ -144,7 +144,7 @@ impl Delivery<'_> {
         Ok(complete)
     }
 
-    /// Does what is due once `sent` bytes of the body are out.
+    /// Performs the events that are due after `sent` bytes of the body.
     async fn act_at(&mut self, sent: u64, source: &mut Source) -> io::Result<()> {
         if let Some((after, blob)) = &self.treatment.swap
             && *after == sent
@@ -170,7 +170,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// Where the step that starts at `sent` ends: never beyond a place where something happens.
+    /// The end of the step that starts at `sent`: at the latest the next event.
     fn step_end(&self, sent: u64, start: u64) -> u64 {
         let step = self.treatment.drip.map_or(self.pacer.step_bytes(), |(bytes, _)| bytes.max(1));
         let flip = self.treatment.flip.and_then(|offset| offset.checked_sub(start));
@@ -189,7 +189,7 @@ fn half(len: usize) -> u64 {
     u64::try_from(len / 2).unwrap_or(0)
 }
 
-/// Writes a piece of the body, counting as the kernel takes it.
+/// Writes a piece of the body and counts the bytes that the kernel accepts.
 async fn write(
     wire: &mut Wire,
     entry: &Entry,
@@ -223,7 +223,7 @@ impl Source {
         Self { content, start, buffer: Vec::new() }
     }
 
-    /// Bytes from `from` to `to` after the start, or fewer, but some if there are any.
+    /// Bytes from `from` to `to` after the start, or fewer, but at least one if one exists.
     async fn piece(&mut self, from: u64, to: u64) -> io::Result<&[u8]> {
         let (from, to) = (self.start.saturating_add(from), self.start.saturating_add(to));
         match &self.content {

@@ -1,7 +1,7 @@
-//! Everything that can go wrong with one response.
+//! All faults of one response.
 //!
-//! Faults are data: a [`Script`](crate::Script) picks them, `treatment` turns them into what is
-//! done on the wire, and the log names them.
+//! Faults are data: a [`Script`](crate::Script) picks them, `treatment` turns them into actions on
+//! the wire, and the log names them.
 
 use crate::{blob::Blob, gate::Gate};
 
@@ -11,7 +11,7 @@ use crate::{blob::Blob, gate::Gate};
 /// TLS it comes without `close_notify`, as from a cut line.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// The answer comes this many milliseconds late. Later rules still apply.
+    /// The response is this many milliseconds late. Later rules still apply.
     Latency(u64),
     /// FIN after this many bytes.
     CutAfter(u64),
@@ -20,12 +20,12 @@ pub enum Fault {
     ResetAfter(u64),
     /// FIN without any response.
     CloseBeforeFirstByte,
-    /// The head promises all that was asked; one byte comes, then FIN.
+    /// The head promises all requested bytes; one byte is sent, then FIN.
     OneByteBody,
-    /// The head promises all that was asked; one byte less comes, then FIN.
+    /// The head promises all requested bytes; one byte less is sent, then FIN.
     BodyShortByOne,
-    /// A consistent answer, `Content-Length` and `Content-Range` included, of at most this many of
-    /// the bytes asked. A blob asked for without a range is not affected.
+    /// A consistent response, `Content-Length` and `Content-Range` included, with at most this many
+    /// of the requested bytes. A request without a range is not affected.
     ShortRange(u64),
     /// This status, and nothing of the blob.
     Status {
@@ -36,54 +36,54 @@ pub enum Fault {
         /// The body; if empty, the flavour's own error document.
         body: String,
     },
-    /// A refusal in the flavour's own words: this status, with this code in its error document.
+    /// An error of the flavour: this status, with this code in its error document.
     Coded {
         /// Any status from 300 to 599.
         status: u16,
         /// Such as `ExpiredToken`.
         code: &'static str,
     },
-    /// A partial answer with the right body under a wrong `Content-Range`.
+    /// A partial response with the right body and a wrong `Content-Range`.
     WrongContentRange(ContentRangeLie),
     /// The lowest bit of the byte at this offset of the blob is flipped, whenever it is sent.
     FlipBit(u64),
-    /// The blob at the request's path is replaced before this request is looked at. Later rules
+    /// The blob at the request's path is replaced before this request is processed. Later rules
     /// still apply.
     ChangedVersion(Blob),
-    /// After this many bytes the blob is replaced, and the rest of this very body has the new
-    /// content: torn, with nothing in the head that shows it.
+    /// After this many bytes the blob is replaced, and the rest of the same body has the new
+    /// content. Nothing in the head shows this.
     ChangeDuringBody {
         /// Bytes of the old content.
         after: u64,
         /// The new content.
         blob: Blob,
     },
-    /// 416, whatever was asked.
+    /// 416 for any request.
     NotSatisfiable,
     /// The range is ignored: 200 and the whole blob.
     NoRangeSupport,
     /// Silence after this many bytes, until the client or the server closes.
     Stall(u64),
-    /// Silence after this many bytes until the gate opens; then the rest, unharmed. A body shorter
-    /// than that never comes to the gate.
+    /// Silence after this many bytes until the gate opens; then the rest, unchanged. A shorter body
+    /// never reaches the gate.
     HoldAfter {
         /// Bytes before the hold; 0 holds after the head.
         bytes: u64,
-        /// What the test opens.
+        /// The gate that the test opens.
         gate: Gate,
     },
-    /// The answer is as if the blob were this many bytes longer (or shorter, if negative) than it
-    /// is. Bytes that do not exist are promised and not sent: FIN comes in their place.
+    /// The response states a blob that is this many bytes longer (or shorter, if negative) than the
+    /// real one. Bytes that do not exist are promised but not sent: FIN replaces them.
     LieAboutLength(i64),
     /// 302 to this location.
     Redirect(String),
-    /// 307 to this location, as S3 sends it for a bucket that was made a moment ago.
+    /// 307 to this location, as S3 sends it for a bucket that was just created.
     TemporaryRedirect(String),
-    /// Bytes that are no HTTP, then FIN.
+    /// Bytes that are not HTTP, then FIN.
     GarbageHead,
     /// Half a head, then FIN.
     TruncatedHead,
-    /// The body comes in small writes with pauses.
+    /// The body is sent in small writes with pauses.
     SlowDrip {
         /// Bytes of each write; 0 counts as 1.
         bytes: u64,
@@ -101,11 +101,11 @@ pub enum ContentRangeLie {
     Longer,
     /// The total is one too high.
     OtherTotal,
-    /// The total is `*`: allowed by RFC 9110, and of no use for planning.
+    /// The total is `*`. RFC 9110 allows it, but a client cannot plan with it.
     UnknownTotal,
     /// It cannot be parsed.
     Malformed,
-    /// There is none.
+    /// The field is absent.
     Missing,
 }
 
@@ -120,7 +120,7 @@ impl Fault {
         Self::Status { code, retry_after: Some(retry_after.into()), body: String::new() }
     }
 
-    /// Whether the search for a rule goes on after this fault was picked.
+    /// Whether the search for a rule continues after this fault was picked.
     pub(crate) fn lets_others_apply(&self) -> bool {
         matches!(self, Self::Latency(_) | Self::ChangedVersion(_))
     }

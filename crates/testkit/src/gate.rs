@@ -1,7 +1,7 @@
 //! A gate that holds a response until a test opens it.
 //!
-//! It lets a test act at a known point of a transfer (kill it, replace the blob, look at the part
-//! file) without guessing by sleeping. A closed gate ends with its connection.
+//! With a gate, a test can act at a known point of a transfer (kill it, replace the blob, read the
+//! part file) without a sleep. A response at a closed gate ends with its connection.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ impl Gate {
         Self { state: Arc::new(watch::Sender::new(State::default())) }
     }
 
-    /// Lets everything through, now and later.
+    /// Opens the gate for all waiting and later responses.
     pub fn open(&self) {
         self.state.send_modify(|state| state.open = true);
     }
 
-    /// Waits until `count` responses in all have come to the gate. Cancel-safe.
+    /// Waits until `count` responses in total have reached the gate. Cancel-safe.
     pub async fn reached(&self, count: u64) {
         self.wait(|state| state.arrived >= count).await;
     }

@@ -3,15 +3,15 @@
 //! [`reapi::ReapiServer`] is a cache that speaks the Remote Execution API; see its module.
 //! [`hostile`] makes servers from seeds that deviate in any element of a response.
 //!
-//! [`Server`] is an HTTP/1.1 origin written straight on TCP streams, because a server library
-//! would refuse to do what is needed here: to promise a range and send one byte of it, to reset in
-//! the middle, to send half a head. It speaks plain HTTP and enough of the read side of GCS, S3 and
-//! Azure Blob to be taken for them.
+//! [`Server`] is an HTTP/1.1 origin directly on TCP streams. A server library would not allow its
+//! faults: to promise a range and send one byte of it, to reset in the middle, to send half a head.
+//! It implements plain HTTP and enough of the read side of GCS, S3 and Azure Blob for their
+//! clients.
 //!
 //! Invariants:
-//! * Without a rule in its [`Script`] the server keeps to RFC 9110 and to the manners of its
-//!   [`Flavour`]; every deviation is a [`Fault`] that the log names.
-//! * What goes wrong is decided by rules or by a seed, never by the clock, so a failure repeats.
+//! * Without a rule in its [`Script`] the server follows RFC 9110 and the behaviour of its
+//!   [`Flavour`]. Every deviation is a [`Fault`] that the log names.
+//! * Rules or a seed decide the faults, never the clock, so a failure repeats.
 //! * Every task belongs to the [`Server`] and ends with it.
 //!
 //! ```
@@ -31,8 +31,7 @@
 //! # runtime.unwrap().block_on(example()).unwrap();
 //! ```
 //!
-//! It is not for production: it has no access control, and its checksums are whatever the
-//! test asked them to be.
+//! It is not for production: it has no access control, and the test chooses its checksums.
 
 mod blob;
 mod checksums;

@@ -1,8 +1,8 @@
-//! What was asked and answered, for tests to assert on.
+//! The log of requests and responses, for assertions of tests.
 //!
-//! An entry is made when a request arrives and filled in while it is answered. A client may see the
-//! end of a response a moment before its entry is complete; [`Server::idle`](crate::Server::idle)
-//! waits that moment out.
+//! An entry is created when a request arrives and is filled in while the response is sent. A client
+//! may see the end of a response shortly before its entry is complete.
+//! [`Server::idle`](crate::Server::idle) waits until all entries are complete.
 
 use std::{
     collections::VecDeque,
@@ -11,10 +11,10 @@ use std::{
 
 use crate::{fault::Fault, request::Request};
 
-/// Entries kept; the oldest go first, so that a long measurement cannot fill the memory.
+/// Entries kept; the oldest are dropped first, so that a long measurement cannot fill the memory.
 const ENTRIES_MAX: usize = 100_000;
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug, Clone)]
 pub struct Logged {
     /// Number of the connection, from 1 in the order of accepting.
@@ -23,22 +23,22 @@ pub struct Logged {
     pub method: String,
     /// The target as sent.
     pub path_and_query: String,
-    /// The range asked for (`Range`, or what the flavour has in its place), if any.
+    /// The requested range (`Range`, or the flavour's own field), if any.
     pub range: Option<String>,
     /// All fields as sent.
     pub headers: Vec<(String, String)>,
-    /// Status of the answer; `None` while it waits, and if none was sent.
+    /// Status of the response; `None` if none was sent yet or ever.
     pub status: Option<u16>,
     /// Bytes of the body handed to the kernel so far.
     pub bytes_sent: u64,
     /// Faults that were applied.
     pub faults: Vec<Fault>,
-    /// Whether the answer is over, well or not.
+    /// Whether the response has ended, successfully or not.
     pub finished: bool,
 }
 
 impl Logged {
-    /// The first field of this name, whatever its case.
+    /// The first field of this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers.find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())

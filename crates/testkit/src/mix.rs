@@ -1,10 +1,10 @@
-//! Random faults that a right client survives.
+//! Random faults that a correct client survives.
 //!
-//! A decision depends on the seed, the method, the path, the first byte asked for and how often
-//! that was asked before; not on time or on the order of arrival. Equal requests therefore meet
-//! equal faults in every run, as parallel as they may be. After
-//! [`FaultMix::faults_per_range_max`] faults for one such range the rest goes through, so that
-//! bounded retries suffice.
+//! A decision depends on the seed, the method, the path, the first requested byte and the number of
+//! earlier equal requests. It does not depend on time or on the order of arrival. Equal requests
+//! therefore meet equal faults in every run, even in parallel. After
+//! [`FaultMix::faults_per_range_max`] faults for a range, its later requests succeed, so bounded
+//! retries suffice.
 
 use std::collections::HashMap;
 
@@ -27,18 +27,18 @@ pub struct FaultMix {
     pub body_short_by_one: f64,
     /// 429 or 503, now and then with `Retry-After: 0`.
     pub busy: f64,
-    /// A consistent answer of less than was asked.
+    /// A consistent response with fewer bytes than requested.
     pub short_range: f64,
     /// Half a head.
     pub truncated_head: f64,
     /// Silence after a random byte: needs a client with a stall limit.
     pub stall: f64,
-    /// Random faults that are met by one method, path and first byte, at most.
+    /// The maximum number of random faults for each method, path and first byte.
     pub faults_per_range_max: u32,
 }
 
 impl Default for FaultMix {
-    /// Nothing goes wrong.
+    /// No faults.
     fn default() -> Self {
         Self {
             cut: 0.0,
@@ -55,13 +55,13 @@ impl Default for FaultMix {
 }
 
 impl FaultMix {
-    /// Cut connections and nothing else, as on a long link.
+    /// Only cut connections, as on a long link.
     pub fn cuts(probability: f64) -> Self {
         Self { cut: probability, ..Self::default() }
     }
 
-    /// All faults that end a request at once, in equal shares of `probability`. No stalls, whose
-    /// recovery takes as long as the client's stall limit.
+    /// All faults that end a request at once, in equal shares of `probability`. No stalls: a client
+    /// recovers from a stall only after its stall timeout.
     pub fn recoverable(probability: f64) -> Self {
         let share = probability / 7.0;
         Self {
@@ -101,7 +101,7 @@ impl FaultMix {
     }
 }
 
-/// The state of a random mix: how often each range was asked for.
+/// The state of a random mix: the number of requests for each range.
 #[derive(Debug)]
 pub(crate) struct RandomFaults {
     seed: u64,

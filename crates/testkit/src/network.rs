@@ -1,7 +1,7 @@
 //! Named network conditions and the pacing that produces them.
 //!
-//! The rate is kept by deadlines, not by naps of a fixed length: a write that wakes late is made up
-//! for by the next, so the average over a response is the asked rate although timers tick in
+//! Deadlines keep the rate, not sleeps of a fixed length. After a late wake-up, the next write
+//! catches up. The average over a response is therefore the requested rate, although timers tick in
 //! milliseconds. Idle time earns almost no credit, so a kept-alive connection cannot burst.
 
 use std::time::Duration;
@@ -11,23 +11,23 @@ use tokio::time::Instant;
 /// Latency and rate of one kind of link, applied by the server to each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetworkProfile {
-    /// Milliseconds between the arrival of a request and the first byte of its answer.
+    /// Milliseconds between the arrival of a request and the first byte of its response.
     pub latency_ms: u64,
     /// At most this many milliseconds are added to the latency, by the server's seed.
     pub jitter_ms: u64,
-    /// Body bytes per second of one connection; `None` is as fast as it goes.
+    /// Body bytes per second of one connection; `None` sets no limit.
     pub rate_bytes_per_second: Option<u64>,
 }
 
 const MIB: u64 = 1024 * 1024;
 
 impl NetworkProfile {
-    /// Nothing added: what the machine can do.
+    /// No added latency and no limit.
     pub const LOOPBACK: Self = Self { latency_ms: 0, jitter_ms: 0, rate_bytes_per_second: None };
     /// A bucket seen from a machine in its region: 20 ms to the first byte, 100 MiB/s a connection.
     pub const CLOUD: Self =
         Self { latency_ms: 20, jitter_ms: 0, rate_bytes_per_second: Some(100 * MIB) };
-    /// A cloud's latency without its cap.
+    /// A cloud's latency without its limit of the rate.
     pub const CLOUD_UNCAPPED: Self =
         Self { latency_ms: 20, jitter_ms: 0, rate_bytes_per_second: None };
     /// Gigabit Ethernet, next rack.
@@ -41,14 +41,14 @@ impl NetworkProfile {
         Self { latency_ms: 60, jitter_ms: 40, rate_bytes_per_second: Some(4 * MIB) };
 }
 
-/// Bytes of one unpaced write: large enough that system calls do not count.
+/// Bytes of one unpaced write: large enough that the cost of system calls is negligible.
 const STEP_BYTES_UNPACED: u64 = 4 * MIB;
 /// Bounds of one paced write.
 const STEP_BYTES_MIN: u64 = 4 * 1024;
 const STEP_BYTES_MAX: u64 = 256 * 1024;
-/// Paced writes a second to aim at: 2.5 ms each is above the timers' tick.
+/// The target number of paced writes a second: 2.5 ms each is above the timers' tick.
 const STEPS_PER_SECOND: u64 = 400;
-/// How far behind its deadlines a connection may be and still catch up.
+/// The longest delay behind its deadlines that a connection may make up.
 const CREDIT: Duration = Duration::from_millis(10);
 
 /// Keeps one connection at its rate.

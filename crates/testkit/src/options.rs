@@ -1,4 +1,4 @@
-//! What a test chooses when it starts a server.
+//! The options of a server, which a test chooses.
 
 use crate::{flavour::Flavour, network::NetworkProfile, tls::Tls};
 
@@ -8,15 +8,15 @@ use crate::{flavour::Flavour, network::NetworkProfile, tls::Tls};
 /// dates, lengths, kept-alive connections, no checksums in the HTTP flavour.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Whose manners it has.
+    /// The remote that it imitates.
     pub flavour: Flavour,
     /// TLS, or `None` for plain text.
     pub tls: Option<Tls>,
     /// Latency and rate of each connection.
     pub profile: NetworkProfile,
-    /// Whether `Range` is honoured; if not, every answer is the whole blob with 200.
+    /// Whether `Range` is honoured; if not, every response is the whole blob with 200.
     pub ranges: bool,
-    /// What kind of `ETag` is sent.
+    /// The kind of `ETag` that is sent.
     pub etag: EtagStyle,
     /// Whether the HTTP flavour sends `Last-Modified`; the clouds always do.
     pub last_modified: bool,
@@ -25,9 +25,9 @@ pub struct ServerOptions {
     /// How bodies are delimited.
     pub framing: Framing,
     /// Whether replaced versions stay readable by their version, as in a versioned bucket. If not,
-    /// only the current one is, and S3 and Azure send no version id.
+    /// only the current version is readable, and S3 and Azure send no version id.
     pub versioning: bool,
-    /// Who pays for requests; GCS and S3 can demand that the requester does, and says so.
+    /// The payer of requests. GCS and S3 can require that the requester pays and says so.
     pub payer: Payer,
     /// Requests after which a connection is closed politely, with `Connection: close`.
     pub requests_per_connection_max: Option<u64>,
@@ -64,13 +64,13 @@ impl ServerOptions {
     }
 }
 
-/// Who pays for requests.
+/// The payer of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Payer {
     /// The bucket's owner.
     #[default]
     Owner,
-    /// Whoever asks.
+    /// The requester.
     Requester,
 }
 
@@ -86,16 +86,16 @@ pub enum EtagStyle {
     None,
 }
 
-/// Checksum fields that a plain HTTP server may send. None by default, as with most.
+/// Checksum fields that a plain HTTP server may send. The default is none, as with most servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HttpDigests {
-    /// `Repr-Digest: sha-256=:…:` of the whole representation, on every answer (RFC 9530).
+    /// `Repr-Digest: sha-256=:…:` of the whole representation, on every response (RFC 9530).
     pub repr_digest: bool,
-    /// `Content-MD5`, on whole answers only, as it covers the body that is sent (RFC 2616).
+    /// `Content-MD5`, only on whole responses, because it covers the body that is sent (RFC 2616).
     pub content_md5: bool,
 }
 
-/// How the end of a body is told.
+/// How the end of a body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// By `Content-Length`.

@@ -1,4 +1,4 @@
-//! What all connections of a server share: options, blobs, script, log and counts.
+//! The state that all connections of a server share: options, blobs, script, log and counts.
 
 use std::sync::{
     Arc,
@@ -58,7 +58,7 @@ impl Origin {
         self.accepted.load(Ordering::Acquire)
     }
 
-    /// Milliseconds before the answer to this request of this connection.
+    /// Milliseconds before the response to this request of this connection.
     pub(crate) fn latency_ms(&self, connection: u64, request: u64) -> u64 {
         let profile = self.options.profile;
         let parts = [&connection.to_le_bytes()[..], &request.to_le_bytes()[..]];

@@ -1,9 +1,8 @@
-//! `SplitMix64`, the one source of chance in this crate.
+//! `SplitMix64`, the only random generator of this crate.
 //!
-//! Chosen because it is a few lines, needs no dependency and can be keyed: [`mix`] of a counter is
-//! as good as drawing in order, so data and faults can be made for any position alone.
-//! Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
-//! Not for secrets.
+//! It has a few lines, needs no dependency and can be keyed: [`mix`] of a counter is as random as
+//! the sequence. Data and faults can therefore be computed for any position alone. Source: Steele,
+//! Lea, Flood, "Fast splittable pseudorandom number generators", 2014. Not for secrets.
 
 /// The increment of the generator: 2^64 divided by the golden ratio, made odd.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,17 +1,17 @@
-//! The server's reading of `Range`, RFC 9110 section 14.
+//! The server's parser of `Range`, RFC 9110 section 14.
 //!
-//! Its own parser and not Tidegate's, so that client and server cannot share an error.
+//! It does not use Tidegate's parser, so that client and server cannot share an error.
 
 use std::ops::Range;
 
-/// What a request asks of a blob of a known length.
+/// The requested range of a blob of a known length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// No range, or one that a server must ignore: malformed, another unit, several ranges.
     Whole,
     /// Bytes that exist.
     Part(Range<u64>),
-    /// Nothing of it exists.
+    /// No byte of it exists.
     Unsatisfiable,
 }
 
@@ -42,7 +42,7 @@ fn part(start: u64, end: u64, len_bytes: u64) -> Asked {
     if start < end && end <= len_bytes { Asked::Part(start..end) } else { Asked::Unsatisfiable }
 }
 
-/// Digits only; what does not fit is beyond every blob and saturates.
+/// Accepts only digits. A number that does not fit is beyond every blob, so it saturates.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

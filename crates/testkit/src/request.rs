@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 100;
 
-/// What came in.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -20,10 +20,10 @@ pub(crate) struct Request {
     pub(crate) modern: bool,
 }
 
-/// What a buffer holds.
+/// The result of parsing a buffer.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// A request and how many bytes its head took.
+    /// A request and the length of its head in bytes.
     Request(Box<Request>, usize),
     /// More bytes are needed.
     Partial,
@@ -64,13 +64,13 @@ impl Request {
         })
     }
 
-    /// The first field of this name, whatever its case.
+    /// The first field of this name, in any case.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         fields.find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
-    /// The first query parameter of this name, whatever its case.
+    /// The first query parameter of this name, in any case.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let mut query = self.query.iter();
         query.find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -80,7 +80,7 @@ impl Request {
         self.method == "HEAD"
     }
 
-    /// Whether the client wants the connection to go on.
+    /// Whether the client wants to keep the connection.
     pub(crate) fn keeps_alive(&self) -> bool {
         match self.field("connection") {
             Some(value) if value.eq_ignore_ascii_case("close") => false,
@@ -89,7 +89,7 @@ impl Request {
         }
     }
 
-    /// Length of the request's body; `None` if it cannot be known or is not a number.
+    /// Length of the request's body; `None` if it is not known or is not a number.
     pub(crate) fn body_bytes(&self) -> Option<usize> {
         if self.field("transfer-encoding").is_some() {
             return None;

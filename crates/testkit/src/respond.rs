@@ -1,6 +1,6 @@
-//! From a request to an answer: the rules of HTTP, with the deviations that a treatment asks for.
+//! Builds the response to a request by the rules of HTTP, with the deviations of a treatment.
 //!
-//! Nothing is sent here; [`delivery`](crate::delivery) does that.
+//! It sends nothing; [`delivery`](crate::delivery) does that.
 
 use std::ops::Range;
 
@@ -29,15 +29,15 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
 }
 
-/// What follows the head.
+/// The body after the head.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Nothing, and no length either: 304.
+    /// No body and no length: 304.
     None,
     Text(Bytes),
-    /// This range of the blob; it may promise more than there is.
+    /// This range of the blob; it may be longer than the blob.
     Blob(Blob, Range<u64>),
-    /// The same, and its length is not told.
+    /// The same range, without a length in the head.
     Unmeasured(Blob, Range<u64>),
 }
 
@@ -54,7 +54,7 @@ impl Body {
     }
 }
 
-/// What the script is told about a request.
+/// The facts about a request that the script uses.
 pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
     let dialect = origin.dialect;
     let blob = origin.store.find(&request.path, &dialect.selector(request));
@@ -67,7 +67,7 @@ pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
     Facts { method: &request.method, path: &request.path, fields, ranged, bytes }
 }
 
-/// Answers `request` as `treatment` has it.
+/// Builds the response to `request` with the faults of `treatment`.
 pub(crate) async fn answer(origin: &Origin, request: &Request, treatment: &Treatment) -> Answer {
     let mut answer = match decide(origin, request, treatment).await {
         Ok(answer) => answer,
@@ -78,7 +78,7 @@ pub(crate) async fn answer(origin: &Origin, request: &Request, treatment: &Treat
     answer
 }
 
-/// Why there is no blob in the answer, and what the head says about it.
+/// The reason why the response has no blob, and its head fields.
 #[derive(Debug)]
 struct Refusal {
     problem: Problem,
@@ -204,7 +204,7 @@ fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
     }
 }
 
-/// Whether the request may have the blob at all: who pays, and the key.
+/// Checks whether the request may read the blob: the payer and the key.
 fn admit(origin: &Origin, request: &Request, blob: &Blob) -> Result<(), Refusal> {
     let dialect = origin.dialect;
     let unpaid =
@@ -220,8 +220,8 @@ fn admit(origin: &Origin, request: &Request, blob: &Blob) -> Result<(), Refusal>
     }
 }
 
-/// The blob as someone gets it who does not accept its coding: another content under the same
-/// version and the same checksums, and no range of it.
+/// The response for a client that does not accept the blob's coding: the decoded content under the
+/// same version and the same checksums, and never a range of it.
 async fn decompressed(
     origin: &Origin,
     request: &Request,
@@ -301,7 +301,7 @@ async fn describe(
 ) -> Result<Head, Refusal> {
     let options = &origin.options;
     let kinds = origin.dialect.kinds(blob, options);
-    // The file behind a blob may fail to be read; a server of this kind would answer 500 too.
+    // Reading the file of a blob may fail. A real server also responds with 500.
     let sums = blob.sums(&kinds).await.map_err(|error| Refusal {
         body: Some(error.to_string()),
         ..Refusal::from(Problem::Status(500))

@@ -1,9 +1,9 @@
-//! Which request gets which fault.
+//! Rules that assign faults to requests.
 //!
-//! Rules are tried in the order in which they were pushed. Each keeps its own count of the requests
-//! that it describes, whether or not another rule took them, so "the third GET" means the third.
-//! The first rule that is due decides, except that latency and a changed version let the search go
-//! on. Only when no rule is due does the random mix get its turn.
+//! Rules are tried in the order in which they were pushed. Each rule counts all requests that it
+//! describes, including those that another rule took, so "the third GET" means the third. The first
+//! rule that is due decides. After latency and a changed version, the search continues. The random
+//! mix decides only if no rule is due.
 
 use std::{
     ops::Range,
@@ -12,20 +12,20 @@ use std::{
 
 use crate::{fault::Fault, mix::FaultMix, mix::RandomFaults};
 
-/// What is known of a request when its fault is picked.
+/// The facts about a request that decide its fault.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     /// The header fields as sent.
     pub(crate) fields: &'a [(String, String)],
-    /// Whether a satisfiable range was asked for.
+    /// Whether the request has a satisfiable range.
     pub(crate) ranged: bool,
-    /// The bytes of the blob that are asked for; empty if there is none.
+    /// The requested bytes of the blob; empty if there is no blob.
     pub(crate) bytes: Range<u64>,
 }
 
-/// Which ranges a rule is about.
+/// The ranges to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RangeMatch {
     /// Any request.
@@ -39,11 +39,11 @@ pub enum RangeMatch {
     StartsAt(u64),
     /// Requests whose first byte is this one or a later one.
     StartsFrom(u64),
-    /// Requests that ask for this byte among others.
+    /// Requests whose range contains this byte.
     Covers(u64),
 }
 
-/// A fault and the requests that get it. By default: the first request that comes, once.
+/// A fault and its requests. Default: the first request, once.
 #[derive(Debug, Clone)]
 pub struct Rule {
     fault: Fault,
@@ -101,7 +101,7 @@ impl Rule {
         self
     }
 
-    /// From the `n`th request on that this rule describes, counted from 1.
+    /// Starts at the `n`th request that this rule describes, counted from 1.
     #[must_use]
     pub fn nth(mut self, n: u64) -> Self {
         self.skip = n.saturating_sub(1);
@@ -177,8 +177,8 @@ impl Script {
         self.push(Rule::new(fault).always());
     }
 
-    /// Adds random faults, decided by the seed, the path, the first byte asked for and how often
-    /// that was asked before, so that the order in which parallel requests arrive changes nothing.
+    /// Adds random faults. They depend on the seed, the path, the first requested byte and the
+    /// number of earlier equal requests, so the order of parallel requests has no effect.
     pub fn random(&self, seed: u64, mix: FaultMix) {
         self.lock().random = Some(RandomFaults::new(seed, mix));
     }

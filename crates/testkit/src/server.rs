@@ -1,7 +1,8 @@
 //! The server: its listener, and the owner of all its tasks.
 //!
-//! One task accepts; it owns a set of connection tasks. Dropping the [`Server`] aborts the one and
-//! with it the set; [`Server::shutdown`] also waits until they are gone.
+//! One task accepts connections and owns the set of connection tasks. Dropping the [`Server`]
+//! aborts the accepting task and thereby the set. [`Server::shutdown`] also waits until all tasks
+//! have ended.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
     store::Selector,
 };
 
-/// What a path keeps as it is: RFC 3986's unreserved characters and the slash.
+/// Characters of a path that are not escaped: RFC 3986's unreserved characters and the slash.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 /// Pause after a failed accept, as when file descriptors have run out.
@@ -40,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds and begins to accept on the current runtime, which needs its I/O and time drivers.
+    /// Binds and starts to accept on the current runtime, which needs its I/O and time drivers.
     pub async fn start(options: ServerOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
         let addr = listener.local_addr()?;
@@ -57,16 +58,16 @@ impl Server {
         Ok(Self { origin, addr, ca_pem, stop: Some(stop), accepting })
     }
 
-    /// Ends all connections as they are and waits until their tasks are gone.
+    /// Ends all connections at once and waits until their tasks have ended.
     pub async fn shutdown(mut self) {
         if let Some(stop) = self.stop.take() {
-            // It cannot be received only if the task is gone already.
+            // Sending fails only if the task has already ended.
             let _ = stop.send(());
         }
         let _ = (&mut self.accepting).await;
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -84,18 +85,18 @@ impl Server {
         self.url("/").trim_end_matches('/').to_owned()
     }
 
-    /// Puts a blob at an absolute path such as `/bucket/key`, not percent-encoded. If there is one
-    /// already, the new one gets a higher version than that.
+    /// Puts a blob at an absolute path such as `/bucket/key`, not percent-encoded. If the path has
+    /// a blob already, the new one gets a higher version.
     pub fn put(&self, path: &str, blob: Blob) {
         self.origin.store.put(path, blob);
     }
 
-    /// The same as [`Server::put`], said where a test means to change a blob.
+    /// The same as [`Server::put`]; the name shows that a test changes a blob.
     pub fn replace(&self, path: &str, blob: Blob) {
         self.put(path, blob);
     }
 
-    /// Removes a blob and all its versions. Answers under way go on.
+    /// Removes a blob and all its versions. Responses in flight continue.
     pub fn remove(&self, path: &str) {
         self.origin.store.remove(path);
     }
@@ -105,15 +106,15 @@ impl Server {
         self.origin.store.find(path, &Selector::Latest)
     }
 
-    /// Computes the checksums that a blob's answers carry, so that the first one does not wait for
-    /// them. Measurements call it before they start the clock.
+    /// Computes the checksums that a blob's responses carry, so that the first response does not
+    /// wait for them. Measurements call it before they start the clock.
     pub async fn prepare(&self, path: &str) -> io::Result<()> {
         let Some(blob) = self.blob(path) else { return Err(io::ErrorKind::NotFound.into()) };
         let kinds = self.origin.dialect.kinds(&blob, &self.origin.options);
         blob.sums(&kinds).await.map(|_| ())
     }
 
-    /// What goes wrong.
+    /// The script of faults.
     pub fn script(&self) -> &Script {
         &self.origin.script
     }
@@ -143,18 +144,18 @@ impl Server {
         self.origin.connections_accepted()
     }
 
-    /// The most requests that were being answered at one time.
+    /// The highest number of requests in service at the same time.
     pub fn peak_concurrent(&self) -> usize {
         self.origin.counts.borrow().in_service_peak
     }
 
-    /// Waits until `count` requests have arrived in all. Cancel-safe.
+    /// Waits until `count` requests in total have arrived. Cancel-safe.
     pub async fn arrived(&self, count: usize) {
         let mut counts = self.origin.counts.subscribe();
         let _ = counts.wait_for(|counts| counts.requests >= count).await;
     }
 
-    /// Waits until no request is being answered, so that the log is complete. Cancel-safe.
+    /// Waits until no request is in service, so that the log is complete. Cancel-safe.
     pub async fn idle(&self) {
         let mut counts = self.origin.counts.subscribe();
         let _ = counts.wait_for(|counts| counts.in_service == 0).await;

@@ -7,7 +7,7 @@ use std::{
 
 use crate::blob::Blob;
 
-/// Which version a request names.
+/// The version that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
     Latest,
@@ -15,7 +15,7 @@ pub(crate) enum Selector {
     Generation(u64),
     /// An S3 version id.
     VersionId(String),
-    /// A version that cannot exist, for example a generation that is no number.
+    /// A version that cannot exist, for example a generation that is not a number.
     Impossible,
 }
 
@@ -31,7 +31,7 @@ impl Store {
         Self { versioning, blobs: Mutex::default() }
     }
 
-    /// Puts `blob` at `path`. Over an older blob it gets a higher version than that one has.
+    /// Puts `blob` at `path`. If it replaces an older blob, it gets a higher version.
     pub(crate) fn put(&self, path: &str, mut blob: Blob) {
         let mut blobs = self.lock();
         let versions = blobs.entry(absolute(path)).or_default();

@@ -1,6 +1,6 @@
-//! Certificates made on the spot, right and wrong ones.
+//! Generates certificates, valid and invalid.
 //!
-//! Keys live in memory only and are new for each server, so there is nothing to leak or to expire.
+//! Keys are only in memory and are new for each server, so no key can leak or expire.
 
 use std::{io, sync::Arc};
 
@@ -15,34 +15,34 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What kind of certificate a server shows.
+/// The kind of certificate that a server shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tls {
-    /// Good for `127.0.0.1`, `::1` and `localhost`, signed by the server's own CA.
+    /// Valid for `127.0.0.1`, `::1` and `localhost`, signed by the server's own CA.
     #[default]
     Trusted,
     /// Signed by that CA, but for another name.
     OtherName,
-    /// Good names, signed by a CA that is not the one that [`Server::ca_pem`] gives.
+    /// Valid names, signed by a CA other than that of [`Server::ca_pem`].
     ///
     /// [`Server::ca_pem`]: crate::Server::ca_pem
     Untrusted,
-    /// Good names, the right CA, and past its end.
+    /// Valid names and the right CA, but expired.
     Expired,
 }
 
-/// What a server needs and what its clients need.
+/// The TLS settings of a server and of its clients.
 pub(crate) struct Identity {
     pub(crate) acceptor: TlsAcceptor,
     /// The CA certificate to trust.
     pub(crate) ca_pem: String,
-    /// A client's certificate and key, where one is demanded.
+    /// A client's certificate and key, if the server requires one.
     pub(crate) client_pem: Option<(String, String)>,
 }
 
 impl Tls {
-    /// Makes all that a server of these protocols needs; `mutual` demands a certificate of clients,
-    /// signed by the same CA.
+    /// Creates the settings of a server for these protocols. `mutual` requires a certificate of
+    /// clients, signed by the same CA.
     pub(crate) fn identity(self, protocols: &[&[u8]], mutual: bool) -> io::Result<Identity> {
         let issuer = Authority::new("Tidegate testkit CA")?;
         let ca_pem = match self {
@@ -85,7 +85,7 @@ impl Tls {
     }
 }
 
-/// A CA of our own making.
+/// A generated CA.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,

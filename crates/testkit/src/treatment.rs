@@ -1,4 +1,4 @@
-//! Faults, turned into what is done: one place that says what each of them means.
+//! Turns faults into actions: the only place that defines the effect of each fault.
 
 use crate::{
     blob::Blob,
@@ -6,11 +6,11 @@ use crate::{
     gate::Gate,
 };
 
-/// How one response is made and sent. The default does nothing wrong.
+/// How one response is built and sent. The default has no fault.
 #[derive(Debug, Default)]
 pub(crate) struct Treatment {
     pub(crate) delay_ms: u64,
-    /// The request's blob becomes this before it is looked at.
+    /// Replaces the request's blob before the request is processed.
     pub(crate) replace: Option<Blob>,
     pub(crate) instead: Option<Instead>,
     pub(crate) ignore_range: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Treatment {
     pub(crate) flip: Option<u64>,
     pub(crate) swap: Option<(u64, Blob)>,
     pub(crate) hold: Option<(u64, Gate)>,
-    /// Bytes a write, and milliseconds between writes.
+    /// Bytes per write, and milliseconds between writes.
     pub(crate) drip: Option<(u64, u64)>,
 }
 
-/// An answer that has nothing of the blob.
+/// A response without bytes of the blob.
 #[derive(Debug)]
 pub(crate) enum Instead {
     Status { code: u16, retry_after: Option<String>, body: String },
@@ -37,7 +37,7 @@ pub(crate) enum Instead {
     NotSatisfiable,
 }
 
-/// What comes first on the wire.
+/// The first bytes on the wire.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
     #[default]
@@ -47,7 +47,7 @@ pub(crate) enum Opening {
     HalfAHead,
 }
 
-/// Where the body stops.
+/// The point at which the body stops.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     #[default]
@@ -57,7 +57,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// How many of `body_bytes` are sent.
+    /// The number of bytes sent out of `body_bytes`.
     pub(crate) fn bytes(self, body_bytes: u64) -> u64 {
         match self {
             Self::AtEnd => body_bytes,
@@ -67,13 +67,13 @@ impl Stop {
     }
 }
 
-/// What comes after the body, wherever it stopped.
+/// The state of the connection after the body.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The next request.
     #[default]
     KeepAlive,
-    /// The polite end that was announced.
+    /// The orderly end that was announced.
     Close,
     /// FIN alone, as from a cut line.
     Fin,

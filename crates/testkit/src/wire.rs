@@ -1,4 +1,4 @@
-//! The byte stream of one connection, plain or TLS, and the ways it can end.
+//! The byte stream of one connection, plain or TLS, and its possible ends.
 
 use std::io;
 
@@ -24,7 +24,7 @@ impl Wire {
         }
     }
 
-    /// Reads some bytes behind those in `buffer`; 0 is the end.
+    /// Reads some bytes and appends them to `buffer`; 0 is the end.
     pub(crate) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Plain(tcp) => tcp.read_buf(buffer).await,
@@ -32,7 +32,7 @@ impl Wire {
         }
     }
 
-    /// Writes some of `bytes`, straight from where they lie if plain.
+    /// Writes some of `bytes`, without a copy if plain.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = match self {
             Self::Plain(tcp) => tcp.write(bytes).await?,
@@ -49,7 +49,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Hands everything written to the kernel.
+    /// Flushes all written bytes to the kernel.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// Ends politely: `close_notify` if TLS, then FIN.
+    /// Ends in order: `close_notify` if TLS, then FIN.
     pub(crate) async fn close(mut self) -> io::Result<()> {
         match &mut self {
             Self::Plain(tcp) => tcp.shutdown().await,
@@ -65,18 +65,18 @@ impl Wire {
         }
     }
 
-    /// Ends as a cut line does: FIN, and nothing else.
+    /// Ends like a cut line: only FIN.
     pub(crate) async fn cut(mut self) -> io::Result<()> {
         self.tcp().shutdown().await
     }
 
     /// Ends with RST.
     pub(crate) fn reset(mut self) -> io::Result<()> {
-        // With a linger time of zero the close that follows sends RST and drops what is unsent.
+        // With a linger time of zero, the close sends RST and drops unsent bytes.
         self.tcp().set_zero_linger()
     }
 
-    /// Waits until the client closes, reading and dropping what it may still send.
+    /// Waits until the client closes; reads and drops the bytes that it still sends.
     pub(crate) async fn drain(&mut self) {
         let mut dropped = BytesMut::with_capacity(1024);
         while matches!(self.read(&mut dropped).await, Ok(count) if count > 0) {
@@ -84,7 +84,7 @@ impl Wire {
         }
     }
 
-    /// Waits until the client closes; for ever if it sends something instead.
+    /// Waits until the client closes. If the client sends bytes instead, it waits forever.
     pub(crate) async fn gone(&mut self) {
         let mut byte = [0];
         if matches!(self.tcp().peek(&mut byte).await, Ok(count) if count > 0) {

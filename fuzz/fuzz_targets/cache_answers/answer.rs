@@ -1,4 +1,4 @@
-//! One answer: its status, its frames, and how it ends.
+//! One response: its status, its frames and its end.
 
 use arbitrary::Arbitrary;
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -33,7 +33,7 @@ pub(crate) enum End {
         details: Option<Vec<u8>>,
     },
     Detailed(GrpcStatus),
-    /// Without a word.
+    /// No trailers.
     Silent,
     Reset(u32),
 }
@@ -62,7 +62,7 @@ impl Answer {
 }
 
 pub(crate) fn header(headers: &mut HeaderMap, name: &'static str, value: &[u8]) {
-    // What no server's library could send is left out.
+    // The HTTP library cannot send invalid values, so they are left out.
     if let Ok(value) = HeaderValue::from_bytes(value) {
         headers.insert(HeaderName::from_static(name), value);
     }

@@ -1,4 +1,4 @@
-//! One run: a cache that answers as it is told, and its client.
+//! One run: a cache with scripted responses, and its client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::capabilities::Capabilities;
 use crate::message::Message;
 use crate::server::{Script, serve};
 
-/// No run takes so long.
+/// A run that takes longer hangs.
 const HANG: Duration = Duration::from_secs(20);
 
 pub(crate) struct Bed {
@@ -63,7 +63,7 @@ impl Bed {
         });
     }
 
-    /// What comes next, whatever was left.
+    /// Replaces the script: this is the only scripted response.
     fn answer(&self, answer: Answer) {
         let mut script = self.script.lock().unwrap();
         script.clear();

@@ -1,4 +1,4 @@
-//! The blobs that are asked for: none of its bytes, one, some, and more than a frame has.
+//! The requested blobs: empty, 1 byte, 300 bytes and 5,000 bytes. The last can exceed a frame.
 
 use bytes::Bytes;
 use tidegate_core::digest::{Digest, DigestFunction};

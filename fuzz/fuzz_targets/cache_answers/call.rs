@@ -1,4 +1,4 @@
-//! What is asked, and what holds whatever is answered.
+//! The calls, and what must hold after each for every response.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a cache says that it can do.
+//! The capabilities that a cache reports.
 
 use arbitrary::Arbitrary;
 use tidegate_reapi::{semver, v2};
@@ -53,7 +53,7 @@ impl Capabilities {
         }
     }
 
-    /// Of a cache that can do everything.
+    /// The capabilities of a cache that supports everything.
     pub(crate) fn all() -> Self {
         Self {
             digest_functions: vec![1, 9],

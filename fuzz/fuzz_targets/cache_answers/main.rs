@@ -1,14 +1,14 @@
-//! What a cache answers: any status, any messages, cut anywhere. Whatever it is, calls end, what
-//! they give keeps to what was asked for, and what they say of it can be shown on a terminal.
+//! Responses of a cache: any status, any messages, cut anywhere. For every response, calls end,
+//! their results match the request, and their error messages are safe to print on a terminal.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `answer` | one answer: its status, its frames, its end |
-//! | `message` | the messages in it, as their types have them or nearly so |
-//! | `capabilities` | what the cache says that it can do |
-//! | `blobs` | the blobs that are asked for |
-//! | `server` | gives the answers, in their order |
-//! | `call` | what is asked, and what holds whatever is answered |
+//! | `answer` | one response: its status, its frames, its end |
+//! | `message` | the messages of a response: valid, nearly valid, or arbitrary bytes |
+//! | `capabilities` | the capabilities that the cache reports |
+//! | `blobs` | the requested blobs |
+//! | `server` | sends the responses in order |
+//! | `call` | the calls, and what must hold after each |
 //! | `bed` | one run |
 
 #![no_main]
@@ -33,7 +33,7 @@ use crate::call::Call;
 #[derive(Arbitrary, Debug)]
 pub(crate) struct Input {
     pub(crate) compression: u8,
-    /// Else one that can do everything.
+    /// The response to `GetCapabilities`. `None`: the cache supports everything.
     pub(crate) capabilities: Option<Answer>,
     pub(crate) calls: Vec<(Call, Answer)>,
 }

@@ -1,4 +1,4 @@
-//! The messages of an answer: bytes of any kind, and messages that are right but for what they say.
+//! The messages of a response: arbitrary bytes, and well-formed messages with arbitrary content.
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
@@ -20,14 +20,14 @@ pub(crate) enum Message {
     Splice(Option<Name>),
     Batch(Vec<Blob>),
     Updated(Vec<(Option<Name>, Option<GrpcStatus>)>),
-    /// These bytes of a blob.
+    /// The bytes `from..to` of a blob.
     Read {
         blob: u8,
         from: u16,
         to: u16,
     },
     ReadBytes(Vec<u8>),
-    /// A blob as zstd, from here to there.
+    /// The bytes `from..to` of a blob's zstd form.
     Packed {
         blob: u8,
         from: u8,
@@ -44,7 +44,7 @@ pub(crate) enum Message {
 #[derive(Arbitrary, Clone, Debug)]
 pub(crate) enum Name {
     Known(u8),
-    /// With another length.
+    /// The right hash with this length.
     Sized(u8, i64),
     Any(String, i64),
 }
@@ -52,7 +52,7 @@ pub(crate) enum Name {
 #[derive(Arbitrary, Clone, Debug)]
 pub(crate) struct Blob {
     pub(crate) name: Option<Name>,
-    /// Its own bytes, or these.
+    /// These bytes, or the blob's own.
     pub(crate) data: Option<Vec<u8>>,
     pub(crate) compressor: i32,
     pub(crate) status: Option<GrpcStatus>,

@@ -1,4 +1,4 @@
-//! A cache that answers as the script says, whatever it is asked.
+//! A cache that sends the script's responses, regardless of the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::answer::{Answer, End, header};
 use crate::message::Message;
 
-/// What is answered, in this order.
+/// The responses, in the order of sending.
 pub(crate) type Script = Arc<Mutex<VecDeque<Answer>>>;
 
 pub(crate) async fn serve(listener: TcpListener, script: Script) {
@@ -63,7 +63,8 @@ async fn give(mut respond: h2::server::SendResponse<Bytes>, answer: &Answer) {
         0 => usize::MAX,
         bytes => usize::from(bytes),
     };
-    // What a stream's window holds, and no answer here is longer than some of them.
+    // No check of the stream's window: `h2` buffers the rest, and no response is longer than a few
+    // windows.
     while !body.is_empty() {
         let frame = body.split_to(body.len().min(frame_bytes));
         if stream.send_data(frame, false).is_err() {

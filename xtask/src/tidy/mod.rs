@@ -1,8 +1,8 @@
 //! The tidy rules: what the style guide asks for and no lint checks.
 //!
 //! Each rule is a file in [`rules`], with its reason. A rule lists its findings in a [`Tree`] of
-//! files. Some rules have a [`Ratchet`]: a checked-in count for each folder, file or name, which may
-//! fall and never rise. A rule without one allows no finding.
+//! files. Some rules have a [`Ratchet`]: a checked-in count for each folder, file or name, which
+//! may fall and never rise. A rule without one allows no finding.
 
 mod ratchet;
 mod rules;
@@ -21,26 +21,26 @@ const SHOWN_MAX: usize = 12;
 /// One rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Also names the file of its counts.
+    /// The rule's name, and the name of its file of counts.
     pub name: &'static str,
     /// Why the rule exists, in one sentence.
     pub reason: &'static str,
-    /// Lists what the rule objects to, in the order of the files.
+    /// Lists the violations in the order of the files.
     pub find: fn(&Tree) -> Vec<Finding>,
     /// Whether counts of findings are checked in.
     pub ratchet: bool,
 }
 
-/// One thing that a rule objects to.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is counted: a folder, a file, a name.
+    /// The unit of counting: a folder, a file, a name.
     pub key: String,
     /// How much this finding adds to the count of its key.
     pub weight: usize,
-    /// A path, with the line where there is one: `crates/core/src/range.rs:12`.
+    /// A path, with a line if the finding has one: `crates/core/src/range.rs:12`.
     pub place: String,
-    /// What is wrong, and what to do.
+    /// The violation and how to repair it.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl Rule {
         if self.ratchet { Ratchet::read(root, self.name) } else { Ok(Ratchet::default()) }
     }
 
-    /// What to print when the tree violates this rule.
+    /// The message if the tree violates this rule.
     pub fn failure(&self, root: &Path, tree: &Tree) -> std::io::Result<Option<String>> {
         let findings = (self.find)(tree);
         let allowed = self.allowed(root)?;

@@ -1,5 +1,5 @@
-//! Counts that may fall and never rise, one text file a rule: `xtask/ratchet/RULE.txt`, with a key
-//! and its count on each line, sorted, so that branches merge by lines.
+//! Counts that may fall and never rise. Each rule has a text file `xtask/ratchet/RULE.txt` with a
+//! key and its count on each line. The lines are sorted, so that branches merge by lines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Ratchet {
         Self(counts)
     }
 
-    /// Reads the counts of a rule. A file that does not exist allows nothing.
+    /// Reads the counts of a rule. A missing file allows no finding.
     pub fn read(root: &Path, rule: &str) -> std::io::Result<Self> {
         let path = path(root, rule);
         match std::fs::read_to_string(&path) {
@@ -37,7 +37,7 @@ impl Ratchet {
         std::fs::write(path(root, rule), self.text())
     }
 
-    /// These counts, where the actual ones are not higher; the actual ones, where they are lower.
+    /// For each key, the lower of this count and the actual one.
     #[must_use]
     pub fn lower(&self, actual: &Self) -> Self {
         let lowered = self.0.iter().map(|(key, count)| (key.clone(), *count.min(&actual.get(key))));

@@ -1,11 +1,11 @@
 //! The files that the rules see, in the order of their paths.
 //!
-//! Neither Git nor Cargo is asked: the test also runs on an unpacked archive. What others wrote
-//! (protocol definitions) and what programs wrote (generated messages) is left out.
+//! The list of files comes from the folders, not from Git or Cargo, so that the test also runs on
+//! an unpacked archive. Third-party protocol definitions and generated messages are left out.
 
 use std::path::Path;
 
-/// Results of builds and of the fuzzer, generated messages, protocol definitions of others.
+/// Results of builds and of the fuzzer, generated messages, third-party protocol definitions.
 const FOLDERS_SKIPPED: &[&str] = &[
     "target",
     "fuzz/target",
@@ -19,7 +19,7 @@ const FOLDERS_SKIPPED: &[&str] = &[
 const FOLDERS_HIDDEN: &[&str] = &[".ci", ".cargo"];
 /// Files without a suffix are scripts here.
 const SUFFIXES: &[&str] = &["rs", "md", "toml", "sh", "py", ""];
-/// The licence has no suffix and is not ours to reword.
+/// The licence has no suffix, but its text is fixed.
 const FILES_SKIPPED: &[&str] = &["LICENSE"];
 
 /// A text file.
@@ -27,7 +27,7 @@ const FILES_SKIPPED: &[&str] = &["LICENSE"];
 pub struct File {
     /// From the root of the repository, with slashes.
     pub path: String,
-    /// All of it.
+    /// The whole content.
     pub text: String,
 }
 

@@ -1,7 +1,7 @@
 //! Azure Blob, read side, named as the emulator does.
 //!
-//! Source: the REST reference of "Get Blob" and "Get Blob Properties". `x-ms-range` goes before
-//! `Range`; the MD5 of the whole blob is `Content-MD5` on whole answers and
+//! Source: the REST reference of "Get Blob" and "Get Blob Properties". `x-ms-range` takes
+//! precedence over `Range`. The MD5 of the whole blob is `Content-MD5` on whole responses and
 //! `x-ms-blob-content-md5` on ranged ones, where `Content-MD5` would be of the range.
 
 use super::{Coded, Dialect, Document, Problem, View, xml};
@@ -15,7 +15,7 @@ use crate::{
     store::Selector,
 };
 
-/// The version of the API that is claimed to a client that names none.
+/// The version of the API that the server claims if the client names none.
 const API_VERSION: &str = "2023-11-03";
 
 pub(super) struct Azure;

@@ -1,10 +1,10 @@
 //! Google Cloud Storage's XML API, read side.
 //!
 //! Source: <https://cloud.google.com/storage/docs/xml-api/reference-headers>. `x-goog-hash` covers
-//! the whole object on ranged answers too and comes as one field per hash. An object that is stored
-//! compressed is decompressed for whoever does not accept `gzip`
-//! (<https://cloud.google.com/storage/docs/transcoding>), where the test says what that gives.
-//! A customer's key is needed for the content and for its checksums, not for other facts.
+//! the whole object also on ranged responses, with one field per hash. The server decompresses a
+//! compressed object for a client that does not accept `gzip`
+//! (<https://cloud.google.com/storage/docs/transcoding>); the test supplies the decompressed bytes.
+//! The content and its checksums require a customer's key, other metadata does not.
 
 use super::{Coded, Dialect, Document, Problem, View, xml};
 use crate::{
@@ -52,7 +52,7 @@ impl Dialect for Gcs {
     fn key_problem(&self, found: KeyMatch, request: &Request) -> Option<Coded> {
         let (code, message) = match found {
             KeyMatch::Fits => return None,
-            // Facts need no key; only the checksums stay hidden.
+            // Metadata requires no key; only the checksums stay hidden.
             KeyMatch::Missing if request.is_head() => return None,
             KeyMatch::Missing => (
                 "ResourceIsEncryptedWithCustomerEncryptionKey",

@@ -1,4 +1,4 @@
-//! A plain HTTP origin: no versions, no buckets, checksums only if asked to.
+//! A plain HTTP origin: no versions, no buckets, checksums only if the options ask for them.
 
 use super::{Dialect, Document, Problem, View};
 use crate::{

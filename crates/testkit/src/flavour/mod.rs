@@ -1,4 +1,4 @@
-//! Whose manners the server has: what differs between the clouds, behind one trait.
+//! The remote that the server imitates: differences between the clouds, behind one trait.
 
 mod azure;
 mod gcs;
@@ -16,7 +16,7 @@ use crate::{
     store::Selector,
 };
 
-/// Which remote the server is taken for.
+/// The remote that the server imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavour {
     /// A plain HTTP origin.
@@ -26,7 +26,7 @@ pub enum Flavour {
     Gcs,
     /// S3, path style: `/{bucket}/{key}`, `?versionId=`.
     S3,
-    /// Azure Blob as its emulator names things: `/{account}/{container}/{blob}`.
+    /// Azure Blob with the paths of its emulator: `/{account}/{container}/{blob}`.
     Azure,
 }
 
@@ -41,24 +41,24 @@ impl Flavour {
     }
 }
 
-/// A blob as it is about to be described.
+/// A blob whose fields are to be written.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) blob: &'a Blob,
     pub(crate) sums: &'a Sums,
-    /// Whether the answer is about the whole blob and not about a range of it.
+    /// Whether the response is about the whole blob and not about a range of it.
     pub(crate) whole: bool,
     pub(crate) request: &'a Request,
     pub(crate) options: &'a ServerOptions,
 }
 
-/// Why there is no blob in the answer.
+/// The reason why the response has no blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Problem {
     NoSuchBucket,
     NoSuchKey,
     NoSuchVersion,
-    /// A failure that the flavour has words of its own for.
+    /// An error with a code of the flavour.
     Coded(Coded),
     /// Any other status.
     Status(u16),
@@ -74,7 +74,7 @@ impl Problem {
     }
 }
 
-/// A status, and what the error document says to it.
+/// A status, and the code and message of its error document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Coded {
     pub(crate) status: u16,
@@ -91,19 +91,19 @@ pub(crate) struct Document {
     pub(crate) field: Option<(&'static str, &'static str)>,
 }
 
-/// What is peculiar to a flavour.
+/// The behaviour of a flavour.
 pub(crate) trait Dialect: Sync {
-    /// The range that a request asks for.
+    /// The requested range.
     fn range<'a>(&self, request: &'a Request) -> Option<&'a str> {
         request.field("range")
     }
 
-    /// Whether a range counts on HEAD too; RFC 9110 defines it for GET alone.
+    /// Whether HEAD honours a range; RFC 9110 defines it only for GET.
     fn ranges_on_head(&self) -> bool {
         false
     }
 
-    /// Which version a request names.
+    /// The version that a request names.
     fn selector(&self, _request: &Request) -> Selector {
         Selector::Latest
     }
@@ -113,22 +113,22 @@ pub(crate) trait Dialect: Sync {
         Verdict::Proceed
     }
 
-    /// The fields in which a customer's key comes, if the flavour knows such keys.
+    /// The fields of a customer's key, if the flavour has such keys.
     fn key_fields(&self) -> Option<KeyFields> {
         None
     }
 
-    /// What is said to a key that does not fit; `None` where the answer is given all the same.
+    /// The error for a key that does not match; `None` if the flavour responds as usual.
     fn key_problem(&self, _found: KeyMatch, _request: &Request) -> Option<Coded> {
         None
     }
 
-    /// What is said where the requester must pay and does not say so.
+    /// The error if the requester must pay and does not say so.
     fn payer_problem(&self, _request: &Request) -> Option<Coded> {
         None
     }
 
-    /// Whether stored `gzip` is taken off for this request.
+    /// Whether the server decodes stored `gzip` for this request.
     fn decodes(&self, _request: &Request) -> bool {
         false
     }
@@ -141,7 +141,7 @@ pub(crate) trait Dialect: Sync {
     /// How many path segments name the bucket; 0 if there are no buckets.
     fn bucket_segments(&self) -> usize;
 
-    /// The checksums that [`Dialect::describe`] will want.
+    /// The checksums that [`Dialect::describe`] needs.
     fn kinds(&self, blob: &Blob, options: &ServerOptions) -> Vec<Kind>;
 
     /// Adds the flavour's own fields.
@@ -159,7 +159,7 @@ fn xml(code: &'static str, message: &str) -> String {
     )
 }
 
-/// `text` with what XML reserves escaped.
+/// `text` with XML's reserved characters escaped.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,8 +1,8 @@
 //! S3, path style, read side.
 //!
-//! Source: the API reference of `GetObject` and `HeadObject`. Checksums are told only to
-//! `x-amz-checksum-mode: ENABLED` and only for whole objects. Version ids are told by versioned
-//! buckets only.
+//! Source: the API reference of `GetObject` and `HeadObject`. Responses contain checksums only for
+//! `x-amz-checksum-mode: ENABLED` and only for whole objects. Only versioned buckets send version
+//! ids.
 
 use super::{Coded, Dialect, Document, Problem, View, escaped};
 use crate::{

@@ -1,4 +1,4 @@
-//! Bends the response of a server that deviates in nothing, in one place for each deviation.
+//! Applies deviations to a response without any. Each deviation changes one place of the response.
 
 use super::content::{Content, NOW, http_date};
 use super::deviation::{
@@ -11,8 +11,8 @@ use super::manners::{Framing, ORIGIN, SECURE};
 use super::sum::{Sum, base64};
 use crate::Flavour;
 
-/// Bends `draft`, which is of the content that `stand` has now. What is about a blob's bytes does
-/// nothing to a response without them.
+/// Changes `draft`, a response of the content that `stand` has now. A deviation of the blob's bytes
+/// does not change a response without them.
 pub(crate) fn bend(draft: &mut Draft, deviation: Deviation, stand: &Stand<'_>) {
     let of_blob = draft.label.is_some();
     match deviation {
@@ -39,7 +39,7 @@ pub(crate) fn bend(draft: &mut Draft, deviation: Deviation, stand: &Stand<'_>) {
     }
 }
 
-/// Other parts of the blob than were asked for, honestly labelled.
+/// Sends other parts of the blob than the requested ones, with a right label.
 fn part(draft: &mut Draft, deviation: Deviation, content: &Content) {
     let (range, total) = (draft.range.clone(), draft.total);
     let (status, given) = match deviation {
@@ -325,7 +325,7 @@ fn body(draft: &mut Draft, lie: BodyLie, stand: &Stand<'_>) {
     let (content, other) = (stand.content(), stand.other());
     let range = draft.range.clone();
     let fill = |draft: &mut Draft, mut bytes: Vec<u8>| {
-        // The other content may be shorter: what it lacks is made of nothing.
+        // The other content may be shorter: zeros fill the rest.
         bytes.resize(draft.body.len(), 0);
         draft.body = bytes;
     };

@@ -1,5 +1,5 @@
-//! Which deviations a scenario has: one of each kind is as likely as one of another, so that rare
-//! elements of a response are bent as often as common ones.
+//! Chooses the deviations of a scenario. Each kind of deviation is equally likely, so that rare
+//! elements of a response deviate as often as common ones.
 
 use super::deviation::{
     BodyLie, CloudLie, DateLie, Deviation, EncodingLie, EndLie, FramingLie, LengthLie, OpeningLie,
@@ -8,10 +8,10 @@ use super::deviation::{
 use super::manners::{MIRRORS, ORIGIN, pick, within};
 use crate::SplitMix64;
 
-/// Deviations of a scenario, at most: more hide each other.
+/// The maximum number of deviations of a scenario: more would hide each other.
 const DEVIATIONS_MAX: usize = 3;
 
-/// The deviations of one scenario whose blob has `len` bytes, and the responses that have them.
+/// The deviations of a scenario with a blob of `len` bytes, and the responses to which they apply.
 pub(crate) fn deviations(dice: &mut SplitMix64, len: u64) -> Vec<(Scope, Deviation)> {
     let count = [0, 1, 1, 1, 2, 2, 2, 3][within(dice, 0, 7)].min(DEVIATIONS_MAX);
     (0..count).map(|_| (scope(dice), deviation(dice, len))).collect()
@@ -29,7 +29,7 @@ fn scope(dice: &mut SplitMix64) -> Scope {
     }
 }
 
-/// A number of bytes: few, about a shard, or up to a whole blob.
+/// A random number of bytes: few, about a shard, or up to a whole blob.
 fn bytes(dice: &mut SplitMix64, len: u64) -> u64 {
     match dice.below(4) {
         0 => 1,

@@ -1,12 +1,13 @@
-//! What the blob is: two contents that follow each other under one name.
+//! The blob: two contents that follow each other under one name.
 
 use bytes::Bytes;
 
 use super::manners::{ORIGIN, SECURE};
 use crate::data::pseudo_random;
 
-/// When every response is sent, in seconds since 1970: noon on 1 May 2024. A fixed time keeps
-/// scenarios pure; clients compare a modification date with the `Date` beside it, not with a clock.
+/// The time of every response, in seconds since 1970: noon on 1 May 2024. A fixed time keeps
+/// scenarios pure. Clients compare a modification date with the `Date` of the response, not with a
+/// clock.
 pub(crate) const NOW: u64 = 1_714_564_800;
 
 /// One version of the blob.
@@ -26,7 +27,7 @@ impl Content {
         self.label
     }
 
-    /// All of it.
+    /// All its bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -35,13 +36,13 @@ impl Content {
         self.bytes.len() as u64
     }
 
-    /// The bytes of a range, as far as there are any.
+    /// The bytes of a range, cut to the content.
     pub(crate) fn slice(&self, start: u64, end: u64) -> Vec<u8> {
         let at = |offset: u64| usize::try_from(offset.min(self.len())).unwrap_or(usize::MAX);
         self.bytes.get(at(start)..at(end)).unwrap_or_default().to_vec()
     }
 
-    /// What stands between the quotes of its entity tag. A mirror has its own for each content.
+    /// The text between the quotes of its entity tag. A mirror has its own tag for each content.
     pub(crate) fn tag(&self, port: u16) -> String {
         let port = port % SECURE;
         let place = if port == ORIGIN { String::new() } else { format!("{port}-") };
@@ -56,7 +57,7 @@ impl Content {
         format!("version-{}", self.label)
     }
 
-    /// When it was written: days ago.
+    /// The time at which it was written: days before the responses.
     pub(crate) fn modified(&self) -> u64 {
         NOW - if self.label == 'A' { 200_000 } else { 100_000 }
     }

@@ -1,28 +1,28 @@
-//! What a hostile server does otherwise: one element of the grammar of a response, absent, changed
+//! The deviations of a hostile server: one element of the grammar of a response is absent, changed
 //! or contradictory.
 //!
-//! Every deviation bends a [`Draft`](super::draft::Draft) in one place; see `bend`. Several may
-//! meet in one response.
+//! Each deviation changes a [`Draft`](super::draft::Draft) in one place; see `bend`. A response may
+//! have several.
 
 /// One deviation. Its `Debug` form is what failures print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deviation {
-    /// Another status, and nothing of the blob.
+    /// Another status, without bytes of the blob.
     Status(u16),
     /// The same, with `Retry-After: 1`.
     Later(u16),
     Unsatisfied(Unsatisfied),
-    /// The whole blob with 200, whatever was asked for.
+    /// The whole blob with 200, for any requested range.
     WholeFor200,
-    /// The part that was asked for, with 200 and no `Content-Range`.
+    /// The requested part, with 200 and no `Content-Range`.
     PartFor200,
     /// The whole blob with 206 and the `Content-Range` of all of it.
     WholeFor206,
-    /// This many bytes further on (or back) than was asked for, and says so.
+    /// A range that starts this many bytes after (or before) the requested one, labelled so.
     Moved(i64),
-    /// At most this many bytes of what was asked for, and says so.
+    /// At most this many of the requested bytes, labelled so.
     Shorter(u64),
-    /// This many bytes more than was asked for, and says so.
+    /// This many bytes more than requested, labelled so.
     Longer(u64),
     Multipart,
     ContentRange(RangeLie),
@@ -48,7 +48,7 @@ pub(crate) enum Unsatisfied {
     OtherLength,
 }
 
-/// `Content-Range` says something else than the body is.
+/// `Content-Range` does not match the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RangeLie {
     Moved(i64),
@@ -62,7 +62,7 @@ pub(crate) enum RangeLie {
     OtherTotal(i64),
 }
 
-/// `Content-Length` says something else than the body is.
+/// `Content-Length` does not match the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LengthLie {
     Absent,
@@ -106,7 +106,7 @@ pub(crate) enum EncodingLie {
     Gzip,
     Identity,
     Brotli,
-    /// The store says that it keeps it compressed and sends it decompressed.
+    /// The store says that the blob is stored compressed and sent decompressed.
     Decompressed,
 }
 
@@ -131,7 +131,7 @@ pub(crate) enum DateLie {
     Absent,
     /// That of the response.
     Fresh,
-    /// Half a second could lie between it and `Date`, but not a whole one more.
+    /// One second before `Date`. Both have whole seconds, so the true difference may be shorter.
     AlmostFresh,
     /// After `Date`.
     Future,
@@ -144,7 +144,7 @@ pub(crate) enum DateLie {
     Alone,
 }
 
-/// What only clouds send; plain servers send it here, too.
+/// Fields that only clouds send; here plain servers send them, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloudLie {
     NoGeneration,
@@ -162,7 +162,7 @@ pub(crate) enum CloudLie {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SumLie {
     Absent,
-    /// Right ones, where the manners have none.
+    /// Right ones, although the manners have none.
     Right,
     Wrong,
     /// Those of the other content.
@@ -180,7 +180,7 @@ pub(crate) enum SumLie {
 /// The body; its framing is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyLie {
-    /// One bit, at this offset of the blob, or in the first byte.
+    /// One flipped bit, at this offset of the blob or in the first byte.
     Flip(u64),
     /// The bytes of the other content.
     Other,
@@ -192,11 +192,11 @@ pub(crate) enum BodyLie {
     Empty,
     /// The whole blob, under the head of a part.
     Whole,
-    /// As long as it should be, but from this much further on.
+    /// The right length, but this many bytes further on.
     MovedBy(u64),
 }
 
-/// Where it ends before its time.
+/// A body that ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndLie {
     CutAfter(u64),
@@ -206,7 +206,7 @@ pub(crate) enum EndLie {
     ResetAtEnd,
 }
 
-/// What comes before the head, or in its place.
+/// Bytes before the head or in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpeningLie {
     Nothing,
@@ -216,7 +216,7 @@ pub(crate) enum OpeningLie {
     Interim(u16),
 }
 
-/// Where the blob is said to be.
+/// Redirects to another location of the blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RedirectLie {
     /// At a mirror with its own entity tags, by this status.
@@ -232,7 +232,7 @@ pub(crate) enum RedirectLie {
     Plain,
 }
 
-/// Which responses deviate. They are counted from 0, redirects apart.
+/// The responses that deviate. They are counted from 0, without redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     First,
@@ -248,8 +248,8 @@ pub(crate) enum Scope {
 }
 
 impl Deviation {
-    /// Drafts are bent in this order: first what is answered at all, then what the head says of
-    /// it, at last how it goes on the wire.
+    /// The order in which deviations change a draft: first the choice of the response, then its
+    /// head, last its form on the wire.
     pub(crate) fn stage(self) -> u8 {
         match self {
             Self::Status(_) | Self::Later(_) | Self::Unsatisfied(_) | Self::Redirect(_) => 0,
@@ -268,8 +268,8 @@ impl Deviation {
         }
     }
 
-    /// Whether the bytes, or the names and the length that they go by, may be false in a way that
-    /// no response contradicts. Where nothing does, a success must be one of the two contents.
+    /// Whether the bytes, their version or their length may be wrong in a way that no response
+    /// contradicts. If no deviation of a scenario does this, a success must be one of the contents.
     pub(crate) fn may_deceive(self) -> bool {
         match self {
             Self::PartFor200 | Self::Sums(_) | Self::Body(_) | Self::End(_) => true,

@@ -1,11 +1,11 @@
-//! A response before it goes on the wire: what is right about it and what was bent.
+//! A response before it is sent, with its deviations.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::manners::Framing;
 
-/// What comes after the body, wherever it stopped.
+/// The state of the connection after the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The next request.
@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     Silence,
 }
 
-/// What comes first on the wire.
+/// The first bytes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
     Head,
@@ -29,7 +29,7 @@ pub(crate) enum Opening {
     Interim(u16),
 }
 
-/// What stands in `Content-Length`, where a body is delimited by it or has one besides.
+/// The value of `Content-Length`, if it delimits the body or is sent in addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LengthField {
     Right,
@@ -44,7 +44,7 @@ pub(crate) enum ChunkFlaw {
     NoLastChunk,
     /// A trailer with the checksum of something else.
     Trailer,
-    /// It is not chunked at all.
+    /// The body is not chunked.
     Bare,
 }
 
@@ -53,9 +53,9 @@ pub(crate) enum ChunkFlaw {
 pub(crate) struct Draft {
     pub(crate) status: u16,
     pub(crate) fields: Vec<(&'static str, String)>,
-    /// `A` or `B`, where the body is of the blob.
+    /// `A` or `B`, if the body is of the blob.
     pub(crate) label: Option<char>,
-    /// The range of the blob that is given.
+    /// The range of the blob that is sent.
     pub(crate) range: Range<u64>,
     /// The length of the blob.
     pub(crate) total: u64,
@@ -63,9 +63,9 @@ pub(crate) struct Draft {
     pub(crate) is_head: bool,
     pub(crate) framing: Framing,
     pub(crate) length: LengthField,
-    /// In place of `chunked`; a body that is not framed by chunks gets the field, too.
+    /// Replaces `chunked`. A body that is not framed by chunks also gets the field.
     pub(crate) coding: Option<&'static str>,
-    /// A chunked body has `Content-Length`, too.
+    /// A chunked body also has `Content-Length`.
     pub(crate) both: bool,
     pub(crate) flaw: Option<ChunkFlaw>,
     pub(crate) is_old_http: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Draft {
     pub(crate) opening: Opening,
 }
 
-/// What goes on the wire.
+/// The bytes for the wire.
 #[derive(Debug, Clone)]
 pub(crate) struct Wired {
     pub(crate) head: Vec<u8>,
@@ -114,7 +114,7 @@ impl Draft {
         self.fields.retain(|(field, _)| !field.eq_ignore_ascii_case(name));
     }
 
-    /// In place of what the field says, if it is there at all.
+    /// Replaces the value of the field, if the field is present.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<String>) {
         self.remove(name);
         self.add(name, value);
@@ -178,8 +178,8 @@ impl Draft {
         text.into_bytes()
     }
 
-    /// Bodies that are not what their framing says end with their connection: what follows on it
-    /// would be of nothing.
+    /// A body that does not match its framing ends its connection: later bytes would belong to no
+    /// response.
     fn ended(&self) -> Ending {
         let is_regular = self.framing != Framing::Close
             && self.length == LengthField::Right

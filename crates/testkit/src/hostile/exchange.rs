@@ -1,4 +1,4 @@
-//! One request and what the client has seen of its response: what the oracle judges by.
+//! One request and the part of its response that the client has read. The oracle judges exchanges.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::deviation::Deviation;
 use super::draft::Ending;
 use super::scenario::{Asked, Reply};
 
-/// One connection, as both sides see it.
+/// The state of one connection that both sides share.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     /// Bytes that the client has read.
     read: AtomicU64,
-    /// The end of the stream is a reset.
+    /// Whether the stream ends with a reset.
     reset: AtomicBool,
 }
 
@@ -37,18 +37,18 @@ pub struct Exchange {
     pub(crate) run: usize,
     pub(crate) port: u16,
     pub(crate) method: String,
-    /// The `Range` that was asked for.
+    /// The `Range` of the request.
     pub(crate) range: Option<String>,
     pub(crate) conditions: Vec<(String, String)>,
-    /// The head as it went on the wire, whole or not.
+    /// The head as it was sent, whole or not.
     pub(crate) head: Vec<u8>,
     body: Vec<u8>,
-    /// Where the body begins in what the client reads of its connection; `None` where that is
-    /// encrypted, so that nothing can be counted.
+    /// Offset of the body in the bytes of the connection. `None` if the connection is encrypted:
+    /// bytes cannot be counted there.
     body_at: Option<u64>,
     line: Arc<Line>,
     pub(crate) ending: Ending,
-    /// The response was held after this many bytes of its body went out.
+    /// The response was held after this many bytes of its body were sent.
     pub(crate) held: Option<usize>,
     label: Option<char>,
     deviations: Vec<Deviation>,
@@ -83,7 +83,7 @@ impl Exchange {
         }
     }
 
-    /// What went on the wire after the head, as far as the client has read it.
+    /// The bytes on the wire after the head, as far as the client has read them.
     pub(crate) fn body_seen(&self) -> &[u8] {
         let sent = self.held.unwrap_or(self.body.len()).min(self.body.len());
         let Some(at) = self.body_at else { return &self.body[..sent] };
@@ -91,7 +91,7 @@ impl Exchange {
         &self.body[..usize::try_from(read).unwrap_or(usize::MAX).min(sent)]
     }
 
-    /// Whether the client has read all that there is of the body, and may know how it ended.
+    /// Whether the client has read the whole body and may know how it ended.
     pub(crate) fn is_read_through(&self) -> bool {
         self.held.is_none() && self.body_seen().len() == self.body.len()
     }

@@ -1,4 +1,4 @@
-//! The response of a server that deviates in nothing.
+//! The response of a server without deviations.
 
 use super::content::{Content, NOW, http_date};
 use super::draft::Draft;
@@ -8,10 +8,10 @@ use super::sum::{Sum, base64};
 use crate::Flavour;
 use crate::range::{self, Asked as Range};
 
-/// What decides one response.
+/// The facts that decide one response.
 pub(crate) struct Stand<'a> {
     pub(crate) manners: &'a Manners,
-    /// The contents, and which of them the blob is now.
+    /// The contents, and the index of the current one.
     pub(crate) contents: &'a [Content; 2],
     pub(crate) current: usize,
     pub(crate) asked: &'a Asked,
@@ -26,7 +26,7 @@ impl<'a> Stand<'a> {
         &self.contents[1 - self.current]
     }
 
-    /// The same stand, of a version that was asked for by its name, where old ones are kept.
+    /// The same stand for a version that the request names, if the server keeps old versions.
     fn selected(&self) -> Option<Self> {
         let manners = self.manners;
         let asked = self.asked;
@@ -46,7 +46,7 @@ impl<'a> Stand<'a> {
         (manners.versioned || found == self.current).then(|| same(found))
     }
 
-    /// The response, and the content that it is of.
+    /// The response and its content.
     pub(crate) fn answer(&self) -> (Draft, usize) {
         let request = &self.asked.request;
         let refusal = |status| (Draft::new(status), self.current);
@@ -115,8 +115,8 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Where the origin sends the client for the blob, after `redirects` of them; `None` where it has
-/// it itself.
+/// The location of the origin's redirect after `redirects` redirects. `None` if the server sends
+/// the blob itself.
 pub(crate) fn mirror(manners: &Manners, asked: &Asked) -> Option<u16> {
     let mirror = match manners.route {
         Route::Direct => return None,
@@ -168,8 +168,7 @@ fn describe(draft: &mut Draft, manners: &Manners, content: &Content, port: u16) 
     }
 }
 
-/// The fields with these checksums of the whole, as far as the flavour sends them in such a
-/// response.
+/// The fields with these checksums of the whole, if the flavour sends them in such a response.
 pub(crate) fn sums(
     draft: &mut Draft,
     manners: &Manners,

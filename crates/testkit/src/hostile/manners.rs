@@ -1,15 +1,14 @@
-//! How a server behaves where nothing deviates: the part of a scenario that stays the same from its
-//! first response to its last.
+//! The behaviour of a server without deviations. It stays the same for all responses of a scenario.
 //!
-//! All of these are right by RFC 9110, if not all are helpful: a server may name no version, ignore
-//! ranges or keep the length to itself.
+//! RFC 9110 permits all of it, although not all is helpful: a server may name no version, ignore
+//! ranges or omit the length.
 
 use crate::{Flavour, SplitMix64, hostile::sum::Sum};
 
 /// The port of the server that the URL names.
 pub(crate) const ORIGIN: u16 = 7000;
 
-/// Added to the port of a server, that of its TLS.
+/// The difference between a server's TLS port and its plain port.
 pub(crate) const SECURE: u16 = 10_000;
 
 /// Mirrors have the ports after the origin's.
@@ -28,12 +27,12 @@ pub(crate) enum Tags {
 pub(crate) enum Dates {
     /// Days before the response: two contents have two dates.
     Old,
-    /// That of the response, whatever the content: it pins nothing.
+    /// The date of the response, for both contents: it pins nothing.
     Fresh,
     None,
 }
 
-/// How the end of a body is told.
+/// How the end of a body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length,
@@ -41,10 +40,10 @@ pub(crate) enum Framing {
     Close,
 }
 
-/// Where the blob is.
+/// The location of the blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Where the URL says.
+    /// At the URL's server.
     Direct,
     /// Always at the same mirror.
     Mirror,
@@ -52,7 +51,7 @@ pub(crate) enum Route {
     Mirrors,
 }
 
-/// How `HEAD` is answered.
+/// How the server responds to `HEAD`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heads {
     AsGet,
@@ -71,21 +70,21 @@ pub(crate) struct Manners {
     pub(crate) dates: Dates,
     /// Whether responses have a `Date`.
     pub(crate) clock: bool,
-    /// Checksums of the whole that are sent where the flavour sends them.
+    /// Checksums of the whole, which are sent when the flavour sends them.
     pub(crate) sums: Vec<Sum>,
     pub(crate) framing: Framing,
     /// Whether ranges are honoured.
     pub(crate) ranges: bool,
-    /// Whether `Content-Range` tells the total.
+    /// Whether `Content-Range` contains the total.
     pub(crate) total: bool,
-    /// Whether preconditions are heeded.
+    /// Whether preconditions are evaluated.
     pub(crate) conditions: bool,
     pub(crate) heads: Heads,
-    /// Whether responses name a version id, and old versions can be asked for.
+    /// Whether responses name a version id and requests can name old versions.
     pub(crate) versioned: bool,
     pub(crate) route: Route,
-    /// The number of the first response that is of the other content, and of the first that is of
-    /// the first again.
+    /// The number of the first response of content `B`, and of the first response of `A` after
+    /// that.
     pub(crate) change: Option<(usize, Option<usize>)>,
 }
 

@@ -1,17 +1,17 @@
-//! Hostile responses, made from the grammar of a response, and an oracle that says which deliveries
-//! are right all the same.
+//! Hostile responses, generated from the grammar of a response, and an oracle that decides which
+//! deliveries are right.
 //!
-//! A [`Scenario`] is made from a seed: a blob with two contents, `A` and `B`, a server with manners,
-//! and up to three deviations. Manners are what a server may do (no version, a weak tag, a fresh
-//! date, no ranges, chunks, an unknown length, mirrors with tags of their own, a change from `A` to
-//! `B` between two responses). A deviation bends one element of the grammar, present, absent or
-//! contradictory, in the first response, in later ones, in all, in responses to `HEAD` or in those
-//! of a later run:
+//! A seed determines a [`Scenario`]: a blob with two contents, `A` and `B`, a server with manners,
+//! and up to three deviations. Manners are permitted behaviour: no version, a weak tag, a fresh
+//! date, no ranges, chunks, an unknown length, mirrors with their own tags, a change from `A` to
+//! `B` between two responses. A deviation changes one element of the grammar: present, absent or
+//! contradictory. It applies to the first response, to later ones, to all, to responses to `HEAD`
+//! or to responses of a later run:
 //!
 //! | element | bent by |
 //! |---|---|
-//! | status, interim responses, what comes in place of a head | `Status`, `Later`, `Opening` |
-//! | range asked and given, total | `WholeFor200`, `PartFor200`, `Moved`, `ContentRange`, `Unsatisfied`, ... |
+//! | status, interim responses, bytes in place of a head | `Status`, `Later`, `Opening` |
+//! | requested and sent range, total | `WholeFor200`, `PartFor200`, `Moved`, `ContentRange`, `Unsatisfied`, ... |
 //! | length and framing | `Length`, `Framing` |
 //! | content coding | `Encoding` |
 //! | version: entity tag, date, generation, version id | `Tag`, `Date`, `Cloud` |
@@ -19,62 +19,68 @@
 //! | body: shorter, longer, flipped, of the other content, moved; its end | `Body`, `End` |
 //! | redirects | `Redirect`, and the manners' mirrors |
 //!
-//! A [`HostileServer`] plays a scenario over streams in memory. [`judge`] then looks at what went on
-//! the wire, and at nothing that the generator meant.
+//! A [`HostileServer`] plays a scenario over streams in memory. [`judge`] then reads only the bytes
+//! on the wire. It does not use the generator's intentions.
 //!
 //! # The oracle
 //!
-//! It reads each response as the most careful client would, with code of its own, and asks whether
-//! the delivered bytes are one story that the server told.
+//! It reads each response as the most careful client would, with its own code. It checks whether
+//! the delivered bytes belong to one consistent sequence of responses, a *story*.
 //!
-//! A response is *sound* if its framing is right by RFC 9112 (chunks decide over `Content-Length`;
-//! no other transfer coding; one number in `Content-Length`), its status is 200, 206 or 416, a part
-//! is the part that was asked for, its body is no longer than its head says, and its store does not
-//! say that it was decompressed. Only sound responses count. A body that ends too early counts as
-//! far as it came.
+//! A response is *sound* if all of these hold. Only sound responses count.
 //!
-//! A response *names* the versions in its `x-goog-generation`, its strong `ETag`, its version id,
-//! and its `Last-Modified` where that is at least one second before `Date` and no `ETag` says less.
-//! A header that says two things names nothing.
+//! - Its framing is right by RFC 9112: chunks take precedence over `Content-Length`; there is no
+//!   other transfer coding; `Content-Length` has one number.
+//! - Its status is 200, 206 or 416.
+//! - A part is the requested part.
+//! - Its body is not longer than its head says. If a body ends too early, the received bytes count.
+//! - Its store does not say that it decompressed the body.
 //!
-//! A *story* begins with a sound response. The version that this names first, or the version that
-//! the client was told to bring, ties later responses to it: they must name the same, tell the same
-//! length or none, and have the same content coding. A response that names nothing is a story of
-//! its own.
+//! A response *names* the versions in its `x-goog-generation`, its strong `ETag` and its version
+//! id. It also names its `Last-Modified` if that is at least one second before `Date` and the
+//! response has no weak `ETag`. A header with two different values names nothing.
 //!
-//! A success is right if there is a story in which each delivered byte was brought for its offset,
-//! and in which the length of the whole was told (a refused range and a response to `HEAD` may tell
-//! it, too) or the end of an unmeasured 200 was seen. The checksums of the story's first response,
-//! for S3 also those of the `HEAD` beside it, must be those of the bytes. A later response that
-//! tells another value of a checksum than the first belongs to no story. Neither matters where the
-//! client verified the bytes by a checksum that was sent: then they are proven.
+//! A *story* begins with a sound response. Later responses belong to the story if they name the
+//! same version, have the same length or none, and have the same content coding. The version is the
+//! one that the first response names first, or the one that the caller asked for. A response that
+//! names nothing is a story of its own.
 //!
-//! The version that the client names must stand in the story, or in a response to `HEAD`. A checksum
-//! that it says it verified must have come with a sound response that does not contradict it, or
-//! with the call; and the bytes must have it.
+//! A success is right if there is a story in which a response sent each delivered byte for its
+//! offset. The story must also contain the length of the whole (a refused range and a response to
+//! `HEAD` may state it, too) or the end of a 200 without a length. The bytes must have the
+//! checksums of the story's first response, for S3 also those of the corresponding `HEAD`. A later
+//! response with another value of a checksum than the first belongs to no story. These two rules do
+//! not apply if the client verified the bytes by a checksum that was sent, or if the caller
+//! requested only a part.
 //!
-//! Where no deviation of the scenario may deceive, the bytes must be `A` or `B` besides, or the
-//! range of one that was asked for. That check owes nothing to the rules above.
+//! The version that the client reports must be in the story or in a response to `HEAD`. A checksum
+//! that the client reports as verified must come from the call or from a sound response that does
+//! not contradict it. The bytes must have that checksum.
 //!
-//! # What no client can see
+//! If no deviation of the scenario may deceive, the bytes must also be `A` or `B`, or the requested
+//! range of one of them. That check is independent of the rules above.
 //!
-//! The oracle accepts what these bring, as no response contradicts it:
+//! # Faults that no client can detect
 //!
-//! - bytes that are false under a true version, where no checksum came with them;
-//! - a length that is false in every response that tells it, and a 200 whose body is a part;
-//! - a cut where only the end of the connection delimits the body;
+//! No response contradicts these faults, so the oracle accepts their bytes:
+//!
+//! - wrong bytes under the right version, without a checksum;
+//! - a length that is wrong in every response that states it, and a 200 whose body is a part;
+//! - a cut of a body that only the end of the connection delimits;
 //! - one strong name for two contents, and a checksum that fits the wrong bytes.
 //!
-//! # What is left out
+//! # Not covered
 //!
-//! - Two mirrors that give one strong tag to two contents: a tag counts for the blob that the URL
-//!   names, as signed URLs of one object differ in their queries, and no header tells them apart.
-//! - Checksums that only later responses tell: what is computed is decided before the first byte.
-//! - Bodies that are compressed in fact: bytes are delivered as they come, so that a coding is a
-//!   label like others; decoded reads have tests of their own.
-//! - Credentials: a server that wants other credentials refuses, which is a status like others.
+//! - Two mirrors that give one strong tag to two contents. A tag is valid for the blob that the URL
+//!   names, because signed URLs of one object differ in their queries and no header distinguishes
+//!   them.
+//! - Checksums that only later responses contain: the client decides before the first byte which
+//!   checksums it computes.
+//! - Bodies that are really compressed. Bytes are delivered as received, so a coding is only a
+//!   label; decoded reads have their own tests.
+//! - Credentials: a server that requires other credentials refuses with a status like others.
 //! - HTTP/2, which the engine does not speak for blobs.
-//! - Timing: a response comes at once, or never.
+//! - Timing: a response is sent at once or never.
 
 mod bend;
 mod choose;

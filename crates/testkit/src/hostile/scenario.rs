@@ -1,7 +1,7 @@
-//! A scenario: one blob, the server's manners and its deviations, all made from a seed.
+//! A scenario: one blob, the server's manners and its deviations, all from one seed.
 //!
-//! It is pure: which response a request gets depends on the seed, on the request, and on the
-//! numbers that come with it. The seed alone therefore repeats a scenario.
+//! It is pure: a response depends on the seed, on the request and on the request's numbers. The
+//! seed alone therefore repeats a scenario.
 
 use std::fmt::Write as _;
 
@@ -23,18 +23,19 @@ pub struct Scenario {
     contents: [Content; 2],
     manners: Manners,
     deviations: Vec<(Scope, Deviation)>,
-    /// The response of the first run that is held, and after how many bytes of its body.
+    /// The number of the response that is held in the first run, and the bytes of its body before
+    /// that.
     hold: (usize, u64),
 }
 
-/// A request, and the numbers that decide its response with it.
+/// A request and the numbers that help decide its response.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) port: u16,
-    /// Of the client's runs, counted from 0.
+    /// The client's run, counted from 0.
     pub(crate) run: usize,
-    /// Responses before it, redirects of the route apart.
+    /// Responses before it, without redirects of the route.
     pub(crate) number: usize,
     /// Redirects before it.
     pub(crate) redirects: usize,
@@ -48,12 +49,12 @@ impl Asked {
     }
 }
 
-/// A response, and what it was made of.
+/// A response and its origin.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) draft: Draft,
     pub(crate) wired: Wired,
-    /// It is a redirect of the route: it has no number, and nothing deviates in it.
+    /// It is a redirect of the route: it has no number and no deviation.
     pub(crate) is_route: bool,
     pub(crate) deviations: Vec<Deviation>,
 }
@@ -77,12 +78,12 @@ impl Scenario {
         Self { seed, contents, manners, deviations, hold }
     }
 
-    /// What it was made from.
+    /// Its seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Whose manners the server has.
+    /// The remote that the server imitates.
     pub fn flavour(&self) -> Flavour {
         self.manners.flavour
     }
@@ -92,7 +93,7 @@ impl Scenario {
         &self.contents
     }
 
-    /// What the URL begins with: scheme, host and port.
+    /// The start of the URL: scheme, host and port.
     pub fn endpoint(&self) -> String {
         if self.manners.secure {
             format!("https://localhost:{}", ORIGIN + SECURE)
@@ -101,7 +102,7 @@ impl Scenario {
         }
     }
 
-    /// Versions that a caller may ask for: those of the two contents, and one that nothing has.
+    /// Versions that a caller may request: those of the two contents, and one that does not exist.
     pub fn pins(&self) -> Vec<Name> {
         let mut pins = vec![Name::Tag("\"zzz\"".to_owned())];
         for content in &self.contents {
@@ -115,12 +116,12 @@ impl Scenario {
         pins
     }
 
-    /// Whether nothing deviates and the blob stays the same: a client must get it then.
+    /// Whether there is no deviation and the blob stays the same. A client must then succeed.
     pub fn is_sound(&self) -> bool {
         self.deviations.is_empty() && self.manners.change.is_none()
     }
 
-    /// Whether every whole response tells the blob's length.
+    /// Whether every whole response contains the blob's length.
     pub fn tells_length(&self) -> bool {
         self.manners.framing == Framing::Length
     }
@@ -164,7 +165,7 @@ impl Scenario {
         Reply { draft, wired, is_route: false, deviations: due }
     }
 
-    /// Which content the blob has when the response of this number is made.
+    /// The content of the blob at the time of this response.
     fn current(&self, number: usize) -> usize {
         match self.manners.change {
             Some((at, back)) => usize::from(number >= at && back.is_none_or(|back| number < back)),

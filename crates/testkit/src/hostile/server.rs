@@ -1,7 +1,7 @@
-//! The server of one scenario: it answers over streams in memory, and keeps what was said.
+//! The server of one scenario: it responds over streams in memory and keeps the exchanges.
 //!
-//! It has no sockets and no clock, so that a paused clock governs a client and it together. A
-//! connection's task ends when the client drops its side.
+//! It has no sockets and no clock, so that a paused clock controls both the client and the server.
+//! A connection's task ends when the client drops its side.
 
 use std::io;
 use std::pin::Pin;
@@ -22,15 +22,15 @@ use super::scenario::{Asked, Reply, Scenario};
 use crate::request::{self, Parsed, Request};
 use crate::tls::Tls;
 
-/// What a connection holds that the other side has not read: less than most bodies, so that the
-/// server is seldom far ahead of its client.
+/// The unread bytes that a connection can hold: less than most bodies, so that the server is seldom
+/// far ahead of its client.
 const LINE_BYTES: usize = 1024;
 
-/// Exchanges beyond which a client goes round in circles: parts, restarts, and a few attempts for
-/// each are far fewer.
+/// With more exchanges, a client is in an endless loop: parts, restarts and a few attempts for each
+/// need far fewer.
 const EXCHANGES_MAX: usize = 400;
 
-/// See the module docs. Clones share the scenario and what was said.
+/// See the module docs. Clones share the scenario and the exchanges.
 #[derive(Debug, Clone)]
 pub struct HostileServer(Arc<Shared>);
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for HostileTls {
 }
 
 impl HostileTls {
-    /// Makes one.
+    /// Creates a certificate.
     pub fn new() -> io::Result<Self> {
         let identity = Tls::Trusted.identity(&[b"http/1.1"], false)?;
         Ok(Self { acceptor: identity.acceptor, ca_pem: identity.ca_pem })
@@ -92,13 +92,12 @@ impl HostileServer {
         Self(Arc::new(Shared { scenario, tls, state, held, overrun }))
     }
 
-    /// What it plays.
+    /// Its scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.0.scenario
     }
 
-    /// Has one response of this run be held: it stops in its body, or before it, and goes on
-    /// never.
+    /// Holds one response of this run: it stops in its body or before it, and never continues.
     pub fn hold(&self) {
         self.0.lock().holds = true;
     }
@@ -108,20 +107,20 @@ impl HostileServer {
         self.0.held.notified().await;
     }
 
-    /// Waits until the client has asked so often that it goes round in circles. Cancel-safe.
+    /// Waits until the number of the client's requests shows an endless loop. Cancel-safe.
     pub async fn overrun(&self) {
         self.0.overrun.notified().await;
     }
 
-    /// The client begins again, as another process: later responses are of the next run, and are
-    /// not held.
+    /// The client restarts as another process: later responses belong to the next run and are not
+    /// held.
     pub fn next_run(&self) {
         let mut state = self.0.lock();
         state.run += 1;
         state.holds = false;
     }
 
-    /// What was said so far.
+    /// The exchanges so far.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.0.lock().exchanges.clone()
     }
@@ -130,7 +129,7 @@ impl HostileServer {
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` where nothing listens there.
+    /// `ConnectionRefused` if the server does not listen on the port.
     pub fn connect(&self, port: u16) -> io::Result<HostileStream> {
         let acceptor = match (&self.0.tls, port >= SECURE) {
             (_, false) => None,
@@ -142,7 +141,7 @@ impl HostileServer {
         let shared = Arc::clone(&self.0);
         let own = Arc::clone(&line);
         tokio::spawn(async move {
-            // However a client's connection ends, it ends nothing else.
+            // An error of a client's connection ends only that connection.
             let _ = match acceptor {
                 None => serve(&shared, far, port, &own, true).await,
                 Some(acceptor) => match acceptor.accept(far).await {
@@ -160,7 +159,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The response to `request`, and whether it is held after so many bytes of its body.
+    /// The response to `request`, and after how many bytes of its body it is held, if it is.
     fn answer(
         &self,
         request: Request,
@@ -224,7 +223,7 @@ async fn serve(
     Ok(())
 }
 
-/// The next request; `None` where there is none.
+/// The next request; `None` if there is none.
 async fn receive(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! The checksums that a server may send, computed of any bytes.
+//! The checksums that a server may send, computed from any bytes.
 //!
 //! The generator sends them and the oracle compares them. Neither uses the engine's code.
 
@@ -38,7 +38,7 @@ impl Sum {
             .find(|sum| sum.name() == name)
     }
 
-    /// Its value of `bytes`, big-endian.
+    /// The checksum of `bytes`, big-endian.
     pub fn of(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::Crc32c => {
@@ -53,7 +53,7 @@ impl Sum {
         }
     }
 
-    /// How many bytes a value has.
+    /// The length of a value in bytes.
     pub(crate) const fn len(self) -> usize {
         match self {
             Self::Crc32c => 4,
@@ -69,7 +69,7 @@ pub(crate) fn base64(value: &[u8]) -> String {
     STANDARD.encode(value)
 }
 
-/// A value of `sum` from a header; `None` where the text is none.
+/// A value of `sum` from a header; `None` if the text is not a value.
 pub(crate) fn value(sum: Sum, text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text.trim()).ok().filter(|value| value.len() == sum.len())
 }

@@ -1,8 +1,8 @@
-//! The answer to a call, on its way out.
+//! Sends the response to a call.
 //!
-//! Data is handed over only as the client's windows and the link have room for it, so what waits in
-//! memory is a message a call. Everything here ends with [`Gone`] as soon as the client has reset
-//! the stream or the connection has broken.
+//! Data is sent only when the client's windows and the link have room for it, so at most one
+//! message per call waits in memory. Every function ends with [`Gone`] as soon as the client has
+//! reset the stream or the connection is broken.
 
 use std::{future::Future, future::poll_fn, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use prost::Message;
 
 use super::{messages::PREFIX_BYTES, shared::Shared, status::GrpcStatus};
 
-/// What goes into one `DATA`: what stands before a message, and the message, which is not copied.
+/// The content of one `DATA`: the prefix of a message, and the message, which is not copied.
 pub(crate) type Data = Chain<Bytes, Bytes>;
 
-/// How long bytes get to leave before a reset or the end of the connection overtakes them.
+/// The time for sent bytes to leave before a reset or the end of the connection overtakes them.
 const OVERTAKING: Duration = Duration::from_millis(20);
 
-/// Nobody waits for the answer any more.
+/// The client no longer waits for the response.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
@@ -39,7 +39,7 @@ impl Answer {
         Self { shared, stage: Stage::Waiting(respond) }
     }
 
-    /// Does the work unless the client goes away first.
+    /// Runs the future until it ends or the client is gone.
     pub(crate) async fn or_gone<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Gone> {
         tokio::select! {
             biased;
@@ -48,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// Waits until the client has given up, which it may never do.
+    /// Waits until the client gives up, possibly forever.
     pub(crate) async fn until_gone(&mut self) -> Gone {
         self.reset().await;
         Gone
@@ -72,7 +72,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Sends a head of any kind, once; `is_all` where nothing follows.
+    /// Sends any head, once; `is_all` if nothing follows.
     pub(crate) fn open(&mut self, http: u16, head: HeaderMap, is_all: bool) -> Result<(), Gone> {
         let Stage::Waiting(respond) = &mut self.stage else { return Err(Gone) };
         let mut response = Response::new(());
@@ -83,7 +83,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) async fn raw(&mut self, bytes: Bytes) -> Result<(), Gone> {
         self.send(Bytes::new().chain(bytes)).await
     }
@@ -99,13 +99,13 @@ impl Answer {
         }
     }
 
-    /// A whole message.
+    /// Sends a whole message.
     pub(crate) async fn message(&mut self, message: &impl Message) -> Result<(), Gone> {
         let body = Bytes::from(message.encode_to_vec());
         self.framed(&[], body).await
     }
 
-    /// A message that is `before` and `payload`, which is not copied.
+    /// Sends a message that consists of `before` and `payload`. It does not copy `payload`.
     pub(crate) async fn framed(&mut self, before: &[u8], payload: Bytes) -> Result<(), Gone> {
         self.begin()?;
         let length = u32::try_from(before.len() + payload.len()).unwrap_or(u32::MAX);
@@ -121,7 +121,7 @@ impl Answer {
         let shared = Arc::clone(&self.shared);
         self.or_gone(shared.link.admit(bytes)).await?;
         let Stage::Begun(stream) = &mut self.stage else { return Err(Gone) };
-        // Once there is room for a byte the rest may wait within the stream, uncopied.
+        // When there is room for a byte, the rest may wait in the stream without a copy.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             let room = poll_fn(|cx| stream.poll_capacity(cx)).await;
@@ -142,7 +142,7 @@ impl Answer {
         }
     }
 
-    /// Ends the stream, after what was sent has had some time to leave.
+    /// Ends the stream after the sent bytes have had time to leave.
     pub(crate) async fn abandon(&mut self, code: u32) -> Gone {
         self.overtaken().await;
         match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -153,7 +153,7 @@ impl Answer {
         Gone
     }
 
-    /// Gives what was sent some time to leave.
+    /// Gives the sent bytes time to leave.
     pub(crate) async fn overtaken(&self) {
         if matches!(self.stage, Stage::Begun(_)) {
             tokio::time::sleep(OVERTAKING).await;
@@ -161,7 +161,7 @@ impl Answer {
     }
 }
 
-/// Whatever broke the stream, nobody waits for the answer.
+/// After any error of the stream, the client no longer waits for the response.
 fn gone(_: h2::Error) -> Gone {
     Gone
 }

@@ -60,7 +60,7 @@ pub(crate) async fn read(call: &mut Call) -> Result<(), Stop> {
     tell_entries(&plan.lies, &mut responses, &Named { function, asked: &names });
     let sent = responses.iter().map(|response| response.data.len()).sum();
     call.shared.ledger.went(sent);
-    // The message's own few bytes are not the link's business.
+    // The link does not count the few bytes of the message around the data.
     call.give(plan, &v2::BatchReadBlobsResponse { responses }).await
 }
 
@@ -99,7 +99,7 @@ fn give_one(
     response
 }
 
-/// What is given of the blob in place of its bytes.
+/// The bytes that are sent in place of the blob's own.
 fn lied_of(
     call: &Call,
     plan: &Plan,
@@ -170,7 +170,7 @@ async fn take_one(
     take(call, plan, &name, vec![data]).await
 }
 
-/// Stores a blob that has come, once it is what it is called.
+/// Stores a received blob if its bytes match its name.
 pub(crate) async fn take(
     call: &Call,
     plan: &Plan,
@@ -216,7 +216,7 @@ fn failure(plan: &Plan, index: usize) -> Option<GrpcStatus> {
     }
 }
 
-/// The lies that are about which answers there are.
+/// Applies the lies about the set of entries.
 fn arrange<T: Clone>(lie: &BatchLie, responses: &mut Vec<T>) {
     match lie {
         BatchLie::Omitted => {
@@ -234,7 +234,7 @@ fn arrange<T: Clone>(lie: &BatchLie, responses: &mut Vec<T>) {
     }
 }
 
-/// Puts another answer before or after the others.
+/// Adds an entry before or after the others.
 fn dispute<T>(responses: &mut Vec<T>, other: Option<T>, is_last: bool) {
     if let Some(other) = other {
         let place = if is_last { responses.len() } else { 0 };

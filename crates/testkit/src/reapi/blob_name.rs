@@ -1,4 +1,4 @@
-//! [`BlobName`]: what names a blob here, and how names are made of bytes.
+//! [`BlobName`]: the name of a blob, and its computation from bytes.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use tidegate_reapi::v2;
 
 use super::status::GrpcStatus;
 
-/// Bytes that are hashed before other tasks get their turn.
+/// Bytes that are hashed before the task yields to other tasks.
 const SLICE_BYTES: usize = 1024 * 1024;
 
 /// A function that names blobs.
@@ -29,7 +29,7 @@ impl HashFunction {
         }
     }
 
-    /// The one with this number; SHA-256 where the client lets the length of the hash tell.
+    /// The function with this number; SHA-256 if the client leaves it to the length of the hash.
     pub(crate) fn of_number(number: i32) -> Result<Self, GrpcStatus> {
         match number {
             0 | 1 => Ok(Self::Sha256),
@@ -54,7 +54,7 @@ impl HashFunction {
 /// A blob's name: function, hash and length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobName {
-    /// What made the hash.
+    /// The function of the hash.
     pub function: HashFunction,
     /// 64 hexadecimal digits in lower case.
     pub hash: String,
@@ -63,7 +63,7 @@ pub struct BlobName {
 }
 
 impl BlobName {
-    /// A name as it stands in a message.
+    /// The name as a message has it.
     pub(crate) fn of_message(
         function: HashFunction,
         digest: Option<&v2::Digest>,
@@ -91,7 +91,7 @@ impl BlobName {
         v2::Digest { hash: self.hash.clone(), size_bytes: signed(self.len_bytes) }
     }
 
-    /// How an error names it, which is also how `ByteStream` does.
+    /// The name in error messages and in `ByteStream`.
     pub(crate) fn resource(&self) -> String {
         let function = match self.function {
             HashFunction::Sha256 => "",
@@ -101,7 +101,7 @@ impl BlobName {
     }
 }
 
-/// A hash in the making.
+/// A hash that is being computed.
 #[derive(Debug)]
 pub(crate) enum Hasher {
     Sha256(Box<sha2::Sha256>),
@@ -134,7 +134,8 @@ impl Hasher {
     }
 }
 
-/// The name of what these pieces make up, found without keeping other tasks waiting for long.
+/// The name of the blob that consists of these pieces. Yields to other tasks between pieces of
+/// work.
 pub(crate) async fn name_of(function: HashFunction, pieces: &[Bytes]) -> BlobName {
     let mut hasher = Hasher::new(function);
     let mut len_bytes = 0;
@@ -151,7 +152,7 @@ pub(crate) async fn name_of(function: HashFunction, pieces: &[Bytes]) -> BlobNam
     BlobName { function, hash: hasher.finish(), len_bytes }
 }
 
-/// The length of bytes as positions count.
+/// The length of bytes as `u64`.
 pub(crate) fn len(data: &[u8]) -> u64 {
     u64::try_from(data.len()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
 //! One call, from its arrival to its end.
 //!
-//! The order is always the same: the request is read; the script decides; then come the delay, the
-//! gate, what is evicted before; then the work, what is evicted after, and the answer. A call ends
-//! at once when its client resets it, wherever it is.
+//! The order is always the same: read the request; let the script pick faults; delay; gate;
+//! evictions before the work; work; evictions after the work; response. A call ends at once, in any
+//! step, when its client resets it.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -32,18 +32,18 @@ use super::{
     write,
 };
 
-/// What a call can do to its connection.
+/// The effects of a call on its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// End it as it is.
+    /// Close it at once.
     Close,
-    /// Answer what is in flight and take nothing more.
+    /// Finish the calls in flight and accept no more.
     GoAway,
-    /// Keep it, and do nothing on it any more.
+    /// Keep it open without further activity.
     Silence,
 }
 
-/// Why a call ends other than well.
+/// The reasons for which a call fails.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Gone,
@@ -71,7 +71,7 @@ impl From<Broken> for Stop {
     }
 }
 
-/// A call that is being answered.
+/// A call in flight.
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     /// The caller's side of the cache.
@@ -79,18 +79,18 @@ pub(crate) struct Call {
     pub(crate) rpc: Rpc,
     pub(crate) messages: Messages,
     pub(crate) answer: Answer,
-    /// What is told of the response as a whole.
+    /// The lies about the response as a whole.
     pub(crate) lies: Vec<Lie>,
-    /// What the response can acknowledge.
+    /// The facts that the response can acknowledge.
     pub(crate) asked: Asked,
-    /// The honest messages, where the response is built before it is sent.
+    /// The honest messages, if the response is built before it is sent.
     built: Vec<Bytes>,
     hashes: Vec<String>,
     flight: InFlight,
     commands: UnboundedSender<Command>,
 }
 
-/// Answers a call.
+/// Responds to a call.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     connection: u64,
@@ -136,9 +136,9 @@ pub(crate) async fn serve(
         return;
     }
     let Call { mut answer, flight, .. } = call;
-    // It counts as answered before the client can know.
+    // The call is counted as done before the client can see its end.
     drop(flight);
-    // Nobody is left to be told if this fails.
+    // If this fails, the client is gone.
     let _ = answer.end(&status);
 }
 
@@ -193,7 +193,7 @@ impl Call {
         }
         let acknowledged = self.shared.acknowledged.lock();
         acknowledged.unwrap_or_else(PoisonError::into_inner).read(&self.asked, &reply);
-        // It fails only where the client is gone.
+        // It fails only if the client is gone.
         let _ = reply.deliver(&mut self).await;
     }
 
@@ -219,7 +219,7 @@ impl Call {
         Err(GrpcStatus::invalid(message).into())
     }
 
-    /// Lets the script decide, and everything happen that comes before the work.
+    /// Lets the script pick the faults and performs the steps before the work.
     pub(crate) async fn admit(&mut self, hashes: Vec<String>, offset: i64) -> Result<Plan, Stop> {
         let mut plan = Plan::of(self.shared.decide(self.rpc, &hashes));
         self.lies.clone_from(&plan.lies);
@@ -250,7 +250,7 @@ impl Call {
         Ok(plan)
     }
 
-    /// The answer of a call that has one message for an answer.
+    /// Sends the response of a call with a single response message.
     pub(crate) async fn give(&mut self, plan: Plan, answer: &impl Message) -> Result<(), Stop> {
         self.evict_after(&plan);
         if let Some(verdict) = plan.after {
@@ -276,7 +276,7 @@ impl Call {
         }
     }
 
-    /// The same of a verdict that gives no status.
+    /// The same for a verdict without a status.
     pub(crate) async fn condemned(&mut self, verdict: Verdict) -> Gone {
         match verdict {
             Verdict::Fail(_) | Verdict::Lost => {}
@@ -291,7 +291,7 @@ impl Call {
     }
 
     pub(crate) fn command(&self, command: Command) {
-        // It cannot be received only if the connection is gone already.
+        // Sending fails only if the connection is already gone.
         let _ = self.commands.send(command);
     }
 }

@@ -1,4 +1,4 @@
-//! `GetCapabilities`: what the server says that it can do.
+//! `GetCapabilities`: the server's reported capabilities.
 
 use tidegate_reapi::{semver::SemVer, v2};
 

@@ -1,7 +1,7 @@
-//! What the server holds: blobs whole, blobs known by their manifest, uploads that are under way.
+//! The server's content: whole blobs, blobs known only by their manifest, and unfinished uploads.
 //!
-//! A blob that is known by its manifest only is there as long as all its chunks are; an evicted
-//! chunk makes it missing. Nothing is checked here: who puts something has checked it.
+//! A blob that is known only by its manifest exists while all its chunks exist; evicting a chunk
+//! makes it missing. This module verifies nothing: callers verify blobs before they put them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -41,12 +41,12 @@ struct State {
     phantoms: HashSet<String>,
 }
 
-/// What has come of a blob so far.
+/// The received part of a blob.
 #[derive(Debug, Default)]
 struct Upload {
     pieces: Vec<Bytes>,
     bytes: u64,
-    /// Whoever opened it last may go on with it.
+    /// The number of the latest opening. Only the latest opener may add pieces.
     turn: u64,
 }
 
@@ -59,7 +59,7 @@ impl Cas {
         state.blobs.insert(name, Stored::Whole(pieces));
     }
 
-    /// A blob that is its own only chunk stays as it is.
+    /// A blob that is its own single chunk is not changed.
     pub(crate) fn put_manifest(&self, name: BlobName, chunks: Chunks) {
         if chunks.names.contains(&name) {
             return;
@@ -73,7 +73,7 @@ impl Cas {
         name.len_bytes == 0 || self.lock().contains(name)
     }
 
-    /// What `FindMissingBlobs` says, phantoms included.
+    /// The result of `FindMissingBlobs`, phantoms included.
     pub(crate) fn claims(&self, name: &BlobName) -> bool {
         let state = self.lock();
         name.len_bytes == 0 || state.phantoms.contains(&name.hash) || state.contains(name)
@@ -87,7 +87,7 @@ impl Cas {
         self.lock().pieces(name)
     }
 
-    /// The manifest by which alone the blob is known.
+    /// The manifest of a blob that is known only by it.
     pub(crate) fn manifest(&self, name: &BlobName) -> Option<Chunks> {
         match self.lock().blobs.get(name) {
             Some(Stored::Manifest(chunks)) => Some(chunks.clone()),
@@ -95,7 +95,7 @@ impl Cas {
         }
     }
 
-    /// Cuts a blob and keeps its chunks beside it. `None` if it is not there.
+    /// Cuts a blob and also stores its chunks. `None` if the blob does not exist.
     pub(crate) fn split(&self, name: &BlobName, function: ChunkFunction) -> Option<Chunks> {
         let pieces = self.pieces(name)?;
         let whole = joined(pieces);
@@ -113,7 +113,7 @@ impl Cas {
         self.lock().blobs.retain(|name, _| name.hash != hash);
     }
 
-    /// From now on the blob is said to be there, and is not.
+    /// Evicts the blob; from now on `FindMissingBlobs` reports that it exists.
     pub(crate) fn haunt(&self, hash: &str) {
         self.evict(hash);
         self.lock().phantoms.insert(hash.to_owned());
@@ -123,7 +123,7 @@ impl Cas {
         self.lock().blobs.keys().cloned().collect()
     }
 
-    /// Opens an upload where it was left. Whoever had it open before can add nothing more.
+    /// Opens an upload at its current end. Earlier openers can add nothing more.
     pub(crate) fn open_upload(&self, resource: &str) -> OpenUpload {
         let mut state = self.lock();
         let upload = state.uploads.entry(resource.to_owned()).or_default();
@@ -131,7 +131,7 @@ impl Cas {
         OpenUpload { bytes: upload.bytes, turn: upload.turn }
     }
 
-    /// Adds to an upload, unless somebody else has opened it since.
+    /// Adds to an upload, unless it was opened again since.
     pub(crate) fn add_to_upload(&self, resource: &str, turn: u64, piece: Bytes) -> bool {
         let mut state = self.lock();
         let Some(upload) = state.uploads.get_mut(resource) else { return false };
@@ -142,7 +142,8 @@ impl Cas {
         upload.turn == turn
     }
 
-    /// How far an upload has come, for one who means to go on with it.
+    /// The received length of an upload, for a client that wants to resume it. Earlier openers can
+    /// add nothing more.
     pub(crate) fn upload_bytes(&self, resource: &str) -> Option<u64> {
         let mut state = self.lock();
         let upload = state.uploads.get_mut(resource)?;
@@ -150,7 +151,7 @@ impl Cas {
         Some(upload.bytes)
     }
 
-    /// Ends an upload and gives what has come.
+    /// Ends an upload and returns the received pieces.
     pub(crate) fn take_upload(&self, resource: &str) -> Vec<Bytes> {
         self.lock().uploads.remove(resource).unwrap_or_default().pieces
     }
@@ -164,7 +165,7 @@ impl State {
     fn contains(&self, name: &BlobName) -> bool {
         match self.blobs.get(name) {
             Some(Stored::Whole(_)) => true,
-            // A chunk may itself be a blob known by its manifest, but no manifest holds itself: a
+            // A chunk may itself be known only by its manifest. No manifest can contain itself: its
             // hash would have to be known before it is computed.
             Some(Stored::Manifest(chunks)) => chunks.names.iter().all(|chunk| self.contains(chunk)),
             None => name.len_bytes == 0,
@@ -188,12 +189,12 @@ impl State {
 /// An upload that its opener may add to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenUpload {
-    /// What has come already.
+    /// The length that was received already.
     pub(crate) bytes: u64,
     pub(crate) turn: u64,
 }
 
-/// One run of bytes; a copy only where there are several pieces.
+/// The pieces as one run of bytes; copies only if there are several pieces.
 pub(crate) fn joined(mut pieces: Vec<Bytes>) -> Bytes {
     if pieces.len() == 1 {
         return pieces.pop().unwrap_or_default();

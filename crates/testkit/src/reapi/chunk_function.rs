@@ -1,28 +1,28 @@
-//! The two chunking functions, written once more and as plainly as their rules are.
+//! A second implementation of the two chunking functions, as simple as their rules.
 //!
-//! Every byte is looked at on its own and nothing is carried from chunk to chunk, so it is slow; it
-//! exists so that a client and the server that tests it do not share a mistake. The tables are
+//! It exists so that a client and its test server do not share an error. It processes each byte
+//! separately and keeps no state between chunks, so it is slow. The tables are
 //! those of the reference vectors.
 
 use std::sync::OnceLock;
 
 use md5::{Digest as _, Md5};
 
-/// Which function cuts, with its parameters.
+/// The chunking function with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChunkFunction {
     /// `FastCDC` 2020 with normalization 2, chunks from a quarter of the average to four times it.
     FastCdc2020 {
         /// A power of two from 1 KiB to 1 MiB.
         avg_bytes: u64,
-        /// Mixed into every entry of the table.
+        /// The seed, which changes every entry of the table.
         seed: u32,
     },
     /// `RepMaxCDC`: chunks from the minimum to just below twice it.
     RepMaxCdc {
         /// At least 64.
         min_bytes: u64,
-        /// How far beyond two minimal chunks a cut is sought.
+        /// How far beyond two minimal chunks the function searches for a cut.
         horizon_bytes: u64,
     },
 }
@@ -34,7 +34,7 @@ impl ChunkFunction {
     pub const REP_MAX_CDC: Self =
         Self::RepMaxCdc { min_bytes: 256 * 1024, horizon_bytes: 2 * 1024 * 1024 };
 
-    /// The longest chunk that it makes, in bytes.
+    /// The maximum length of a chunk in bytes.
     pub fn chunk_bytes_max(self) -> u64 {
         match self {
             Self::FastCdc2020 { avg_bytes, .. } => avg_bytes.saturating_mul(4),
@@ -61,7 +61,7 @@ impl ChunkFunction {
                     rep_max(rest, index(min_bytes), index(horizon_bytes))
                 }
             };
-            // A function that cuts nothing off would never end.
+            // A cut of no bytes would never end.
             let length = length.clamp(1, rest.len());
             lengths.push(length);
             rest = &rest[length..];

@@ -11,13 +11,13 @@ pub(crate) const ZSTD: i32 = 1;
 /// The number of no compression.
 pub(crate) const IDENTITY: i32 = 0;
 
-/// What these pieces are, compressed: quickly, as what is sent once need not be small.
+/// Compresses these pieces. It prefers speed to size, because the result is sent only once.
 pub(crate) fn compress(pieces: Vec<Bytes>) -> Result<Bytes, GrpcStatus> {
     let compressed = zstd::bulk::compress(&joined(pieces), 1);
     compressed.map(Bytes::from).map_err(|error| GrpcStatus::invalid(error.to_string()))
 }
 
-/// What these pieces were. Never more than `len_bytes` and one more, whatever they claim to be.
+/// Decompresses these pieces. The result has at most `len_bytes` + 1 bytes, for any claimed size.
 pub(crate) fn decompress(pieces: Vec<Bytes>, len_bytes: u64) -> Result<Bytes, GrpcStatus> {
     let invalid = |error: std::io::Error| GrpcStatus::invalid(format!("no zstd: {error}"));
     let compressed = joined(pieces);

@@ -1,8 +1,7 @@
 //! One HTTP/2 connection and the calls on it.
 //!
-//! Straight on `h2`, below any gRPC library: a library would refuse to do what is needed here, and
-//! would share its mistakes with the client under test. The calls are tasks of the connection, so
-//! they end with it.
+//! It uses `h2` directly. A gRPC library would not allow the faults, and would share its errors
+//! with the client under test. The calls are tasks of the connection, so they end with it.
 
 use std::sync::Arc;
 
@@ -18,13 +17,13 @@ use super::{
     shared::Shared,
 };
 
-/// What one stream may have on the way.
+/// The window of one stream.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-/// What one connection may have on the way: enough that the connection is never the limit.
+/// The window of one connection: large enough that the connection is never the limit.
 const CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
-/// Larger frames than the least that must be taken, for bulk.
+/// Larger frames than the minimum of HTTP/2, for bulk data.
 const FRAME_BYTES_MAX: u32 = 256 * 1024;
-/// Streams that were reset and may still be told about: tests cancel hundreds at once.
+/// Streams that were reset and may still receive frames: tests cancel hundreds at once.
 const RESET_STREAMS_MAX: usize = 16 * 1024;
 
 pub(crate) async fn serve(
@@ -57,7 +56,7 @@ pub(crate) async fn serve(
                 Command::GoAway => connection.graceful_shutdown(),
                 Command::Silence => {
                     calls.shutdown().await;
-                    // Whoever ends the server ends this.
+                    // The server's end ends this task.
                     std::future::pending::<()>().await;
                 }
             },

@@ -1,4 +1,4 @@
-//! What has been asked and given so far, for tests to assert on.
+//! Counts of calls and bytes so far, for assertions of tests.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 use super::{rpc::Rpc, status::Code};
 
-/// Calls kept in the log; the oldest go first, so that a long measurement cannot fill the memory.
+/// Calls kept in the log; the oldest are dropped first, so that a long measurement cannot fill
+/// memory.
 const CALLS_MAX: usize = 100_000;
 
 /// Calls of one kind, or of all.
@@ -20,7 +21,7 @@ pub struct CallCounts {
     pub arrived: usize,
     /// How many are in flight now.
     pub in_flight: usize,
-    /// The most that were in flight at one time.
+    /// The maximum in flight at the same time.
     pub in_flight_peak: usize,
 }
 
@@ -48,9 +49,9 @@ pub struct BatchSize {
 pub struct ReapiCounts {
     /// All calls.
     pub total: CallCounts,
-    /// Bytes of blobs that came, as they travelled.
+    /// Received bytes of blobs, as sent on the wire.
     pub bytes_in: u64,
-    /// Bytes of blobs that went, as they travelled.
+    /// Sent bytes of blobs, as sent on the wire.
     pub bytes_out: u64,
     /// Batches in the order of their arrival.
     pub batches: Vec<BatchSize>,
@@ -70,22 +71,22 @@ impl ReapiCounts {
         self.rpc(rpc).arrived
     }
 
-    /// How often a blob was given, from wherever on.
+    /// How often a blob was sent, from any offset.
     pub fn served(&self, hash: &str) -> u64 {
         self.served.get(hash).copied().unwrap_or(0)
     }
 
-    /// Every blob that was given, with how often.
+    /// Every sent blob, with its count.
     pub fn served_all(&self) -> &HashMap<String, u64> {
         &self.served
     }
 
-    /// How often a blob came whole, whether or not it was there already.
+    /// How often a blob was received whole, including when it existed already.
     pub fn stored(&self, hash: &str) -> u64 {
         self.stored.get(hash).copied().unwrap_or(0)
     }
 
-    /// Every blob that came whole, with how often.
+    /// Every blob that was received whole, with its count.
     pub fn stored_all(&self) -> &HashMap<String, u64> {
         &self.stored
     }
@@ -102,7 +103,7 @@ pub struct ReapiCall {
     pub hashes: Vec<String>,
     /// Where a `Read` or a `Write` begins, in bytes.
     pub offset: i64,
-    /// What it ended with; `None` while it is in flight, and if it never was answered.
+    /// Its final status; `None` while it is in flight, and if it got no response.
     pub code: Option<Code>,
     headers: HeaderMap,
 }
@@ -114,7 +115,7 @@ impl ReapiCall {
     }
 }
 
-/// Where calls are counted.
+/// The counters of calls.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     counts: watch::Sender<ReapiCounts>,
@@ -145,7 +146,7 @@ impl Ledger {
         lock(&self.log).iter().map(|call| lock(call).clone()).collect()
     }
 
-    /// Forgets the log and everything counted, but for what is in flight.
+    /// Clears the log and all counts, except calls in flight.
     pub(crate) fn clear(&self) {
         lock(&self.log).clear();
         self.counts.send_modify(|counts| {

@@ -1,6 +1,6 @@
-//! Everything that can go wrong with one call.
+//! All faults of one call.
 //!
-//! Faults are data: a [`ReapiScript`](super::ReapiScript) picks them, and the call does them.
+//! Faults are data: a [`ReapiScript`](super::ReapiScript) picks them, and the call performs them.
 
 use super::{hostile::Lie, status::GrpcStatus};
 use crate::gate::Gate;
@@ -10,35 +10,36 @@ use crate::gate::Gate;
 pub enum ReapiFault {
     /// This many milliseconds later than otherwise.
     Delay(u64),
-    /// Nothing is done before the gate opens.
+    /// The call waits until the gate opens.
     Hold(Gate),
-    /// Nothing is done, and no answer ever comes.
+    /// No work is done, and no response is ever sent.
     Lost,
-    /// All is done, and no answer ever comes.
+    /// The work is done, and no response is ever sent.
     AnswerLost,
-    /// Nothing is done, and this is the answer.
+    /// No work is done, and this is the response.
     Fail(GrpcStatus),
-    /// All is done, and this is the answer.
+    /// The work is done, and this is the response.
     FailAfter(GrpcStatus),
     /// `RST_STREAM` with this HTTP/2 error code, and nothing is done.
     Reset(u32),
-    /// The connection is closed, with all that is in flight on it, and nothing is done.
+    /// The connection is closed with all calls in flight on it, and no work is done.
     Close,
-    /// GOAWAY: calls in flight on this connection are answered, and it takes no more.
+    /// GOAWAY: calls in flight on this connection finish, and it accepts no more.
     GoAway,
-    /// The connection goes silent: what is in flight on it is dropped without a word, nothing more is
-    /// read from it or written to it, and it stays open. As when a firewall between has forgotten it.
+    /// The connection goes silent: calls in flight on it are dropped without a response, the server
+    /// reads and writes no more, and the connection stays open. A firewall that has forgotten the
+    /// connection has this effect.
     Silence,
-    /// Blobs of these hashes are evicted before the call is looked at.
+    /// Blobs of these hashes are evicted before the call is processed.
     EvictBefore(Vec<String>),
-    /// Blobs of these hashes are evicted once the answer is made.
+    /// Blobs of these hashes are evicted after the response is built.
     EvictAfter(Vec<String>),
-    /// Blobs of these hashes are evicted before the call is looked at, and `FindMissingBlobs` says
-    /// that they are there until they are put again.
+    /// Blobs of these hashes are evicted before the call is processed. `FindMissingBlobs` reports
+    /// that they exist until they are put again.
     HauntBefore(Vec<String>),
-    /// A `Read` or `Write` ends after this many bytes of data. What a `Write` has brought by then
-    /// is kept. Resets and closed connections may overtake bytes that were sent before them, so
-    /// that fewer arrive.
+    /// A `Read` or `Write` ends after this many bytes of data. The server keeps the bytes of a
+    /// `Write` up to there. A reset or a closed connection may overtake bytes that were sent before
+    /// it, so fewer may arrive.
     CutAfter {
         /// Bytes of data.
         bytes: u64,
@@ -47,33 +48,33 @@ pub enum ReapiFault {
     },
     /// A `Read` stops after this many bytes of data until the gate opens.
     HoldAfter {
-        /// Bytes of data; a `Read` that has fewer never comes to the gate.
+        /// Bytes of data; a shorter `Read` never reaches the gate.
         bytes: u64,
-        /// What the test opens.
+        /// The gate that the test opens.
         gate: Gate,
     },
-    /// The lowest bit of this byte is flipped in what `Read` and `BatchReadBlobs` give, counted
-    /// from the blob's beginning; in a batch, in every blob that has such a byte.
+    /// `Read` and `BatchReadBlobs` flip the lowest bit of this byte, counted from the blob's start;
+    /// a batch flips it in every blob that is long enough.
     FlipBit(u64),
-    /// A `Read` gives this many zeros after the blob's end.
+    /// A `Read` sends this many zeros after the blob's end.
     Longer(u64),
-    /// What `SplitBlob` says instead.
+    /// A false response of `SplitBlob`.
     Split(SplitLie),
-    /// What `FindMissingBlobs` says instead.
+    /// A false response of `FindMissingBlobs`.
     FindMissing(FindMissingLie),
-    /// What `BatchReadBlobs` and `BatchUpdateBlobs` say instead.
+    /// A false response of `BatchReadBlobs` and `BatchUpdateBlobs`.
     Batch(BatchLie),
     /// `Write`, `BatchUpdateBlobs` and `SpliceBlob` succeed and store nothing.
     Forget,
     /// `Write` and `QueryWriteStatus` say that this many bytes were committed.
     Committed(i64),
-    /// `Write` says that this many bytes were committed once the first message has come, and stores
+    /// `Write` says after the first message that this many bytes were committed, and stores
     /// nothing.
     AnswerFirst(i64),
-    /// `QueryWriteStatus` says that the upload is complete, whatever has come.
+    /// `QueryWriteStatus` says that the upload is complete, regardless of the received bytes.
     Complete,
-    /// The response is built as a whole, and this lie is told of it. The faults that interrupt a
-    /// `Read` at a byte do not apply then: lies end it.
+    /// The response is built as a whole, and this lie changes it. The faults that interrupt a
+    /// `Read` at a byte then do not apply: lies end the response.
     Hostile(Lie),
 }
 
@@ -90,16 +91,16 @@ pub enum Cut {
     Close,
 }
 
-/// How the answer of `SplitBlob` is wrong, or unexpected.
+/// How the response of `SplitBlob` is wrong or unexpected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SplitLie {
     /// There are no chunks.
     Empty,
     /// The first chunk has no bytes; the rest adds up to the blob.
     ZeroLength,
-    /// The first chunk has less than no bytes; the rest adds up to the blob.
+    /// The first chunk has a negative length; the rest adds up to the blob.
     NegativeLength,
-    /// One chunk longer than the function allows, in place of all; it is there, and adds up.
+    /// A single chunk, longer than the function allows. It exists and adds up.
     Oversized,
     /// The last chunk is missing.
     SumShort,
@@ -107,7 +108,7 @@ pub enum SplitLie {
     SumLong,
     /// Two chunks of 2^63 - 1 bytes each.
     Overflow,
-    /// The first chunk this often, and nothing else.
+    /// Only the first chunk, repeated this many times.
     Repeated(usize),
     /// The first and the last chunk are exchanged: everything adds up, and the blob differs.
     Exchanged,
@@ -119,37 +120,37 @@ pub enum SplitLie {
     ShortHash,
     /// The first hash is in upper case.
     UpperCaseHash,
-    /// The first hash leaves the folder: `../`.
+    /// The first hash contains `../`, to leave the folder.
     PathHash,
 }
 
-/// How the answer of `FindMissingBlobs` is wrong.
+/// How the response of `FindMissingBlobs` is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindMissingLie {
-    /// All that was asked for is missing.
+    /// All requested blobs are missing.
     Everything,
     /// Nothing is missing.
     Nothing,
-    /// A blob is missing that was not asked for, besides those that are.
+    /// A blob that was not requested is missing, in addition to the really missing ones.
     Foreign,
-    /// What is missing is named twice.
+    /// Missing blobs are named twice.
     Twice,
 }
 
-/// How the answer of a batch is wrong.
+/// How the response of a batch is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchLie {
-    /// The last answer is left out.
+    /// The last entry is absent.
     Omitted,
-    /// The answers come in the opposite order. The protocol allows it.
+    /// The entries are in reverse order. The protocol allows it.
     Reversed,
-    /// The first answer is for a blob that was not asked for.
+    /// The first entry is for a blob that was not requested.
     Foreign,
-    /// The first answer is there twice.
+    /// The first entry is repeated.
     Twice,
     /// The first blob's data ends one byte early.
     ShortByOne,
-    /// The first answer is this, and nothing is done for it.
+    /// The first entry has this status, and no work is done for it.
     FailFirst(GrpcStatus),
     /// The first blob is answered for twice: well, and with this status.
     Disputed {

@@ -1,7 +1,7 @@
 //! The link that all connections of a server share.
 //!
-//! The rate is kept by deadlines, as in [`crate::network`], but of the whole server: a client that
-//! opens more connections gets no more.
+//! Deadlines keep the rate, as in [`crate::network`], but for the whole server. More connections do
+//! not give a client a higher rate.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// How far behind its deadlines the link may be and still catch up.
+/// The longest delay behind its deadlines that the link may make up.
 const CREDIT: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]

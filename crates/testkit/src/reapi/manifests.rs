@@ -44,7 +44,7 @@ pub(crate) async fn split(call: &mut Call) -> Result<(), Stop> {
     call.give(plan, &answer).await
 }
 
-/// The function to cut by: the one asked for if it is advertised, or the server's own choice.
+/// The chunking function: the requested one if it is advertised, else the server's own choice.
 fn cut_by(options: &ReapiOptions, asked: i32, lie: Option<&SplitLie>) -> Option<ChunkFunction> {
     let functions = &options.chunk_functions;
     let asked = functions.iter().find(|function| function.number() == asked);
@@ -93,7 +93,7 @@ pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
             }
         }
     } else {
-        // The work is the server's: it goes on only as long as somebody waits for it.
+        // The work stops when the client no longer waits for it.
         let (shared, cas) = (Arc::clone(&call.shared), Arc::clone(&call.cas));
         call.answer.or_gone(verify(&cas, &shared.options, &name, &names)).await??;
         call.shared.ledger.stored(&name.hash);
@@ -107,7 +107,7 @@ pub(crate) async fn splice(call: &mut Call) -> Result<(), Stop> {
     call.give(plan, &v2::SpliceBlobResponse { blob_digest }).await
 }
 
-/// What the response can acknowledge, however the call ends.
+/// The blobs that the response can acknowledge, for any end of the call.
 fn asked(request: &v2::SpliceBlobRequest) -> Asked {
     let blob = named(request.digest_function, [request.blob_digest.as_ref()].into_iter());
     let chunks = named(request.digest_function, request.chunk_digests.iter().map(Some));
@@ -117,7 +117,7 @@ fn asked(request: &v2::SpliceBlobRequest) -> Asked {
     }
 }
 
-/// Whether these chunks are here and make up the blob.
+/// Whether these chunks exist and make up the blob.
 async fn verify(
     cas: &super::cas::Cas,
     options: &ReapiOptions,

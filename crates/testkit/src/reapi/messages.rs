@@ -1,14 +1,14 @@
-//! Messages of a call as they come: cut out of the stream by their lengths.
+//! Received messages of a call: split from the stream by their lengths.
 //!
-//! Source: `doc/PROTOCOL-HTTP2.md` of gRPC. Compressed messages are refused: the server never says
-//! that it takes them.
+//! Source: `doc/PROTOCOL-HTTP2.md` of gRPC. Compressed messages are refused: the server never
+//! advertises compression.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use h2::RecvStream;
 
 use super::status::{Code, GrpcStatus};
 
-/// A flag and four bytes of length stand before each message.
+/// Each message has a prefix: a flag and four bytes of length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The messages of one call.
@@ -18,12 +18,12 @@ pub(crate) struct Messages {
     message_bytes_max: usize,
 }
 
-/// Why there is no message.
+/// The reason why there is no message.
 #[derive(Debug)]
 pub(crate) enum Broken {
     /// The client, or the connection to it, is gone.
     Gone,
-    /// What came is not allowed.
+    /// The received bytes violate the protocol.
     Refused(GrpcStatus),
 }
 
@@ -32,7 +32,7 @@ impl Messages {
         Self { stream, buffer: BytesMut::new(), message_bytes_max }
     }
 
-    /// The next message, or `None` when the client has said all.
+    /// The next message, or `None` after the client's last message.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
             if let Some(message) = self.cut()? {
@@ -47,7 +47,7 @@ impl Messages {
                 };
             };
             let Ok(data) = data else { return Err(Broken::Gone) };
-            // An error means that the stream is gone, as the next read will say, too.
+            // An error means that the stream is gone. The next read will also report it.
             let _ = self.stream.flow_control().release_capacity(data.len());
             self.buffer.extend_from_slice(&data);
         }

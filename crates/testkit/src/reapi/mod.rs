@@ -1,23 +1,23 @@
-//! A cache that speaks the Remote Execution API, and misbehaves on purpose.
+//! A cache with the Remote Execution API that misbehaves on purpose.
 //!
-//! It keeps everything in memory. Without a rule in its [`ReapiScript`] it does what the protocol
-//! says and no more: what arrives is verified, an evicted chunk makes a blob that is known by its
-//! manifest missing, limits are kept to the byte. It has its own chunking and its own gRPC, so that
-//! it shares no mistake with the client under test; of the protocol it takes the messages only.
+//! It keeps all data in memory. Without a rule in its [`ReapiScript`] it follows the protocol
+//! exactly: it verifies received bytes, reports a blob as missing if its manifest lacks a chunk,
+//! and keeps limits to the byte. It has its own chunking and its own gRPC, so that it shares no
+//! error with the client under test. It shares only the generated messages.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `server`, `connection`, `call` | who owns which task; the life of a call |
+//! | `server`, `connection`, `call` | owners of tasks; the life of a call |
 //! | `messages`, `answer`, `status` | gRPC over `h2` |
 //! | `capabilities`, `find_missing`, `batches`, `manifests`, `read`, `write` | the calls |
 //! | `cas`, `blob_name`, `resource`, `chunk_function`, `compression` | blobs, names, chunks |
-//! | `options`, `script`, `fault`, `plan`, `split_lie` | what a test chooses, and what goes wrong |
-//! | `hostile` | responses that are wrong in any of their members, from a seed |
-//! | `link`, `shared`, `counts` | the link's rate; what all share; what a test asserts on |
+//! | `options`, `script`, `fault`, `plan`, `split_lie` | a test's options and faults |
+//! | `hostile` | responses with any wrong member, from a seed |
+//! | `link`, `shared`, `counts` | the link's rate; shared state; counts for assertions |
 //!
 //! Invariants:
-//! * What goes wrong is decided by rules or by a seed, never by the clock.
-//! * A call ends as soon as its client resets it, so what is in flight here is what the client has
+//! * Rules or a seed decide the faults, never the clock.
+//! * A call ends as soon as its client resets it, so the server and the client have the same calls
 //!   in flight.
 //! * Every task belongs to the [`ReapiServer`] and ends with it.
 //!

@@ -1,14 +1,14 @@
-//! What a test chooses when it starts a [`ReapiServer`](super::ReapiServer).
+//! The options of a [`ReapiServer`](super::ReapiServer), which a test chooses.
 
 use super::{blob_name::HashFunction, chunk_function::ChunkFunction};
 use crate::tls::Tls;
 
 const MIB: u64 = 1024 * 1024;
 
-/// How the server behaves when nothing else is scripted.
+/// How the server behaves when no fault is scripted.
 ///
-/// The default can do all that the protocol has, on an unshaped loopback, within the limits that
-/// gRPC servers have by default.
+/// The default supports the whole protocol, on an unshaped loopback, within the default limits of
+/// gRPC servers.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
 pub struct ReapiOptions {
@@ -20,30 +20,30 @@ pub struct ReapiOptions {
     pub client_certificate: bool,
     /// The bearer token that every call must carry.
     pub token: Option<String>,
-    /// The tokens of other callers. Each has a side of the cache of its own, empty at first, and
-    /// sees nothing of any other.
+    /// The tokens of other callers. Each caller has its own part of the cache, empty at first, and
+    /// sees no other part.
     pub tenants: Vec<String>,
     /// Whether `GetCapabilities` needs no token, as with many servers.
     pub open_capabilities: bool,
-    /// The only instance that there is.
+    /// The only instance.
     pub instance: String,
     /// The functions that name blobs, as advertised.
     pub hash_functions: Vec<HashFunction>,
     /// The functions that cut blobs, as advertised; the first is the server's own choice.
     pub chunk_functions: Vec<ChunkFunction>,
-    /// Whether `SplitBlob` is there.
+    /// Whether `SplitBlob` is available.
     pub split: bool,
-    /// Whether `SpliceBlob` is there.
+    /// Whether `SpliceBlob` is available.
     pub splice: bool,
-    /// What `SpliceBlob` says of a blob that is there already.
+    /// The response of `SpliceBlob` for a blob that exists already.
     pub spliced_again: SplicedAgain,
-    /// Whether zstd is spoken.
+    /// Whether zstd is supported.
     pub zstd: bool,
     /// `max_batch_total_size_bytes`: blobs of one batch together; 0 sets no limit.
     pub batch_bytes_max: u64,
     /// `max_cas_blob_size_bytes`; 0 sets no limit.
     pub blob_bytes_max: u64,
-    /// The longest message that is taken, in bytes. 4 MiB is gRPC's default.
+    /// The longest accepted message in bytes. 4 MiB is gRPC's default.
     pub message_bytes_max: usize,
     /// Data of one message of `ByteStream.Read`, at most, in bytes.
     pub read_message_bytes: usize,
@@ -51,18 +51,18 @@ pub struct ReapiOptions {
     pub versions: [(i32, i32); 2],
     /// Calls that one connection may have open.
     pub streams_max: u32,
-    /// How late answers are.
+    /// The latency of responses.
     pub latency: RpcLatency,
     /// Bytes of blobs a second, in and out together, over all connections.
     pub bytes_per_second: Option<u64>,
-    /// What many calls at once do to each.
+    /// The slowdown of each call by other calls in flight.
     pub congestion: Option<Congestion>,
-    /// Nothing that arrives is hashed: for measurements that share their cores with the server.
+    /// Received bytes are not hashed: for measurements that share their cores with the server.
     pub trusting: bool,
-    /// Whether what responses acknowledge is read, for
+    /// Whether the server records what its responses acknowledge, for
     /// [`ReapiServer::acknowledged`](super::ReapiServer::acknowledged).
     pub acknowledgements: bool,
-    /// Decides the jitter.
+    /// The seed of the jitter.
     pub seed: u64,
 }
 
@@ -98,7 +98,7 @@ impl Default for ReapiOptions {
     }
 }
 
-/// What `SpliceBlob` says of a blob that is there already. The protocol allows both.
+/// The response of `SpliceBlob` for a blob that exists already. The protocol allows both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SplicedAgain {
     /// `ALREADY_EXISTS`: the chunks' lifetimes were not extended.
@@ -108,7 +108,7 @@ pub enum SplicedAgain {
     Extended,
 }
 
-/// How late the answer to a call is: uniform, by the seed and the order of arrival.
+/// The latency of the response to a call: uniform, by the seed and the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RpcLatency {
     /// The middle, in milliseconds.

@@ -1,11 +1,11 @@
-//! The faults of one call, sorted by when they matter.
+//! The faults of one call, sorted by the time of their effect.
 
 use super::fault::{BatchLie, Cut, FindMissingLie, ReapiFault, SplitLie};
 use super::hostile::Lie;
 use super::status::GrpcStatus;
 use crate::gate::Gate;
 
-/// What becomes of a call at one of two moments.
+/// The fate of a call at one of two moments.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Lost,
@@ -15,17 +15,17 @@ pub(crate) enum Verdict {
     Silence,
 }
 
-/// What is to go wrong.
+/// The faults of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) delay_ms: u64,
     pub(crate) holds: Vec<Gate>,
     pub(crate) evict_before: Vec<String>,
     pub(crate) haunt_before: Vec<String>,
-    /// In place of everything.
+    /// Replaces the work and the response.
     pub(crate) before: Option<Verdict>,
     pub(crate) evict_after: Vec<String>,
-    /// In place of the answer.
+    /// Replaces the response.
     pub(crate) after: Option<Verdict>,
     pub(crate) go_away: bool,
     pub(crate) cut: Option<(u64, Cut)>,

@@ -1,6 +1,6 @@
 //! `ByteStream.Read`.
 //!
-//! Data goes out as it lies in memory: a message is a few bytes of head and a slice of a blob.
+//! Data is sent without a copy: a message is a few bytes of head and a slice of a blob.
 
 use bytes::Bytes;
 use tidegate_reapi::bytestream::ReadRequest;
@@ -19,7 +19,7 @@ use crate::gate::Gate;
 
 /// The key of `ReadResponse.data`: field 10, delimited by its length.
 const DATA_KEY: u8 = 0x52;
-/// Zeros of one piece, where zeros are asked for.
+/// The length of one piece of zeros, for the fault that appends zeros.
 static ZEROS: [u8; 4096] = [0; 4096];
 
 pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
@@ -96,7 +96,7 @@ async fn build(
     Ok(())
 }
 
-/// Checks what was asked for and says how many bytes it is at most; `None` is all.
+/// Checks the request and returns its maximum number of bytes; `None` is all.
 fn range(request: &ReadRequest, resource: &Resource) -> Result<Option<u64>, GrpcStatus> {
     let (offset, len_bytes) = (request.read_offset, resource.blob.len_bytes);
     if u64::try_from(offset).map_or(true, |offset| offset > len_bytes) {
@@ -144,7 +144,7 @@ fn lengthen(pieces: &mut Vec<Bytes>, bytes: u64) {
     }
 }
 
-/// The same with the lowest bit of these bytes flipped; only the pieces concerned are copied.
+/// Flips the lowest bit of these bytes; copies only the affected pieces.
 pub(crate) fn flipped(mut pieces: Vec<Bytes>, offsets: &[u64]) -> Vec<Bytes> {
     for offset in offsets {
         let mut index = usize::try_from(*offset).unwrap_or(usize::MAX);
@@ -161,7 +161,7 @@ pub(crate) fn flipped(mut pieces: Vec<Bytes>, offsets: &[u64]) -> Vec<Bytes> {
     pieces
 }
 
-/// Where a stream is interrupted.
+/// The interruptions of a stream.
 struct Interruptions<'a> {
     sent: u64,
     cut: &'a mut Option<(u64, Cut)>,
@@ -215,7 +215,7 @@ async fn stream(call: &mut Call, plan: &mut Plan, pieces: Vec<Bytes>) -> Result<
     }
 }
 
-/// Ends a stream as a cut says. Ends well only for [`Cut::End`].
+/// Ends a stream by a cut. Only [`Cut::End`] ends it successfully.
 pub(crate) async fn end_early(call: &mut Call, cut: Cut) -> Result<(), Stop> {
     call.answer.begin()?;
     Err(match cut {
@@ -226,7 +226,7 @@ pub(crate) async fn end_early(call: &mut Call, cut: Cut) -> Result<(), Stop> {
     })
 }
 
-/// What stands before data in a `ReadResponse`.
+/// The bytes before the data in a `ReadResponse`.
 fn before(length: usize) -> Vec<u8> {
     let mut before = vec![DATA_KEY];
     prost::encoding::encode_varint(u64::try_from(length).unwrap_or(u64::MAX), &mut before);

@@ -1,7 +1,7 @@
 //! Resource names of `ByteStream`.
 //!
-//! `[INSTANCE/]blobs/[FUNCTION/]HASH/SIZE` to read, `[INSTANCE/]uploads/UUID/blobs/…` to write; in
-//! place of `blobs`, `compressed-blobs/zstd`. Source: the comments of `ContentAddressableStorage`
+//! `[INSTANCE/]blobs/[FUNCTION/]HASH/SIZE` to read, `[INSTANCE/]uploads/UUID/blobs/…` to write;
+//! `compressed-blobs/zstd` may replace `blobs`. Source: the comments of `ContentAddressableStorage`
 //! in `remote_execution.proto`.
 
 use super::{
@@ -29,7 +29,7 @@ impl Resource {
         parsed.ok_or_else(|| GrpcStatus::invalid(format!("{name:?} names nothing to read")))
     }
 
-    /// What follows the size is metadata, and ignored.
+    /// The segments after the size are metadata and are ignored.
     pub(crate) fn to_write(name: &str) -> Result<Self, GrpcStatus> {
         let segments: Vec<&str> = name.split('/').collect();
         let start = segments.iter().position(|s| *s == "uploads");
@@ -53,7 +53,8 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// The blob that the first segments name, whether it travels compressed, and the segments left.
+/// The blob that the first segments name, whether it is sent compressed, and the remaining
+/// segments.
 fn blob<'a, 'b>(segments: &'b [&'a str]) -> Option<(BlobName, bool, &'b [&'a str])> {
     let (zstd, rest) = match segments {
         ["blobs", rest @ ..] => (false, rest),

@@ -11,7 +11,7 @@ pub enum Rpc {
     BatchUpdate,
     /// `ContentAddressableStorage.BatchReadBlobs`
     BatchRead,
-    /// `ContentAddressableStorage.GetTree`: answered with `UNIMPLEMENTED`.
+    /// `ContentAddressableStorage.GetTree`: the response is `UNIMPLEMENTED`.
     GetTree,
     /// `ContentAddressableStorage.SplitBlob`
     Split,

@@ -1,23 +1,23 @@
-//! Which call gets which fault.
+//! Rules that assign faults to calls.
 //!
-//! Every rule keeps its own count of the calls that it describes, so "the third Read" means the
-//! third. All rules that are due apply together; where two contradict each other, the one that was
-//! pushed first decides.
+//! Each rule counts all calls that it describes, so "the third Read" means the third. All rules
+//! that are due apply together. If two rules contradict each other, the one that was pushed first
+//! decides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{fault::ReapiFault, rpc::Rpc};
 use crate::random::{SplitMix64, key};
 
-/// What is known of a call when its faults are picked.
+/// The facts about a call that decide its faults.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) rpc: Rpc,
-    /// The hashes of the blobs that it is about.
+    /// The hashes of the call's blobs.
     pub(crate) hashes: &'a [String],
 }
 
-/// A fault and the calls that get it. By default: the first call that comes, once.
+/// A fault and its calls. Default: the first call, once.
 #[derive(Debug, Clone)]
 pub struct ReapiRule {
     fault: ReapiFault,
@@ -43,14 +43,14 @@ impl ReapiRule {
         self
     }
 
-    /// Only for calls that are about the blob with this hash, alone or among others.
+    /// Only for calls whose blobs include the one with this hash.
     #[must_use]
     pub fn hash(mut self, hash: impl Into<String>) -> Self {
         self.hash = Some(hash.into());
         self
     }
 
-    /// From the `n`th call on that this rule describes, counted from 1.
+    /// Starts at the `n`th call that this rule describes, counted from 1.
     #[must_use]
     pub fn nth(mut self, n: u64) -> Self {
         self.skip = n.saturating_sub(1);
@@ -70,8 +70,8 @@ impl ReapiRule {
         self.times(u64::MAX)
     }
 
-    /// Only for some of these calls, by chance: a probability from 0 to 1. What decides is the
-    /// seed, the kind of call and its blobs, and how many calls the rule has seen.
+    /// Only for a random part of these calls: a probability from 0 to 1. The decision depends on
+    /// the seed, the kind of call, its blobs, and the number of calls that the rule has seen.
     #[must_use]
     pub fn chance(mut self, seed: u64, probability: f64) -> Self {
         self.chance = Some((seed, probability));

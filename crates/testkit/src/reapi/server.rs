@@ -30,7 +30,7 @@ use crate::tls::Tls;
 /// Pause after a failed accept, as when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
 
-/// A running cache on 127.0.0.1 that speaks the Remote Execution API; it ends when this is dropped.
+/// A running cache on 127.0.0.1 with the Remote Execution API; it ends when this is dropped.
 #[derive(Debug)]
 pub struct ReapiServer {
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub struct ReapiServer {
     accepting: JoinHandle<()>,
 }
 
-/// What clients need for TLS, as PEM.
+/// The TLS settings of clients, as PEM.
 #[derive(Debug, Clone)]
 struct TlsMaterial {
     ca_pem: String,
@@ -47,7 +47,7 @@ struct TlsMaterial {
 }
 
 impl ReapiServer {
-    /// Binds and begins to accept on the current runtime, which needs its I/O and time drivers.
+    /// Binds and starts to accept on the current runtime, which needs its I/O and time drivers.
     pub async fn start(options: ReapiOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
         let addr = listener.local_addr()?;
@@ -58,7 +58,7 @@ impl ReapiServer {
         Ok(Self { shared, addr, tls, accepting })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -71,17 +71,17 @@ impl ReapiServer {
         format!("{scheme}://{}{slash}{instance}", self.addr)
     }
 
-    /// What goes wrong.
+    /// The script of faults.
     pub fn script(&self) -> &ReapiScript {
         &self.shared.script
     }
 
-    /// Tells these lies from now on, beside all that is scripted already.
+    /// Applies these lies from now on, in addition to the faults scripted already.
     pub fn tell(&self, call: &HostileCall) {
         call.rules().for_each(|rule| self.script().push(rule));
     }
 
-    /// What responses have acknowledged so far; nothing unless
+    /// The acknowledgements of responses so far; empty unless
     /// [`ReapiOptions::acknowledgements`] is set.
     pub fn acknowledged(&self) -> Acknowledged {
         self.shared.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -100,8 +100,8 @@ impl ReapiServer {
         name
     }
 
-    /// Puts a blob as its chunks, so that it is known by its manifest only. Gives its name and the
-    /// names of the chunks, in order.
+    /// Puts a blob as its chunks, so that it is known only by its manifest. Returns its name and
+    /// the names of the chunks, in order.
     pub fn put_chunked(
         &self,
         hash_function: HashFunction,
@@ -120,22 +120,22 @@ impl ReapiServer {
         (name, names)
     }
 
-    /// Whether a blob is there: whole, or by a manifest of chunks that are all there.
+    /// Whether a blob exists: whole, or by a manifest whose chunks all exist.
     pub fn contains(&self, name: &BlobName) -> bool {
         self.shared.cas.contains(name)
     }
 
-    /// The bytes of a blob, however it is kept.
+    /// The bytes of a blob, stored whole or by manifest.
     pub fn blob(&self, name: &BlobName) -> Option<Bytes> {
         self.shared.cas.pieces(name).map(joined)
     }
 
-    /// The chunks of a blob that is known by its manifest only.
+    /// The chunks of a blob that is known only by its manifest.
     pub fn manifest(&self, name: &BlobName) -> Option<Vec<BlobName>> {
         self.shared.cas.manifest(name).map(|chunks| chunks.names)
     }
 
-    /// All blobs that are kept, in no order, those whose chunks are missing included.
+    /// All stored blobs in no order, including those with missing chunks.
     pub fn blobs(&self) -> Vec<BlobName> {
         self.shared.cas.names()
     }
@@ -145,13 +145,13 @@ impl ReapiServer {
         self.shared.cas.evict(hash);
     }
 
-    /// Evicts the blobs of this hash, and has `FindMissingBlobs` say that they are there until they
-    /// are put again.
+    /// Evicts the blobs of this hash. `FindMissingBlobs` reports that they exist until they are put
+    /// again.
     pub fn haunt(&self, hash: &str) {
         self.shared.cas.haunt(hash);
     }
 
-    /// Everything that was counted so far.
+    /// All counts so far.
     pub fn counts(&self) -> ReapiCounts {
         self.shared.ledger.snapshot()
     }
@@ -161,7 +161,7 @@ impl ReapiServer {
         self.shared.ledger.calls()
     }
 
-    /// Forgets calls and counts, but for what is in flight.
+    /// Clears calls and counts, except calls in flight.
     pub fn clear_counts(&self) {
         self.shared.ledger.clear();
     }
@@ -171,7 +171,7 @@ impl ReapiServer {
         self.shared.connections.load(Ordering::Acquire)
     }
 
-    /// Waits until the counts are so. Cancel-safe.
+    /// Waits until the counts satisfy the condition. Cancel-safe.
     pub async fn counted(&self, holds: impl Fn(&ReapiCounts) -> bool) {
         self.shared.ledger.wait_until(holds).await;
     }
@@ -186,7 +186,7 @@ impl ReapiServer {
         self.tls.as_ref().map(|tls| tls.ca_pem.as_str())
     }
 
-    /// A certificate and its key that the server takes, if it demands one.
+    /// A certificate and its key that the server accepts, if it requires one.
     pub fn client_pem(&self) -> Option<(&str, &str)> {
         let (certificate, key) = self.tls.as_ref()?.client_pem.as_ref()?;
         Some((certificate, key))
@@ -222,7 +222,7 @@ async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Ar
 }
 
 async fn connect(shared: Arc<Shared>, number: u64, tcp: TcpStream, acceptor: Option<TlsAcceptor>) {
-    // Without it an answer could wait for the client's delayed acknowledgement.
+    // Without it a response could wait for the client's delayed acknowledgement.
     let _ = tcp.set_nodelay(true);
     match acceptor {
         None => connection::serve(shared, number, tcp).await,

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use crate::random::{GOLDEN, mix};
 pub(crate) struct Shared {
     pub(crate) options: ReapiOptions,
     pub(crate) cas: Arc<Cas>,
-    /// The sides of other callers, by their tokens.
+    /// The parts of other callers, by their tokens.
     pub(crate) tenants: Vec<(String, Arc<Cas>)>,
     pub(crate) script: ReapiScript,
     pub(crate) ledger: Arc<Ledger>,
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// How late the answer to the call that has just arrived is to be.
+    /// The delay of the response to the call that has just arrived.
     pub(crate) fn delay(&self) -> Duration {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let random = mix(mix(self.options.seed ^ GOLDEN).wrapping_add(call.wrapping_mul(GOLDEN)));

@@ -1,7 +1,7 @@
-//! The lies of `SplitBlob`, told of an honest answer.
+//! Changes an honest response of `SplitBlob` by a lie.
 //!
-//! Each is wrong in one way only: where it can, the rest still adds up to the blob, so that a check
-//! that looks at something else does not find it.
+//! Each lie is wrong in one way only. If possible, the rest still adds up to the blob, so that no
+//! other check finds the lie.
 
 use tidegate_reapi::v2::{Digest, SplitBlobResponse};
 
@@ -18,7 +18,7 @@ pub(crate) fn tell(lie: &SplitLie, answer: &mut SplitBlobResponse, cas: &Cas, bl
         SplitLie::ZeroLength => beside_first(chunks, 0),
         SplitLie::NegativeLength => beside_first(chunks, -1),
         SplitLie::Oversized => {
-            // The blob itself, under its own name: it is there, and it adds up.
+            // The blob itself, under its own name: it exists, and it adds up.
             if let Some(pieces) = cas.pieces(blob) {
                 cas.put(blob.clone(), vec![joined(pieces)]);
             }
@@ -53,7 +53,7 @@ pub(crate) fn tell(lie: &SplitLie, answer: &mut SplitBlobResponse, cas: &Cas, bl
     }
 }
 
-/// A chunk of another length beside the first; the last chunk makes up for it.
+/// Adds a chunk of another length next to the first; the last chunk compensates for it.
 fn beside_first(chunks: &mut Vec<Digest>, size_bytes: i64) {
     let Some(first) = chunks.first().cloned() else { return };
     if let Some(last) = chunks.last_mut() {

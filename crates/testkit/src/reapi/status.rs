@@ -1,4 +1,4 @@
-//! How a call ends: gRPC's codes, with the details that say when to come again.
+//! The end of a call: gRPC's codes, with details that say when to retry.
 //!
 //! Source: `doc/statuscodes.md` and `doc/PROTOCOL-HTTP2.md` of gRPC.
 
@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message as _;
 use tidegate_reapi::rpc;
 
-/// What `grpc-message` must not hold as it is.
+/// Characters that `grpc-message` must escape.
 const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
 
 /// gRPC's status codes.
@@ -34,14 +34,14 @@ pub enum Code {
     Unauthenticated = 16,
 }
 
-/// A code with its message, and when to try again.
+/// A code with its message and its retry delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcStatus {
     /// The code.
     pub code: Code,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// Milliseconds after which to try again, told as `google.rpc.RetryInfo`.
+    /// Milliseconds until a retry, sent as `google.rpc.RetryInfo`.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl GrpcStatus {
         Self { code, message: message.into(), retry_after_ms: None }
     }
 
-    /// Says when to try again.
+    /// Sets the retry delay.
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry_after_ms = Some(ms);
@@ -70,7 +70,7 @@ impl GrpcStatus {
         Self::new(Code::NotFound, message)
     }
 
-    /// As it stands within an answer about several blobs.
+    /// The status within a response about several blobs.
     pub(crate) fn message(&self) -> rpc::Status {
         rpc::Status {
             code: self.code as i32,
@@ -79,7 +79,7 @@ impl GrpcStatus {
         }
     }
 
-    /// As it ends a call.
+    /// The status as trailers that end a call.
     pub(crate) fn trailers(&self) -> HeaderMap {
         let mut trailers = HeaderMap::with_capacity(3);
         let mut add = |name: &'static str, value: String| {

@@ -1,9 +1,9 @@
 //! `ByteStream.Write` and `QueryWriteStatus`.
 //!
-//! What has come is kept as it comes, so an interrupted upload is resumed at its last byte. Whoever
-//! asks for its state or opens it again owns it from then on: bytes that an earlier attempt still
-//! has on the way are not added. Compressed uploads are not resumed, as no offset within them is
-//! defined; they begin again at 0.
+//! Received bytes are kept at once, so a client can resume an interrupted upload at its last byte.
+//! A client that queries an upload or opens it again owns it from then on: bytes of an earlier
+//! attempt that arrive later are not added. Compressed uploads cannot be resumed, because offsets
+//! within them are not defined; they restart at 0.
 
 use bytes::Bytes;
 use tidegate_reapi::bytestream::{
@@ -71,17 +71,17 @@ pub(crate) async fn serve(call: &mut Call) -> Result<(), Stop> {
     }
 }
 
-/// What the response to a `Write` can acknowledge.
+/// The facts that the response to a `Write` can acknowledge.
 fn acknowledge(call: &mut Call, resource: &Resource, is_whole: bool, arrived: u64) {
     let (blob, is_packed) = (resource.blob.clone(), resource.zstd);
     call.asked = Asked::Write { blob, is_packed, is_whole, arrived };
 }
 
-/// What a stream of requests has brought.
+/// The content of a stream of requests.
 enum Received {
     Whole(Vec<Bytes>),
     Part(u64),
-    /// The stream was ended early, as if well.
+    /// The server ended the stream early with success.
     Cut,
 }
 
@@ -136,7 +136,7 @@ async fn receive(
     Ok(Received::Part(offset))
 }
 
-/// Answers a `Write`. `None` says that the blob was there already.
+/// Sends the response to a `Write`. `bytes` is `None` if the blob existed already.
 async fn committed(
     call: &mut Call,
     plan: Plan,

@@ -11,7 +11,7 @@ use tokio::{
 /// How a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As its head had promised.
+    /// As its head promised.
     Complete,
     /// The stream ended first.
     Fin,
@@ -19,10 +19,10 @@ pub(crate) enum End {
     Reset,
 }
 
-/// What came back.
+/// A received response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
-    /// Everything before the body, as it came.
+    /// All bytes before the body, unchanged.
     pub(crate) head: String,
     /// 0 without a whole head.
     pub(crate) status: u16,
@@ -45,7 +45,7 @@ impl Reply {
     }
 }
 
-/// One connection. What was read beyond a response is kept for the next.
+/// One connection. Bytes that were read beyond a response are kept for the next one.
 pub(crate) struct Client<S> {
     pub(crate) stream: S,
     pub(crate) buffer: Vec<u8>,
@@ -146,7 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         (self.buffer.drain(..count).collect(), End::Complete)
     }
 
-    /// Reads on; says so if there is nothing more to read.
+    /// Reads more bytes; reports the end if there are none.
     pub(crate) async fn more(&mut self) -> Option<End> {
         let mut piece = vec![0; 64 * 1024];
         match self.stream.read(&mut piece).await {

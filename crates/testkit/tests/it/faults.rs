@@ -1,4 +1,4 @@
-//! Each fault does on the wire what it says.
+//! Each fault has its documented effect on the wire.
 
 use tidegate_testkit::{
     Blob, ContentRangeLie, Fault, Flavour, Gate, RangeMatch, Rule, Server, ServerOptions,
@@ -8,7 +8,7 @@ use tidegate_testkit::{
 use crate::client::{Client, End, Reply, get};
 
 const LEN: usize = 100_000;
-/// A range in the middle, and where it lies.
+/// A range in the middle, and its offsets.
 const RANGE: &str = "Range: bytes=1000-60999";
 const PART: std::ops::Range<usize> = 1000..61_000;
 
@@ -19,7 +19,7 @@ async fn serving() -> (Server, Vec<u8>) {
     (server, data.to_vec())
 }
 
-/// The answer to a ranged request that meets `fault`; the next one must be unharmed.
+/// The response to a ranged request with `fault`; the next response must be right.
 async fn meet(fault: Fault) -> (Reply, Vec<u8>) {
     let (server, data) = serving().await;
     server.script().next(fault);

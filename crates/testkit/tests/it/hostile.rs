@@ -1,4 +1,4 @@
-//! The oracle for hostile servers: what it takes for right, and what not.
+//! The oracle for hostile servers: the deliveries that it accepts and refuses.
 
 use tidegate_testkit::hostile::{Delivered, HostileServer, Name, Scenario, Sum, Wanted, judge};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// The port of the server that the URL names.
 const PORT: u16 = 7000;
 
-/// Manners of a server that tells everything.
+/// Manners of a server that sends all metadata.
 const TELLING: [&str; 6] = [
     "server: Http, TLS false, tags Strong",
     "framing Length",

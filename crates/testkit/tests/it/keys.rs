@@ -1,4 +1,4 @@
-//! What a cloud demands of a request beside its target: the blob's key, who pays, a coding.
+//! A cloud's requirements for a request besides its target: the blob's key, the payer, a coding.
 
 use tidegate_testkit::{Blob, Flavour, Payer, Server, ServerOptions};
 
@@ -87,7 +87,7 @@ async fn a_blob_with_a_key_opens_to_that_key_alone() {
             assert_eq!(got, status, "{text}");
             assert!(text.contains(&format!("<Code>{code}</Code>")), "{text}");
         }
-        // A key with another's hash, and a part of the fields.
+        // A key with the hash of another key, and an incomplete set of fields.
         assert_eq!(ask(&cloud.fields(KEY_BASE64, cloud.other)).await.0, 400);
         assert_eq!(ask(&right[..2]).await.0, 400);
         server.put(cloud.path, Blob::new(&b"open"[..]));

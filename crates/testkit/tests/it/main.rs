@@ -1,14 +1,14 @@
-//! What goes over the wire, seen by a client that takes nothing for granted.
+//! Tests of the bytes on the wire, through a client that assumes nothing about them.
 //!
 //! | promise | test |
 //! |---|---|
 //! | without a fault the server keeps to RFC 9110 | `manners`, `conditions` |
 //! | each fault does on the wire what it says | `faults` |
 //! | random faults repeat with their seed | `random` |
-//! | each flavour speaks as its cloud does | `clouds`, `keys` |
+//! | each flavour behaves like its cloud | `clouds`, `keys` |
 //! | the server owns its tasks, and its counts are true | `lifecycle` |
-//! | TLS, and how a cut looks under it | `tls` |
-//! | the oracle for hostile servers knows right from wrong | `hostile` |
+//! | TLS, and the effect of a cut under it | `tls` |
+//! | the oracle for hostile servers distinguishes right from wrong | `hostile` |
 //! | the cache of the Remote Execution API, its faults and its cutting | `reapi` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]

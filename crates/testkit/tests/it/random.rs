@@ -6,7 +6,7 @@ use crate::client::{End, get};
 
 const SHARD: usize = 10_000;
 
-/// Fetches shard after shard, asking again for what is missing; the faults met and the bytes.
+/// Fetches all shards in order and retries missing bytes. Returns the faults and the bytes.
 async fn fetch(seed: u64) -> (Vec<String>, Vec<u8>) {
     let server = Server::start(ServerOptions::default()).await.unwrap();
     let data = pseudo_random(20 * SHARD, 6);
@@ -19,7 +19,8 @@ async fn fetch(seed: u64) -> (Vec<String>, Vec<u8>) {
         assert!(requests < 1000, "seed {seed}: no end to the faults");
         let end = (got.len() / SHARD + 1) * SHARD;
         let reply = get(&server, "/d", &[&format!("Range: bytes={}-{}", got.len(), end - 1)]).await;
-        // What arrives before a reset is up to the kernel; dropping it keeps the requests equal.
+        // The kernel decides which bytes arrive before a reset; dropping them keeps the requests
+        // equal.
         if reply.status == 206 && reply.end != End::Reset {
             got.extend_from_slice(&reply.body);
         }

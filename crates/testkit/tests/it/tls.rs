@@ -1,4 +1,4 @@
-//! TLS with right and wrong certificates, and what a cut looks like under it.
+//! TLS with valid and invalid certificates, and the effect of a cut under it.
 
 use std::{io, sync::Arc};
 

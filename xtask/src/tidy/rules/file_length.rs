@@ -1,7 +1,7 @@
 //! Files of at most 450 lines.
 //!
-//! The style guide asks at 400 whether a file is two. The rule leaves some room, so that a file is
-//! split where its ideas part and not where a change happened to cross the limit.
+//! The style guide asks at 400 lines whether a file should be two. The rule allows 50 more, so that
+//! a file is split between two ideas and not where a change happens to exceed 400 lines.
 
 use crate::tidy::{Finding, Rule, Tree};
 

@@ -1,7 +1,8 @@
 //! Functions of at most 70 lines.
 //!
-//! Clippy counts them (`too_many_lines`, without comments and blank lines), and `.ci/run` denies its
-//! warnings. This rule checks only that Clippy's limit stands and that no code is exempt from it.
+//! Clippy counts them (`too_many_lines`, without comments and blank lines), and `.ci/run` denies
+//! its warnings. This rule checks only that Clippy has this limit and that no code is exempt from
+//! it.
 
 use crate::tidy::{Finding, Rule, Tree};
 

@@ -1,8 +1,8 @@
 //! Words that the style guide rules out: indirect subjects, metaphors, chained relative clauses.
 //!
-//! Counted are comments, messages, documents and names alike: a reader meets all of them. Names are
-//! taken apart at capitals and underscores. Lines of one comment are joined, so that a phrase counts
-//! that is broken over two.
+//! The rule counts words in comments, messages, documents and names, because readers see all of
+//! them. It splits names at capitals and underscores. It ignores line breaks, so that it also finds
+//! a phrase that is broken over two lines.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ pub(super) const RULE: Rule = Rule {
     ratchet: true,
 };
 
-/// This folder names the words.
+/// This folder contains the words themselves.
 const FOLDER_SKIPPED: &str = "xtask/src/tidy/";
-/// A key has at most so many folders: `crates/engine/src/chunked`.
+/// The maximum number of folders in a key: `crates/engine/src/chunked`.
 const FOLDERS_MAX: usize = 4;
 
 const NAME_THE_ACTOR: &str = "name the actor: the writer, the leader, the caller";
 const STANDARD_TERM: &str = "write the field's standard term";
 const SHORT_SENTENCE: &str = "make it a sentence of its own";
 
-/// What is ruled out, in all its forms, and what to do instead.
+/// The words that are ruled out, in all their forms, and the advice for each.
 const WORDS: &[(&[&str], &str)] = &[
     (&["whoever"], NAME_THE_ACTOR),
     (&["nobody"], "name the actor, with a plain negation: no caller, no other task"),
@@ -74,7 +74,8 @@ fn find(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// By their first word, which few words of a text are: the words after it, and what to do instead.
+/// Phrases by their first word: the later words and the advice. Few words of a text are a first
+/// word, so most need only one lookup.
 type Phrases = HashMap<&'static str, Vec<(Vec<&'static str>, &'static str)>>;
 
 fn phrases() -> Phrases {

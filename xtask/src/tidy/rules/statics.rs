@@ -1,8 +1,9 @@
-//! Process-wide state stands in a list, with its reason.
+//! All process-wide state is in a list, with reasons.
 //!
-//! Found are `static` items whose type or value names a type with interior mutability, and
-//! `thread_local!`, outside tests and fuzz targets. A type of ours that hides a lock is not seen when
-//! it stands in a `static` by itself; Rust asks for a `const` constructor there, of which we have few.
+//! The rule finds `static` items whose type or value names a type with interior mutability, and
+//! `thread_local!`, outside tests and fuzz targets. It does not find a `static` whose type is one
+//! of ours that contains a lock. Rust requires a `const` constructor there, and few of our types
+//! have one.
 
 use crate::tidy::{Finding, Rule, Tree};
 
@@ -17,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
 const MUTABLE: &[&str] =
     &["Mutex", "RwLock", "Once", "Lazy", "Atomic", "Cell", "Condvar", "Semaphore", "Notify"];
 
-/// File, name of the static, why it is the process's.
+/// File, name of the static, and why it is process-wide.
 const ALLOWED: &[(&str, &str, &str)] = &[
     (
         "crates/cli/src/standard.rs",
@@ -116,7 +117,7 @@ fn find(tree: &Tree, allowed: &[(&str, &str, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// The name of the mutable static that begins on this line. Its type may stand on the next.
+/// The name of the mutable static that begins on this line. Its type may be on the next line.
 fn mutable<'a>(line: &'a str, next: Option<&str>) -> Option<&'a str> {
     let line = line.trim_start();
     if line.starts_with("thread_local!") {

@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     ratchet: false,
 };
 
-/// Whole words. In two parts each, so that this file has none.
+/// Whole words. Each is written in two parts, so that this file contains none.
 const MARKS: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -36,7 +36,7 @@ fn find(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line has the word with no letter, digit or `_` beside it.
+/// Whether a line has the word with no letter, digit or `_` next to it.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

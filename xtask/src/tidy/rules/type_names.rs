@@ -1,7 +1,7 @@
 //! A type's name is unique in the engine, unless the type is private to its file.
 //!
-//! Counted are declarations with any `pub`, as rustfmt lays them out, outside tests. A type without
-//! `pub` may share its name with others: its file says what it is.
+//! The rule counts declarations with any `pub`, in rustfmt's layout, outside tests. A type without
+//! `pub` may share its name with other types, because no other file can name it.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ const FOLDER: &str = "crates/engine/src/";
 
 const KINDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
-/// Names that several types may have, with the reason. For what stays, not for what is to be renamed:
-/// that is counted.
+/// Names that several types may share permanently, with the reason. A type that is to be renamed is
+/// not listed here but counted.
 const ALLOWED: &[(&str, &str)] = &[];
 
 fn find(tree: &Tree, allowed: &[(&str, &str)]) -> Vec<Finding> {
@@ -56,7 +56,7 @@ fn find(tree: &Tree, allowed: &[(&str, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// The name of the type that a line declares for more than its file.
+/// The name of the type that a line declares with any `pub`.
 fn declared(line: &str) -> Option<&str> {
     let mut words = line.trim_start().strip_prefix("pub")?.split_whitespace().peekable();
     // `pub(in a::b)` is two words.

@@ -1,4 +1,4 @@
-//! Where a body ends, by RFC 9112 section 6.3, read from what was on the wire.
+//! The end of a body, by RFC 9112 section 6.3, from the bytes on the wire.
 
 use super::head::Head;
 use crate::hostile::draft::Ending;
@@ -8,13 +8,13 @@ use crate::hostile::exchange::Exchange;
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) data: Vec<u8>,
-    /// The client may know that this is all of it.
+    /// Whether the client may know that this is the whole body.
     pub(super) is_ended: bool,
-    /// The length that its head promises, where that frames it.
+    /// The length in its head, if that frames the body.
     pub(super) promised: Option<u64>,
 }
 
-/// The body of an exchange; an error where no client may use it.
+/// The body of an exchange; an error if no client may use it.
 pub(super) fn body(head: &Head, exchange: &Exchange) -> Result<Body, &'static str> {
     let wire = exchange.body_seen();
     let codings = head.all("transfer-encoding");
@@ -53,7 +53,8 @@ fn promised(head: &Head) -> Result<Option<u64>, &'static str> {
     Ok(found)
 }
 
-/// The data of a chunked body as far as its chunks are well-formed, and whether the last chunk came.
+/// The data of a chunked body up to the last well-formed chunk, and whether the final chunk
+/// arrived.
 fn dechunked(mut wire: &[u8]) -> (Vec<u8>, bool) {
     let mut data = Vec::new();
     loop {

@@ -1,5 +1,4 @@
-//! The head of a response, read from what was on the wire: the version that it names, the
-//! checksums that it has.
+//! The head of a response, from the bytes on the wire: the version that it names and its checksums.
 
 use crate::Flavour;
 use crate::hostile::sum::{Sum, value};
@@ -41,8 +40,7 @@ pub(super) struct Head {
 const FIELDS_MAX: usize = 64;
 
 impl Head {
-    /// The last head of `wire`: those before it are interim responses. `None` where there is none
-    /// that is whole.
+    /// The last head of `wire`: earlier heads are interim responses. `None` if no head is whole.
     pub(super) fn parse(mut wire: &[u8]) -> Option<Self> {
         loop {
             let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -65,7 +63,7 @@ impl Head {
         fields.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The value of a field that says one thing: there may be several that are equal.
+    /// The value of a field, if all its occurrences are equal.
     pub(super) fn one(&self, name: &str) -> Option<&str> {
         let all = self.all(name);
         let first = all.first()?;
@@ -87,7 +85,7 @@ impl Head {
         fields.iter().any(|field| self.all(field).contains(&name.text()))
     }
 
-    /// The versions that it names, the one that pins best first.
+    /// The versions that it names; the strongest is first.
     pub(super) fn names(&self, flavour: Flavour) -> Vec<Name> {
         let tag = self.one("etag").filter(|tag| is_strong(tag));
         let generation = self.one("x-goog-generation").filter(|_| flavour == Flavour::Gcs);
@@ -96,7 +94,7 @@ impl Head {
             Flavour::Azure => self.one("x-ms-version-id"),
             Flavour::Http | Flavour::Gcs => None,
         };
-        // A tag that is not strong says that equal dates need not mean equal bytes.
+        // With a weak tag, equal dates do not imply equal bytes.
         let is_vouched = tag.is_some() || !self.has("etag");
         let date = self.one("last-modified").filter(|_| is_vouched && self.is_dated());
         let generation = generation.map(|text| Name::Generation(text.to_owned()));
@@ -106,8 +104,8 @@ impl Head {
         [generation, tag, id, date].into_iter().flatten().collect()
     }
 
-    /// Whether it names this version. A date counts beside a weak tag, too, where the client was
-    /// told to go by dates, or began with one.
+    /// Whether it names this version. A date counts in spite of a weak tag if the caller asked for
+    /// a date or the first response named one.
     pub(super) fn is_of(&self, name: &Name) -> bool {
         let says = |field| self.one(field) == Some(name.text());
         match name {
@@ -128,13 +126,13 @@ impl Head {
         date.duration_since(modified).is_ok_and(|age| age.as_secs() >= 1)
     }
 
-    /// What `Content-Encoding` says, but for `identity`.
+    /// The value of `Content-Encoding`, except `identity`.
     pub(super) fn encoding(&self) -> String {
         let all = self.all("content-encoding").join(",").to_ascii_lowercase();
         if all == "identity" { String::new() } else { all }
     }
 
-    /// Whether the store sends decompressed what it keeps compressed.
+    /// Whether the store decompresses a blob that is stored compressed.
     pub(super) fn is_decompressed(&self) -> bool {
         let stored = self.all("x-goog-stored-content-encoding");
         stored.iter().any(|coding| *coding != "identity") && self.encoding().is_empty()

@@ -1,5 +1,5 @@
-//! Whether what a client delivered is a version of the blob: the rules are in the docs of
-//! [`hostile`](super).
+//! Decides whether the bytes that a client delivered are a version of the blob. The rules are in
+//! the docs of [`hostile`](super).
 
 mod framing;
 mod head;
@@ -15,22 +15,21 @@ use super::exchange::Exchange;
 use super::scenario::Scenario;
 use super::sum::Sum;
 
-/// Which bytes of the blob a client was told to bring.
+/// The bytes of the blob that the caller asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// All of them.
     All,
     /// From this offset to the end.
     From(u64),
-    /// A half-open range, as far as the blob has it.
+    /// A half-open range, cut to the blob.
     Bounded(Range<u64>),
-    /// The last so many.
+    /// This many bytes at the end.
     Last(u64),
 }
 
 impl Wanted {
-    /// The offsets that these are of a blob of `total` bytes; `None` where it begins beyond the
-    /// end.
+    /// The offsets of these bytes in a blob of `total` bytes; `None` if they begin beyond the end.
     fn of(&self, total: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::All => 0..total,
@@ -42,24 +41,24 @@ impl Wanted {
     }
 }
 
-/// What a client says that it brought.
+/// A client's request and its claimed result.
 #[derive(Debug, Clone)]
 pub struct Delivered {
-    /// What it was told to bring.
+    /// The requested bytes.
     pub wanted: Wanted,
-    /// The version that it was told to bring, if any.
+    /// The requested version, if any.
     pub pinned: Option<Name>,
-    /// Checksums that it was told to compare the whole blob with.
+    /// Checksums that the caller passed for the whole blob.
     pub given: Vec<(Sum, Vec<u8>)>,
-    /// What it brought.
+    /// The delivered bytes.
     pub bytes: Vec<u8>,
-    /// The version that it names.
+    /// The version that the client reports.
     pub named: Option<Name>,
-    /// The checksums that it says it verified, by the names of their algorithms.
+    /// The algorithms of the checksums that the client reports as verified.
     pub verified: Vec<(String, Vec<u8>)>,
 }
 
-/// Judges a success: what is wrong with it, if anything is.
+/// Judges a success: the error in it, if there is one.
 pub fn judge(
     scenario: &Scenario,
     exchanges: &[Exchange],
@@ -108,15 +107,14 @@ fn is_a_version(scenario: &Scenario, delivered: &Delivered) -> bool {
     })
 }
 
-/// Whether the bytes are of the version that `first` names, or of `first` alone where it names
-/// none.
+/// Whether the bytes are of the version that `first` names, or of `first` alone if it names none.
 fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
     let pin = delivered.pinned.as_ref().or_else(|| first.names.first());
     let is_of_pin = |reading: &&&Reading| pin.is_some_and(|pin| reading.head.is_of(pin));
-    // A request for facts alone may have been answered before the first part.
+    // The server may have responded to a `HEAD` before it sent the first part.
     let facts: Vec<&&Reading> = sound.iter().filter(|r| r.is_head).filter(is_of_pin).collect();
     if delivered.pinned.is_some() && !is_of_pin(&&first) {
-        // A refused range names no version, but tells a length that facts may confirm.
+        // A refused range names no version, but a length that a `HEAD` may confirm.
         let is_confirmed =
             facts.iter().any(|facts| facts.total.is_none() || facts.total == first.total);
         if !first.is_refusal(pin) || !is_confirmed {
@@ -142,7 +140,7 @@ fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result
     }
     let usable: Vec<&&Reading> =
         told.into_iter().filter(|r| is_proven || !r.contradicts(first)).collect();
-    // A refused range tells the length and no version; so may a request for facts.
+    // A refused range contains the length and no version; so may a response to `HEAD`.
     let refused = sound.iter().filter(|r| r.index >= first.index && r.is_refusal(pin));
     let told = usable.iter().map(|reading| reading.total);
     let looked_up = facts.iter().map(|reading| reading.total);
@@ -161,8 +159,8 @@ fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result
     Err(why)
 }
 
-/// Whether what the client says of the bytes was said by the server: of these bytes, or of the blob
-/// in response to a request for facts.
+/// Whether the server sent the version and the checksums that the client reports, with these bytes
+/// or in a response to `HEAD`.
 fn is_honest(told: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
     if let Some(named) = &delivered.named {
         let mut facts = sound.iter().filter(|reading| reading.is_head);
@@ -185,8 +183,8 @@ fn is_honest(told: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> R
     Ok(())
 }
 
-/// Whether these responses bring exactly the bytes that were wanted of a blob of this length, or of
-/// one whose length only its end tells.
+/// Whether these responses contain exactly the requested bytes of a blob of this length, or of a
+/// blob whose length is known only from its end.
 fn covered(usable: &[&&Reading], total: Option<u64>, delivered: &Delivered) -> Result<(), String> {
     let bytes = &delivered.bytes;
     let of_total = |reading: &&&&Reading| {
@@ -211,7 +209,7 @@ fn covered(usable: &[&&Reading], total: Option<u64>, delivered: &Delivered) -> R
     Ok(())
 }
 
-/// What was wanted of a blob whose length was never told.
+/// The requested offsets of a blob whose length no response states.
 fn without_length(usable: &[&&&Reading], delivered: &Delivered) -> Option<Range<u64>> {
     let ends = usable.iter().filter(|reading| reading.is_whole);
     let end = ends.map(|reading| reading.data.len() as u64).next();

@@ -1,5 +1,5 @@
-//! One response, as the most careful client reads it: where its bytes belong and what they go by,
-//! or why nothing of it may be used.
+//! One response as the most careful client reads it: the offsets of its bytes, their version and
+//! checksums, or the reason why the client must not use it.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use crate::hostile::sum::Sum;
 /// See the module docs.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// Its place among all exchanges.
+    /// Its index among all exchanges.
     pub(super) index: usize,
     pub(super) head: Head,
     pub(super) is_head: bool,
-    /// It tells facts that a client asks for beside the first part: S3 sends checksums in no other
-    /// way.
+    /// It is a response to `HEAD`, which a client sends in addition to the first part: S3 sends
+    /// checksums in no other way.
     pub(super) is_beside_first: bool,
-    /// The offsets that it says its bytes have, without an end where it does not say.
+    /// The offsets of its bytes by its head, without an end if the head has none.
     pub(super) place: Range<u64>,
     pub(super) data: Vec<u8>,
-    /// The length of the blob, as it tells it.
+    /// The length of the blob by its head.
     pub(super) total: Option<u64>,
-    /// It is the whole of a blob whose length nothing tells, and its end was seen.
+    /// It is the whole blob without a length, and the client saw its end.
     pub(super) is_whole: bool,
     pub(super) names: Vec<Name>,
     pub(super) sums: Vec<(Sum, Vec<u8>)>,
@@ -91,7 +91,7 @@ impl Reading {
         if body.promised.is_some_and(|promised| promised != len) {
             return Err("Content-Length contradicts Content-Range");
         }
-        // A body that ends early may have been cut: what came is of use, and no more.
+        // A body that ends early may have been cut: only the received bytes are usable.
         if given > len {
             return Err("the body is longer than Content-Range says");
         }
@@ -101,7 +101,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A range that is refused tells where the blob ends.
+    /// The blob's length from a refused range.
     fn refusal(&mut self) -> Result<(), &'static str> {
         let text = self.head.one("content-range").ok_or("no Content-Range, or two")?;
         let total = text.strip_prefix("bytes */").and_then(number);
@@ -111,36 +111,36 @@ impl Reading {
         Ok(())
     }
 
-    /// The byte that it brought for this offset of the blob.
+    /// The byte that it contains for this offset of the blob.
     pub(super) fn byte(&self, offset: u64) -> Option<u8> {
         let at = usize::try_from(offset.checked_sub(self.place.start)?).ok()?;
         self.data.get(at).copied()
     }
 
-    /// The offset behind its last byte.
+    /// The offset after its last byte.
     pub(super) fn end(&self) -> u64 {
         self.place.start + self.data.len() as u64
     }
 
-    /// Whether it refuses a range, and says nothing against this version.
+    /// Whether it refuses a range and does not contradict this version.
     pub(super) fn is_refusal(&self, pin: Option<&Name>) -> bool {
         let is_of_it = self.names.is_empty() || pin.is_some_and(|pin| self.head.is_of(pin));
         self.head.status == 416 && is_of_it
     }
 
-    /// The values of its checksums. Two of one algorithm that differ tell nothing.
+    /// The values of its checksums. Two different values of one algorithm do not count.
     fn clear_sums(&self) -> impl Iterator<Item = &(Sum, Vec<u8>)> {
         self.sums.iter().filter(|(sum, value)| {
             self.sums.iter().all(|(other, another)| other != sum || another == value)
         })
     }
 
-    /// Whether one of its checksums is another than that of `bytes`.
+    /// Whether one of its checksums differs from that of `bytes`.
     pub(super) fn refutes(&self, bytes: &[u8]) -> bool {
         self.clear_sums().any(|(sum, value)| sum.of(bytes) != *value)
     }
 
-    /// Whether it tells another value of a checksum than `first` does.
+    /// Whether one of its checksums differs from that of `first`.
     pub(super) fn contradicts(&self, first: &Self) -> bool {
         let differs = |sum: &Sum, value: &[u8]| {
             first.clear_sums().any(|(other, another)| other == sum && another != value)
@@ -164,7 +164,7 @@ fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     is_sound.then(|| (first..last.saturating_add(1), total))
 }
 
-/// Whether a part begins where it should, and ends no later.
+/// Whether a part begins at the requested offset and ends no later than the requested end.
 fn is_what_was_asked(asked: Option<&str>, given: &Range<u64>, total: Option<u64>) -> bool {
     let Some(asked) = asked else { return true };
     let Some((first, last)) = asked.strip_prefix("bytes=").and_then(|text| text.split_once('-'))

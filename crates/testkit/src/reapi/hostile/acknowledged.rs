@@ -1,19 +1,20 @@
-//! [`Acknowledged`]: what the server has acknowledged to hold, by the protocol's rules.
+//! [`Acknowledged`]: the blobs that the server has acknowledged to hold, by the protocol's rules.
 //!
-//! The responses are read as they leave, after all lies were told, by a reader of its own: strict,
-//! and without knowledge of which lies were told. So a client that claims a success can be asked
-//! which acknowledgement it has for it. A lie that no client can see, such as an acknowledgement of
-//! bytes that were thrown away, is an acknowledgement here too.
+//! A separate strict reader parses the responses as they are sent, after all lies. It does not know
+//! the lies. A test can therefore check that each success of a client has an acknowledgement. A lie
+//! that no client can detect, such as an acknowledgement of dropped bytes, is also an
+//! acknowledgement here.
 //!
 //! The rules, by call:
 //! * Any: HTTP status 200, a content type of gRPC, exactly one message, uncompressed, and status 0
-//!   wherever a status stands. `Write`, `BatchUpdateBlobs` and `SpliceBlob` may end with
-//!   `ALREADY_EXISTS` in place of that.
-//! * `FindMissingBlobs`: what was asked for and is not named as missing is there. A response that
-//!   names a digest that was not asked for, or is none, acknowledges nothing.
-//! * `BatchUpdateBlobs`: what is named with success, and nowhere in the response with an error.
-//! * `Write`: `committed_size` is the blob's length. Packed: that, -1, or, once everything has
-//!   arrived, the number of bytes that have arrived.
+//!   in every place that has a status. `Write`, `BatchUpdateBlobs` and `SpliceBlob` may end with
+//!   `ALREADY_EXISTS` instead.
+//! * `FindMissingBlobs`: acknowledges the requested blobs that it does not name as missing. A
+//!   response with a digest that is malformed or was not requested acknowledges nothing.
+//! * `BatchUpdateBlobs`: acknowledges the blobs that it names with success and nowhere with an
+//!   error.
+//! * `Write`: `committed_size` is the blob's length. Compressed: that, -1, or the number of
+//!   received bytes after all bytes have arrived.
 //! * `QueryWriteStatus`: complete, and `committed_size` is the blob's length.
 //! * `SpliceBlob`: names the blob or none.
 //!
@@ -35,7 +36,7 @@ use super::super::{
 };
 use super::reply::{End, Reply};
 
-/// What a call is about, as far as its response can acknowledge it.
+/// The blobs of a call that its response can acknowledge.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Asked {
     #[default]
@@ -47,14 +48,14 @@ pub(crate) enum Asked {
         is_packed: bool,
         /// Everything has arrived.
         is_whole: bool,
-        /// Bytes that have arrived, in this call and in those that it continues.
+        /// Received bytes of this call and of the calls that it continues.
         arrived: u64,
     },
     WriteStatus(BlobName),
     Splice(Spliced),
 }
 
-/// A blob and the chunks that it was made of.
+/// A blob and its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spliced {
     /// The blob.
@@ -82,12 +83,12 @@ impl Acknowledged {
         self.found.contains(name)
     }
 
-    /// The blobs that were acknowledged to be made of chunks.
+    /// The blobs that were acknowledged to consist of chunks.
     pub fn spliced(&self) -> &[Spliced] {
         &self.spliced
     }
 
-    /// Takes in what a response says.
+    /// Records the acknowledgements of a response.
     pub(crate) fn read(&mut self, asked: &Asked, reply: &Reply) {
         let Some(said) = Said::of(reply) else { return };
         match asked {
@@ -153,7 +154,7 @@ fn updated(asked: &[BlobName], said: &Said) -> Vec<BlobName> {
     asked.iter().filter(is_stored).cloned().collect()
 }
 
-/// A response that keeps to gRPC.
+/// A response that follows gRPC.
 struct Said {
     code: i32,
     message: Option<Bytes>,
@@ -197,7 +198,7 @@ impl Said {
     }
 }
 
-/// Digests of a request that are some; others acknowledge nothing.
+/// The well-formed digests of a request; others acknowledge nothing.
 pub(crate) fn named<'a>(
     function: i32,
     digests: impl Iterator<Item = Option<&'a v2::Digest>>,

@@ -1,11 +1,11 @@
-//! Lies about what the cache can do.
+//! Lies about the capabilities of the cache.
 
 use tidegate_reapi::{semver::SemVer, v2};
 
 use super::super::compression::ZSTD;
 use super::lie::{CapabilitiesLie, Lie};
 
-/// Tells the lies about capabilities.
+/// Applies the lies about capabilities.
 pub(crate) fn tell(lies: &[Lie], capabilities: &mut v2::ServerCapabilities) {
     for lie in lies {
         if let Lie::Capabilities(lie) = lie {

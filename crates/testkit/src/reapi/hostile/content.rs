@@ -7,21 +7,21 @@ use super::lie::{ContentLie, Lie, PackedLie};
 use super::packed;
 use crate::data::pseudo_random;
 
-/// What is given of a blob.
+/// The part of a blob that a response contains.
 pub(crate) struct Content {
     /// All of the blob.
     pub(crate) blob: Bytes,
-    /// Where what was asked for begins.
+    /// The start of the requested bytes.
     pub(crate) start: usize,
-    /// Where it ends.
+    /// The end of the requested bytes.
     pub(crate) end: usize,
-    /// It travels packed.
+    /// Whether it is sent compressed.
     pub(crate) is_packed: bool,
 }
 
-/// The bytes as they travel once the lies about them have been told; `None` where there are none,
-/// so that honest bytes need not be copied. `entry` is which of how many entries of a batch they
-/// belong to.
+/// The bytes as they are sent after the lies about them; `None` if there is no lie, which avoids a
+/// copy of honest bytes. `entry` is the position of their entry in a batch and the number of
+/// entries.
 pub(crate) fn tell(
     lies: &[Lie],
     entry: Option<(usize, usize)>,

@@ -1,4 +1,4 @@
-//! A [`Reply`] on its way out, at the times that it says.
+//! Sends a [`Reply`] with its delays.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::{
 use super::lie::Part;
 use super::reply::{End, Reply};
 
-/// What of an unfinished message comes: a flag, a length of 100, and some of that.
+/// The sent part of an unfinished message: a flag, a length of 100, and fewer bytes.
 const DANGLING: [u8; 100] = {
     let mut bytes = [0; 100];
     bytes[4] = 100;

@@ -1,21 +1,21 @@
-//! Lies about digests: which there are, and how they are written.
+//! Lies about digests: their list and their form.
 
 use tidegate_reapi::v2::Digest;
 
 use super::super::blob_name::{BlobName, HashFunction};
 use super::lie::{DigestForm, DigestsLie, HashForm, Lie};
 
-/// Longer than any hash that there is.
+/// Longer than any existing hash.
 const LONG_HASH_BYTES: usize = 4096;
 
-/// What a call is about.
+/// The blobs of a call.
 pub(crate) struct Named<'a> {
     pub(crate) function: HashFunction,
-    /// What was asked for: the blob first.
+    /// The requested digests; the blob is first.
     pub(crate) asked: &'a [BlobName],
 }
 
-/// Tells the lies about digests among these.
+/// Applies the lies about digests.
 pub(crate) fn tell(lies: &[Lie], digests: &mut Vec<Digest>, named: &Named<'_>) {
     for lie in lies {
         if let Lie::Digests(lie) = lie {
@@ -24,7 +24,7 @@ pub(crate) fn tell(lies: &[Lie], digests: &mut Vec<Digest>, named: &Named<'_>) {
     }
 }
 
-/// The same of a digest that may be absent.
+/// The same for a digest that may be absent.
 pub(crate) fn tell_one(lies: &[Lie], digest: &mut Option<Digest>, named: &Named<'_>) {
     let mut digests: Vec<Digest> = digest.take().into_iter().collect();
     tell(lies, &mut digests, named);
@@ -74,12 +74,12 @@ fn list(lie: DigestsLie, digests: &mut Vec<Digest>, named: &Named<'_>) {
     }
 }
 
-/// Where a position lies among so many.
+/// The index of a position in a list of this length.
 pub(crate) fn place(position: u8, count: usize) -> Option<usize> {
     (count > 0).then(|| usize::from(position) % count)
 }
 
-/// Makes another digest of one.
+/// Changes a digest.
 pub(crate) fn alter(digest: &mut Digest, form: DigestForm, named: &Named<'_>) {
     match form {
         DigestForm::Foreign => *digest = named.function.name(b"never asked for").message(),

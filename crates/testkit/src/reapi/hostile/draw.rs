@@ -1,7 +1,7 @@
 //! Lies from a seed.
 //!
-//! Numbers are drawn from those that matter: none, one, a little more or less than is right, the
-//! ends of what a type holds, and for times a little, the client's patience, and far beyond it.
+//! Numbers are drawn from critical values: none, one, slightly more or less than the right value,
+//! and the limits of the type. Times are short, about the client's timeouts, or far longer.
 
 use super::super::{rpc::Rpc, status::Code};
 use super::lie::{
@@ -11,10 +11,10 @@ use super::lie::{
 use super::{HostileCall, Turns};
 use crate::random::SplitMix64;
 
-/// The most lies of one call.
+/// The maximum number of lies of one call.
 const LIES_MAX: u64 = 3;
 
-/// Milliseconds: soon, after some seconds, after the usual patience, and after an hour.
+/// Milliseconds: soon, after some seconds, after the usual timeouts, and after an hour.
 const LATE_MS: [u64; 4] = [1, 4_000, 40_000, 3_600_000];
 
 const CODES: [Code; 17] = [
@@ -68,7 +68,8 @@ impl HostileCall {
 impl Lie {
     /// A lie for a call of this kind.
     pub fn draw(rpc: Rpc, random: &mut SplitMix64) -> Self {
-        // Half of them are about what the call means, and half about what all responses have.
+        // Half of the lies are about the call's content, half about the parts that all responses
+        // have.
         if random.below(2) == 0 { surrounding(random) } else { meaning(rpc, random) }
     }
 }
@@ -107,7 +108,7 @@ fn meaning(rpc: Rpc, random: &mut SplitMix64) -> Lie {
     }
 }
 
-/// A lie about what every response has.
+/// A lie about a part that every response has.
 fn surrounding(random: &mut SplitMix64) -> Lie {
     match random.below(16) {
         0 => Lie::Late(part(random), pick(random, &LATE_MS)),
@@ -300,7 +301,7 @@ fn capabilities(random: &mut SplitMix64) -> CapabilitiesLie {
     }
 }
 
-/// Mostly one of the first few: what comes later is rare.
+/// Mostly one of the first few; later ones are rare.
 fn position(random: &mut SplitMix64) -> u8 {
     let bound = pick(random, &[1, 4, 4, 256]);
     u8::try_from(random.below(bound)).unwrap_or(0)
@@ -335,11 +336,11 @@ mod tests {
                 kinds.extend(HostileCall::draw(rpc, &mut random).lies.iter().map(kind));
             }
         }
-        // Every variant of every type in `lie` that a lie is told by.
+        // Every variant of every type of lies in `lie`.
         assert_eq!(kinds.len(), 79, "{kinds:#?}");
     }
 
-    /// The names of a lie and of what it holds first that has a name.
+    /// The names of a lie and of its first member that has a name.
     fn kind(lie: &Lie) -> String {
         let text = format!("{lie:?}");
         let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());

@@ -8,11 +8,11 @@ use tidegate_reapi::{
 use super::digests::{Named, alter, place};
 use super::lie::{EntriesLie, Lie, StatusForm};
 
-/// What both kinds of batches say of a blob.
+/// The common members of an entry in both kinds of batches.
 pub(crate) trait Entry: Clone + Default {
     fn digest(&mut self) -> &mut Option<Digest>;
     fn status(&mut self) -> &mut Option<rpc::Status>;
-    /// Names a compressor where there is one to be named.
+    /// Sets the compressor, if the entry has that member.
     fn compress(&mut self, _compressor: i32) {}
 }
 
@@ -40,7 +40,7 @@ impl Entry for batch_update_blobs_response::Response {
     }
 }
 
-/// Tells the lies about these entries.
+/// Applies the lies about these entries.
 pub(crate) fn tell<E: Entry>(lies: &[Lie], entries: &mut Vec<E>, named: &Named<'_>) {
     for lie in lies {
         if let Lie::Entries(lie) = lie {

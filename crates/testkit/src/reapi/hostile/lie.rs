@@ -1,8 +1,7 @@
-//! [`Lie`]: one way in which a response departs from the honest one.
+//! [`Lie`]: one difference between a response and the honest one.
 //!
-//! Positions are counted round what there is: position 7 of a list of five is the third member. A
-//! lie that finds nothing to be told of, such as one about the second of one digest, may change
-//! nothing.
+//! Positions wrap around: position 7 of a list of five is the third member. A lie without a target,
+//! such as one about an exchange in a list of one digest, may change nothing.
 
 use super::super::status::Code;
 
@@ -20,11 +19,11 @@ pub enum Part {
 /// See the module docs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lie {
-    /// A part of the response is late by so many milliseconds.
+    /// A part of the response is late by this many milliseconds.
     Late(Part, u64),
     /// The response's head is wrong.
     Head(HeadLie),
-    /// The messages, or what surrounds them, are wrong.
+    /// The messages or their framing are wrong.
     Message(MessageLie),
     /// The end is wrong.
     End(EndLie),
@@ -40,15 +39,15 @@ pub enum Lie {
     Committed(CommittedForm),
     /// `QueryWriteStatus`: `complete` is this.
     Complete(bool),
-    /// `Write`: answered after the first message, and nothing is stored.
+    /// `Write`: the response is sent after the first message, and nothing is stored.
     Early,
     /// `Write`, `BatchUpdateBlobs`, `SpliceBlob`: nothing is stored.
     Forget,
-    /// What the call is about is evicted when it is answered.
+    /// The call's blobs are evicted when the response is sent.
     Evict,
-    /// Nothing is done, and the call ends with this code.
+    /// No work is done, and the call ends with this code.
     Refuse(Code),
-    /// `GetCapabilities` says something else.
+    /// `GetCapabilities` is wrong.
     Capabilities(CapabilitiesLie),
 }
 
@@ -61,7 +60,7 @@ pub enum HeadLie {
     ContentType(Option<&'static str>),
     /// `grpc-encoding`: messages are said to be compressed by this.
     Encoding(&'static str),
-    /// `grpc-status` stands in the head already.
+    /// `grpc-status` is already in the head.
     Status(i32),
     /// `content-length` is this.
     Length(u64),
@@ -76,23 +75,23 @@ pub enum MessageLie {
     Repeat(u8),
     /// These two are exchanged.
     Swap(u8, u8),
-    /// An empty message stands before this one.
+    /// An empty message precedes this one.
     Empty(u8),
-    /// A message that is no protobuf stands before this one.
+    /// A message that is not protobuf precedes this one.
     Garbage(u8),
     /// The flag before this one.
     Flag(u8, u8),
-    /// The length before this one is wrong by so much.
+    /// The length before this one is wrong by this number.
     Length(u8, i32),
-    /// This one lacks so many bytes at its end, and its length says so.
+    /// This one lacks this many bytes at its end, and its length matches.
     Cut(u8, u8),
-    /// This one is followed, within its length, by these bytes, so many times.
+    /// These bytes follow this one, within its length, this many times.
     Append(u8, &'static [u8], u32),
-    /// After the last, a message begins of which only so many bytes come.
+    /// After the last, a message begins, but only this many bytes of it are sent.
     Dangling(u8),
-    /// Each `DATA` has only so many bytes.
+    /// Each `DATA` has only this many bytes.
     Data(u16),
-    /// Each message of a `Read` has only so many bytes of the blob.
+    /// Each message of a `Read` has only this many bytes of the blob.
     Pieces(u16),
 }
 
@@ -113,13 +112,13 @@ pub enum EndLie {
     Message(&'static str),
     /// These `grpc-status-details-bin`.
     Details(&'static str),
-    /// `UNAVAILABLE`, and come again after so many milliseconds.
+    /// `UNAVAILABLE` with a retry delay of this many milliseconds.
     RetryAfter(u64),
     /// `RST_STREAM` with this code.
     Reset(u32),
     /// The connection is closed.
     Close,
-    /// The connection takes no more calls.
+    /// The connection accepts no more calls.
     GoAway,
     /// The connection goes silent and stays open.
     Silence,
@@ -165,7 +164,7 @@ impl SizeForm {
 pub enum CommittedForm {
     /// The blob's length.
     Blob(SizeForm),
-    /// The bytes that have arrived, packed where they travel packed.
+    /// The received bytes, compressed if they are sent compressed.
     Arrived(SizeForm),
 }
 
@@ -203,17 +202,17 @@ pub enum HashForm {
 pub enum DigestsLie {
     /// There are none.
     Clear,
-    /// All that was asked for.
+    /// All requested digests.
     Asked,
     /// This one is absent.
     Omit(u8),
-    /// This one is there so many times more.
+    /// This one is repeated this many times more.
     Repeat(u8, u16),
     /// These two are exchanged.
     Swap(u8, u8),
     /// In the opposite order.
     Reverse,
-    /// One more stands before this one.
+    /// One more precedes this one.
     Insert(u8, DigestForm),
     /// This one is another.
     Alter(u8, DigestForm),
@@ -237,8 +236,7 @@ pub enum EntriesLie {
     Clear,
     /// This one is absent.
     Omit(u8),
-    /// This one is there twice; the second has this status, and stands before the first where
-    /// that is said.
+    /// This one is repeated. The second has this status and precedes the first if the flag is set.
     Repeat(u8, StatusForm, bool),
     /// These two are exchanged. The protocol allows it.
     Swap(u8, u8),
@@ -254,7 +252,7 @@ pub enum EntriesLie {
     Statuses(StatusForm),
     /// This one names this compressor.
     Compressor(u8, i32),
-    /// So many more follow that say nothing, not even of which blob.
+    /// This many empty entries follow.
     Blank(u16),
 }
 
@@ -263,9 +261,9 @@ pub enum EntriesLie {
 pub enum ContentLie {
     /// There are none.
     Clear,
-    /// The last so many are absent.
+    /// The last bytes are absent, this many.
     Cut(u16),
-    /// So many more follow.
+    /// This many more bytes follow.
     Longer(u16),
     /// One bit of this byte is flipped.
     Flip(u16),
@@ -273,20 +271,20 @@ pub enum ContentLie {
     Other,
     /// All of them, and all of them again.
     Twice,
-    /// From the blob's beginning, whatever was asked for.
+    /// From the blob's beginning, for any requested offset.
     FromStart,
-    /// To the blob's end, whatever was asked for.
+    /// To the blob's end, for any requested limit.
     ToEnd,
-    /// What zstd makes of them is wrong, or they are packed where they should not be.
+    /// Their zstd frames are wrong, or they are compressed although they must not be.
     Packed(PackedLie),
 }
 
 /// How zstd's frames are wrong, or unusual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackedLie {
-    /// They are not packed.
+    /// They are not compressed.
     Plain,
-    /// They are packed, asked for or not.
+    /// They are compressed, requested or not.
     Packed,
     /// The frame's last bytes are absent.
     Cut(u8),
@@ -296,13 +294,13 @@ pub enum PackedLie {
     Longer(u8),
     /// The frame claims a window of 2 to this power.
     Window(u8),
-    /// The frame claims this size of what it holds.
+    /// The frame claims this content size.
     Size(SizeForm),
     /// Two frames, each with a half. The format allows it.
     Halves,
-    /// A frame to be skipped stands before. The format allows it.
+    /// A skippable frame precedes. The format allows it.
     Skippable,
-    /// So many MiB of zeros follow, in a few bytes.
+    /// This many MiB of zeros follow, compressed to a few bytes.
     Bomb(u8),
 }
 
@@ -315,11 +313,11 @@ pub enum CapabilitiesLie {
     BatchBytes(i64),
     /// Blobs have this size.
     BlobBytes(i64),
-    /// `SplitBlob` is there, or not.
+    /// `SplitBlob` is available, or not.
     Split(bool),
-    /// `SpliceBlob` is there, or not.
+    /// `SpliceBlob` is available, or not.
     Splice(bool),
-    /// zstd is spoken in streams and batches, or not.
+    /// zstd is supported in streams and batches, or not.
     Zstd(bool, bool),
     /// Blobs are named by this function.
     Function(i32),

@@ -1,23 +1,23 @@
 //! Hostile responses, built from the grammar of a response.
 //!
-//! A response is a head, messages, and an end; a message has members that name, count and carry
+//! A response is a head, messages, and an end. A message has members that name, count and contain
 //! bytes. A [`Lie`] makes one of these absent, contradictory, late or repeated. A [`HostileCall`]
-//! says which kind of call gets which lies, in its first turn, in later turns, or in all. Both are
-//! plain data that follows from a seed alone, so that a failure repeats, prints, and can be made
-//! smaller by leaving lies out.
+//! says which kind of call gets which lies: on its first turn, on later turns, or on all. Both are
+//! plain data that depends only on a seed. A failure therefore repeats and prints, and can be
+//! reduced by removing lies.
 //!
-//! The server behind the lies is honest: it verifies and stores what arrives, computes the honest
-//! response, and only then are lies told of it. The exceptions are [`Lie::Early`], [`Lie::Forget`]
-//! and [`Lie::Evict`], which lose bytes.
+//! The server behind the lies is honest: it verifies and stores received bytes and computes the
+//! honest response. Only then do lies change the response. The exceptions are [`Lie::Early`],
+//! [`Lie::Forget`] and [`Lie::Evict`], which lose bytes.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `lie` | every lie |
 //! | `draw` | lies from a seed |
-//! | `digests`, `entries`, `content`, `packed`, `capabilities` | lies told of a message |
-//! | `reply` | a response as data, and the lies told of it |
-//! | `deliver` | a response on its way out |
-//! | `acknowledged` | what a response acknowledges by the protocol's rules |
+//! | `digests`, `entries`, `content`, `packed`, `capabilities` | lies about a message |
+//! | `reply` | a response as data, and the lies about it |
+//! | `deliver` | sends a response |
+//! | `acknowledged` | acknowledgements of a response by the protocol's rules |
 
 mod acknowledged;
 mod capabilities;
@@ -44,7 +44,7 @@ pub(crate) use reply::{Reply, pieces_bytes};
 
 use super::{fault::ReapiFault, rpc::Rpc, script::ReapiRule};
 
-/// Which calls of one kind get the lies, in the order of their arrival.
+/// The calls of one kind that get the lies, in the order of their arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turns {
     /// The first.
@@ -57,19 +57,19 @@ pub enum Turns {
     All,
 }
 
-/// The lies that calls of one kind are answered with.
+/// The lies in the responses to calls of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostileCall {
     /// The kind of call.
     pub rpc: Rpc,
-    /// Which of them.
+    /// The calls of that kind that get the lies.
     pub turns: Turns,
-    /// Told in this order.
+    /// The lies, in the order of their application.
     pub lies: Vec<Lie>,
 }
 
 impl HostileCall {
-    /// The rules of a script that tell the lies.
+    /// The rules of a script that apply the lies.
     pub(crate) fn rules(&self) -> impl Iterator<Item = ReapiRule> {
         self.lies.iter().map(|lie| {
             let rule = ReapiRule::new(ReapiFault::Hostile(lie.clone())).rpc(self.rpc);

@@ -1,20 +1,20 @@
-//! zstd's frames by hand, so that each of their members can be wrong.
+//! Writes zstd frames by hand, so that each of their members can be wrong.
 //!
-//! Source: RFC 8878, section 3.1.1. What is packed here does not shrink: blocks are raw, and of one
-//! repeated byte where a bomb is wanted.
+//! Source: RFC 8878, section 3.1.1. The output does not shrink: blocks are raw. Only a
+//! decompression bomb uses blocks of one repeated byte.
 
 use super::lie::{PackedLie, SizeForm};
 
 const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 const SKIPPABLE_MAGIC: [u8; 4] = 0x184d_2a50_u32.to_le_bytes();
-/// The most that a block may hold.
+/// The maximum size of a block.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
-/// What frames here claim unless a lie says otherwise: room for the largest block.
+/// The window that frames claim without a lie: room for the largest block.
 const WINDOW_LOG: u8 = 17;
-/// A window's least size, as a power of two.
+/// The minimum size of a window, as a power of two.
 const WINDOW_LOG_MIN: u8 = 10;
 
-/// Frames that hold these bytes, wrong in the ways that these lies say.
+/// Frames of these bytes, changed by these lies.
 pub(crate) fn pack(data: &[u8], lies: &[PackedLie]) -> Vec<u8> {
     let mut header = Header { window_log: WINDOW_LOG, size: None };
     let (mut halves, mut skippable, mut bomb_mib) = (false, false, 0);

@@ -7,7 +7,7 @@ use super::super::{messages::PREFIX_BYTES, status::GrpcStatus};
 use super::digests::place;
 use super::lie::{EndLie, HeadLie, Lie, MessageLie, Part};
 
-/// What stands for a protobuf and is none.
+/// Bytes that are not a protobuf.
 const GARBAGE: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
 
 /// A response before it is sent.
@@ -16,20 +16,20 @@ pub(crate) struct Reply {
     pub(crate) http: u16,
     pub(crate) head: HeaderMap,
     pub(crate) messages: Vec<Framed>,
-    /// So many bytes of one more message.
+    /// This many bytes of one more message.
     pub(crate) dangling: u8,
-    /// The most bytes of one `DATA`.
+    /// The maximum number of bytes of one `DATA`.
     pub(crate) data_bytes_max: usize,
     pub(crate) end: End,
     pub(crate) goes_away: bool,
     pub(crate) late: Vec<(Part, u64)>,
 }
 
-/// A message with what stands before it.
+/// A message with its prefix.
 #[derive(Debug, Clone)]
 pub(crate) struct Framed {
     pub(crate) flag: u8,
-    /// The length that is claimed, less the true one.
+    /// The claimed length minus the true one.
     pub(crate) excess: i32,
     pub(crate) body: Bytes,
 }
@@ -50,18 +50,18 @@ impl Framed {
         Self { flag: 0, excess: 0, body: body.into() }
     }
 
-    /// Whether the length before it is right.
+    /// Whether the length in its prefix is right.
     pub(crate) fn is_framed(&self) -> bool {
         usize::try_from(self.claimed()) == Ok(self.body.len())
     }
 
-    /// The length that stands before it.
+    /// The length in its prefix.
     pub(crate) fn claimed(&self) -> u32 {
         u32::try_from(self.body.len()).unwrap_or(u32::MAX).saturating_add_signed(self.excess)
     }
 }
 
-/// How many bytes of a blob each message of a `Read` has.
+/// The bytes of a blob in each message of a `Read`.
 pub(crate) fn pieces_bytes(lies: &[Lie], usual: usize) -> usize {
     let said = lies.iter().find_map(|lie| match lie {
         Lie::Message(MessageLie::Pieces(bytes)) => Some(usize::from(*bytes)),
@@ -87,7 +87,7 @@ impl Reply {
         }
     }
 
-    /// Tells what is not about the meaning of a message.
+    /// Applies the lies that do not depend on the meaning of a message.
     pub(crate) fn tell(&mut self, lies: &[Lie]) {
         for lie in lies {
             match lie {
@@ -100,7 +100,7 @@ impl Reply {
         }
     }
 
-    /// A message as it travels.
+    /// A message as it is sent.
     pub(crate) fn framed(of: &Framed) -> Bytes {
         let mut framed = BytesMut::with_capacity(PREFIX_BYTES + of.body.len());
         framed.put_u8(of.flag);
@@ -233,7 +233,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &[u8]) {
 }
 
 fn add(headers: &mut HeaderMap, name: &'static str, value: &[u8]) {
-    // What HTTP/2 cannot carry is left out.
+    // Values that HTTP/2 cannot represent are left out.
     if let Ok(value) = HeaderValue::from_bytes(value) {
         headers.append(HeaderName::from_static(name), value);
     }

@@ -58,13 +58,13 @@ async fn a_failed_call_carries_what_it_was_told() {
     let status = bed.read(&name).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "quota"));
     assert!(String::from_utf8_lossy(status.details()).contains("google.rpc.RetryInfo"));
-    // What failed afterwards was done.
+    // The failed call had stored the blob.
     let other = HashFunction::Sha256.name(b"other");
     bed.server.script().next(Rpc::BatchUpdate, ReapiFault::FailAfter(unavailable()));
     let batch = [(other.clone(), Bytes::from_static(b"other"))];
     assert_eq!(bed.update(&batch).await.unwrap_err().code(), Code::Unavailable);
     assert!(bed.server.contains(&other));
-    // What was forgotten was not.
+    // The successful call had stored nothing.
     bed.server.evict(&other.hash);
     bed.server.script().next(Rpc::BatchUpdate, ReapiFault::Forget);
     assert_eq!(bed.update(&batch).await.unwrap(), [Code::Ok]);
@@ -112,7 +112,7 @@ async fn goaway_answers_what_is_in_flight_and_takes_no_more() {
     let name = bed.server.put(&b"data"[..]);
     bed.server.script().next(Rpc::Read, ReapiFault::GoAway);
     assert_eq!(bed.read(&name).await.unwrap(), b"data");
-    // The client may have seen it or not; what follows goes over another connection in the end.
+    // The client may or may not have seen it. Later calls finally use another connection.
     while bed.server.connections() == 1 {
         let _ = bed.read(&name).await;
     }

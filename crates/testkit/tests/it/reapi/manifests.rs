@@ -21,7 +21,7 @@ async fn a_whole_blob_is_cut_on_demand() {
         let bed = Bed::new(small()).await;
         let data = pseudo_random(50_000, 1);
         let name = bed.server.put_as(function, data.clone());
-        // Unknown leaves the choice to the server, which takes its first.
+        // `Unknown` leaves the choice to the server, which uses its first function.
         for (asked, answered) in [(0, 1), (1, 1), (2, 2), (77, 1)] {
             let answer = bed.split(&name, asked).await.unwrap();
             assert_eq!(answer.chunking_function, answered);

@@ -1,4 +1,4 @@
-//! The cache that speaks the Remote Execution API, seen through a gRPC library that others wrote.
+//! The cache with the Remote Execution API, through an independent gRPC library.
 
 mod bytestream;
 mod cas;
@@ -53,7 +53,7 @@ impl Bed {
         self.read_from(name, 0, 0).await.1
     }
 
-    /// What a `Read` gave, and how it ended: also in error with all that came before.
+    /// The bytes of a `Read` and its end. After an error, also the bytes before it.
     pub(crate) async fn read_from(
         &self,
         name: &BlobName,
@@ -77,7 +77,7 @@ impl Bed {
         }
     }
 
-    /// The hashes of those that are missing.
+    /// The hashes of the missing blobs.
     pub(crate) async fn missing(&self, names: &[BlobName]) -> Result<Vec<String>, Status> {
         let request = v2::FindMissingBlobsRequest {
             blob_digests: names.iter().map(digest).collect(),
@@ -155,7 +155,7 @@ pub(crate) fn digest(name: &BlobName) -> v2::Digest {
     v2::Digest { hash: name.hash.clone(), size_bytes }
 }
 
-/// What `ByteStream.Read` calls a blob.
+/// The resource name of a blob for `ByteStream.Read`.
 pub(crate) fn resource(name: &BlobName) -> String {
     let function = match name.function {
         HashFunction::Sha256 => "",
