@@ -119,7 +119,6 @@ mod tests {
     use futures_util::TryStreamExt;
 
     use super::*;
-    use crate::error::Result;
 
     async fn all(payload: &Payload) -> crate::Result<Vec<u8>> {
         let frames: Vec<Bytes> = payload.open().try_collect().await?;
