@@ -86,6 +86,10 @@ pub(super) async fn transfer(
         destination,
         mark_bytes: MARK_BYTES_MIN.max(info.len_bytes.unwrap_or(0) / MARKS_MAX),
     });
+    if let Some(first) = &channel {
+        // The stream that is open already brings these.
+        done.insert(first.position()..first.end().unwrap_or(u64::MAX).max(first.position()));
+    }
     let first = channel.map(|channel| (channel, granted));
     let mut units = ShardUnits::new(job, &shared, Known::of(&info), range.clone(), single, done);
     let run = units.run(first).await;
