@@ -251,6 +251,13 @@ impl Error {
         self
     }
 
+    /// The same error, about no part of its target.
+    #[must_use]
+    pub(crate) fn of_no_range(mut self) -> Self {
+        self.0.range = None;
+        self
+    }
+
     /// The same error with another name of the same target, without secrets: the name that the user
     /// knows.
     #[must_use]

@@ -195,7 +195,7 @@ impl Opening {
 pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStream {
     let options = job.options;
     let (retry, flow) = (options.retry.clone(), Some(Arc::clone(&job.flow)));
-    let read = RangeOptions { range: Some(range), known, retry, hedge: None, flow };
+    let read = RangeOptions { range: Some(range), known, retry, flow, ..RangeOptions::default() };
     RangeStream::new(
         job.location.clone(),
         read,

@@ -88,7 +88,7 @@ impl Flow {
 /// One connection's part in a [`Flow`]: what it brought is told when it next waits, so that all that
 /// is there already counts before the verdict.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(super) struct Share {
     flow: Arc<Flow>,
     // At the connection's start.
     restarts: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    pub(crate) fn new(flow: &Arc<Flow>) -> Self {
+    pub(super) fn new(flow: &Arc<Flow>) -> Self {
         let restarts = flow.floor().restarts();
         Self { flow: Arc::clone(flow), restarts, begun: false, bytes: 0, wait: None }
     }
@@ -110,7 +110,7 @@ impl Share {
     }
 
     /// Bytes arrived, after a wait where `since` tells its beginning.
-    pub(crate) fn on_bytes(&mut self, bytes: u64, since: Option<Instant>) {
+    pub(super) fn on_bytes(&mut self, bytes: u64, since: Option<Instant>) {
         if !self.begun && bytes > 0 {
             self.begun = true;
             self.flow.begin();
@@ -124,7 +124,7 @@ impl Share {
     }
 
     /// Tells what has arrived; the verdict on it.
-    pub(crate) fn tell(&mut self) -> SpeedVerdict {
+    pub(super) fn tell(&mut self) -> SpeedVerdict {
         let bytes = std::mem::take(&mut self.bytes);
         let epoch = self.flow.epoch;
         let (since, until) = self.wait.take().unwrap_or((epoch, epoch));

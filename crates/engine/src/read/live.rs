@@ -9,14 +9,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::coop::poll_proceed;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use tidegate_core::speed::SpeedVerdict;
 
 use super::flow::Share;
+use super::request::Answered;
 use crate::budget::RequestPermit;
 use crate::error::Error;
 use crate::remote::Body;
+use crate::transfer::window::Sent;
 
 /// What comes next of an answer.
 pub(super) enum Arrival {
@@ -33,6 +36,7 @@ pub(super) enum Arrival {
 
 pub(super) struct Live {
     body: Body,
+    start: u64,
     position: u64,
     // Offset in the blob of the body's end, as it is claimed. Where it is not, the blob ends where
     // the body does.
@@ -41,27 +45,35 @@ pub(super) struct Live {
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
     share: Share,
+    // Until the window has been told how the request ended.
+    sent: Option<Sent>,
     span: tracing::Span,
     // Given back when the answer is dropped.
     _permit: RequestPermit,
 }
 
 impl Live {
+    /// The body of this answer, which claims to end at `end`.
     pub(super) fn new(
-        body: Body,
-        position: u64,
+        answered: Answered,
         end: Option<u64>,
         share: Share,
-        permit: RequestPermit,
         span: tracing::Span,
     ) -> Self {
-        let (timer, waiting) = (None, None);
-        Self { body, position, end, unhurried: false, timer, waiting, share, span, _permit: permit }
-    }
-
-    /// The same, where a wait is no stall.
-    pub(super) fn unhurried(self, unhurried: bool) -> Self {
-        Self { unhurried, ..self }
+        let Answered { opened, permit, sent } = answered;
+        Self {
+            body: opened.body,
+            start: opened.start,
+            position: opened.start,
+            end,
+            unhurried: opened.unhurried,
+            timer: None,
+            waiting: None,
+            share,
+            sent,
+            span,
+            _permit: permit,
+        }
     }
 
     pub(super) fn is_unhurried(&self) -> bool {
@@ -97,7 +109,25 @@ impl Live {
     pub(super) fn passed(&mut self, bytes: u64) -> u64 {
         let start = self.position;
         self.position += bytes;
+        if self.is_spent() {
+            self.brought();
+        }
         start
+    }
+
+    /// Tells the window that the body brought all that it was to bring.
+    pub(super) fn brought(&mut self) {
+        let stop = self.end.map_or(self.position, |end| end.min(self.position));
+        if let Some(sent) = self.sent.take() {
+            sent.brought(stop.saturating_sub(self.start));
+        }
+    }
+
+    /// Tells the window that the request failed, unless it had brought everything.
+    pub(super) fn failed(&mut self, error: &Error) {
+        if let Some(sent) = self.sent.take() {
+            sent.failed(error);
+        }
     }
 
     /// `limit` tells how long a byte may take from now.
@@ -107,7 +137,20 @@ impl Live {
         limit: impl Fn() -> Duration,
     ) -> Poll<Arrival> {
         let _entered = self.span.enter();
-        if let Poll::Ready(arrived) = self.body.as_mut().poll_next(cx) {
+        let (mut arrived, mut only_empty) = (self.body.as_mut().poll_next(cx), false);
+        // A frame without bytes does not end a wait: an endless row of them is silence. The budget
+        // of the task bounds the row, so that the clock is looked at.
+        while matches!(&arrived, Poll::Ready(Some(Ok(frame))) if frame.is_empty()) {
+            only_empty = true;
+            arrived = match poll_proceed(cx) {
+                Poll::Ready(progress) => {
+                    progress.made_progress();
+                    self.body.as_mut().poll_next(cx)
+                }
+                Poll::Pending => Poll::Pending,
+            };
+        }
+        if let Poll::Ready(arrived) = arrived {
             let since = self.waiting.take().filter(|_| !self.unhurried);
             return Poll::Ready(match arrived {
                 Some(Ok(frame)) => {
@@ -131,6 +174,10 @@ impl Live {
             }
             *self.waiting.insert(Instant::now())
         };
+        // The timer does not fire in a task whose budget is used up.
+        if only_empty && since + limit() <= Instant::now() {
+            return Poll::Ready(Arrival::Stalled(limit()));
+        }
         loop {
             let Some(timer) = &mut self.timer else {
                 self.timer = Some(Box::pin(sleep_until(since + limit())));

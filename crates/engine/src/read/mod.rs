@@ -11,8 +11,9 @@
 //! | `verify` | the running checksum, and the result of verification |
 //! | `decode` | gzip |
 //! | `state` | a captured read |
-//! | `range_stream` | one range through as many requests as it takes; `download` reads through it, too |
+//! | `range_stream` | one range through as many requests as it takes; downloads of shards and chunks read through it, too |
 //! | `request`, `live` | one request: until the head of its response, and through the body |
+//! | `retrying` | the decision after a failed request: another one, or the reason why there is none |
 //! | `flow` | the minimum speed of a transfer, and its requests before the first byte |
 //! | `lookup`, `stat` | facts about a blob |
 //! | `stats` | counters of requests and bytes |
@@ -28,6 +29,7 @@ mod lookup;
 mod options;
 mod range_stream;
 mod request;
+mod retrying;
 pub(crate) mod stat;
 mod state;
 mod stats;
@@ -35,10 +37,11 @@ mod verify;
 
 pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
-pub(crate) use flow::{Flow, SLOW_HINT, Share, floor_of};
+pub(crate) use flow::{Flow, SLOW_HINT, floor_of};
 pub(crate) use lookup::Lookup;
 pub(crate) use options::ReadOptions;
-pub(crate) use range_stream::{FIRST_CONTACT_ATTEMPTS_MAX, Known, RangeOptions, RangeStream};
+pub(crate) use range_stream::{FLAWS_MAX, Known, RangeOptions, RangeStream};
+pub(crate) use retrying::{Next, Retrying};
 pub use state::ReadState;
 pub use stats::{ReadStats, ReadTotals};
 pub use verify::{Verification, Verify};

@@ -18,6 +18,7 @@ use super::ReadStats;
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{Location, OpenRequest, Opened};
+use crate::transfer::window::{Sent, TransferWindow};
 
 /// What a request needs.
 pub(super) struct Ask {
@@ -30,11 +31,21 @@ pub(super) struct Ask {
     /// The longest that the head of the answer may take.
     pub(super) limit: Duration,
     pub(super) hedge: Option<Duration>,
+    /// Learns when a request is sent and how it ends.
+    pub(super) window: Option<Arc<TransferWindow>>,
     /// Counted from 1.
     pub(super) attempt: u32,
 }
 
-type Answer = Result<(Opened, RequestPermit)>;
+/// A response whose body is still to be read.
+pub(super) struct Answered {
+    pub(super) opened: Opened,
+    pub(super) permit: RequestPermit,
+    /// What the window is told when the body has ended.
+    pub(super) sent: Option<Sent>,
+}
+
+type Answer = Result<Answered>;
 
 /// A request under way. Dropping it ends the request and gives its permit back.
 pub(super) struct Asking {
@@ -101,10 +112,19 @@ async fn raced(ask: &Ask, permit: RequestPermit, hedge: Duration) -> Answer {
 async fn open(ask: &Ask, permit: RequestPermit) -> Answer {
     ask.stats.request();
     let asked = ask.location.remote.open(&ask.location.blob, &ask.request, &ask.budget);
-    let opened = timeout(ask.limit, asked).await.unwrap_or_else(|_elapsed| {
+    let sent = ask.window.as_ref().map(TransferWindow::send);
+    let outcome = timeout(ask.limit, asked).await.unwrap_or_else(|_elapsed| {
         let message = format!("no answer came within {} s", ask.limit.as_secs_f64());
         Err(Error::new(ErrorKind::Timeout, Operation::Read, ask.location.display(), message)
             .retryable(RetryClass::Now))
-    })?;
-    Ok((opened, permit))
+    });
+    match outcome {
+        Ok(opened) => Ok(Answered { opened, permit, sent }),
+        Err(error) => {
+            if let Some(sent) = sent {
+                sent.failed(&error);
+            }
+            Err(error)
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Requests facts about a blob until there is a response or the policy gives up.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
+use tidegate_core::retry::{RetryClass, RetryPolicy};
 use tokio::time::{sleep, timeout};
 
 use super::ReadStats;
-use super::range_stream::FIRST_CONTACT_ATTEMPTS_MAX;
+use super::retrying::{Next, Retrying};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{BlobInfo, Location, Version};
@@ -36,14 +36,13 @@ pub(crate) async fn ask(
     policy: &RetryPolicy,
     stats: &ReadStats,
 ) -> Result<BlobInfo> {
-    let start = Instant::now();
-    let mut retry = Retry::new(policy, Duration::ZERO);
-    let mut attempts = 0;
+    let mut retrying = Retrying::new(policy);
     loop {
-        attempts += 1;
+        if retrying.on_request() {
+            stats.restart();
+        }
         stats.request();
-        let limit = Duration::from_millis(policy.header_ms_max);
-        let limit = retry.remaining(start.elapsed()).map_or(limit, |left| left.min(limit));
+        let limit = retrying.limit(Duration::from_millis(policy.header_ms_max));
         let asked = match version {
             Some(version) => location.remote.stat_version(&location.blob, version),
             None => location.remote.stat(&location.blob),
@@ -55,21 +54,14 @@ pub(crate) async fn ask(
             Err(_elapsed) => late(location, limit),
         };
         // If the version is known, an earlier request had a response.
-        let first_contact = version.is_none() && error.kind() == ErrorKind::Transport;
-        match retry.on_interruption(*error.retry(), start.elapsed()) {
-            RetryDecision::After(_) if first_contact && attempts >= FIRST_CONTACT_ATTEMPTS_MAX => {
-                return Err(exhausted(location, "gave up")
-                    .after_attempts(attempts)
-                    .caused_by(error));
-            }
-            RetryDecision::After(delay) => sleep(delay).await,
-            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
-            RetryDecision::GiveUp(reason) => {
+        match retrying.on_failure(&error, version.is_none()) {
+            Next::After(delay) => sleep(delay).await,
+            Next::Fail => return Err(error),
+            Next::GiveUp(reason) => {
                 let gave_up = exhausted(location, format!("gave up: {reason}"));
-                return Err(gave_up.after_attempts(attempts).caused_by(error));
+                return Err(gave_up.after_attempts(retrying.requests()).caused_by(error));
             }
         }
-        stats.restart();
     }
 }
 

@@ -12,13 +12,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::retry::{GiveUpReason, Retry, RetryClass, RetryDecision, RetryPolicy};
-use tokio::time::Instant;
+use tidegate_core::retry::{RetryClass, RetryPolicy};
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{FIRST_CONTACT_ATTEMPTS_MAX, ReadStats};
+use crate::read::{Next, ReadStats, Retrying};
 
 /// A call that brings or takes bytes may take a second more for so many of them: slower than any
 /// link that chunks are worth moving over.
@@ -72,7 +71,7 @@ impl Calls {
     }
 
     /// As [`Self::attempt`], for the first call of a store: an address where nothing answers is tried
-    /// [`FIRST_CONTACT_ATTEMPTS_MAX`] times at most.
+    /// less often.
     pub(crate) async fn first<T, F, Fut>(&self, limit: Duration, call: F) -> Result<T>
     where
         F: FnMut(u32) -> Fut,
@@ -93,7 +92,7 @@ impl Calls {
     {
         loop {
             let permit = attempts.permit().await?;
-            let outcome = attempts.within(limit, call(attempts.made - 1)).await;
+            let outcome = attempts.within(limit, call(attempts.retrying.requests() - 1)).await;
             drop(permit);
             match outcome {
                 Ok(value) => return Ok(value),
@@ -104,13 +103,7 @@ impl Calls {
 
     /// For a call that does more than fail or succeed: the attempts, one by one.
     pub(crate) fn begin(&self) -> Attempts<'_> {
-        Attempts {
-            calls: self,
-            retry: Retry::new(&self.policy, Duration::ZERO),
-            epoch: Instant::now(),
-            made: 0,
-            is_first_contact: false,
-        }
+        Attempts { calls: self, retrying: Retrying::new(&self.policy), is_first_contact: false }
     }
 
     /// Waits for something outside the store, unless the transfer is cancelled.
@@ -137,9 +130,7 @@ impl Calls {
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     calls: &'a Calls,
-    retry: Retry,
-    epoch: Instant,
-    made: u32,
+    retrying: Retrying,
     /// The store has never answered.
     is_first_contact: bool,
 }
@@ -154,10 +145,9 @@ impl Attempts<'_> {
             permit = self.calls.budget.request() => permit,
         };
         self.calls.stats.request();
-        if self.made > 0 {
+        if self.retrying.on_request() {
             self.calls.stats.restart();
         }
-        self.made = self.made.saturating_add(1);
         Ok(permit)
     }
 
@@ -167,8 +157,7 @@ impl Attempts<'_> {
         limit: Duration,
         step: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let left = self.retry.remaining(self.epoch.elapsed());
-        let limit = left.map_or(limit, |left| left.min(limit));
+        let limit = self.retrying.limit(limit);
         tokio::select! {
             biased;
             () = self.calls.cancel.cancelled() => Err(self.calls.cancelled()),
@@ -181,13 +170,13 @@ impl Attempts<'_> {
 
     /// The attempt under way brought `bytes`, so that failing later is not failing at once.
     pub(crate) fn on_bytes(&mut self, bytes: u64) {
-        self.retry.on_bytes(bytes);
+        self.retrying.on_bytes(bytes);
     }
 
     /// The error of a call that is not tried again because of `reason`; `error` is the last attempt's.
-    pub(crate) fn gave_up(&self, reason: impl fmt::Display, error: Error) -> Error {
+    fn gave_up(&self, reason: impl fmt::Display, error: Error) -> Error {
         let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
-        gave_up.after_attempts(self.made).caused_by(error)
+        gave_up.after_attempts(self.retrying.requests()).caused_by(error)
     }
 
     /// The attempt under way failed with `error`: rests until the next, or says why there is none.
@@ -195,17 +184,10 @@ impl Attempts<'_> {
         if self.calls.cancel.is_cancelled() {
             return Err(self.calls.cancelled());
         }
-        let delay = match self.retry.on_interruption(*error.retry(), self.epoch.elapsed()) {
-            RetryDecision::After(_)
-                if self.is_first_contact
-                    && error.kind() == ErrorKind::Transport
-                    && self.made >= FIRST_CONTACT_ATTEMPTS_MAX =>
-            {
-                return Err(self.gave_up("nothing answers there", error));
-            }
-            RetryDecision::After(delay) => delay,
-            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => return Err(error),
-            RetryDecision::GiveUp(reason) => return Err(self.gave_up(reason, error)),
+        let delay = match self.retrying.on_failure(&error, self.is_first_contact) {
+            Next::After(delay) => delay,
+            Next::Fail => return Err(error),
+            Next::GiveUp(reason) => return Err(self.gave_up(reason, error)),
         };
         tracing::debug!(
             target = &*self.calls.target,

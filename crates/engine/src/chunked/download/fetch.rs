@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
-use super::body::{FLAWS_MAX, ResumingBody};
+use super::body::ResumingBody;
 use super::keep::Keep;
 use super::plan::Want;
 use crate::chunked::ChunkStore;
@@ -16,7 +16,7 @@ use crate::chunked::chunk::Chunk;
 use crate::chunked::inflight::{ChunksInFlight, Follow, Joined, Key, Lead};
 use crate::chunked::prove::{Arriving, Claim, Prover};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::Flow;
+use crate::read::{FLAWS_MAX, Flow};
 use crate::transfer::attempt::Calls;
 use crate::transfer::part::Part;
 use crate::transfer::window::TransferWindow;
@@ -226,6 +226,8 @@ impl Fetcher {
                     let bytes = arrived.map(|bytes| bytes.len() as u64).sum();
                     sent.brought(bytes);
                     self.flow.on_bytes(bytes);
+                    self.calls.stats.answered();
+                    self.calls.stats.delivered(bytes);
                     attempts.on_bytes(bytes);
                     check_count(answers.len(), digests.len(), &self.calls)
                         .map_err(|error| in_part(error, &batch, &self.calls))?;
@@ -351,7 +353,7 @@ impl Fetcher {
             }
             match arriving.finish(&self.prover).await {
                 Ok(chunk) => return Ok(chunk),
-                Err(error) => body.rewind(0, error).await?,
+                Err(error) => body.rewind(0, error)?,
             }
         }
     }

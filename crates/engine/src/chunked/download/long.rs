@@ -185,7 +185,7 @@ impl Long<'_> {
             match proving.finish() {
                 Ok(crc) => return self.settle(crc, &mut turns).await,
                 Err(error) => {
-                    body.rewind(0, error).await?;
+                    body.rewind(0, error)?;
                     (proving, gatherer) = (Proving::new(digest)?, pour::gatherer(0));
                 }
             }

@@ -61,6 +61,7 @@ pub(crate) use options::ChunkedUploadOptions;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::digest::{Digest, DigestFunction};
 use tokio::time::Instant;

@@ -347,6 +347,7 @@ impl ReadChannel {
             retry: self.policy(),
             hedge: self.options.hedge_ms.map(Duration::from_millis),
             flow: Some(Arc::clone(&self.flow)),
+            ..RangeOptions::default()
         };
         let (budget, stats) = (self.options.budget.clone(), Arc::clone(&self.options.stats));
         let stream = RangeStream::new(Arc::clone(&self.location), options, budget, stats);

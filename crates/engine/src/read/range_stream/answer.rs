@@ -4,23 +4,20 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
 
 use super::interruption::NO_VERSION_HINT;
+use super::options::coding;
 use super::values::contradiction_of;
-use super::{Live, Manner, Phase, RangeStream, coding};
-use crate::budget::RequestPermit;
+use super::{Live, Manner, Phase, RangeStream};
 use crate::error::{ErrorKind, Operation, Result};
 use crate::read::flow::Share;
+use crate::read::request::Answered;
 use crate::remote::Opened;
 
 impl RangeStream {
-    pub(super) fn accept(
-        &mut self,
-        opened: Opened,
-        permit: RequestPermit,
-        span: tracing::Span,
-    ) -> Result<()> {
-        self.compare(&opened)?;
+    pub(super) fn accept(&mut self, answered: Answered, span: tracing::Span) -> Result<()> {
+        let opened = &answered.opened;
+        self.compare(opened)?;
         let range = match &self.info {
-            None if !self.begun => Some(self.first_range(&opened)?),
+            None if !self.begun => Some(self.first_range(opened)?),
             _ => None,
         };
         let next = range.as_ref().map_or(self.next, |(start, _)| *start);
@@ -57,8 +54,7 @@ impl RangeStream {
         // What an answer does not claim it must keep to all the same, where another told it.
         let end = opened.end.or(self.len_bytes);
         let share = Share::new(&self.flow);
-        let live = Live::new(opened.body, opened.start, end, share, permit, span);
-        self.phase = Phase::Live(live.unhurried(opened.unhurried));
+        self.phase = Phase::Live(Live::new(answered, end, share, span));
         Ok(())
     }
 

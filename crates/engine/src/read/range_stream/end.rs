@@ -11,11 +11,12 @@ use crate::read::live::Arrival;
 impl RangeStream {
     /// A body has ended before the range did.
     pub(super) fn body_ended(&mut self) -> Result<()> {
-        let Phase::Live(live) = &self.phase else { return Ok(()) };
+        let Phase::Live(live) = &mut self.phase else { return Ok(()) };
         let (position, is_endless, is_spent) =
             (live.position(), live.is_endless(), live.is_spent());
-        self.phase = Phase::Idle;
         if is_endless {
+            live.brought();
+            self.phase = Phase::Idle;
             return self.blob_ended(position);
         }
         let error = self
@@ -23,7 +24,12 @@ impl RangeStream {
             .retryable(RetryClass::Now);
         // One that kept to its head may have been the last: the next answer says so. Without a
         // version that is all it can say.
-        if is_spent { self.ask_again(error) } else { self.interrupted(error) }
+        if is_spent {
+            self.phase = Phase::Idle;
+            self.ask_again(error)
+        } else {
+            self.interrupted(error)
+        }
     }
 
     /// No answer told the length: the blob ends where this body does, unless more was delivered.
@@ -54,24 +60,17 @@ impl RangeStream {
     /// Ready once the body that brought the last byte has ended, or is not read to its end. A body
     /// that breaks there has brought all that its head claims.
     pub(crate) fn poll_sound(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        loop {
-            match &self.phase {
-                Phase::Live(live) if live.is_spent() => {}
-                Phase::Unsound => return Poll::Ready(Err(self.too_long())),
-                _ => return Poll::Ready(Ok(())),
-            }
-            match ready!(self.poll_arrival(cx)) {
-                Arrival::Frame(frame) if frame.is_empty() => {}
-                Arrival::Frame(_) => return Poll::Ready(Err(self.too_long())),
-                Arrival::End
-                | Arrival::Failed(_)
-                | Arrival::Stalled(_)
-                | Arrival::TooSlow { .. } => {
-                    self.phase = Phase::Idle;
-                    return Poll::Ready(Ok(()));
-                }
-            }
+        match &self.phase {
+            Phase::Live(live) if live.is_spent() => {}
+            Phase::Unsound => return Poll::Ready(Err(self.too_long())),
+            _ => return Poll::Ready(Ok(())),
         }
+        let arrival = ready!(self.poll_arrival(cx));
+        if matches!(arrival, Arrival::Frame(_)) && !self.reader_verifies {
+            return Poll::Ready(Err(self.too_long()));
+        }
+        self.phase = Phase::Idle;
+        Poll::Ready(Ok(()))
     }
 
     /// A body that is longer than its head says contradicts its head, so none of it is used.

@@ -1,15 +1,18 @@
 //! What a failure means where it happens, and whether reading goes on after it.
 
-use tidegate_core::retry::{GiveUpReason, RetryClass, RetryDecision};
+use std::fmt::Display;
+
+use tidegate_core::retry::RetryClass;
 
 use super::{Phase, RangeStream};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::flow::{SLOW_HINT, floor_of};
+use crate::read::retrying::Next;
+use crate::remote::Version;
 
-/// An address that has never answered is tried this often, however patient the policy: a wrong
-/// port should not take as long to report as a server that restarts. Asking for facts keeps to it,
-/// too.
-pub(crate) const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
+/// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
+/// error.
+pub(crate) const FLAWS_MAX: u32 = 2;
 
 pub(super) const NO_VERSION_HINT: &str =
     "the server names no version of the blob, so a break cannot be bridged; try again";
@@ -18,44 +21,51 @@ impl RangeStream {
     /// Decides what to do about a failure: to ask again, after a rest where there is one, or the
     /// error that ends the read.
     pub(super) fn interrupted(&mut self, error: Error) -> Result<()> {
+        if let Phase::Live(live) = &mut self.phase {
+            live.failed(&error);
+        }
         self.phase = Phase::Idle;
         let error = self.in_context(error);
+        if self.reader_verifies && error.kind() == ErrorKind::Integrity {
+            self.flaws += 1;
+            if self.flaws >= FLAWS_MAX {
+                return Err(error.retryable(RetryClass::Never));
+            }
+        }
         if self.delivered_bytes > 0 && self.pinned.is_none() {
             return Err(error.with_hint(NO_VERSION_HINT));
         }
         self.ask_again(error)
     }
 
+    /// What was delivered is wrong, as `error` says: delivers again from `position` on. Fails with the
+    /// error where no further attempt can help, and the second time.
+    pub(crate) fn rewind(&mut self, position: u64, error: Error) -> Result<()> {
+        (self.next, self.done) = (position, false);
+        self.interrupted(error)
+    }
+
     /// Asks again after an error, as long as the policy has it.
     pub(super) fn ask_again(&mut self, error: Error) -> Result<()> {
         // Who names a version has had an answer, here or in an earlier read.
-        let first_contact =
-            self.info.is_none() && self.pinned.is_none() && error.kind() == ErrorKind::Transport;
-        let class = *error.retry();
-        match self.retry.on_interruption(class, self.epoch.elapsed()) {
-            RetryDecision::After(_)
-                if first_contact && self.requests >= FIRST_CONTACT_ATTEMPTS_MAX =>
-            {
-                Err(self.exhausted(error))
-            }
-            RetryDecision::After(_) if !self.flow.try_request() => {
-                Err(self.exhausted(self.never_a_byte().caused_by(error)))
-            }
-            RetryDecision::After(delay) => {
+        let is_first_contact = self.info.is_none() && self.pinned.is_none();
+        match self.retrying.on_failure(&error, is_first_contact) {
+            Next::After(_) if !self.flow.try_request() => Err(self.never_a_byte().caused_by(error)),
+            Next::After(delay) => {
                 tracing::debug!(
                     target = self.location.display(),
                     offset = self.next,
                     delay_ms = delay.as_millis(),
                     error = error.chain(),
-                    "restart"
+                    "another attempt"
                 );
                 if !delay.is_zero() {
                     self.phase = Phase::Resting(Box::pin(tokio::time::sleep(delay)));
                 }
                 Ok(())
             }
-            RetryDecision::GiveUp(GiveUpReason::NotRetryable) => Err(error),
-            RetryDecision::GiveUp(_) => Err(self.exhausted(error)),
+            Next::Fail => Err(error),
+            Next::GiveUp(reason) => Err(self.gave_up(reason, error)),
         }
     }
 
@@ -67,7 +77,7 @@ impl RangeStream {
             .retryable(RetryClass::Now);
         if last {
             self.phase = Phase::Idle;
-            return Err(self.exhausted(error).with_hint(SLOW_HINT));
+            return Err(self.gave_up("the transfer is too slow", error).with_hint(SLOW_HINT));
         }
         if self.delivered_bytes > 0 && self.pinned.is_none() {
             if let Phase::Live(live) = &mut self.phase {
@@ -81,12 +91,14 @@ impl RangeStream {
     /// All requests that the transfer may spend before its first byte are spent.
     pub(super) fn never_a_byte(&self) -> Error {
         self.error(ErrorKind::Exhausted, "no byte of it came, whatever was asked for")
-            .after_attempts(self.requests)
+            .after_attempts(self.retrying.requests())
     }
 
     /// A failure means more once an answer has been had: what was there and is gone has changed.
     fn in_context(&self, error: Error) -> Error {
         match (error.kind(), self.len_bytes) {
+            // What a digest names cannot change.
+            (ErrorKind::NotFound, _) if matches!(self.pinned, Some(Version::Digest(_))) => error,
             (ErrorKind::NotFound, _) if self.info.is_some() || self.pinned.is_some() => {
                 error.into_kind(ErrorKind::Changed)
             }
@@ -100,8 +112,11 @@ impl RangeStream {
         }
     }
 
-    fn exhausted(&self, error: Error) -> Error {
-        self.error(ErrorKind::Exhausted, "gave up").after_attempts(self.requests).caused_by(error)
+    /// There is no further request because of `reason`; `error` is the last one's.
+    fn gave_up(&self, reason: impl Display, error: Error) -> Error {
+        self.error(ErrorKind::Exhausted, format!("gave up: {reason}"))
+            .after_attempts(self.retrying.requests())
+            .caused_by(error)
     }
 
     pub(super) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {

@@ -14,79 +14,41 @@
 //! - Everything is polled and every state is kept in `phase`, so that dropping a future that polls
 //!   loses nothing, not even a request under way; dropping the stream ends its request.
 //!
-//! `answer` takes in the head of an answer, `end` what its end means, `interruption` decides what a
-//! failure means. How long and how often to try is decided by [`tidegate_core::retry`].
+//! `options` is what the caller chooses. `answer` takes in the head of an answer, `end` what its end
+//! means, `interruption` decides what a failure means. [`Retrying`] decides how long and how often to
+//! try.
 
 mod answer;
 mod end;
 mod interruption;
+mod options;
 mod values;
 
-pub(crate) use interruption::FIRST_CONTACT_ATTEMPTS_MAX;
+pub(crate) use interruption::FLAWS_MAX;
+pub(crate) use options::{Known, RangeOptions};
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::range::ByteRange;
-use tidegate_core::retry::{Retry, RetryClass, RetryPolicy};
+use tidegate_core::retry::{RetryClass, RetryPolicy};
 
 use super::ReadStats;
 use super::flow::Flow;
 use super::live::{Arrival, Live};
 use super::request::{Ask, Asking};
+use super::retrying::Retrying;
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{BlobInfo, Location, OpenRequest, Version};
+use crate::transfer::window::TransferWindow;
 
 /// As good as no limit, and a time that can be added to another.
 const UNHURRIED: Duration = Duration::from_hours(24 * 365);
-
-/// What the caller chooses of a [`RangeStream`].
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RangeOptions {
-    /// The bytes wanted; everything by default.
-    pub(crate) range: Option<ByteRange>,
-    /// What is known of the blob: an answer that tells otherwise contradicts itself, or is of
-    /// another blob. Nothing by default.
-    pub(crate) known: Known,
-    /// How to go on after an interruption.
-    pub(crate) retry: RetryPolicy,
-    /// After this long without an answer a second request races the first.
-    pub(crate) hedge: Option<Duration>,
-    /// What the readers of one transfer share; this one's own where there are no others.
-    pub(crate) flow: Option<Arc<Flow>>,
-}
-
-/// What earlier answers told of a blob.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    /// The version that the bytes must be of.
-    pub(crate) version: Option<Version>,
-    /// Length of what is stored.
-    pub(crate) len_bytes: Option<u64>,
-    /// The coding that the bytes came in, `identity` for none.
-    pub(crate) coding: Option<String>,
-    /// Checksums of what is stored: an answer may not tell another value of one.
-    pub(crate) checksums: Vec<StoredChecksum>,
-    /// Bytes before this offset have been delivered, so that the blob cannot be shorter.
-    pub(crate) delivered_end: u64,
-}
-
-impl Known {
-    /// By the first answer.
-    pub(crate) fn of(info: &BlobInfo) -> Self {
-        let coding = Some(coding(info).to_owned());
-        let (version, len_bytes) = (info.version.clone(), info.len_bytes);
-        Self { version, len_bytes, coding, checksums: info.checksums.clone(), delivered_end: 0 }
-    }
-}
-
-fn coding(info: &BlobInfo) -> &str {
-    info.content_encoding.as_deref().unwrap_or("identity")
-}
 
 /// Reads one range of one blob, restarting where it broke. No request is sent before the first
 /// call that needs one.
@@ -98,8 +60,10 @@ pub(crate) struct RangeStream {
     policy: RetryPolicy,
     hedge: Option<Duration>,
     flow: Arc<Flow>,
-    retry: Retry,
-    epoch: Instant,
+    window: Option<Arc<TransferWindow>>,
+    reader_verifies: bool,
+    flaws: u32,
+    retrying: Retrying,
     pinned: Option<Version>,
     len_bytes: Option<u64>,
     coding: Option<String>,
@@ -113,7 +77,6 @@ pub(crate) struct RangeStream {
     delivered_bytes: u64,
     done: bool,
     manner: Manner,
-    requests: u32,
     phase: Phase,
     lent: Option<RequestPermit>,
     waited: Duration,
@@ -165,9 +128,11 @@ impl RangeStream {
             stats,
             hedge: options.hedge,
             flow: options.flow.unwrap_or_else(|| Flow::of_read(&options.retry)),
-            retry: Retry::new(&options.retry, Duration::ZERO),
+            window: options.window,
+            reader_verifies: options.reader_verifies,
+            flaws: 0,
+            retrying: Retrying::new(&options.retry),
             policy: options.retry,
-            epoch: Instant::now(),
             pinned: options.known.version,
             len_bytes: options.known.len_bytes,
             coding: options.known.coding,
@@ -180,11 +145,16 @@ impl RangeStream {
             delivered_bytes: 0,
             done: false,
             manner: Manner::default(),
-            requests: 0,
             phase: Phase::Idle,
             lent: None,
             waited: Duration::ZERO,
         }
+    }
+
+    /// The same, of a range that is known before the first answer.
+    pub(crate) fn between(mut self, range: Range<u64>) -> Self {
+        (self.next, self.end, self.begun) = (range.start, Some(range.end), true);
+        self
     }
 
     /// Facts that the first answer gave; asks for it where there is none yet. Cancel-safe.
@@ -314,8 +284,8 @@ impl RangeStream {
             Duration::from_millis(self.policy.stall_ms_max)
         };
         // The deadline ends an attempt that is under way, too.
-        let (retry, epoch) = (&self.retry, self.epoch);
-        live.poll(cx, || retry.remaining(epoch.elapsed()).map_or(stall, |left| left.min(stall)))
+        let retrying = &self.retrying;
+        live.poll(cx, || retrying.limit(stall))
     }
 
     /// Cuts from a frame what was delivered before or lies beyond the end. Where something beyond
@@ -325,7 +295,7 @@ impl RangeStream {
         let Phase::Live(live) = &mut self.phase else { return Ok(None) };
         let arrived = frame.len() as u64;
         let start = live.passed(arrived);
-        if live.is_beyond() {
+        if live.is_beyond() && !self.reader_verifies {
             return Err(self.too_long());
         }
         let skip = self.next.saturating_sub(start).min(arrived);
@@ -344,7 +314,7 @@ impl RangeStream {
         self.next += bytes.len() as u64;
         self.delivered_end = self.delivered_end.max(self.next);
         self.delivered_bytes += bytes.len() as u64;
-        self.retry.on_bytes(bytes.len() as u64);
+        self.retrying.on_bytes(bytes.len() as u64);
         self.stats.delivered(bytes.len() as u64);
         Ok(Some(bytes))
     }
@@ -361,14 +331,14 @@ impl RangeStream {
                 _ if self.done => return Poll::Ready(Ok(())),
                 Phase::Live(_) => return Poll::Ready(Ok(())),
                 // Later ones are counted where they are decided on.
-                Phase::Idle if self.requests == 0 && !self.flow.try_request() => {
+                Phase::Idle if self.retrying.requests() == 0 && !self.flow.try_request() => {
                     return Poll::Ready(Err(self.never_a_byte()));
                 }
                 Phase::Idle => self.phase = Phase::Asking(self.ask()),
                 Phase::Asking(asking) => {
                     let (answer, span) = ready!(asking.poll(cx));
                     let outcome = match answer {
-                        Ok((opened, permit)) => self.accept(opened, permit, span),
+                        Ok(answered) => self.accept(answered, span),
                         Err(error) if error.kind() == ErrorKind::Timeout => Err(self.placed(error)),
                         Err(error) => Err(error),
                     };
@@ -388,11 +358,9 @@ impl RangeStream {
     /// One request for what is left.
     fn ask(&mut self) -> Asking {
         let request = OpenRequest { range: self.remaining(), version: self.pinned.clone() };
-        self.requests += 1;
-        if self.requests > 1 {
+        if self.retrying.on_request() {
             self.stats.restart();
         }
-        let left = self.retry.remaining(self.epoch.elapsed());
         let limit = Duration::from_millis(self.policy.header_ms_max);
         Asking::new(Ask {
             location: Arc::clone(&self.location),
@@ -400,9 +368,10 @@ impl RangeStream {
             budget: self.budget.clone(),
             stats: Arc::clone(&self.stats),
             permit: self.lent.take(),
-            limit: limit.min(left.unwrap_or(limit)),
+            limit: self.retrying.limit(limit),
             hedge: self.hedge,
-            attempt: self.requests,
+            window: self.window.clone(),
+            attempt: self.retrying.requests(),
         })
     }
 

@@ -12,7 +12,7 @@ async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
         (Fault::Broken, "as the script says", ErrorKind::Exhausted),
         (Fault::Refused, "as the script says", ErrorKind::NoAccess),
         (Fault::Missing, "", ErrorKind::NotFound),
-        (Fault::EndAfter(0), "ended before its bytes did", ErrorKind::Exhausted),
+        (Fault::EndAfter(0), "ended before the range did", ErrorKind::Exhausted),
     ];
     // In a request of its own, in a batch, and too long to be held.
     for lens in [[300_000; 4], [1000; 4], [1000, 2000, 2_000_000, 3000]] {

@@ -36,6 +36,24 @@ async fn a_stream_that_breaks_goes_on_where_it_broke() {
     assert_eq!(report.chunks.unwrap().moved.bytes, 900_000);
 }
 
+/// A chunk that the store loses while it is read is missing, whatever came of it before.
+#[tokio::test(start_paused = true)]
+async fn a_chunk_that_is_lost_midway_is_a_missing_one() {
+    let mut bed = large(3);
+    bed.store.script(|call, _, _| match call {
+        Call::Get { offset: 0, digest } if digest.len < 900_000 => {
+            Act::fault(Fault::CutAfter(100_000))
+        }
+        Call::Get { digest, .. } if digest.len < 900_000 => Act::fault(Fault::Missing),
+        _ => Act::default(),
+    });
+    assert!(bed.to_file().await.unwrap().form == Form::Whole);
+    std::fs::remove_file(bed.path()).unwrap();
+    bed.options.whole_fallback = false;
+    let error = bed.to_file().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_passes_is_tried_again() {
     let lens = [100, 200, 300_000, 5];
