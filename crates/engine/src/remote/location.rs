@@ -66,6 +66,17 @@ impl Location {
         }
     }
 
+    /// One chunk, or a whole blob, of a store, read for a transfer of `target`: errors name that.
+    pub(crate) fn of_chunk(store: &Arc<dyn ChunkStore>, digest: &Digest, target: &str) -> Self {
+        Self {
+            remote: Arc::new(StoreRemote::new(Arc::clone(store))),
+            blob: digest.to_string(),
+            display: target.to_owned(),
+            file_name: None,
+            stored: None,
+        }
+    }
+
     /// The target of an upload to a store of chunks, where the blob is named by its content.
     pub fn any_in_store(store: Arc<dyn ChunkStore>) -> Self {
         let remote = Arc::new(StoreRemote::new(Arc::clone(&store)));

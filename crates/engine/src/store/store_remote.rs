@@ -12,7 +12,7 @@ use tidegate_core::digest::Digest;
 use super::ChunkStore;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Location, OpenRequest, Opened, Read, Remote, Selection, Version};
+use crate::remote::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 
 /// A store of chunks as a remote.
 #[derive(Debug)]
@@ -21,19 +21,6 @@ pub(crate) struct StoreRemote(Arc<dyn ChunkStore>);
 impl StoreRemote {
     pub(crate) fn new(store: Arc<dyn ChunkStore>) -> Self {
         Self(store)
-    }
-}
-
-impl Location {
-    /// One chunk, or a whole blob, of a store, read for a transfer of `target`: errors name that.
-    pub(crate) fn of_chunk(store: &Arc<dyn ChunkStore>, digest: &Digest, target: &str) -> Self {
-        Self {
-            remote: Arc::new(StoreRemote::new(Arc::clone(store))),
-            blob: digest.to_string(),
-            display: target.to_owned(),
-            file_name: None,
-            stored: None,
-        }
     }
 }
 
