@@ -36,9 +36,9 @@ impl Chunk {
 
     /// As [`Self::verified`], for several frames.
     pub(super) fn of_frames(digest: &Digest, frames: Arc<[Bytes]>) -> Result<Self> {
-        let mut proving = Proving::new(*digest)?;
-        frames.iter().try_for_each(|frame| proving.update(frame))?;
-        Ok(Self { crc: proving.finish()?, frames })
+        let mut verification = ChunkVerification::new(*digest)?;
+        frames.iter().try_for_each(|frame| verification.update(frame))?;
+        Ok(Self { crc: verification.finish()?, frames })
     }
 
     /// The frames, in order.
@@ -92,39 +92,39 @@ impl Frames {
 /// A chunk that is still arriving. Hashes each frame as it arrives.
 #[derive(Debug)]
 pub(crate) struct Gathering {
-    proving: Proving,
+    verification: ChunkVerification,
     frames: Frames,
 }
 
 impl Gathering {
     /// An empty start of the chunk that `digest` names.
     pub(crate) fn new(digest: Digest) -> Result<Self> {
-        Ok(Self { proving: Proving::new(digest)?, frames: Frames::default() })
+        Ok(Self { verification: ChunkVerification::new(digest)?, frames: Frames::default() })
     }
 
     /// Appends the next bytes. Fails if the chunk becomes longer than its digest says.
     pub(crate) fn push(&mut self, frame: Bytes) -> Result<()> {
-        self.proving.update(&frame)?;
+        self.verification.update(&frame)?;
         self.frames.push(frame);
         Ok(())
     }
 
     /// Returns the chunk if its bytes match its digest.
     pub(crate) fn finish(self) -> Result<Chunk> {
-        let crc = self.proving.finish()?;
+        let crc = self.verification.finish()?;
         Ok(Chunk { frames: self.frames.finish(), crc })
     }
 }
 
 /// Hashes a stream of bytes, then compares the result with a digest.
 #[derive(Debug)]
-pub(crate) struct Proving {
+pub(crate) struct ChunkVerification {
     digest: Digest,
     hasher: Checksummer,
     crc: Crc,
 }
 
-impl Proving {
+impl ChunkVerification {
     /// A verifier that has seen no bytes.
     pub(crate) fn new(digest: Digest) -> Result<Self> {
         Ok(Self { digest, hasher: hasher(&digest)?, crc: Crc::empty(CRC) })

@@ -19,9 +19,9 @@ mod cut;
 mod download;
 mod inflight;
 mod profile;
-mod prove;
 mod seed;
 mod upload;
+mod verify;
 
 pub use crate::store::{
     BatchLimits, BlobStore, ChunkStore, Manifest, ManifestError, PutRequest, PutSession, PutSource,

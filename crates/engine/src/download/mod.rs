@@ -20,10 +20,10 @@
 
 mod opening;
 mod options;
-mod piece;
 mod report;
 mod resume;
 mod shard;
+mod shard_range;
 mod transfer;
 mod units;
 
@@ -36,7 +36,7 @@ pub(crate) use options::ShardedDownloadOptions;
 use std::sync::Arc;
 use std::time::Instant;
 
-use resume::Refuted;
+use resume::RefutedResume;
 
 use crate::error::{Operation, Result};
 use crate::read::Flow;
@@ -92,10 +92,10 @@ async fn run(
         Target::File(path) => Some(path.clone()),
         _ => None,
     };
-    let mut refuted = None;
-    let outcome = attempt(location, target, options, &mut refuted).await;
-    let transfer = match (outcome, refuted, path) {
-        (Err(_), Some(Refuted { bytes, resumed_bytes }), Some(path)) => {
+    let mut refuted_resume = None;
+    let outcome = attempt(location, target, options, &mut refuted_resume).await;
+    let transfer = match (outcome, refuted_resume, path) {
+        (Err(_), Some(RefutedResume { bytes, resumed_bytes }), Some(path)) => {
             options.progress.begin_anew(bytes, resumed_bytes);
             let anew = ShardedDownloadOptions { resume: false, ..options.clone() };
             let mut transfer = attempt(location, Target::File(path), &anew, &mut None).await?;
@@ -113,7 +113,7 @@ async fn attempt(
     location: &Location,
     target: Target,
     options: &ShardedDownloadOptions,
-    refuted: &mut Option<Refuted>,
+    refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<transfer::Transferred> {
     // The part file of a range must not be mistaken for the start of the whole blob.
     let resume = options.resume && options.range.is_none();
@@ -136,7 +136,9 @@ async fn attempt(
         opening::open(&job, &mut target).await.map(|opening| (opening, permit))
     });
     match opened.await.and_then(|opened| opened) {
-        Ok((opening, permit)) => transfer::transfer(&job, target, opening, permit, refuted).await,
+        Ok((opening, permit)) => {
+            transfer::transfer(&job, target, opening, permit, refuted_resume).await
+        }
         Err(error) => {
             let rest = target.abandon(&error).await;
             Err(error.with_rest(rest))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::checksum::CrcAlgorithm;
 use tidegate_core::range::ByteRange;
 
-use super::resume::{self, Belief, Resumption};
+use super::resume::{self, RequiredProof, Resumption};
 use super::{Job, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Known, Lookup, RangeOptions, RangeStream};
@@ -35,7 +35,7 @@ pub(super) struct Opening {
     /// The CRC algorithm of this journal.
     pub(super) journal_crc: Option<CrcAlgorithm>,
     /// What must be verified before the resumed bytes are trusted.
-    pub(super) belief: Belief,
+    pub(super) required_proof: RequiredProof,
     /// Why the remote's checksums are not known, if they should be.
     pub(super) lookup: Option<Unverified>,
     pub(super) notes: Vec<String>,
@@ -184,7 +184,7 @@ impl Opening {
             resumed: Vec::new(),
             journal: None,
             journal_crc: None,
-            belief: Belief::Known,
+            required_proof: RequiredProof::Known,
             lookup: None,
             notes,
         }

@@ -36,7 +36,7 @@ pub(super) const NOT_OF_THIS_BLOB: &str =
 
 /// Which check shows that the bytes of an earlier run belong to this blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Belief {
+pub(super) enum RequiredProof {
     /// None: it is already known.
     Known,
     /// A checksum of the whole blob.
@@ -47,7 +47,7 @@ pub(super) enum Belief {
 
 /// The resumed bytes were not of this blob: the checksum of the whole blob did not match.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refuted {
+pub(super) struct RefutedResume {
     pub(super) bytes: u64,
     pub(super) resumed_bytes: u64,
 }
@@ -61,43 +61,47 @@ pub(super) enum Resumption {
 
 /// The check that a journal of `identity` needs. `selected` is this run's selection, and `info` is
 /// the remote's current description.
-fn belief(
+fn required_proof(
     identity: &Identity,
     is_sealed: bool,
     selected: Option<Selected>,
     info: &BlobInfo,
-) -> Belief {
+) -> RequiredProof {
     let (Some(then), Some(now), true) = (identity.selected, selected, is_sealed) else {
-        return if is_sealed { Belief::ByChecksum } else { Belief::ByHash };
+        return if is_sealed { RequiredProof::ByChecksum } else { RequiredProof::ByHash };
     };
     let is_same_revision = identity.revision.is_some() && identity.revision == info.revision;
     if then == now || then.object == now.object && is_same_revision {
-        Belief::Known
+        RequiredProof::Known
     } else {
-        Belief::ByChecksum
+        RequiredProof::ByChecksum
     }
 }
 
-/// Whether a checksum is available for the check of `belief`.
-pub(super) fn can_prove(belief: Belief, info: &BlobInfo, by_hand: &[Checksum]) -> bool {
+/// Whether a checksum is available for the check of `required_proof`.
+pub(super) fn can_prove(
+    required_proof: RequiredProof,
+    info: &BlobInfo,
+    by_hand: &[Checksum],
+) -> bool {
     let stored = info.checksums.iter().filter(|stored| stored.is_verifiable());
     let mut all = stored.map(|stored| &stored.checksum).chain(by_hand);
-    match belief {
-        Belief::Known => true,
-        Belief::ByChecksum => all.any(|checksum| checksum.algorithm().is_computable()),
-        Belief::ByHash => all.any(is_hash),
+    match required_proof {
+        RequiredProof::Known => true,
+        RequiredProof::ByChecksum => all.any(|checksum| checksum.algorithm().is_computable()),
+        RequiredProof::ByHash => all.any(is_hash),
     }
 }
 
 /// Why a journal is not trusted.
-fn refusal(belief: Belief) -> String {
-    let why = match belief {
-        Belief::Known => "",
-        Belief::ByChecksum => {
+fn refusal(required_proof: RequiredProof) -> String {
+    let why = match required_proof {
+        RequiredProof::Known => "",
+        RequiredProof::ByChecksum => {
             "its URL, user, endpoint or headers were others, and the server gives no checksum that \
              would prove it to be the same object"
         }
-        Belief::ByHash => {
+        RequiredProof::ByHash => {
             "there is no key that tells its part file from bytes of a server, and the server gives \
              no hash that would"
         }
@@ -134,9 +138,9 @@ pub(super) async fn resume(
         Prepared::File { part, .. } => part.selected(location.selection().as_ref()),
         _ => None,
     };
-    let belief = belief(&identity, is_sealed, selected, &info);
-    if !can_prove(belief, &info, &options.expected) {
-        return Ok(Resumption::Declined(refusal(belief)));
+    let required_proof = required_proof(&identity, is_sealed, selected, &info);
+    if !can_prove(required_proof, &info, &options.expected) {
+        return Ok(Resumption::Declined(refusal(required_proof)));
     }
     let resumed = still_there(job, target, marks).await?;
     let notes = vec![format!(
@@ -150,7 +154,7 @@ pub(super) async fn resume(
         resumed,
         journal: Some(journal),
         journal_crc: Some(identity.crc.into()),
-        belief,
+        required_proof,
         lookup,
         ..Opening::nothing(notes)
     })))
@@ -226,28 +230,46 @@ mod tests {
     #[test]
     fn what_selects_the_same_needs_no_proof() {
         let identity = then(Some(selected(1, 1)), None);
-        assert_eq!(belief(&identity, true, Some(selected(1, 1)), &now(None)), Belief::Known);
+        assert_eq!(
+            required_proof(&identity, true, Some(selected(1, 1)), &now(None)),
+            RequiredProof::Known
+        );
         for other in [Some(selected(1, 2)), Some(selected(2, 2)), None] {
-            assert_eq!(belief(&identity, true, other, &now(None)), Belief::ByChecksum);
+            assert_eq!(
+                required_proof(&identity, true, other, &now(None)),
+                RequiredProof::ByChecksum
+            );
         }
-        assert_eq!(belief(&then(None, None), true, None, &now(None)), Belief::ByChecksum);
+        assert_eq!(
+            required_proof(&then(None, None), true, None, &now(None)),
+            RequiredProof::ByChecksum
+        );
     }
 
     #[test]
     fn a_revision_counts_for_one_object_only() {
         let identity = then(Some(selected(1, 1)), Some("7"));
-        assert_eq!(belief(&identity, true, Some(selected(1, 2)), &now(Some("7"))), Belief::Known);
+        assert_eq!(
+            required_proof(&identity, true, Some(selected(1, 2)), &now(Some("7"))),
+            RequiredProof::Known
+        );
         for (other, revision) in
             [(selected(2, 2), Some("7")), (selected(1, 2), Some("8")), (selected(1, 2), None)]
         {
-            assert_eq!(belief(&identity, true, Some(other), &now(revision)), Belief::ByChecksum);
+            assert_eq!(
+                required_proof(&identity, true, Some(other), &now(revision)),
+                RequiredProof::ByChecksum
+            );
         }
     }
 
     #[test]
     fn a_journal_that_may_be_forged_needs_a_hash() {
         let identity = then(Some(selected(1, 1)), Some("7"));
-        assert_eq!(belief(&identity, false, Some(selected(1, 1)), &now(Some("7"))), Belief::ByHash);
+        assert_eq!(
+            required_proof(&identity, false, Some(selected(1, 1)), &now(Some("7"))),
+            RequiredProof::ByHash
+        );
     }
 
     #[test]
@@ -259,12 +281,16 @@ mod tests {
         };
         let whole = Coverage::FullObject;
         let (crc, md5) = (ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Md5);
-        assert!(can_prove(Belief::ByChecksum, &info(crc, whole), &[]));
-        assert!(!can_prove(Belief::ByHash, &info(crc, whole), &[]));
-        assert!(can_prove(Belief::ByHash, &info(md5, whole), &[]));
-        assert!(can_prove(Belief::ByHash, &info(crc, whole), &[sum(ChecksumAlgorithm::Sha256)]));
+        assert!(can_prove(RequiredProof::ByChecksum, &info(crc, whole), &[]));
+        assert!(!can_prove(RequiredProof::ByHash, &info(crc, whole), &[]));
+        assert!(can_prove(RequiredProof::ByHash, &info(md5, whole), &[]));
+        assert!(can_prove(
+            RequiredProof::ByHash,
+            &info(crc, whole),
+            &[sum(ChecksumAlgorithm::Sha256)]
+        ));
         let parts = Coverage::Composite { parts: Some(2) };
-        assert!(!can_prove(Belief::ByHash, &info(md5, parts), &[]));
-        assert!(!can_prove(Belief::ByChecksum, &now(None), &[]));
+        assert!(!can_prove(RequiredProof::ByHash, &info(md5, parts), &[]));
+        assert!(!can_prove(RequiredProof::ByChecksum, &now(None), &[]));
     }
 }

@@ -9,7 +9,7 @@ use tidegate_core::parts::CrcParts;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::piece::Piece;
+use super::shard_range::ShardRange;
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
@@ -28,7 +28,7 @@ const BATCHED_COPIED_BELOW_BYTES: usize = 64 << 10;
 
 /// State that all shards of one download share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ShardJob {
     pub(super) destination: Destination,
     pub(super) parts: Mutex<CrcParts>,
     pub(super) progress: Arc<Progress>,
@@ -45,9 +45,9 @@ pub(super) struct Shared {
 /// Reads `channel` into the sink until this reader or another has finished the piece. The claimed
 /// bytes are handed over and marked in every case.
 pub(super) async fn read(
-    piece: &Piece,
+    piece: &ShardRange,
     mut channel: RangeStream,
-    shared: &Shared,
+    shared: &ShardJob,
     _permit: Option<BytesPermit>,
 ) -> Result<()> {
     let mut run = Run::new(shared);
@@ -75,10 +75,10 @@ pub(super) async fn read(
 }
 
 async fn claim_frames(
-    piece: &Piece,
+    piece: &ShardRange,
     channel: &mut RangeStream,
     run: &mut Run<'_>,
-    shared: &Shared,
+    shared: &ShardJob,
 ) -> Result<()> {
     loop {
         // CANCEL: `next` is cancel-safe, and nothing else is awaited here.
@@ -112,7 +112,7 @@ async fn claim_frames(
     }
 }
 
-impl Shared {
+impl ShardJob {
     fn sink_name(&self) -> &'static str {
         match self.destination.sink {
             Sink::File(_) => "file",
@@ -151,14 +151,14 @@ impl Shared {
 
 /// The bytes of one reader on their way to the sink.
 struct Run<'a> {
-    shared: &'a Shared,
+    shared: &'a ShardJob,
     gatherer: FrameGatherer,
     // One batch may wait in a file's queue while the next one is gathered.
     turns: Arc<Semaphore>,
 }
 
 impl<'a> Run<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    fn new(shared: &'a ShardJob) -> Self {
         let gatherer = FrameGatherer::new(0, shared.algorithm(), shared.copied_below_bytes());
         Self { shared, gatherer, turns: Arc::new(Semaphore::new(1)) }
     }

@@ -9,8 +9,8 @@ use tidegate_core::extents::Extents;
 use tidegate_core::parts::CrcParts;
 
 use super::opening::{self, Opening};
-use super::resume::{self, Belief, Refuted};
-use super::shard::Shared;
+use super::resume::{self, RefutedResume, RequiredProof};
+use super::shard::ShardJob;
 use super::units::ShardUnits;
 use super::{Job, ShardedDownloadOptions, report};
 use crate::budget::BytesPermit;
@@ -52,7 +52,7 @@ pub(super) async fn transfer(
     prepared: Prepared,
     mut opening: Opening,
     granted: BytesPermit,
-    refuted: &mut Option<Refuted>,
+    refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<Transferred> {
     let Job { location, options, .. } = *job;
     let checks = match checks(&opening, options) {
@@ -63,7 +63,7 @@ pub(super) async fn transfer(
         }
     };
     let mut destination = open(job, prepared, &mut opening, &checks, granted).await?;
-    let Opening { channel, info, range, single, resumed, belief, mut notes, .. } = opening;
+    let Opening { channel, info, range, single, resumed, required_proof, mut notes, .. } = opening;
     notes.append(&mut destination.take_notes());
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
     options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
@@ -77,7 +77,7 @@ pub(super) async fn transfer(
         let _ = parts.insert(mark.start, mark.crc);
     }
     let granted = destination.take_granted();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ShardJob {
         parts: Mutex::new(parts),
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
@@ -97,7 +97,7 @@ pub(super) async fn transfer(
     let run = units.run(first).await;
     drop(units);
     // Every shard has ended, so nothing else holds the shared state.
-    let Some(Shared { destination, parts, .. }) = Arc::into_inner(shared) else {
+    let Some(ShardJob { destination, parts, .. }) = Arc::into_inner(shared) else {
         return Err(job.calls.error(ErrorKind::Cancelled, "a shard outlived its download"));
     };
     let crc = match run.and_then(|()| whole(&parts, &range, location)) {
@@ -111,8 +111,11 @@ pub(super) async fn transfer(
     let bytes = crc.len();
     let committed = destination.commit(Some(crc.to_checksum()), bytes, &checks).await;
     let Committed { proof, memory, note } = committed.inspect_err(|error| {
-        if error.kind() == ErrorKind::Integrity && belief != Belief::Known && resumed_bytes > 0 {
-            *refuted = Some(Refuted { bytes, resumed_bytes });
+        if error.kind() == ErrorKind::Integrity
+            && required_proof != RequiredProof::Known
+            && resumed_bytes > 0
+        {
+            *refuted_resume = Some(RefutedResume { bytes, resumed_bytes });
         }
     })?;
     notes.extend(note);
@@ -174,7 +177,8 @@ fn identity(
         return None;
     };
     // No journal is written if no later run would accept it.
-    let is_provable = || resume::can_prove(Belief::ByHash, &opening.info, &job.options.expected);
+    let is_provable =
+        || resume::can_prove(RequiredProof::ByHash, &opening.info, &job.options.expected);
     (part.has_key() || is_provable()).then(|| Identity {
         source: job.location.display().to_owned(),
         selected: part.selected(job.location.selection().as_ref()),
@@ -191,9 +195,9 @@ fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks>
         return Ok(Checks::none());
     }
     let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
-    match opening.belief {
+    match opening.required_proof {
         // A CRC verifies nothing here: forged bytes can match it.
-        Belief::ByHash => {
+        RequiredProof::ByHash => {
             let mut info = opening.info.clone();
             info.checksums.retain(|stored| checks::is_hash(&stored.checksum));
             Checks::choose(&info, &options.expected, journal, lookup)

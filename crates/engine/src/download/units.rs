@@ -12,8 +12,8 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::window::WindowOptions;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::piece::Piece;
-use super::shard::{self, Shared};
+use super::shard::{self, ShardJob};
+use super::shard_range::ShardRange;
 use super::{Job, opening};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ const SPLIT_BYTES_MIN: u64 = 1 << 20;
 /// The shards of one download.
 pub(super) struct ShardUnits<'a> {
     job: &'a Job<'a>,
-    shared: Arc<Shared>,
+    shared: Arc<ShardJob>,
     /// As the first response says.
     known: Known,
     window: TransferWindow,
@@ -51,7 +51,7 @@ pub(super) struct ShardUnits<'a> {
     /// A shard waits for its grant.
     is_waiting: bool,
     /// Pieces in flight, by number.
-    pieces: HashMap<u64, Arc<Piece>>,
+    pieces: HashMap<u64, Arc<ShardRange>>,
     count: u64,
     /// From the first request to its first byte.
     waited: Duration,
@@ -84,7 +84,7 @@ impl<'a> ShardUnits<'a> {
     /// everything.
     pub(super) fn new(
         job: &'a Job<'a>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ShardJob>,
         known: Known,
         range: Range<u64>,
         single: bool,
@@ -130,7 +130,7 @@ impl<'a> ShardUnits<'a> {
             self.waited = channel.waited();
             let range = channel.position()..channel.end().unwrap_or(u64::MAX);
             if !range.is_empty() {
-                self.spawn(&mut flight, Arc::new(Piece::new(range)), channel, permit);
+                self.spawn(&mut flight, Arc::new(ShardRange::new(range)), channel, permit);
             }
         }
         self.next = self.rest.next();
@@ -144,7 +144,7 @@ impl<'a> ShardUnits<'a> {
     fn spawn(
         &mut self,
         flight: &mut Flight<EndedShard>,
-        piece: Arc<Piece>,
+        piece: Arc<ShardRange>,
         channel: RangeStream,
         permit: Option<BytesPermit>,
     ) {
@@ -246,7 +246,7 @@ impl Units for ShardUnits<'_> {
         let GrantedShard { range, permit } = granted;
         self.is_waiting = false;
         let channel = self.channel(&range);
-        self.spawn(flight, Arc::new(Piece::new(range)), channel, permit);
+        self.spawn(flight, Arc::new(ShardRange::new(range)), channel, permit);
     }
 
     fn ended(&mut self, ended: EndedShard) -> Result<()> {

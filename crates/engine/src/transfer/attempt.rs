@@ -193,7 +193,7 @@ impl Attempts<'_> {
             target = &*self.calls.target,
             delay_ms = delay.as_millis(),
             error = error.chain(),
-            "another attempt"
+            "restart"
         );
         tokio::select! {
             biased;

@@ -108,7 +108,7 @@ impl Checks {
     }
 
     /// Compares the computed checksums with those expected of `target`.
-    pub(crate) fn prove(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
+    pub(crate) fn verify(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
         let mut verified = Vec::new();
         for (index, expected) in self.expected.iter().enumerate() {
             let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
@@ -184,10 +184,10 @@ mod tests {
         let info = info(&[(ChecksumAlgorithm::Md5, Coverage::FullObject)]);
         let checks = Checks::choose(&info, &[], None, None).unwrap();
         assert_eq!(checks.hashes, [ChecksumAlgorithm::Md5]);
-        assert!(checks.prove(vec![sum(ChecksumAlgorithm::Md5)], "x").is_ok());
+        assert!(checks.verify(vec![sum(ChecksumAlgorithm::Md5)], "x").is_ok());
         let wrong = Checksummer::of(ChecksumAlgorithm::Md5, b"abd").unwrap();
-        assert_eq!(checks.prove(vec![wrong], "x").unwrap_err().kind(), ErrorKind::Integrity);
-        assert!(checks.prove(vec![], "x").is_err(), "what was not computed proves nothing");
+        assert_eq!(checks.verify(vec![wrong], "x").unwrap_err().kind(), ErrorKind::Integrity);
+        assert!(checks.verify(vec![], "x").is_err(), "what was not computed proves nothing");
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let checks =
             Checks::choose(&info(&[(ChecksumAlgorithm::Crc32c, composite)]), &[], None, None)
                 .unwrap();
-        let proof = checks.prove(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
+        let proof = checks.verify(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
         let reason = Unverified::Composite(ChecksumAlgorithm::Crc32c);
         assert_eq!(proof.verified, Verified::Not(reason));
     }
@@ -205,7 +205,7 @@ mod tests {
     fn a_wrong_checksum_given_by_hand_is_not_blamed_on_the_store() {
         let wrong = Checksummer::of(ChecksumAlgorithm::Sha256, b"other").unwrap();
         let checks = Checks::choose(&info(&[]), &[wrong], None, None).unwrap();
-        let error = checks.prove(vec![sum(ChecksumAlgorithm::Sha256)], "x").unwrap_err();
+        let error = checks.verify(vec![sum(ChecksumAlgorithm::Sha256)], "x").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Integrity);
         assert!(error.hint().unwrap().contains("given"), "{error:?}");
     }

@@ -36,11 +36,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "makes names of temporary files unique within the process",
     ),
     (
-        "crates/engine/src/chunked/upload/send.rs",
-        "COUNT",
-        "numbers the ids of uploads, which caches see; no two of the process are equal",
-    ),
-    (
         "crates/engine/src/remote/local.rs",
         "IS_TAKEN",
         "a process has one standard input, and one read takes it",

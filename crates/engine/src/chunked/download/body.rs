@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryPolicy;
 
-use super::fetch::{Fetcher, Trouble};
+use super::fetch::{FetchError, Fetcher};
 use crate::error::{Error, ErrorKind};
 use crate::read::{Known, RangeOptions, RangeStream};
 use crate::remote::{Location, Version};
@@ -63,13 +63,13 @@ impl<'a> ResumingBody<'a> {
     }
 
     /// The next bytes; `None` once all have been delivered. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
         if self.position() >= self.len_bytes {
             self.end().await;
             return Ok(None);
         }
         let next = self.calls.unless_cancelled(self.stream.next()).await?;
-        next.map_err(|error| self.trouble(error))
+        next.map_err(|error| self.failure(error))
     }
 
     /// Waits for `reader` to take what was delivered. A response under way is given up where that
@@ -87,8 +87,8 @@ impl<'a> ResumingBody<'a> {
     }
 
     /// What was delivered is wrong, as `error` says: begins again at `position`, once.
-    pub(super) fn rewind(&mut self, position: u64, error: Error) -> Result<(), Trouble> {
-        self.stream.rewind(position, error).map_err(|error| self.trouble(error))
+    pub(super) fn rewind(&mut self, position: u64, error: Error) -> Result<(), FetchError> {
+        self.stream.rewind(position, error).map_err(|error| self.failure(error))
     }
 
     /// All bytes are there. Reads the response to its end: dropping it before would reset its
@@ -102,12 +102,12 @@ impl<'a> ResumingBody<'a> {
 
     /// The place that the stream tells is one in this blob, which may be a chunk of the target: the
     /// fetcher tells that one's place.
-    fn trouble(&self, error: Error) -> Trouble {
+    fn failure(&self, error: Error) -> FetchError {
         let is_own = error.target() == &*self.calls.target;
         let error = if is_own { error.of_no_range() } else { error };
         match error.kind() {
-            ErrorKind::NotFound => Trouble::Missing(error),
-            _ => Trouble::Failed(error),
+            ErrorKind::NotFound => FetchError::Missing(error),
+            _ => FetchError::Failed(error),
         }
     }
 }

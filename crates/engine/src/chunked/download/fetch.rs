@@ -9,12 +9,12 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
 use super::body::ResumingBody;
-use super::keep::Keep;
-use super::plan::Want;
+use super::plan::PlannedChunk;
+use super::recurring::RecurringChunks;
 use crate::chunked::ChunkStore;
 use crate::chunked::chunk::Chunk;
-use crate::chunked::inflight::{ChunksInFlight, Follow, Joined, Key, Lead};
-use crate::chunked::prove::{Arriving, Claim, Prover};
+use crate::chunked::inflight::{ChunksInFlight, Follower, Joined, Key, Leader};
+use crate::chunked::verify::{Arriving, UnverifiedChunk, Verifier};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{FLAWS_MAX, Flow};
 use crate::transfer::attempt::Calls;
@@ -23,20 +23,20 @@ use crate::transfer::window::TransferWindow;
 
 /// Why a chunk cannot be had.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum FetchError {
     /// The store has it no more: the blob may still be had as a whole.
     Missing(Error),
     /// Anything else.
     Failed(Error),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for FetchError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Trouble {
+impl FetchError {
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::Missing(error) | Self::Failed(error) => error,
@@ -83,29 +83,29 @@ pub(super) struct Fetcher {
     /// Has the floor under the download's speed.
     pub(super) flow: Arc<Flow>,
     pub(super) counts: Arc<FetchCounts>,
-    pub(super) prover: Prover,
+    pub(super) verifier: Verifier,
     /// The store has refused a batch: it takes none.
     pub(super) refuses_batches: Arc<AtomicBool>,
     /// Chunks that recur further on, where the target takes bytes in order.
-    pub(super) keep: Option<Arc<Keep>>,
+    pub(super) recurring: Option<Arc<RecurringChunks>>,
 }
 
 /// A chunk that this fetcher has to bring: its place among those asked for, and the duty to tell
 /// the others; none, where one of them has the duty and is not heard of.
-type Duty = (usize, Digest, Option<Lead<Key, Chunk>>);
+type Duty = (usize, Digest, Option<Leader<Key, Chunk>>);
 
 /// One that somebody else brings.
-type Awaited = (usize, Digest, Follow<Chunk>);
+type Awaited = (usize, Digest, Follower<Chunk>);
 
 /// What came of waiting for somebody else.
 #[derive(Debug)]
-pub(super) enum Heard<T> {
-    /// It is done.
-    Outcome(T),
-    /// Whoever led gave up: somebody else must lead.
-    GivenUp,
-    /// Nothing, for longer than a request may take.
-    Nothing,
+pub(super) enum LeaderOutcome<T> {
+    /// The leader has it.
+    Done(T),
+    /// The leader gave up: another transfer must lead.
+    GaveUp,
+    /// No word for longer than a request may take.
+    TimedOut,
 }
 
 impl Fetcher {
@@ -113,28 +113,32 @@ impl Fetcher {
     ///
     /// What others are bringing is waited for, after what is ours to bring has been brought, so
     /// that two never wait for each other. Where they fail, it is ours.
-    pub(super) async fn fetch(&self, wants: &[Want], batched: bool) -> Result<Vec<Chunk>, Trouble> {
-        let mut chunks: Vec<Option<Chunk>> = vec![None; wants.len()];
-        let mut unheard = vec![false; wants.len()];
+    pub(super) async fn fetch(
+        &self,
+        plan: &[PlannedChunk],
+        batched: bool,
+    ) -> Result<Vec<Chunk>, FetchError> {
+        let mut chunks: Vec<Option<Chunk>> = vec![None; plan.len()];
+        let mut timed_out = vec![false; plan.len()];
         loop {
-            let (duties, follows) = self.join(wants, &unheard, &mut chunks);
+            let (led, follows) = self.join(plan, &timed_out, &mut chunks);
             if batched && !self.refuses_batches.load(Ordering::Relaxed) {
-                self.bring_batch(wants, duties, &mut chunks).await?;
+                self.bring_batch(plan, led, &mut chunks).await?;
             } else {
-                self.bring_singly(wants, duties, &mut chunks).await?;
+                self.bring_singly(plan, led, &mut chunks).await?;
             }
             for (index, digest, follow) in follows {
-                match self.hear(follow, digest.len).await? {
-                    Heard::Outcome(chunk) => {
+                match self.wait_for_leader(follow, digest.len).await? {
+                    LeaderOutcome::Done(chunk) => {
                         if let Some(place) = chunks.get_mut(index) {
                             self.shared(&digest);
                             *place = Some(chunk);
                         }
                     }
-                    Heard::GivenUp => {}
-                    Heard::Nothing => {
-                        if let Some(unheard) = unheard.get_mut(index) {
-                            *unheard = true;
+                    LeaderOutcome::GaveUp => {}
+                    LeaderOutcome::TimedOut => {
+                        if let Some(timed_out) = timed_out.get_mut(index) {
+                            *timed_out = true;
                         }
                     }
                 }
@@ -147,14 +151,18 @@ impl Fetcher {
 
     /// Waits for somebody else to bring a chunk of `bytes`, though not for ever: whoever leads may be
     /// in a part of the process that stands still.
-    pub(super) async fn hear<T: Clone>(&self, follow: Follow<T>, bytes: u64) -> Result<Heard<T>> {
+    pub(super) async fn wait_for_leader<T: Clone>(
+        &self,
+        follow: Follower<T>,
+        bytes: u64,
+    ) -> Result<LeaderOutcome<T>> {
         let patience = self.calls.patience(bytes);
         // CANCEL: nothing is lost by leaving; whoever leads goes on.
-        let heard = self.calls.unless_cancelled(tokio::time::timeout(patience, follow.outcome()));
-        Ok(match heard.await? {
-            Ok(Some(outcome)) => Heard::Outcome(outcome),
-            Ok(None) => Heard::GivenUp,
-            Err(_elapsed) => Heard::Nothing,
+        let outcome = self.calls.unless_cancelled(tokio::time::timeout(patience, follow.outcome()));
+        Ok(match outcome.await? {
+            Ok(Some(outcome)) => LeaderOutcome::Done(outcome),
+            Ok(None) => LeaderOutcome::GaveUp,
+            Err(_elapsed) => LeaderOutcome::TimedOut,
         })
     }
 
@@ -167,52 +175,53 @@ impl Fetcher {
     /// that nothing was heard of are ours in any case.
     fn join(
         &self,
-        wants: &[Want],
-        unheard: &[bool],
+        plan: &[PlannedChunk],
+        timed_out: &[bool],
         chunks: &mut [Option<Chunk>],
     ) -> (Vec<Duty>, Vec<Awaited>) {
-        let (mut duties, mut follows) = (Vec::new(), Vec::new());
-        let digests = wants.iter().map(|want| &want.digest);
-        let wanted = digests.zip(unheard).zip(chunks).enumerate();
-        for (index, ((digest, unheard), chunk)) in wanted.filter(|(_, (_, one))| one.is_none()) {
+        let (mut led, mut follows) = (Vec::new(), Vec::new());
+        let digests = plan.iter().map(|planned| &planned.digest);
+        let wanted = digests.zip(timed_out).zip(chunks).enumerate();
+        for (index, ((digest, timed_out), chunk)) in wanted.filter(|(_, (_, one))| one.is_none()) {
             match self.in_flight.fetches.join(&self.key(digest)) {
                 // Looked for only now: whoever kept it did so before letting go of its lead.
-                Joined::Lead(lead) => match self.kept(digest) {
+                Joined::Leader(lead) => match self.kept(digest) {
                     Some(kept) => {
                         *chunk = Some(kept.clone());
                         lead.succeed(kept);
                     }
-                    None => duties.push((index, *digest, Some(lead))),
+                    None => led.push((index, *digest, Some(lead))),
                 },
-                Joined::Follow(_) if *unheard => duties.push((index, *digest, None)),
-                Joined::Follow(follow) => follows.push((index, *digest, follow)),
+                Joined::Follower(_) if *timed_out => led.push((index, *digest, None)),
+                Joined::Follower(follow) => follows.push((index, *digest, follow)),
             }
         }
-        (duties, follows)
+        (led, follows)
     }
 
     fn kept(&self, digest: &Digest) -> Option<Chunk> {
-        self.keep.as_ref()?.take(digest)
+        self.recurring.as_ref()?.take(digest)
     }
 
     /// The part of the blob that a chunk is.
-    pub(super) fn part(&self, want: &Want) -> Part {
-        Part::of_chunk(want.first(), &want.digest, &self.calls.target)
+    pub(super) fn part(&self, planned: &PlannedChunk) -> Part {
+        Part::of_chunk(planned.first(), &planned.digest, &self.calls.target)
     }
 
     /// In one request; those that fail alone are asked for again, together.
     async fn bring_batch(
         &self,
-        wants: &[Want],
-        mut duties: Vec<Duty>,
+        plan: &[PlannedChunk],
+        mut led: Vec<Duty>,
         chunks: &mut [Option<Chunk>],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FetchError> {
         let mut attempts = self.calls.begin();
         let mut flaws = 0;
-        while !duties.is_empty() {
-            let digests: Vec<Digest> = duties.iter().map(|(_, digest, _)| *digest).collect();
-            let batch = duties.iter().filter_map(|duty| wants.get(duty.0));
-            let batch: Vec<(u64, Digest)> = batch.map(|want| (want.first(), want.digest)).collect();
+        while !led.is_empty() {
+            let digests: Vec<Digest> = led.iter().map(|(_, digest, _)| *digest).collect();
+            let batch = led.iter().filter_map(|led_chunk| plan.get(led_chunk.0));
+            let batch: Vec<(u64, Digest)> =
+                batch.map(|planned| (planned.first(), planned.digest)).collect();
             let batch = Part::of_batch(&batch, &self.calls.target);
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
@@ -231,8 +240,8 @@ impl Fetcher {
                     attempts.on_bytes(bytes);
                     check_count(answers.len(), digests.len(), &self.calls)
                         .map_err(|error| in_part(error, &batch, &self.calls))?;
-                    let (rest, failure) = self.sort(wants, duties, answers, chunks).await?;
-                    duties = rest;
+                    let (rest, failure) = self.sort(plan, led, answers, chunks).await?;
+                    led = rest;
                     failure
                 }
                 // One that says nothing of batches may not know them, or make shorter messages than it
@@ -241,12 +250,12 @@ impl Fetcher {
                     tracing::debug!(error = error.chain(), "no more batches");
                     sent.failed(&error);
                     self.refuses_batches.store(true, Ordering::Relaxed);
-                    return self.bring_singly(wants, duties, chunks).await;
+                    return self.bring_singly(plan, led, chunks).await;
                 }
                 Err(error) => {
                     sent.failed(&error);
                     if error.kind() == ErrorKind::NotFound {
-                        return Err(Trouble::Missing(error).with(&batch, &self.calls));
+                        return Err(FetchError::Missing(error).with(&batch, &self.calls));
                     }
                     Some((error, batch))
                 }
@@ -268,45 +277,47 @@ impl Fetcher {
     /// so.
     async fn sort(
         &self,
-        wants: &[Want],
-        duties: Vec<Duty>,
+        plan: &[PlannedChunk],
+        led: Vec<Duty>,
         answers: Vec<Result<Option<Bytes>>>,
         chunks: &mut [Option<Chunk>],
-    ) -> Result<(Vec<Duty>, Option<(Error, Part)>), Trouble> {
+    ) -> Result<(Vec<Duty>, Option<(Error, Part)>), FetchError> {
         let mut rest = Vec::new();
-        let (mut missing, mut failure): (Option<Trouble>, Option<(Error, Part)>) = (None, None);
-        let part = |duty: &Duty| wants.get(duty.0).map(|want| self.part(want));
-        let part = |duty: &Duty| part(duty).unwrap_or_else(|| Part::of_bytes(0..duty.1.len));
-        let (mut arrived, mut claims) = (Vec::new(), Vec::new());
-        for (duty, answer) in duties.into_iter().zip(answers) {
+        let (mut missing, mut failure): (Option<FetchError>, Option<(Error, Part)>) = (None, None);
+        let part = |led_chunk: &Duty| plan.get(led_chunk.0).map(|planned| self.part(planned));
+        let part = |led_chunk: &Duty| {
+            part(led_chunk).unwrap_or_else(|| Part::of_bytes(0..led_chunk.1.len))
+        };
+        let (mut arrived, mut unverified) = (Vec::new(), Vec::new());
+        for (led_chunk, answer) in led.into_iter().zip(answers) {
             let flaw = match answer {
                 Ok(Some(bytes)) => {
-                    claims.push(Claim::new(duty.1, bytes));
+                    unverified.push(UnverifiedChunk::new(led_chunk.1, bytes));
                     None
                 }
-                Ok(None) => Some(absent(&duty.1)),
+                Ok(None) => Some(absent(&led_chunk.1)),
                 Err(error) => Some(error),
             };
-            arrived.push((duty, flaw));
+            arrived.push((led_chunk, flaw));
         }
-        let mut proven = self.prover.prove_all(claims).await.into_iter();
-        for (duty, flaw) in arrived {
+        let mut verified = self.verifier.verify_all(unverified).await.into_iter();
+        for (led_chunk, flaw) in arrived {
             let chunk = match flaw {
                 Some(flaw) => Err(flaw),
-                None => proven.next().unwrap_or_else(|| Err(absent(&duty.1))),
+                None => verified.next().unwrap_or_else(|| Err(absent(&led_chunk.1))),
             };
             match chunk {
-                Ok(chunk) => self.brought(duty, chunk, chunks),
+                Ok(chunk) => self.brought(led_chunk, chunk, chunks),
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    missing = Some(Trouble::Missing(error).with(&part(&duty), &self.calls));
+                    missing = Some(FetchError::Missing(error).with(&part(&led_chunk), &self.calls));
                 }
                 Err(error) => {
                     // What no attempt can mend outweighs what one can.
                     let is_final = *error.retry() == RetryClass::Never;
                     if failure.is_none() || is_final {
-                        failure = Some((error, part(&duty)));
+                        failure = Some((error, part(&led_chunk)));
                     }
-                    rest.push(duty);
+                    rest.push(led_chunk);
                 }
             }
         }
@@ -319,12 +330,12 @@ impl Fetcher {
     /// One after the other.
     async fn bring_singly(
         &self,
-        wants: &[Want],
-        duties: Vec<Duty>,
+        plan: &[PlannedChunk],
+        led: Vec<Duty>,
         chunks: &mut [Option<Chunk>],
-    ) -> Result<(), Trouble> {
-        for duty in duties {
-            self.bring_one(wants, duty, chunks).await?;
+    ) -> Result<(), FetchError> {
+        for led_chunk in led {
+            self.bring_one(plan, led_chunk, chunks).await?;
         }
         Ok(())
     }
@@ -332,26 +343,26 @@ impl Fetcher {
     /// By itself, going on where it was interrupted.
     async fn bring_one(
         &self,
-        wants: &[Want],
-        duty: Duty,
+        plan: &[PlannedChunk],
+        led_chunk: Duty,
         chunks: &mut [Option<Chunk>],
-    ) -> Result<(), Trouble> {
-        let chunk = self.get(duty.1).await.map_err(|trouble| match wants.get(duty.0) {
-            Some(want) => trouble.with(&self.part(want), &self.calls),
-            None => trouble,
+    ) -> Result<(), FetchError> {
+        let chunk = self.get(led_chunk.1).await.map_err(|failure| match plan.get(led_chunk.0) {
+            Some(planned) => failure.with(&self.part(planned), &self.calls),
+            None => failure,
         })?;
-        self.brought(duty, chunk, chunks);
+        self.brought(led_chunk, chunk, chunks);
         Ok(())
     }
 
-    async fn get(&self, digest: Digest) -> Result<Chunk, Trouble> {
+    async fn get(&self, digest: Digest) -> Result<Chunk, FetchError> {
         let mut body = ResumingBody::new(self, digest, 0);
         loop {
             let mut arriving = Arriving::new(digest)?;
             while let Some(frame) = body.next().await? {
                 arriving.push(frame)?;
             }
-            match arriving.finish(&self.prover).await {
+            match arriving.finish(&self.verifier).await {
                 Ok(chunk) => return Ok(chunk),
                 Err(error) => body.rewind(0, error)?,
             }
@@ -359,9 +370,9 @@ impl Fetcher {
     }
 
     /// A chunk went straight into the sink, so many bytes of it from the store.
-    pub(super) fn poured(&self, bytes: u64) {
+    pub(super) fn streamed(&self, bytes: u64) {
         self.counts.fetched_chunks.fetch_add(1, Ordering::Relaxed);
-        self.poured_bytes(bytes);
+        self.streamed_bytes(bytes);
     }
 
     /// Somebody else has brought a chunk.
@@ -371,15 +382,15 @@ impl Fetcher {
     }
 
     /// Bytes went straight into the sink.
-    pub(super) fn poured_bytes(&self, bytes: u64) {
+    pub(super) fn streamed_bytes(&self, bytes: u64) {
         self.counts.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn brought(&self, (index, digest, lead): Duty, chunk: Chunk, chunks: &mut [Option<Chunk>]) {
         self.counts.fetched_chunks.fetch_add(1, Ordering::Relaxed);
         self.counts.fetched_bytes.fetch_add(digest.len, Ordering::Relaxed);
-        if let Some(keep) = &self.keep {
-            keep.offer(&digest, &chunk);
+        if let Some(recurring) = &self.recurring {
+            recurring.offer(&digest, &chunk);
         }
         if let Some(lead) = lead {
             lead.succeed(chunk.clone());

@@ -1,4 +1,4 @@
-//! [`Long`]: a chunk too long to be held in memory, into the sink as it comes: from a seed, from
+//! [`LongChunk`]: a chunk too long to be held in memory, into the sink as it comes: from a seed, from
 //! where another download of this process has put it, or from the store.
 //!
 //! It is fetched once while in flight as others are. Its bytes cannot be handed to those who wait,
@@ -16,11 +16,11 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
 use super::body::ResumingBody;
-use super::fetch::{Fetcher, Heard, Trouble};
+use super::fetch::{FetchError, Fetcher, LeaderOutcome};
 use super::place::{Placing, Turns};
-use super::plan::Want;
-use super::pour;
-use crate::chunked::chunk::Proving;
+use super::plan::PlannedChunk;
+use super::whole;
+use crate::chunked::chunk::ChunkVerification;
 use crate::chunked::inflight::{Joined, Key};
 use crate::chunked::seed::SeedPlace;
 use crate::sink::{Batch, Mark, Sink};
@@ -28,41 +28,41 @@ use crate::transfer::blocking::blocking;
 use crate::transfer::limits::BATCH_BYTES;
 
 /// One such chunk, and where it goes.
-pub(super) struct Long<'a> {
+pub(super) struct LongChunk<'a> {
     pub(super) fetcher: &'a Fetcher,
     pub(super) placing: &'a Placing,
-    pub(super) want: &'a Want,
+    pub(super) planned: &'a PlannedChunk,
 }
 
 /// Where its bytes came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum FetchedFrom {
     Seed,
-    /// Another download of this process.
-    Shared,
+    /// Another download of this client, which led.
+    Leader,
     Store,
 }
 
-impl Long<'_> {
+impl LongChunk<'_> {
     /// Brings it to all its places.
-    pub(super) async fn bring(&self) -> Result<Origin, Trouble> {
+    pub(super) async fn bring(&self) -> Result<FetchedFrom, FetchError> {
         // What a sink that takes each byte once has been given.
         let mut given = 0;
-        if let Some(seed) = &self.want.seed
+        if let Some(seed) = &self.planned.seed
             && self.copy(seed, &mut given).await?
         {
-            return Ok(Origin::Seed);
+            return Ok(FetchedFrom::Seed);
         }
         let lead = loop {
             match self.join() {
                 None => break None,
-                Some(Joined::Lead(lead)) => break Some(lead),
-                Some(Joined::Follow(follow)) => {
-                    match self.fetcher.hear(follow, self.digest().len).await? {
-                        Heard::Outcome(place) if self.copy(&place, &mut given).await? => {
-                            return Ok(Origin::Shared);
+                Some(Joined::Leader(lead)) => break Some(lead),
+                Some(Joined::Follower(follow)) => {
+                    match self.fetcher.wait_for_leader(follow, self.digest().len).await? {
+                        LeaderOutcome::Done(place) if self.copy(&place, &mut given).await? => {
+                            return Ok(FetchedFrom::Leader);
                         }
-                        Heard::GivenUp => {}
+                        LeaderOutcome::GaveUp => {}
                         // It is not there any more, or will not be: fetched here, too.
                         _ => break None,
                     }
@@ -73,22 +73,22 @@ impl Long<'_> {
         if let (Some(lead), Some(place)) = (lead, self.read_again()) {
             lead.succeed(place);
         }
-        Ok(Origin::Store)
+        Ok(FetchedFrom::Store)
     }
 
     fn digest(&self) -> Digest {
-        self.want.digest
+        self.planned.digest
     }
 
     /// The duty to fetch it, or a wait for whoever does; neither, where nobody does and nobody could
     /// copy what is fetched here.
     fn join(&self) -> Option<Joined<Key, SeedPlace>> {
         let key = self.fetcher.key(&self.digest());
-        let pours = &self.fetcher.in_flight.pours;
+        let long_chunks = &self.fetcher.in_flight.long_chunks;
         if self.read_again().is_some() {
-            return Some(pours.join(&key));
+            return Some(long_chunks.join(&key));
         }
-        pours.follow(&key).map(Joined::Follow)
+        long_chunks.follow(&key).map(Joined::Follower)
     }
 
     /// Where it can be read once it has been brought.
@@ -96,54 +96,57 @@ impl Long<'_> {
         match &self.placing.destination.sink {
             Sink::File(_) => {
                 let file = self.placing.destination.reader()?;
-                Some(SeedPlace::in_file(&file, self.want.first()))
+                Some(SeedPlace::in_file(&file, self.planned.first()))
             }
-            Sink::Memory(sink) => Some(SeedPlace::in_buffer(sink.buffer(), self.want.first())),
+            Sink::Memory(sink) => Some(SeedPlace::in_buffer(sink.buffer(), self.planned.first())),
             Sink::Ordered(_) | Sink::Discard => None,
         }
     }
 
     /// From where it is said to be; says whether all of it was there.
-    async fn copy(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, Trouble> {
+    async fn copy(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, FetchError> {
         match self.placing.destination.sink {
             Sink::File(_) => self.copy_provisionally(place).await,
-            _ => self.copy_proven(place, given).await,
+            _ => self.copy_verified(place, given).await,
         }
     }
 
-    async fn copy_provisionally(&self, place: &SeedPlace) -> Result<bool, Trouble> {
+    async fn copy_provisionally(&self, place: &SeedPlace) -> Result<bool, FetchError> {
         let digest = self.digest();
-        let mut proving = Proving::new(digest)?;
+        let mut verification = ChunkVerification::new(digest)?;
         let mut turns = Turns::new();
         let mut at = 0;
         while at < digest.len {
             let place = place.clone();
             let read = blocking(move || {
                 let piece = place.piece(at, digest.len);
-                piece.map(|piece| proving.update(&piece).map(|()| (piece, proving))).transpose()
+                piece
+                    .map(|piece| verification.update(&piece).map(|()| (piece, verification)))
+                    .transpose()
             });
             let Some((piece, proved)) = read.await? else { return Ok(false) };
-            proving = proved;
+            verification = proved;
             let len = piece.len() as u64;
             turns.all_back(&self.placing.stop).await;
             self.write_provisionally((at, &[piece]), &mut turns).await?;
             at += len;
         }
-        let Ok(crc) = proving.finish() else { return Ok(false) };
+        let Ok(crc) = verification.finish() else { return Ok(false) };
         self.settle(crc, &mut turns).await?;
         Ok(true)
     }
 
-    async fn copy_proven(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, Trouble> {
+    async fn copy_verified(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, FetchError> {
         let (place, digest, stop) = (place.clone(), self.digest(), self.placing.stop.clone());
-        let proven = blocking(move || Ok(place.prove(&digest, &stop))).await?;
-        let Some(mut proven) = proven else { return Ok(false) };
+        let verified = blocking(move || Ok(place.verify(&digest, &stop))).await?;
+        let Some(mut verified) = verified else { return Ok(false) };
         let mut turns = Turns::new();
         while *given < digest.len {
             let at = *given;
-            let read = blocking(move || Ok(proven.piece(at).map(|piece| (piece, proven)))).await?;
+            let read =
+                blocking(move || Ok(verified.piece(at).map(|piece| (piece, verified)))).await?;
             let Some((piece, rest)) = read else { return Ok(false) };
-            proven = rest;
+            verified = rest;
             self.write(at, piece.clone(), &mut turns).await?;
             *given += piece.len() as u64;
         }
@@ -151,26 +154,26 @@ impl Long<'_> {
     }
 
     /// From the store, what the sink has not been given.
-    async fn fetch(&self, given: u64) -> Result<(), Trouble> {
+    async fn fetch(&self, given: u64) -> Result<(), FetchError> {
         match self.placing.destination.sink {
             Sink::File(_) => self.fetch_provisionally().await?,
             _ => self.fetch_for_good(given).await?,
         }
-        self.fetcher.poured(self.digest().len - given);
+        self.fetcher.streamed(self.digest().len - given);
         Ok(())
     }
 
-    async fn fetch_provisionally(&self) -> Result<(), Trouble> {
+    async fn fetch_provisionally(&self) -> Result<(), FetchError> {
         let digest = self.digest();
         let mut body = ResumingBody::new(self.fetcher, digest, 0);
-        let mut proving = Proving::new(digest)?;
+        let mut verification = ChunkVerification::new(digest)?;
         let mut turns = Turns::new();
-        let mut gatherer = pour::gatherer(0);
+        let mut gatherer = whole::gatherer(0);
         loop {
             let frame = body.next().await?;
             let ended = frame.is_none();
             if let Some(frame) = frame {
-                proving.update(&frame)?;
+                verification.update(&frame)?;
                 gatherer.push(frame);
             }
             if (ended || gatherer.pending_bytes() >= BATCH_BYTES)
@@ -182,39 +185,40 @@ impl Long<'_> {
             if !ended {
                 continue;
             }
-            match proving.finish() {
+            match verification.finish() {
                 Ok(crc) => return self.settle(crc, &mut turns).await,
                 Err(error) => {
                     body.rewind(0, error)?;
-                    (proving, gatherer) = (Proving::new(digest)?, pour::gatherer(0));
+                    (verification, gatherer) =
+                        (ChunkVerification::new(digest)?, whole::gatherer(0));
                 }
             }
         }
     }
 
     /// Each byte once: one that is wrong cannot be taken back.
-    async fn fetch_for_good(&self, given: u64) -> Result<(), Trouble> {
+    async fn fetch_for_good(&self, given: u64) -> Result<(), FetchError> {
         let digest = self.digest();
         let mut body = ResumingBody::new(self.fetcher, digest, given);
         // What was given before was proved before; the rest alone has no digest.
-        let mut proving = (given == 0).then(|| Proving::new(digest)).transpose()?;
+        let mut verification = (given == 0).then(|| ChunkVerification::new(digest)).transpose()?;
         let mut turns = Turns::new();
         while let Some(frame) = body.next().await? {
-            if let Some(proving) = &mut proving {
-                proving.update(&frame)?;
+            if let Some(verification) = &mut verification {
+                verification.update(&frame)?;
             }
             let at = body.position() - frame.len() as u64;
             body.idle(self.write(at, frame, &mut turns)).await?;
         }
-        match proving.map(Proving::finish) {
+        match verification.map(ChunkVerification::finish) {
             Some(Err(error)) => Err(error.retryable(RetryClass::Never).into()),
             _ => Ok(()),
         }
     }
 
     /// To all its places.
-    async fn write(&self, at: u64, bytes: Bytes, turns: &mut Turns) -> Result<(), Trouble> {
-        for place in self.want.places.as_slice() {
+    async fn write(&self, at: u64, bytes: Bytes, turns: &mut Turns) -> Result<(), FetchError> {
+        for place in self.planned.places.as_slice() {
             let (offset, frames) = (place + at, vec![bytes.clone()]);
             let batch = Batch { offset, frames, mark: None, turn: None };
             self.placing.write(batch, turns, &self.fetcher.calls).await?;
@@ -226,8 +230,8 @@ impl Long<'_> {
         &self,
         (start, frames): (u64, &[Bytes]),
         turns: &mut Turns,
-    ) -> Result<(), Trouble> {
-        for place in self.want.places.as_slice() {
+    ) -> Result<(), FetchError> {
+        for place in self.planned.places.as_slice() {
             let (at, frames) = (place + start, frames.to_vec());
             self.placing.write_provisionally(at, frames, turns, &self.fetcher.calls).await?;
         }
@@ -235,8 +239,8 @@ impl Long<'_> {
     }
 
     /// What was written provisionally is right. Returns once it has been written.
-    async fn settle(&self, crc: Crc, turns: &mut Turns) -> Result<(), Trouble> {
-        for place in self.want.places.as_slice() {
+    async fn settle(&self, crc: Crc, turns: &mut Turns) -> Result<(), FetchError> {
+        for place in self.planned.places.as_slice() {
             let mark = Mark { start: *place, crc };
             self.placing.settle(mark, turns, &self.fetcher.calls).await?;
         }

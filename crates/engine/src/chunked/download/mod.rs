@@ -24,16 +24,16 @@
 mod ask;
 mod body;
 mod fetch;
-mod keep;
 mod long;
 mod options;
 mod place;
 mod plan;
-mod pour;
 mod queue;
+mod recurring;
 mod resume;
 mod run;
 mod units;
+mod whole;
 
 pub(crate) use options::ChunkedDownloadOptions;
 

@@ -10,7 +10,7 @@ use tidegate_core::extents::Extents;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::plan::Want;
+use super::plan::PlannedChunk;
 use crate::chunked::chunk::{CRC, Chunk};
 use crate::error::Result;
 use crate::progress::Progress;
@@ -71,15 +71,17 @@ impl Placing {
     /// accounts for its bytes itself.
     pub(super) async fn place<S>(
         &self,
-        wants: &[Want],
+        plan: &[PlannedChunk],
         chunks: &[Chunk],
         slot: S,
         calls: &Calls,
     ) -> Result<()> {
-        let mut places: Vec<(u64, &Chunk)> = wants
+        let mut places: Vec<(u64, &Chunk)> = plan
             .iter()
             .zip(chunks)
-            .flat_map(|(want, chunk)| want.places.as_slice().iter().map(move |at| (*at, chunk)))
+            .flat_map(|(planned, chunk)| {
+                planned.places.as_slice().iter().map(move |at| (*at, chunk))
+            })
             .collect();
         places.sort_unstable_by_key(|(at, _)| *at);
         let mut turns = Turns::new();
@@ -258,10 +260,10 @@ mod tests {
         // The writer thread is now blocked.
         let digest = Digest::of(DigestFunction::Blake3, b"next");
         let chunk = Chunk::verified(&digest, Bytes::from_static(b"next")).unwrap();
-        let wants = [Want { digest, places: Places::One(4), seed: None }];
+        let plan = [PlannedChunk { digest, places: Places::One(4), seed: None }];
         let (slot, chunks) = (Arc::new(()), [chunk]);
         let window = Arc::clone(&slot);
-        let mut placed = Box::pin(placing.place(&wants, &chunks, slot, &calls));
+        let mut placed = Box::pin(placing.place(&plan, &chunks, slot, &calls));
         let is_over = futures_util::poll!(&mut placed);
         let is_free = Arc::strong_count(&window) == 1;
         release.send(()).unwrap();

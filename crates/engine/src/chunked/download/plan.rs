@@ -1,4 +1,4 @@
-//! The chunks to fetch or copy, as a list of [`Want`]s. Each distinct chunk is listed once, with
+//! The chunks to fetch or copy, as a list of [`PlannedChunk`]s. Each distinct chunk is listed once, with
 //! all its places, in the order of its first place.
 //!
 //! For a target that takes bytes in order, each place is a want of its own. A chunk that recurs
@@ -17,7 +17,7 @@ use crate::chunked::seed::{SeedPlace, Seeds};
 /// The most memory that one chunk of a manifest takes during the download. A manifest of 100,000
 /// chunks takes at most 38.4 MB.
 ///
-/// A chunk has a digest in the manifest and a [`Want`] here. If the target takes bytes in any
+/// A chunk has a digest in the manifest and a [`PlannedChunk`] here. If the target takes bytes in any
 /// order, the want exists twice while wants are sorted into queues. If the target takes bytes in
 /// order, the chunk also has an entry in the table of `keep`. Each of these lists is allocated once
 /// in its full size. A list that grows would hold its old copy and its new copy for a moment.
@@ -29,9 +29,11 @@ const _: () = {
     const fn table(entry: usize) -> usize {
         (entry + 1) * 16 / 7
     }
-    let any_order = size_of::<Digest>() + 2 * size_of::<Want>();
-    let sorting = size_of::<Digest>() + size_of::<Want>() + table(size_of::<(&Digest, usize)>());
-    let in_order = size_of::<Digest>() + size_of::<Want>() + table(size_of::<(Digest, usize)>());
+    let any_order = size_of::<Digest>() + 2 * size_of::<PlannedChunk>();
+    let sorting =
+        size_of::<Digest>() + size_of::<PlannedChunk>() + table(size_of::<(&Digest, usize)>());
+    let in_order =
+        size_of::<Digest>() + size_of::<PlannedChunk>() + table(size_of::<(Digest, usize)>());
     assert!(any_order as u64 <= LISTED_BYTES);
     assert!(sorting as u64 <= LISTED_BYTES);
     assert!(in_order as u64 <= LISTED_BYTES);
@@ -39,14 +41,14 @@ const _: () = {
 
 /// A chunk that the target still lacks.
 #[derive(Clone, Debug)]
-pub(super) struct Want {
+pub(super) struct PlannedChunk {
     pub(super) digest: Digest,
     pub(super) places: Places,
     /// The chunk's place in a local file, if there is one.
     pub(super) seed: Option<SeedPlace>,
 }
 
-impl Want {
+impl PlannedChunk {
     /// Offset of its first place.
     pub(super) fn first(&self) -> u64 {
         self.places.as_slice().first().copied().unwrap_or(0)
@@ -77,9 +79,9 @@ impl Places {
 }
 
 /// For a target that takes bytes in any order: all chunks outside `done`, each distinct chunk once.
-pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Vec<Want> {
+pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Vec<PlannedChunk> {
     let count = manifest.chunks().len();
-    let mut wants: Vec<Want> = Vec::with_capacity(count);
+    let mut plan: Vec<PlannedChunk> = Vec::with_capacity(count);
     let mut known: HashMap<&Digest, usize> = HashMap::with_capacity(count);
     for (offset, digest) in manifest.offsets() {
         if done.contains(&(offset..offset + digest.len)) {
@@ -87,28 +89,28 @@ pub(super) fn distinct(manifest: &Manifest, done: &Extents, seeds: &Seeds) -> Ve
         }
         match known.entry(digest) {
             Entry::Occupied(index) => {
-                if let Some(want) = wants.get_mut(*index.get()) {
-                    want.places.push(offset);
+                if let Some(planned) = plan.get_mut(*index.get()) {
+                    planned.places.push(offset);
                 }
             }
             Entry::Vacant(entry) => {
-                entry.insert(wants.len());
-                wants.push(want(offset, digest, seeds));
+                entry.insert(plan.len());
+                plan.push(planned(offset, digest, seeds));
             }
         }
     }
-    wants
+    plan
 }
 
 /// For a target that takes bytes in order: one want for each place.
-pub(super) fn in_order(manifest: &Manifest, seeds: &Seeds) -> Vec<Want> {
-    let mut wants = Vec::with_capacity(manifest.chunks().len());
-    wants.extend(manifest.offsets().map(|(offset, digest)| want(offset, digest, seeds)));
-    wants
+pub(super) fn in_order(manifest: &Manifest, seeds: &Seeds) -> Vec<PlannedChunk> {
+    let mut plan = Vec::with_capacity(manifest.chunks().len());
+    plan.extend(manifest.offsets().map(|(offset, digest)| planned(offset, digest, seeds)));
+    plan
 }
 
-fn want(offset: u64, digest: &Digest, seeds: &Seeds) -> Want {
-    Want { digest: *digest, places: Places::One(offset), seed: seeds.find(digest) }
+fn planned(offset: u64, digest: &Digest, seeds: &Seeds) -> PlannedChunk {
+    PlannedChunk { digest: *digest, places: Places::One(offset), seed: seeds.find(digest) }
 }
 
 #[cfg(test)]
@@ -123,15 +125,15 @@ mod tests {
         Manifest::new(Digest::of(function, texts.concat().as_bytes()), chunks, None).unwrap()
     }
 
-    fn places(wants: &[Want]) -> Vec<&[u64]> {
-        wants.iter().map(|want| want.places.as_slice()).collect()
+    fn places(plan: &[PlannedChunk]) -> Vec<&[u64]> {
+        plan.iter().map(|planned| planned.places.as_slice()).collect()
     }
 
     #[test]
     fn a_chunk_that_recurs_is_wanted_once_at_all_its_places() {
         let manifest = manifest(&["ab", "c", "ab", "d", "ab"]);
-        let wants = distinct(&manifest, &Extents::new(), &Seeds::default());
-        assert_eq!(places(&wants), [&[0, 3, 6][..], &[2], &[5]]);
+        let plan = distinct(&manifest, &Extents::new(), &Seeds::default());
+        assert_eq!(places(&plan), [&[0, 3, 6][..], &[2], &[5]]);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::plan::Want;
+use super::plan::PlannedChunk;
 use crate::chunked::BatchLimits;
 
 /// Chunks up to this length travel in batches. Longer chunks are fetched alone, so that an
@@ -32,24 +32,24 @@ const COPY_BYTES_MAX: u64 = 2 << 20;
 
 /// Wants that are fetched or copied together.
 #[derive(Debug)]
-pub(super) struct Unit {
-    pub(super) wants: Vec<Want>,
-    pub(super) kind: UnitKind,
+pub(super) struct ChunkUnit {
+    pub(super) plan: Vec<PlannedChunk>,
+    pub(super) kind: ChunkUnitKind,
 }
 
 /// The source of a unit's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UnitKind {
+pub(super) enum ChunkUnitKind {
     /// One request to the store.
     Fetch,
     /// Copied from seeds.
     Copy,
 }
 
-impl Unit {
+impl ChunkUnit {
     /// Bytes that the unit holds in memory when all of it has arrived.
     pub(super) fn bytes(&self) -> u64 {
-        self.wants.iter().map(|want| want.digest.len).sum()
+        self.plan.iter().map(|planned| planned.digest.len).sum()
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Queue {
     /// For targets that take bytes in order.
     Ordered {
         /// All wants, in the order of the blob.
-        wants: VecDeque<Want>,
+        plan: VecDeque<PlannedChunk>,
         /// The rules for batches.
         batching: Batching,
     },
@@ -70,10 +70,10 @@ pub(super) enum Queue {
 /// Wants in any order, sorted by their kind of request.
 #[derive(Debug)]
 pub(super) struct FreeQueue {
-    small: VecDeque<Want>,
+    small: VecDeque<PlannedChunk>,
     small_bytes: u64,
-    large: VecDeque<Want>,
-    copies: VecDeque<Want>,
+    large: VecDeque<PlannedChunk>,
+    copies: VecDeque<PlannedChunk>,
     batching: Batching,
 }
 
@@ -107,54 +107,54 @@ impl Batching {
     }
 
     /// Takes the wants of one batch of about `target_bytes` from the front of `queue`.
-    fn batch(&self, queue: &mut VecDeque<Want>, target_bytes: u64) -> Vec<Want> {
+    fn batch(&self, queue: &mut VecDeque<PlannedChunk>, target_bytes: u64) -> Vec<PlannedChunk> {
         let Some(limits) = self.limits else { return queue.pop_front().into_iter().collect() };
-        if queue.front().is_some_and(|want| !self.takes(want.digest.len)) {
+        if queue.front().is_some_and(|planned| !self.takes(planned.digest.len)) {
             return queue.pop_front().into_iter().collect();
         }
         let (mut bytes, mut loaded) = (0_u64, 0_u64);
-        let mut wants = Vec::new();
-        while let Some(want) = queue.front() {
-            let len = want.digest.len;
+        let mut plan = Vec::new();
+        while let Some(planned) = queue.front() {
+            let len = planned.digest.len;
             let load = len.saturating_add(limits.overhead_bytes);
-            let full = wants.len() >= limits.count_max
+            let full = plan.len() >= limits.count_max
                 || loaded.saturating_add(load) > limits.bytes_max
                 || bytes.saturating_add(len) > self.together_bytes_max()
                 // Exceeding the target by one chunk is better than less than half of the target.
                 || (bytes.saturating_add(len) > target_bytes && bytes >= target_bytes / 2)
                 || !self.takes(len)
-                || want.seed.is_some();
-            if full && !wants.is_empty() {
+                || planned.seed.is_some();
+            if full && !plan.is_empty() {
                 break;
             }
             bytes += len;
             loaded += load;
-            wants.extend(queue.pop_front());
+            plan.extend(queue.pop_front());
         }
-        wants
+        plan
     }
 
     /// Takes the wants of one run of copies from the front of `queue`.
-    fn copies(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
+    fn copies(&self, queue: &mut VecDeque<PlannedChunk>) -> Vec<PlannedChunk> {
         let bytes_max = COPY_BYTES_MAX.min(self.together_bytes_max());
         let mut bytes = 0_u64;
-        let mut wants = Vec::new();
-        while let Some(want) = queue.front() {
-            bytes = bytes.saturating_add(want.digest.len);
-            let is_long = want.digest.len > self.held_bytes_max;
-            if !wants.is_empty() && (is_long || bytes > bytes_max || want.seed.is_none()) {
+        let mut plan = Vec::new();
+        while let Some(planned) = queue.front() {
+            bytes = bytes.saturating_add(planned.digest.len);
+            let is_long = planned.digest.len > self.held_bytes_max;
+            if !plan.is_empty() && (is_long || bytes > bytes_max || planned.seed.is_none()) {
                 break;
             }
-            wants.extend(queue.pop_front());
+            plan.extend(queue.pop_front());
             if is_long {
                 break;
             }
         }
-        wants
+        plan
     }
 
     /// Takes the wants of one request of the largest useful size from the front of `queue`.
-    pub(super) fn request(&self, queue: &mut VecDeque<Want>) -> Vec<Want> {
+    pub(super) fn request(&self, queue: &mut VecDeque<PlannedChunk>) -> Vec<PlannedChunk> {
         self.batch(queue, BATCH_BYTES_MAX)
     }
 }
@@ -166,40 +166,40 @@ fn batch_target(left_bytes: u64, slots: usize) -> u64 {
 
 impl Queue {
     /// A queue for a target that takes bytes in any order.
-    pub(super) fn free(wants: Vec<Want>, batching: Batching) -> Self {
+    pub(super) fn free(plan: Vec<PlannedChunk>, batching: Batching) -> Self {
         // Counts first, to allocate once. A queue that grows would hold its old copy and its new
         // copy at once.
         let (mut copies, mut small) = (0, 0);
-        for want in &wants {
-            if want.seed.is_some() {
+        for planned in &plan {
+            if planned.seed.is_some() {
                 copies += 1;
-            } else if batching.takes(want.digest.len) {
+            } else if batching.takes(planned.digest.len) {
                 small += 1;
             }
         }
         let mut queue = FreeQueue {
             small: VecDeque::with_capacity(small),
             small_bytes: 0,
-            large: VecDeque::with_capacity(wants.len() - small - copies),
+            large: VecDeque::with_capacity(plan.len() - small - copies),
             copies: VecDeque::with_capacity(copies),
             batching,
         };
-        for want in wants {
-            if want.seed.is_some() {
-                queue.copies.push_back(want);
-            } else if batching.takes(want.digest.len) {
-                queue.small_bytes += want.digest.len;
-                queue.small.push_back(want);
+        for planned in plan {
+            if planned.seed.is_some() {
+                queue.copies.push_back(planned);
+            } else if batching.takes(planned.digest.len) {
+                queue.small_bytes += planned.digest.len;
+                queue.small.push_back(planned);
             } else {
-                queue.large.push_back(want);
+                queue.large.push_back(planned);
             }
         }
         Self::Free(queue)
     }
 
     /// A queue for a target that takes bytes in order.
-    pub(super) fn ordered(wants: Vec<Want>, batching: Batching) -> Self {
-        Self::Ordered { wants: wants.into(), batching }
+    pub(super) fn ordered(plan: Vec<PlannedChunk>, batching: Batching) -> Self {
+        Self::Ordered { plan: plan.into(), batching }
     }
 
     /// Whether all wants have been started.
@@ -208,39 +208,43 @@ impl Queue {
             Self::Free(queue) => {
                 queue.small.is_empty() && queue.large.is_empty() && queue.copies.is_empty()
             }
-            Self::Ordered { wants, .. } => wants.is_empty(),
+            Self::Ordered { plan, .. } => plan.is_empty(),
         }
     }
 
     /// Returns the next unit. `window` is the limit on requests in flight. `fetch` and `copy` say
     /// whether there is room for one more fetch and one more copy.
-    pub(super) fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
+    pub(super) fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<ChunkUnit> {
         match self {
             Self::Free(queue) => queue.next(window, fetch, copy),
-            Self::Ordered { wants, batching } => {
-                let copies = wants.front()?.seed.is_some();
+            Self::Ordered { plan, batching } => {
+                let copies = plan.front()?.seed.is_some();
                 if copies && copy {
-                    return Some(Unit { wants: batching.copies(wants), kind: UnitKind::Copy });
+                    return Some(ChunkUnit {
+                        plan: batching.copies(plan),
+                        kind: ChunkUnitKind::Copy,
+                    });
                 }
                 if copies || !fetch {
                     return None;
                 }
                 // Looks at 64 wants for each request of the window at most, to bound the cost of
                 // each call.
-                let near = wants.iter().take(window.saturating_mul(64)).map(|want| want.digest.len);
+                let near =
+                    plan.iter().take(window.saturating_mul(64)).map(|planned| planned.digest.len);
                 let target = batch_target(near.sum(), window);
-                Some(Unit { wants: batching.batch(wants, target), kind: UnitKind::Fetch })
+                Some(ChunkUnit { plan: batching.batch(plan, target), kind: ChunkUnitKind::Fetch })
             }
         }
     }
 }
 
 impl FreeQueue {
-    fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<Unit> {
+    fn next(&mut self, window: usize, fetch: bool, copy: bool) -> Option<ChunkUnit> {
         if copy && !self.copies.is_empty() {
-            return Some(Unit {
-                wants: self.batching.copies(&mut self.copies),
-                kind: UnitKind::Copy,
+            return Some(ChunkUnit {
+                plan: self.batching.copies(&mut self.copies),
+                kind: ChunkUnitKind::Copy,
             });
         }
         if !fetch {
@@ -250,15 +254,15 @@ impl FreeQueue {
             (Some(small), Some(large)) => small.first() < large.first(),
             (small, _) => small.is_some(),
         };
-        let wants = if small_first {
+        let plan = if small_first {
             let target = batch_target(self.small_bytes, window);
-            let wants = self.batching.batch(&mut self.small, target);
-            self.small_bytes -= wants.iter().map(|want| want.digest.len).sum::<u64>();
-            wants
+            let plan = self.batching.batch(&mut self.small, target);
+            self.small_bytes -= plan.iter().map(|planned| planned.digest.len).sum::<u64>();
+            plan
         } else {
             vec![self.large.pop_front()?]
         };
-        Some(Unit { wants, kind: UnitKind::Fetch })
+        Some(ChunkUnit { plan, kind: ChunkUnitKind::Fetch })
     }
 }
 
@@ -273,23 +277,23 @@ mod tests {
     const LIMITS: BatchLimits =
         BatchLimits { bytes_max: 4 << 20, count_max: 1000, overhead_bytes: 100 };
 
-    fn wants(lens: &[u64]) -> Vec<Want> {
+    fn plan(lens: &[u64]) -> Vec<PlannedChunk> {
         let mut offset = 0;
-        let mut wants = Vec::new();
+        let mut plan = Vec::new();
         for (index, len) in lens.iter().enumerate() {
             let mut hash = [0; 32];
             hash[..8].copy_from_slice(&(index as u64).to_le_bytes());
             let digest = Digest { function: DigestFunction::Sha256, hash, len: *len };
-            wants.push(Want { digest, places: Places::One(offset), seed: None });
+            plan.push(PlannedChunk { digest, places: Places::One(offset), seed: None });
             offset += len;
         }
-        wants
+        plan
     }
 
     fn drain(mut queue: Queue, window: usize) -> Vec<Vec<u64>> {
         let mut units = Vec::new();
         while let Some(unit) = queue.next(window, true, true) {
-            units.push(unit.wants.iter().map(|want| want.digest.len).collect());
+            units.push(unit.plan.iter().map(|planned| planned.digest.len).collect());
         }
         assert!(queue.is_empty());
         units
@@ -301,16 +305,16 @@ mod tests {
 
     #[test]
     fn few_small_chunks_are_one_request() {
-        let units = drain(Queue::free(wants(&[1024; 32]), batching(Some(LIMITS))), 16);
+        let units = drain(Queue::free(plan(&[1024; 32]), batching(Some(LIMITS))), 16);
         assert_eq!(units.len(), 1);
     }
 
     #[test]
     fn many_are_spread_over_the_window() {
         let batching = batching(Some(LIMITS));
-        let units = drain(Queue::free(wants(&[4096; 1024]), batching), 16);
+        let units = drain(Queue::free(plan(&[4096; 1024]), batching), 16);
         assert!((16..=40).contains(&units.len()), "{}", units.len());
-        let units = drain(Queue::ordered(wants(&[4096; 1024]), batching), 16);
+        let units = drain(Queue::ordered(plan(&[4096; 1024]), batching), 16);
         assert!((16..=40).contains(&units.len()), "{}", units.len());
     }
 
@@ -318,9 +322,9 @@ mod tests {
     /// last ones arrive at about the same time.
     #[test]
     fn batches_become_smaller_towards_the_end() {
-        let wants = wants(&[4096; 1024]);
+        let plan = plan(&[4096; 1024]);
         for queue in
-            [Queue::free, Queue::ordered].map(|of| of(wants.clone(), batching(Some(LIMITS))))
+            [Queue::free, Queue::ordered].map(|of| of(plan.clone(), batching(Some(LIMITS))))
         {
             let counts: Vec<usize> = drain(queue, 16).iter().map(Vec::len).collect();
             assert_eq!(counts[0], 1024 / 16, "{counts:?}");
@@ -333,32 +337,32 @@ mod tests {
     #[test]
     fn large_ones_go_alone_and_what_is_first_goes_first() {
         let lens = [1000, 2 << 20, 1000, 2 << 20];
-        let units = drain(Queue::free(wants(&lens), batching(Some(LIMITS))), 16);
+        let units = drain(Queue::free(plan(&lens), batching(Some(LIMITS))), 16);
         assert_eq!(units, [vec![1000, 1000], vec![2 << 20], vec![2 << 20]]);
-        let units = drain(Queue::ordered(wants(&lens), batching(Some(LIMITS))), 16);
+        let units = drain(Queue::ordered(plan(&lens), batching(Some(LIMITS))), 16);
         assert_eq!(units, [vec![1000], vec![2 << 20], vec![1000], vec![2 << 20]]);
-        let units = drain(Queue::ordered(wants(&[300_000, 10]), batching(Some(LIMITS))), 1);
+        let units = drain(Queue::ordered(plan(&[300_000, 10]), batching(Some(LIMITS))), 1);
         assert_eq!(units, [vec![300_000], vec![10]]);
-        let units = drain(Queue::ordered(wants(&[10, 300_000]), batching(Some(LIMITS))), 1);
+        let units = drain(Queue::ordered(plan(&[10, 300_000]), batching(Some(LIMITS))), 1);
         assert_eq!(units, [vec![10], vec![300_000]]);
     }
 
     #[test]
     fn no_batch_passes_what_the_store_takes() {
         let limits = BatchLimits { bytes_max: 10_000, count_max: 3, overhead_bytes: 1000 };
-        let units = drain(Queue::free(wants(&[2000; 10]), batching(Some(limits))), 1);
+        let units = drain(Queue::free(plan(&[2000; 10]), batching(Some(limits))), 1);
         assert_eq!(units.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 3, 1]);
         let limits = BatchLimits { count_max: 100, ..limits };
-        for unit in drain(Queue::free(wants(&[4000; 10]), batching(Some(limits))), 1) {
+        for unit in drain(Queue::free(plan(&[4000; 10]), batching(Some(limits))), 1) {
             assert!(unit.iter().map(|len| len + 1000).sum::<u64>() <= 10_000);
         }
     }
 
     #[test]
     fn a_store_without_batches_is_asked_one_by_one() {
-        let units = drain(Queue::free(wants(&[10; 5]), batching(None)), 16);
+        let units = drain(Queue::free(plan(&[10; 5]), batching(None)), 16);
         assert_eq!(units.len(), 5);
-        assert_eq!(drain(Queue::ordered(wants(&[10; 5]), batching(None)), 16).len(), 5);
+        assert_eq!(drain(Queue::ordered(plan(&[10; 5]), batching(None)), 16).len(), 5);
     }
 
     /// With any budget, several chunks together stay within the budget's grant, and longer chunks
@@ -368,12 +372,12 @@ mod tests {
         let lens = [3000, 2000, 2000, 3001, 1000, 100];
         let batching = Batching::new(Some(LIMITS), 3000);
         let expected = [vec![3000, 2000], vec![2000], vec![3001], vec![1000, 100]];
-        let units = drain(Queue::ordered(wants(&lens), batching), 1);
+        let units = drain(Queue::ordered(plan(&lens), batching), 1);
         assert_eq!(units, expected);
         let file = std::sync::Arc::new(tempfile::tempfile().unwrap());
-        let mut copies = wants(&lens);
-        for want in &mut copies {
-            want.seed = Some(SeedPlace::in_file(&file, 0));
+        let mut copies = plan(&lens);
+        for planned in &mut copies {
+            planned.seed = Some(SeedPlace::in_file(&file, 0));
         }
         for queue in [Queue::free(copies.clone(), batching), Queue::ordered(copies, batching)] {
             assert_eq!(drain(queue, 1), expected);

@@ -14,17 +14,17 @@ use tidegate_core::digest::Digest;
 use tidegate_core::extents::Extents;
 
 use super::ask;
-use super::fetch::{FetchCounts, Fetcher, Trouble};
-use super::keep::Keep;
+use super::fetch::{FetchCounts, FetchError, Fetcher};
 use super::options::ChunkedDownloadOptions;
 use super::place::Placing;
 use super::plan;
-use super::pour::Pour;
 use super::queue::{Batching, Queue};
+use super::recurring::RecurringChunks;
 use super::resume::{self, Resumed};
-use super::units::{self, ChunkUnits, Shared};
+use super::units::{self, ChunkJob, ChunkUnits};
+use super::whole::BlobStream;
 use crate::budget::{Budget, ListPermit};
-use crate::chunked::prove::Prover;
+use crate::chunked::verify::Verifier;
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::read::Flow;
@@ -47,7 +47,7 @@ const MEMORY_UNITS_BYTES: u64 = 32 << 20;
 
 /// The form in which the blob arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
+enum FetchMode {
     /// In units. Each unit reserves its bytes before it starts.
     Chunks,
     /// As one stream.
@@ -108,9 +108,9 @@ pub(super) async fn run(
         window: Arc::new(TransferWindow::new(options.window)),
         flow: Flow::of_read(&options.retry),
         counts: Arc::new(FetchCounts::default()),
-        prover: Prover::default(),
+        verifier: Verifier::default(),
         refuses_batches: Arc::default(),
-        keep: None,
+        recurring: None,
     };
     let outcome = Outcome { notes: prepared.take_notes(), ..Outcome::default() };
     let checks = Checks::of_digest(digest);
@@ -209,13 +209,13 @@ impl Job<'_> {
         for mark in &kept {
             done.insert(mark.start..mark.start + mark.crc.len());
         }
-        self.told_resumed(done.total());
-        let destination = self.open(prepared, kept, Arrival::Chunks).await?;
+        self.count_resumed(done.total());
+        let destination = self.open(prepared, kept, FetchMode::Chunks).await?;
         let budget = &self.fetcher.calls.budget;
         let batching = Batching::new(profile.batch, units::held_bytes_max(budget));
         let queue = if matches!(destination.sink, Sink::Ordered(_)) {
-            let keep = Keep::new(&manifest, destination.bytes.clone());
-            self.fetcher.keep = Some(Arc::new(keep));
+            let recurring = RecurringChunks::new(&manifest, destination.bytes.clone());
+            self.fetcher.recurring = Some(Arc::new(recurring));
             Queue::ordered(plan::in_order(&manifest, &seeds), batching)
         } else {
             Queue::free(plan::distinct(&manifest, &done, &seeds), batching)
@@ -226,7 +226,7 @@ impl Job<'_> {
         let mut units = ChunkUnits::new(&shared, queue);
         let driven = drive_to_end(&mut units, flight, cancel, &shared.placing.stop, || {}).await;
         drop(units);
-        self.fetcher.keep = None;
+        self.fetcher.recurring = None;
         // Every unit has ended, so this is the last reference.
         let Some(shared) = Arc::into_inner(shared) else {
             let message = "a unit outlived its download";
@@ -242,22 +242,22 @@ impl Job<'_> {
                 self.index(target_path.zip(file), profile, manifest).await;
                 Ok(committed)
             }
-            Err(Trouble::Missing(error))
+            Err(FetchError::Missing(error))
                 if self.options.whole_fallback && manifest.chunks().len() > 1 =>
             {
                 self.fall_back(destination, done, &error).await
             }
-            Err(trouble) => Err(abandon(destination, trouble.into_error()).await),
+            Err(failure) => Err(abandon(destination, failure.into_error()).await),
         }
     }
 
     /// The state that all units share.
-    fn shared(&self, destination: Destination, done: Extents, batching: Batching) -> Arc<Shared> {
+    fn shared(&self, destination: Destination, done: Extents, batching: Batching) -> Arc<ChunkJob> {
         let stop = self.fetcher.calls.cancel.child_token();
         let calls = self.fetcher.calls.ended_by(stop.clone());
         let budget = &self.fetcher.calls.budget;
         let progress = Arc::clone(&self.options.progress);
-        Arc::new(Shared {
+        Arc::new(ChunkJob {
             fetcher: Fetcher { calls, ..self.fetcher.clone() },
             placing: Placing::new(destination, progress, stop, done),
             batching,
@@ -276,8 +276,8 @@ impl Job<'_> {
         for mark in &kept {
             done.insert(mark.start..mark.start + mark.crc.len());
         }
-        self.told_resumed(done.total());
-        let destination = self.open(prepared, kept, Arrival::Whole).await?;
+        self.count_resumed(done.total());
+        let destination = self.open(prepared, kept, FetchMode::Whole).await?;
         self.stream(destination, done).await
     }
 
@@ -318,11 +318,11 @@ impl Job<'_> {
         let held = if matches!(destination.sink, Sink::Ordered(_)) { 0 } else { UNIT_BYTES };
         let _permit =
             calls.unless_cancelled(destination.bytes.bytes(held.min(self.blob.len))).await?;
-        let pour = Pour { fetcher: &self.fetcher, placing };
+        let whole = BlobStream { fetcher: &self.fetcher, placing };
         tokio::select! {
             biased;
             error = destination.sink.failed() => Err(error),
-            poured = pour.whole(&self.blob) => poured.map_err(Trouble::into_error),
+            streamed = whole.whole(&self.blob) => streamed.map_err(FetchError::into_error),
         }
     }
 
@@ -331,10 +331,10 @@ impl Job<'_> {
         &mut self,
         prepared: Prepared,
         kept: Vec<Mark>,
-        arrival: Arrival,
+        arrival: FetchMode,
     ) -> Result<Destination> {
         let (calls, options) = (&self.fetcher.calls, self.options);
-        let granted = if arrival == Arrival::Whole && prepared.is_ordered(true) {
+        let granted = if arrival == FetchMode::Whole && prepared.is_ordered(true) {
             let bytes = stream_bytes(&calls.budget);
             let permit = calls.unless_cancelled(calls.budget.bytes(bytes)).await?;
             InitialGrant { permit: Some(permit), end: u64::MAX }
@@ -352,7 +352,7 @@ impl Job<'_> {
             },
             granted,
             units_bytes,
-            lends: arrival == Arrival::Chunks,
+            lends: arrival == FetchMode::Chunks,
             durability: options.durability,
             pool: options.pool.clone(),
             progress: Arc::clone(&options.progress),
@@ -369,7 +369,7 @@ impl Job<'_> {
         Ok(committed)
     }
 
-    fn told_resumed(&mut self, bytes: u64) {
+    fn count_resumed(&mut self, bytes: u64) {
         self.outcome.resumed_bytes = bytes;
         self.options.progress.reused(bytes);
     }

@@ -28,11 +28,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tidegate_core::digest::Digest;
 use tokio::sync::Notify;
 
-use super::fetch::{Fetcher, Trouble};
-use super::long::{Long, Origin};
+use super::fetch::{FetchError, Fetcher};
+use super::long::{FetchedFrom, LongChunk};
 use super::place::Placing;
-use super::plan::Want;
-use super::queue::{Batching, Queue, Unit, UnitKind};
+use super::plan::PlannedChunk;
+use super::queue::{Batching, ChunkUnit, ChunkUnitKind, Queue};
 use super::run::stream_bytes;
 use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::chunked::chunk::Chunk;
@@ -71,7 +71,7 @@ pub(super) fn own_share(budget: &Budget) -> Budget {
 
 /// What the units of one download share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ChunkJob {
     pub(super) fetcher: Fetcher,
     pub(super) placing: Placing,
     pub(super) batching: Batching,
@@ -92,21 +92,21 @@ struct Slots {
 }
 
 /// One slot; freed when dropped.
-struct Slot(Arc<Slots>, UnitKind);
+struct Slot(Arc<Slots>, ChunkUnitKind);
 
 impl Slots {
-    fn of(&self, kind: UnitKind) -> &AtomicUsize {
+    fn of(&self, kind: ChunkUnitKind) -> &AtomicUsize {
         match kind {
-            UnitKind::Fetch => &self.fetching,
-            UnitKind::Copy => &self.copying,
+            ChunkUnitKind::Fetch => &self.fetching,
+            ChunkUnitKind::Copy => &self.copying,
         }
     }
 
-    fn used(&self, kind: UnitKind) -> usize {
+    fn used(&self, kind: ChunkUnitKind) -> usize {
         self.of(kind).load(Ordering::Acquire)
     }
 
-    fn take(self: &Arc<Self>, kind: UnitKind) -> Slot {
+    fn take(self: &Arc<Self>, kind: ChunkUnitKind) -> Slot {
         self.of(kind).fetch_add(1, Ordering::AcqRel);
         Slot(Arc::clone(self), kind)
     }
@@ -124,7 +124,7 @@ type Held = (BytesPermit, BytesPermit);
 
 /// The chunks of one download that have not been started.
 pub(super) struct ChunkUnits {
-    shared: Arc<Shared>,
+    shared: Arc<ChunkJob>,
     queue: Queue,
     slots: Arc<Slots>,
     copies_max: usize,
@@ -132,7 +132,7 @@ pub(super) struct ChunkUnits {
 
 /// A unit that has its reservation and may start.
 pub(super) struct GrantedUnit {
-    unit: Unit,
+    unit: ChunkUnit,
     /// `None` if an ordered sink holds the permit.
     held: Option<Held>,
 }
@@ -145,7 +145,7 @@ pub(super) enum ChunkEvent {
 }
 
 impl ChunkUnits {
-    pub(super) fn new(shared: &Arc<Shared>, queue: Queue) -> Self {
+    pub(super) fn new(shared: &Arc<ChunkJob>, queue: Queue) -> Self {
         let copies_max = std::thread::available_parallelism().map_or(1, usize::from);
         Self { shared: Arc::clone(shared), queue, slots: Arc::default(), copies_max }
     }
@@ -153,14 +153,14 @@ impl ChunkUnits {
 
 impl Units for ChunkUnits {
     type Granted = GrantedUnit;
-    type Ended = Result<(), Trouble>;
+    type Ended = Result<(), FetchError>;
     type Event = ChunkEvent;
-    type Error = Trouble;
+    type Error = FetchError;
 
     fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<Waiting<GrantedUnit>> {
         let window = self.shared.fetcher.window.limit();
-        let may_fetch = self.slots.used(UnitKind::Fetch) < window;
-        let may_copy = self.slots.used(UnitKind::Copy) < self.copies_max;
+        let may_fetch = self.slots.used(ChunkUnitKind::Fetch) < window;
+        let may_copy = self.slots.used(ChunkUnitKind::Copy) < self.copies_max;
         let unit = self.queue.next(window, may_fetch, may_copy)?;
         Some(Box::pin(reserve(Arc::clone(&self.shared), unit)))
     }
@@ -176,7 +176,7 @@ impl Units for ChunkUnits {
         });
     }
 
-    fn ended(&mut self, ended: Self::Ended) -> Result<(), Trouble> {
+    fn ended(&mut self, ended: Self::Ended) -> Result<(), FetchError> {
         ended
     }
 
@@ -192,7 +192,7 @@ impl Units for ChunkUnits {
         &mut self,
         event: ChunkEvent,
         _flight: &mut Flight<Self::Ended>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FetchError> {
         match event {
             ChunkEvent::SinkFailed(error) => Err(error.into()),
             ChunkEvent::SlotFreed => Ok(()),
@@ -203,16 +203,16 @@ impl Units for ChunkUnits {
         self.queue.is_empty() && in_flight == 0
     }
 
-    fn cancelled(&self) -> Trouble {
+    fn cancelled(&self) -> FetchError {
         self.shared.fetcher.calls.cancelled().into()
     }
 }
 
 /// Waits for the reservation of a unit.
-async fn reserve(shared: Arc<Shared>, unit: Unit) -> GrantedUnit {
+async fn reserve(shared: Arc<ChunkJob>, unit: ChunkUnit) -> GrantedUnit {
     let bytes = unit.bytes();
     let destination = &shared.placing.destination;
-    let is_long = bytes > shared.held_bytes_max && unit.wants.len() == 1;
+    let is_long = bytes > shared.held_bytes_max && unit.plan.len() == 1;
     if let Sink::Ordered(sink) = &destination.sink {
         let held_bytes_max = destination.bytes.limits().bytes / ORDERED_SHARE;
         let ahead_bytes = if is_long { stream_bytes(&destination.bytes) } else { bytes };
@@ -225,9 +225,14 @@ async fn reserve(shared: Arc<Shared>, unit: Unit) -> GrantedUnit {
     GrantedUnit { unit, held: Some((own, permit)) }
 }
 
-impl Shared {
+impl ChunkJob {
     /// Runs one unit: fetches or copies its chunks, and writes them into the sink.
-    async fn bring(&self, unit: Unit, held: Option<Held>, slot: Slot) -> Result<(), Trouble> {
+    async fn bring(
+        &self,
+        unit: ChunkUnit,
+        held: Option<Held>,
+        slot: Slot,
+    ) -> Result<(), FetchError> {
         let in_flight = self.placing.progress.begin_unit();
         let outcome = self.bring_unit(&unit, slot).await;
         drop(in_flight);
@@ -236,63 +241,64 @@ impl Shared {
         outcome
     }
 
-    async fn bring_unit(&self, unit: &Unit, slot: Slot) -> Result<(), Trouble> {
-        if let [want] = unit.wants.as_slice()
-            && want.digest.len > self.held_bytes_max
+    async fn bring_unit(&self, unit: &ChunkUnit, slot: Slot) -> Result<(), FetchError> {
+        if let [planned] = unit.plan.as_slice()
+            && planned.digest.len > self.held_bytes_max
         {
-            return self.bring_long(want).await;
+            return self.bring_long(planned).await;
         }
         let chunks = match unit.kind {
-            UnitKind::Copy => self.copy(unit).await?,
-            UnitKind::Fetch => {
-                let batched = unit.wants.iter().all(|want| self.batching.takes(want.digest.len));
-                self.fetcher.fetch(&unit.wants, batched).await?
+            ChunkUnitKind::Copy => self.copy(unit).await?,
+            ChunkUnitKind::Fetch => {
+                let batched =
+                    unit.plan.iter().all(|planned| self.batching.takes(planned.digest.len));
+                self.fetcher.fetch(&unit.plan, batched).await?
             }
         };
-        self.placing.place(&unit.wants, &chunks, slot, &self.fetcher.calls).await?;
-        if let Some(keep) = &self.fetcher.keep {
-            unit.wants.iter().for_each(|want| keep.placed(&want.digest));
+        self.placing.place(&unit.plan, &chunks, slot, &self.fetcher.calls).await?;
+        if let Some(recurring) = &self.fetcher.recurring {
+            unit.plan.iter().for_each(|planned| recurring.placed(&planned.digest));
         }
         Ok(())
     }
 
     /// Streams a chunk that is too long to be held in memory.
-    async fn bring_long(&self, want: &Want) -> Result<(), Trouble> {
-        let long = Long { fetcher: &self.fetcher, placing: &self.placing, want };
+    async fn bring_long(&self, planned: &PlannedChunk) -> Result<(), FetchError> {
+        let long = LongChunk { fetcher: &self.fetcher, placing: &self.placing, planned };
         let brought = long.bring().await;
-        let part = self.fetcher.part(want);
-        match brought.map_err(|trouble| trouble.with(&part, &self.fetcher.calls))? {
-            Origin::Seed => self.copied(&want.digest),
-            Origin::Shared => self.fetcher.shared(&want.digest),
+        let part = self.fetcher.part(planned);
+        match brought.map_err(|failure| failure.with(&part, &self.fetcher.calls))? {
+            FetchedFrom::Seed => self.copied(&planned.digest),
+            FetchedFrom::Leader => self.fetcher.shared(&planned.digest),
             // Already counted while it arrived.
-            Origin::Store => {}
+            FetchedFrom::Store => {}
         }
         Ok(())
     }
 
     /// Copies chunks from seeds. Fetches the chunks that no longer match.
-    async fn copy(&self, unit: &Unit) -> Result<Vec<Chunk>, Trouble> {
-        let wants = unit.wants.clone();
+    async fn copy(&self, unit: &ChunkUnit) -> Result<Vec<Chunk>, FetchError> {
+        let plan = unit.plan.clone();
         let read = blocking(move || {
-            let read = wants.iter().map(|want| want.seed.as_ref()?.read(&want.digest));
+            let read = plan.iter().map(|planned| planned.seed.as_ref()?.read(&planned.digest));
             Ok(read.collect::<Vec<Option<Chunk>>>())
         });
         let mut chunks = read.await?;
         let is_there = |chunk: &Option<Chunk>| chunk.is_some();
-        unit.wants
+        unit.plan
             .iter()
             .zip(&chunks)
             .filter(|(_, chunk)| is_there(chunk))
-            .for_each(|(want, _)| self.copied(&want.digest));
-        let lost = unit.wants.iter().zip(&chunks).filter(|(_, chunk)| !is_there(chunk));
+            .for_each(|(planned, _)| self.copied(&planned.digest));
+        let lost = unit.plan.iter().zip(&chunks).filter(|(_, chunk)| !is_there(chunk));
         // Without the seed, so that it is not read again.
-        let lost = lost.map(|(want, _)| Want { seed: None, ..want.clone() });
-        let mut lost: VecDeque<Want> = lost.collect();
+        let lost = lost.map(|(planned, _)| PlannedChunk { seed: None, ..planned.clone() });
+        let mut lost: VecDeque<PlannedChunk> = lost.collect();
         let mut fetched = VecDeque::new();
         while !lost.is_empty() {
-            let wants = self.batching.request(&mut lost);
-            let batched = wants.iter().all(|want| self.batching.takes(want.digest.len));
-            fetched.extend(self.fetcher.fetch(&wants, batched).await?);
+            let plan = self.batching.request(&mut lost);
+            let batched = plan.iter().all(|planned| self.batching.takes(planned.digest.len));
+            fetched.extend(self.fetcher.fetch(&plan, batched).await?);
         }
         chunks
             .iter_mut()
@@ -317,12 +323,12 @@ mod tests {
     #[test]
     fn a_slot_that_is_given_up_wakes_whoever_begins_units() {
         let slots = Arc::new(Slots::default());
-        let (fetch, copy) = (slots.take(UnitKind::Fetch), slots.take(UnitKind::Copy));
-        assert_eq!((slots.used(UnitKind::Fetch), slots.used(UnitKind::Copy)), (1, 1));
+        let (fetch, copy) = (slots.take(ChunkUnitKind::Fetch), slots.take(ChunkUnitKind::Copy));
+        assert_eq!((slots.used(ChunkUnitKind::Fetch), slots.used(ChunkUnitKind::Copy)), (1, 1));
         assert!(slots.freed.notified().now_or_never().is_none());
         drop(fetch);
         assert!(slots.freed.notified().now_or_never().is_some());
         drop(copy);
-        assert_eq!((slots.used(UnitKind::Fetch), slots.used(UnitKind::Copy)), (0, 0));
+        assert_eq!((slots.used(ChunkUnitKind::Fetch), slots.used(ChunkUnitKind::Copy)), (0, 0));
     }
 }

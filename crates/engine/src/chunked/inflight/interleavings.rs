@@ -13,7 +13,7 @@ use loom::sync::Condvar;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
-use super::{Follow, InFlight, Joined, Lead};
+use super::{Follower, InFlight, Joined, Leader};
 use crate::sync::{Mutex, lock};
 
 type Flights = InFlight<u32, u32>;
@@ -57,17 +57,17 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn lead(flights: &Flights) -> Lead<u32, u32> {
+fn lead(flights: &Flights) -> Leader<u32, u32> {
     match flights.join(&KEY) {
-        Joined::Lead(lead) => lead,
-        Joined::Follow(_) => panic!("somebody leads already"),
+        Joined::Leader(lead) => lead,
+        Joined::Follower(_) => panic!("somebody leads already"),
     }
 }
 
-fn follow(flights: &Flights) -> Follow<u32> {
+fn follow(flights: &Flights) -> Follower<u32> {
     match flights.join(&KEY) {
-        Joined::Follow(follow) => follow,
-        Joined::Lead(_) => panic!("nobody leads"),
+        Joined::Follower(follow) => follow,
+        Joined::Leader(_) => panic!("nobody leads"),
     }
 }
 
@@ -76,14 +76,14 @@ fn follow(flights: &Flights) -> Follow<u32> {
 fn bring(flights: &Flights, at_work: &AtomicU32, done: &AtomicU32) -> u32 {
     loop {
         match flights.join(&KEY) {
-            Joined::Lead(lead) => {
+            Joined::Leader(lead) => {
                 assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0, "twice at once");
                 at_work.fetch_sub(1, Ordering::SeqCst);
                 done.fetch_add(1, Ordering::SeqCst);
                 lead.succeed(7);
                 return 7;
             }
-            Joined::Follow(follow) => {
+            Joined::Follower(follow) => {
                 if let Some(outcome) = block_on(follow.outcome()) {
                     return outcome;
                 }

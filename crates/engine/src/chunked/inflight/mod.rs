@@ -11,7 +11,7 @@
 //! work has no follower, and there may be tens of thousands of leaders at a time.
 //!
 //! Invariants:
-//! - A key is in the map exactly while its [`Lead`] lives. The lead removes the key when it
+//! - A key is in the map exactly while its [`Leader`] lives. The lead removes the key when it
 //!   succeeds or is dropped, before its followers are notified.
 //! - No lock is held across an await or while a waker runs.
 //! - A leader must not wait for another leader while it holds its own lead. Otherwise two leaders
@@ -51,20 +51,20 @@ type Outcome<T> = watch::Sender<Option<T>>;
 #[derive(Debug)]
 pub(crate) enum Joined<K: Hash + Eq, T> {
     /// The caller does the work and reports the result.
-    Lead(Lead<K, T>),
+    Leader(Leader<K, T>),
     /// Another caller is doing the work.
-    Follow(Follow<T>),
+    Follower(Follower<T>),
 }
 
 /// The role of the leader. If it is dropped without [`Self::succeed`], a follower takes over.
-pub(crate) struct Lead<K: Hash + Eq, T> {
+pub(crate) struct Leader<K: Hash + Eq, T> {
     flights: InFlight<K, T>,
     // Taken when the lead ends.
     key: Option<K>,
 }
 
 /// The role of a follower: a wait for the leader's result.
-pub(crate) struct Follow<T>(watch::Receiver<Option<T>>);
+pub(crate) struct Follower<T>(watch::Receiver<Option<T>>);
 
 impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     /// An empty table.
@@ -75,17 +75,17 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     /// Becomes the leader for `key`, or a follower if there is a leader.
     pub(crate) fn join(&self, key: &K) -> Joined<K, T> {
         match self.lock().entry(key.clone()) {
-            Entry::Occupied(mut flight) => Joined::Follow(Follow::of(flight.get_mut())),
+            Entry::Occupied(mut flight) => Joined::Follower(Follower::of(flight.get_mut())),
             Entry::Vacant(place) => {
                 place.insert(None);
-                Joined::Lead(Lead { flights: self.clone(), key: Some(key.clone()) })
+                Joined::Leader(Leader { flights: self.clone(), key: Some(key.clone()) })
             }
         }
     }
 
     /// Becomes a follower if there is a leader for `key`. Never becomes the leader.
-    pub(crate) fn follow(&self, key: &K) -> Option<Follow<T>> {
-        self.lock().get_mut(key).map(Follow::of)
+    pub(crate) fn follow(&self, key: &K) -> Option<Follower<T>> {
+        self.lock().get_mut(key).map(Follower::of)
     }
 
     /// Does `work`, or waits for the leader and takes over if the leader fails. Cancel-safe: if the
@@ -98,12 +98,12 @@ impl<K: Hash + Eq + Clone, T: Clone> InFlight<K, T> {
     ) -> Result<T, E> {
         loop {
             match self.join(key) {
-                Joined::Lead(lead) => {
+                Joined::Leader(lead) => {
                     let value = work().await?;
                     lead.succeed(value.clone());
                     return Ok(value);
                 }
-                Joined::Follow(follow) => {
+                Joined::Follower(follow) => {
                     if let Some(value) = follow.outcome().await {
                         return Ok(value);
                     }
@@ -125,7 +125,7 @@ impl<K, T> InFlight<K, T> {
     }
 }
 
-impl<K: Hash + Eq, T> Lead<K, T> {
+impl<K: Hash + Eq, T> Leader<K, T> {
     /// The work is done: its followers receive the result. A later caller does the work again.
     pub(crate) fn succeed(mut self, outcome: T) {
         self.end(Some(outcome));
@@ -143,19 +143,19 @@ impl<K: Hash + Eq, T> Lead<K, T> {
     }
 }
 
-impl<K: Hash + Eq, T> Drop for Lead<K, T> {
+impl<K: Hash + Eq, T> Drop for Leader<K, T> {
     fn drop(&mut self) {
         self.end(None);
     }
 }
 
-impl<T> Follow<T> {
+impl<T> Follower<T> {
     fn of(flight: &mut Option<Outcome<T>>) -> Self {
         Self(flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe())
     }
 }
 
-impl<T: Clone> Follow<T> {
+impl<T: Clone> Follower<T> {
     /// Waits for the result; `None` if the leader gave up. The caller then joins again.
     /// Cancel-safe.
     pub(crate) async fn outcome(mut self) -> Option<T> {
@@ -175,15 +175,15 @@ impl<K, T> fmt::Debug for InFlight<K, T> {
     }
 }
 
-impl<K: Hash + Eq, T> fmt::Debug for Lead<K, T> {
+impl<K: Hash + Eq, T> fmt::Debug for Leader<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lead").finish_non_exhaustive()
+        f.debug_struct("Leader").finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for Follow<T> {
+impl<T> fmt::Debug for Follower<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follow").finish_non_exhaustive()
+        f.debug_struct("Follower").finish_non_exhaustive()
     }
 }
 

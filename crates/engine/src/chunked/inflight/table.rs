@@ -39,13 +39,13 @@ pub(crate) struct ChunksInFlight {
     /// Chunks that are too long for memory and are fetched straight into a target. The result is
     /// the place where the chunk can be read again. The reader must verify it again, because the
     /// owner of the target may change it.
-    pub(crate) pours: InFlight<Key, SeedPlace>,
+    pub(crate) long_chunks: InFlight<Key, SeedPlace>,
     /// Chunks that are being sent. The result is that the store has them.
     pub(crate) sends: InFlight<Key, ()>,
 }
 
 impl Default for ChunksInFlight {
     fn default() -> Self {
-        Self { fetches: InFlight::new(), pours: InFlight::new(), sends: InFlight::new() }
+        Self { fetches: InFlight::new(), long_chunks: InFlight::new(), sends: InFlight::new() }
     }
 }

@@ -9,17 +9,17 @@ use super::*;
 
 type Flights = InFlight<u32, u32>;
 
-fn lead(flights: &Flights, key: u32) -> Lead<u32, u32> {
+fn lead(flights: &Flights, key: u32) -> Leader<u32, u32> {
     match flights.join(&key) {
-        Joined::Lead(lead) => lead,
-        Joined::Follow(_) => panic!("somebody leads already"),
+        Joined::Leader(lead) => lead,
+        Joined::Follower(_) => panic!("somebody leads already"),
     }
 }
 
-fn follow(flights: &Flights, key: u32) -> Follow<u32> {
+fn follow(flights: &Flights, key: u32) -> Follower<u32> {
     match flights.join(&key) {
-        Joined::Follow(follow) => follow,
-        Joined::Lead(_) => panic!("nobody leads"),
+        Joined::Follower(follow) => follow,
+        Joined::Leader(_) => panic!("nobody leads"),
     }
 }
 

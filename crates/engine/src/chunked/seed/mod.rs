@@ -54,7 +54,7 @@ pub(crate) struct Seeds {
 #[derive(Clone, Debug)]
 pub(crate) struct SeedFile {
     pub(crate) path: PathBuf,
-    /// Keep an index next to it.
+    /// RecurringChunks an index next to it.
     pub(crate) keeps_index: bool,
 }
 

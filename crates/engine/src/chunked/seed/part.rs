@@ -16,7 +16,7 @@ use tidegate_core::extents::Extents;
 use tokio_util::sync::CancellationToken;
 
 use crate::chunked::Manifest;
-use crate::chunked::chunk::Proving;
+use crate::chunked::chunk::ChunkVerification;
 use crate::sink::Mark;
 use crate::sink::file::journal::Found;
 
@@ -82,16 +82,16 @@ fn check(
     buffer: &mut [u8],
     cancel: &CancellationToken,
 ) -> Option<Crc> {
-    let mut proving = Proving::new(*digest).ok()?;
+    let mut verification = ChunkVerification::new(*digest).ok()?;
     let mut done = 0;
     while done < digest.len && !cancel.is_cancelled() {
         let left = usize::try_from(digest.len - done).unwrap_or(usize::MAX);
         let piece = buffer.get_mut(..left.min(READ_BYTES))?;
         file.read_exact_at(piece, offset + done).ok()?;
-        proving.update(piece).ok()?;
+        verification.update(piece).ok()?;
         done += piece.len() as u64;
     }
-    proving.finish().ok()
+    verification.finish().ok()
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tidegate_core::digest::Digest;
 use tokio_util::sync::CancellationToken;
 
 use crate::buffer::ShardBuffer;
-use crate::chunked::chunk::{CRC, Chunk, Proving};
+use crate::chunked::chunk::{CRC, Chunk, ChunkVerification};
 
 /// The size of one read. It fits a core's cache.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -62,17 +62,17 @@ impl SeedPlace {
 
     /// Reads and verifies the chunk that `digest` names, piece by piece. Returns `None` if the
     /// bytes no longer match, or if it is cancelled. Blocks.
-    pub(crate) fn prove(self, digest: &Digest, cancel: &CancellationToken) -> Option<Proven> {
-        let mut proving = Proving::new(*digest).ok()?;
+    pub(crate) fn verify(self, digest: &Digest, cancel: &CancellationToken) -> Option<Proven> {
+        let mut verification = ChunkVerification::new(*digest).ok()?;
         let mut pieces = Vec::new();
         let mut at = 0;
         while at < digest.len {
             let piece = self.piece(at, digest.len).filter(|_| !cancel.is_cancelled())?;
-            proving.update(&piece).ok()?;
+            verification.update(&piece).ok()?;
             pieces.push(Crc::of(CRC, &piece));
             at += piece.len() as u64;
         }
-        proving.finish().ok()?;
+        verification.finish().ok()?;
         Some(Proven { place: self, len: digest.len, pieces })
     }
 
@@ -129,23 +129,26 @@ mod tests {
     fn what_was_proved_is_known_again_piece_by_piece() {
         let (bytes, digest, file) = long();
         let cancel = CancellationToken::new();
-        let proven = SeedPlace::in_file(&file, 5).prove(&digest, &cancel).unwrap();
+        let verified = SeedPlace::in_file(&file, 5).verify(&digest, &cancel).unwrap();
         let starts = [0, PIECE_BYTES, 2 * PIECE_BYTES];
-        let pieces: Vec<_> = starts.iter().map(|at| proven.piece(*at).unwrap()).collect();
+        let pieces: Vec<_> = starts.iter().map(|at| verified.piece(*at).unwrap()).collect();
         assert_eq!(pieces.concat(), bytes);
         file.write_all_at(b"other", 5 + PIECE_BYTES).unwrap();
-        assert!(proven.piece(PIECE_BYTES).is_none() && proven.piece(0).is_some());
+        assert!(verified.piece(PIECE_BYTES).is_none() && verified.piece(0).is_some());
         file.set_len(5 + 2 * PIECE_BYTES + 1).unwrap();
-        assert!(proven.piece(2 * PIECE_BYTES).is_none(), "it is too short");
+        assert!(verified.piece(2 * PIECE_BYTES).is_none(), "it is too short");
     }
 
     #[test]
     fn what_is_not_there_is_not_proved() {
         let (_, digest, file) = long();
         let cancel = CancellationToken::new();
-        assert!(SeedPlace::in_file(&file, 4).prove(&digest, &cancel).is_none());
-        assert!(SeedPlace::in_file(&file, u64::MAX).prove(&digest, &cancel).is_none());
+        assert!(SeedPlace::in_file(&file, 4).verify(&digest, &cancel).is_none());
+        assert!(SeedPlace::in_file(&file, u64::MAX).verify(&digest, &cancel).is_none());
         cancel.cancel();
-        assert!(SeedPlace::in_file(&file, 5).prove(&digest, &cancel).is_none(), "it was cancelled");
+        assert!(
+            SeedPlace::in_file(&file, 5).verify(&digest, &cancel).is_none(),
+            "it was cancelled"
+        );
     }
 }

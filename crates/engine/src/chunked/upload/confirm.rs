@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use tidegate_core::digest::Digest;
 
-use super::ledger::{Fate, Ledger};
+use super::ledger::{ChunkStatus, Ledger};
 use super::transfer::Transfer;
 use crate::error::{ErrorKind, Result};
 use crate::report::Form;
@@ -29,7 +29,7 @@ pub(super) async fn confirm(
 ) -> Result<()> {
     let is_asked = |fate| match outcome {
         Form::Chunks => true,
-        Form::Present => fate == Fate::Sent,
+        Form::Present => fate == ChunkStatus::Sent,
         // An upload to a store has the form of chunks or of one blob.
         Form::Whole | Form::Shards => false,
     };

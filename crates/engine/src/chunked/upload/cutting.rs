@@ -1,4 +1,4 @@
-//! [`Cutting`]: the first stage. It delivers the file's chunks with their digests, in order, as
+//! [`SourceCutter`]: the first stage. It delivers the file's chunks with their digests, in order, as
 //! they become known, and at the end the digest of the whole file.
 //!
 //! A blob that is put whole is one chunk; it is hashed on one of the runtime's blocking threads.
@@ -34,7 +34,7 @@ pub(super) enum Cut {
 }
 
 /// Chunks as they become known. Dropping it ends the work.
-pub(super) struct Cutting {
+pub(super) struct SourceCutter {
     file: Arc<SourceFile>,
     stage: Stage,
 }
@@ -53,7 +53,7 @@ enum Stage {
     Ended,
 }
 
-impl Cutting {
+impl SourceCutter {
     /// Starts to cut. The digest of the whole file is computed at the same time, even if the caller
     /// gives it: a store that does not verify would give the file a wrong name.
     pub(super) fn chunks(

@@ -1,4 +1,4 @@
-//! [`Held`]: memory that the budget has granted, and the bytes in it.
+//! [`HeldBytes`]: memory that the budget has granted, and the bytes in it.
 //!
 //! The store passes the bytes on to a connection. The connection may still send them after the
 //! request was given up. So the permit is released when the last of the bytes is dropped, and not
@@ -14,27 +14,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use memmap2::{MmapMut, MmapOptions};
 
-use super::spare::{MAPPED_BYTES_MIN, Room, Spare, Spares};
+use super::spare::{MAPPED_BYTES_MIN, Spare, SpareMemory, Spares};
 use crate::budget::BytesPermit;
 use crate::error::Result;
 
 /// Memory that the budget has granted. It stays charged until the last clone is dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldBytes {
     bytes: u64,
     grant: Arc<Grant>,
 }
 
-/// The permit, and where it goes when the last [`Held`] is dropped.
+/// The permit, and where it goes when the last [`HeldBytes`] is dropped.
 #[derive(Debug)]
 struct Grant {
     // `Some` until drop.
     permit: Option<BytesPermit>,
-    room: Mutex<Option<Room>>,
+    room: Mutex<Option<SpareMemory>>,
     spares: Option<Spares>,
 }
 
-impl Held {
+impl HeldBytes {
     /// The first `bytes` bytes of `permit`, or all of it if it has fewer.
     pub(super) fn new(permit: BytesPermit, bytes: u64) -> Self {
         let bytes = bytes.min(permit.bytes());
@@ -47,7 +47,7 @@ impl Held {
     pub(super) fn spared(
         permit: BytesPermit,
         bytes: u64,
-        room: Option<Room>,
+        room: Option<SpareMemory>,
         spares: &Spares,
     ) -> Self {
         let bytes = bytes.min(permit.bytes());
@@ -79,8 +79,9 @@ impl Held {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
-        let room = self.grant.spares.as_ref().filter(|_| Room::fits(len));
-        let Some(room) = room.and_then(|_| self.grant.room().take().or_else(Room::new)) else {
+        let room = self.grant.spares.as_ref().filter(|_| SpareMemory::fits(len));
+        let Some(room) = room.and_then(|_| self.grant.room().take().or_else(SpareMemory::new))
+        else {
             return self.filled(len, fill);
         };
         let mut run = RoomRun { room: Some(room), len, held: self.clone() };
@@ -96,7 +97,7 @@ impl Held {
 }
 
 impl Grant {
-    fn room(&self) -> MutexGuard<'_, Option<Room>> {
+    fn room(&self) -> MutexGuard<'_, Option<SpareMemory>> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +143,7 @@ impl Run {
 /// Bytes, and then the permit that they are charged to: fields are dropped in this order.
 struct Paid {
     run: Run,
-    _held: Held,
+    _held: HeldBytes,
 }
 
 impl AsRef<[u8]> for Paid {
@@ -157,9 +158,9 @@ impl AsRef<[u8]> for Paid {
 /// Bytes in a room. On drop the room goes back to the grant.
 struct RoomRun {
     // `Some` until drop.
-    room: Option<Room>,
+    room: Option<SpareMemory>,
     len: usize,
-    held: Held,
+    held: HeldBytes,
 }
 
 impl RoomRun {
@@ -207,12 +208,12 @@ mod tests {
     fn what_was_granted_goes_back_with_the_last_of_the_bytes() {
         for len in [5000, MAPPED_BYTES_MIN, MAPPED_BYTES_MIN + 1, 5 << 20] {
             let plain = |budget: &Budget, _: &Spares, len: usize| {
-                let held = Held::new(budget.try_bytes(len as u64).unwrap(), len as u64);
+                let held = HeldBytes::new(budget.try_bytes(len as u64).unwrap(), len as u64);
                 held.filled(len, FILL).unwrap()
             };
             let spared = |budget: &Budget, spares: &Spares, len: usize| {
                 let permit = budget.try_bytes(len as u64).unwrap();
-                let held = Held::spared(permit, len as u64, None, spares);
+                let held = HeldBytes::spared(permit, len as u64, None, spares);
                 held.filled_whole(len, FILL).unwrap()
             };
             bytes_are_paid_for(plain, len);
@@ -228,12 +229,15 @@ mod tests {
         for (len, held_bytes) in [(200_000, 200_704), (150_000, 200_704), (300_000, 303_104)] {
             let Spare { room, mut permit } = match spares.take(len as u64) {
                 Some(spare) => spare,
-                None => Spare { room: Room::new().unwrap(), permit: budget.try_bytes(1).unwrap() },
+                None => Spare {
+                    room: SpareMemory::new().unwrap(),
+                    permit: budget.try_bytes(1).unwrap(),
+                },
             };
             if let Some(more) = (len as u64).checked_sub(permit.bytes()) {
                 permit.merge(budget.try_bytes(more).unwrap());
             }
-            let held = Held::spared(permit, len as u64, Some(room), &spares);
+            let held = HeldBytes::spared(permit, len as u64, Some(room), &spares);
             let bytes = held.filled_whole(len, FILL).unwrap();
             at.push(bytes.as_ptr());
             drop(held);
@@ -250,7 +254,7 @@ mod tests {
         let spares = Spares::new(&budget);
         let used = |len: usize| {
             let permit = budget.try_bytes(len as u64).unwrap();
-            let held = Held::spared(permit, len as u64, None, &spares);
+            let held = HeldBytes::spared(permit, len as u64, None, &spares);
             drop(held.filled_whole(len, FILL).unwrap());
         };
         (0..3).for_each(|_| used(409_600));

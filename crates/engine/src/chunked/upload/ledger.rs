@@ -10,7 +10,7 @@ use tidegate_core::digest::Digest;
 
 /// What became of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ChunkStatus {
     /// Not known yet.
     Open,
     /// The store says that it has it.
@@ -23,7 +23,7 @@ pub(super) enum Fate {
 
 /// A chunk that may have to be sent, and its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct UploadChunk {
     /// Its number among the distinct chunks.
     pub(super) id: usize,
     pub(super) offset: u64,
@@ -32,8 +32,8 @@ pub(super) struct Piece {
 
 #[derive(Debug)]
 struct Entry {
-    piece: Piece,
-    fate: Fate,
+    piece: UploadChunk,
+    fate: ChunkStatus,
     was_sent: bool,
     was_settled: bool,
 }
@@ -60,36 +60,42 @@ impl Ledger {
         if id != next {
             return None;
         }
-        let piece = Piece { id, offset, digest };
-        self.distinct.push(Entry { piece, fate: Fate::Open, was_sent: false, was_settled: false });
+        let piece = UploadChunk { id, offset, digest };
+        self.distinct.push(Entry {
+            piece,
+            fate: ChunkStatus::Open,
+            was_sent: false,
+            was_settled: false,
+        });
         self.open += 1;
         Some(id)
     }
 
     /// Sets the fate of a chunk. `Open` is allowed again: the store may have lost the chunk.
     /// Returns whether the chunk is settled for the first time.
-    pub(super) fn settle(&mut self, id: usize, fate: Fate) -> bool {
+    pub(super) fn settle(&mut self, id: usize, fate: ChunkStatus) -> bool {
         let Some(entry) = self.distinct.get_mut(id) else { return false };
-        self.open += usize::from(fate == Fate::Open);
-        self.open -= usize::from(entry.fate == Fate::Open);
-        entry.was_sent |= fate == Fate::Sent;
-        entry.fate = if entry.was_sent && fate != Fate::Open { Fate::Sent } else { fate };
-        fate != Fate::Open && !std::mem::replace(&mut entry.was_settled, true)
+        self.open += usize::from(fate == ChunkStatus::Open);
+        self.open -= usize::from(entry.fate == ChunkStatus::Open);
+        entry.was_sent |= fate == ChunkStatus::Sent;
+        entry.fate =
+            if entry.was_sent && fate != ChunkStatus::Open { ChunkStatus::Sent } else { fate };
+        fate != ChunkStatus::Open && !std::mem::replace(&mut entry.was_settled, true)
     }
 
     /// A distinct chunk by its number.
-    pub(super) fn piece(&self, id: usize) -> Option<Piece> {
+    pub(super) fn piece(&self, id: usize) -> Option<UploadChunk> {
         self.distinct.get(id).map(|entry| entry.piece)
     }
 
     /// Numbers of the distinct chunks whose fate passes `test`.
-    pub(super) fn ids(&self, test: impl Fn(Fate) -> bool) -> Vec<usize> {
+    pub(super) fn ids(&self, test: impl Fn(ChunkStatus) -> bool) -> Vec<usize> {
         let those = self.distinct.iter().filter(|entry| test(entry.fate));
         those.map(|entry| entry.piece.id).collect()
     }
 
     /// Distinct chunks whose fate passes `test`, and their bytes.
-    pub(super) fn count(&self, test: impl Fn(Fate) -> bool) -> (u64, u64) {
+    pub(super) fn count(&self, test: impl Fn(ChunkStatus) -> bool) -> (u64, u64) {
         let those = self.distinct.iter().filter(|entry| test(entry.fate));
         those.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.piece.digest.len))
     }
@@ -137,16 +143,16 @@ mod tests {
         for text in ["ab", "c"] {
             ledger.append(chunk(text));
         }
-        assert!(ledger.settle(0, Fate::Sent));
-        assert!(ledger.settle(1, Fate::Present));
-        assert_eq!((ledger.open(), ledger.count(|fate| fate == Fate::Sent)), (0, (1, 2)));
-        ledger.settle(0, Fate::Open);
-        ledger.settle(0, Fate::Open);
-        assert_eq!((ledger.open(), ledger.ids(|fate| fate == Fate::Open)), (1, vec![0]));
-        ledger.settle(7, Fate::Sent);
+        assert!(ledger.settle(0, ChunkStatus::Sent));
+        assert!(ledger.settle(1, ChunkStatus::Present));
+        assert_eq!((ledger.open(), ledger.count(|fate| fate == ChunkStatus::Sent)), (0, (1, 2)));
+        ledger.settle(0, ChunkStatus::Open);
+        ledger.settle(0, ChunkStatus::Open);
+        assert_eq!((ledger.open(), ledger.ids(|fate| fate == ChunkStatus::Open)), (1, vec![0]));
+        ledger.settle(7, ChunkStatus::Sent);
         assert_eq!(ledger.open(), 1);
         // A chunk that was sent once stays `Sent`, even if another upload sends it the next time.
-        assert!(!ledger.settle(0, Fate::Present));
-        assert_eq!(ledger.ids(|fate| fate == Fate::Sent), [0]);
+        assert!(!ledger.settle(0, ChunkStatus::Present));
+        assert_eq!(ledger.ids(|fate| fate == ChunkStatus::Sent), [0]);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The stages of the pipeline overlap:
 //!
-//! 1. Cutting: the file is cut into chunks and hashed on all cores.
+//! 1. SourceCutter: the file is cut into chunks and hashed on all cores.
 //! 2. Asking: the store is asked which chunks it lacks while cutting continues.
 //! 3. Sending: a missing chunk is read from the file again when it is sent. Small chunks share a
 //!    request.
@@ -40,18 +40,18 @@
 //! | `transfer` | state that all of these share |
 
 mod choice;
+mod chunk_source;
 mod confirm;
 mod cutting;
 mod floor;
 mod held;
-mod inquiry;
 mod ledger;
+mod missing_query;
 mod options;
-mod outbox;
-mod piece_source;
 mod pipeline;
 mod register;
 mod send;
+mod send_queue;
 mod source;
 mod spare;
 mod spool;
@@ -66,8 +66,8 @@ use std::time::Duration;
 use tidegate_core::digest::{Digest, DigestFunction};
 use tokio::time::Instant;
 
-use self::cutting::{Cut, Cutting};
-use self::ledger::Fate;
+use self::cutting::{Cut, SourceCutter};
+use self::ledger::ChunkStatus;
 use self::pipeline::Pipeline;
 use self::source::SourceFile;
 use self::transfer::Transfer;
@@ -151,10 +151,10 @@ async fn run(
     }
     let (cutting, asked) = match chunking {
         Some(chunking) => {
-            let cutting = Cutting::chunks(&file, function, chunking, &budget, &options.cancel);
+            let cutting = SourceCutter::chunks(&file, function, chunking, &budget, &options.cancel);
             (cutting, options.digest)
         }
-        None => (Cutting::whole(&file, function, options.digest, &budget), None),
+        None => (SourceCutter::whole(&file, function, options.digest, &budget), None),
     };
     let mut pipeline = Pipeline::new(&transfer, &profile, cutting, asked);
     pipeline.run().await?;
@@ -202,7 +202,7 @@ async fn compare(transfer: &Transfer, function: DigestFunction) -> Result<()> {
     if !transfer.file.is_uncompared() {
         return Ok(());
     }
-    let mut hashing = Cutting::whole(&transfer.file, function, None, &transfer.budget);
+    let mut hashing = SourceCutter::whole(&transfer.file, function, None, &transfer.budget);
     match hashing.next().await? {
         Cut::Chunks(all) => all.iter().try_for_each(|digest| transfer.file.check_named(digest)),
         Cut::End(digest) => transfer.file.check_named(&digest),
@@ -221,7 +221,7 @@ async fn whole_instead(
     }
     tracing::debug!(%blob, error = error.chain(), "put whole, as it cannot be made of its chunks");
     transfer.progress.expect(Some(blob.len));
-    let cutting = Cutting::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
+    let cutting = SourceCutter::whole(&transfer.file, blob.function, Some(blob), &transfer.budget);
     let mut pipeline = Pipeline::new(transfer, profile, cutting, None);
     pipeline.run().await?;
     Ok(pipeline)
@@ -249,9 +249,9 @@ fn report(
     let chunks = ChunkReport {
         all: totals(ledger.map_or((0, 0), ledger::Ledger::cut)),
         distinct: totals(ledger.map_or((0, 0), |ledger| ledger.count(|_| true))),
-        moved: totals(of(Fate::Sent)),
-        shared: totals(of(Fate::Shared)),
-        reused: totals(of(Fate::Present)),
+        moved: totals(of(ChunkStatus::Sent)),
+        shared: totals(of(ChunkStatus::Shared)),
+        reused: totals(of(ChunkStatus::Present)),
         window: transfer.window_now(),
         rounds,
         requests,

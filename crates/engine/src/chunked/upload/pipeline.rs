@@ -1,7 +1,7 @@
 //! [`Pipeline`]: cutting, asking and sending of one blob, all at once.
 //!
 //! ```text
-//! Cutting --> Ledger --> (lead or follow) --> Inquiry --> Outbox --> send
+//! SourceCutter --> Ledger --> (lead or follow) --> MissingQuery --> SendQueue --> send
 //!              all         one upload of       which         what
 //!             chunks       this process      chunks are     shares a
 //!                            leads           missing?       request
@@ -20,7 +20,7 @@
 //!   lead ends.
 //! - All memory of a load is reserved from the budget before the load is read, and held until the
 //!   store has the load. A load that has its memory waits only for a request permit. A load that
-//!   has its request permit waits only for the store. Cutting holds memory only while it works (see
+//!   has its request permit waits only for the store. SourceCutter holds memory only while it works (see
 //!   `cut`).
 //! - One load at a time waits for memory. So a large blob does not put hundreds of reservations
 //!   into the queue before the one of a small blob.
@@ -33,17 +33,17 @@ use std::sync::atomic::Ordering;
 
 use tidegate_core::digest::Digest;
 
-use super::cutting::{Cut, Cutting};
-use super::held::Held;
-use super::inquiry::Inquiry;
-use super::ledger::{Fate, Ledger, Piece};
-use super::outbox::{Load, Outbox};
+use super::cutting::{Cut, SourceCutter};
+use super::held::HeldBytes;
+use super::ledger::{ChunkStatus, Ledger, UploadChunk};
+use super::missing_query::MissingQuery;
 use super::send::{held_bytes, paid_bytes, send};
-use super::spare::{Room, Spare};
+use super::send_queue::{Load, SendQueue};
+use super::spare::{Spare, SpareMemory};
 use super::transfer::Transfer;
 use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
-use crate::chunked::inflight::{Joined, Key, Lead};
+use crate::chunked::inflight::{Joined, Key, Leader};
 use crate::error::Result;
 use crate::transfer::driver::{Flight, Waiting, drive};
 
@@ -80,7 +80,7 @@ pub(super) enum EndedCall {
 
 /// The state of the question whether the store has the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+enum BlobQuery {
     /// There is nothing to ask, or the store has responded.
     None,
     /// The store is to be asked.
@@ -89,7 +89,7 @@ enum Question {
     Put,
 }
 
-impl Question {
+impl BlobQuery {
     /// Takes the blob to ask for, if the question is open.
     fn put(&mut self) -> Option<Digest> {
         let Self::Open(blob) = *self else { return None };
@@ -103,16 +103,16 @@ pub(super) struct Pipeline {
     transfer: Arc<Transfer>,
     /// Calls and waits that are to be added to those in flight.
     begun: Vec<Waiting<Result<EndedCall>>>,
-    leads: HashMap<usize, Lead<Key, ()>>,
-    cutting: Option<Cutting>,
+    leads: HashMap<usize, Leader<Key, ()>>,
+    cutting: Option<SourceCutter>,
     ledger: Ledger,
-    inquiry: Inquiry,
-    outbox: Outbox,
+    missing_query: MissingQuery,
+    send_queue: SendQueue,
     brought: u64,
     sending: usize,
     held_bytes: u64,
     /// Whether the store has the blob.
-    question: Question,
+    blob_query: BlobQuery,
     blob: Option<Digest>,
     is_present: bool,
     is_forced: bool,
@@ -125,29 +125,29 @@ impl Pipeline {
     pub(super) fn new(
         transfer: &Arc<Transfer>,
         profile: &StoreProfile,
-        cutting: Cutting,
+        cutting: SourceCutter,
         asked: Option<Digest>,
     ) -> Self {
-        let outbox = Outbox::new(profile.batch, held_bytes_max(&transfer.budget));
+        let send_queue = SendQueue::new(profile.batch, held_bytes_max(&transfer.budget));
         let mut this = Self {
             transfer: Arc::clone(transfer),
             begun: Vec::new(),
             leads: HashMap::new(),
             cutting: Some(cutting),
             ledger: Ledger::default(),
-            inquiry: Inquiry::new(),
-            outbox,
+            missing_query: MissingQuery::new(),
+            send_queue,
             brought: 0,
             sending: 0,
             held_bytes: 0,
-            question: Question::None,
+            blob_query: BlobQuery::None,
             blob: None,
             is_present: false,
             is_forced: false,
             has_lingered: false,
         };
         if asked.is_some() {
-            this.question = Question::Put;
+            this.blob_query = BlobQuery::Put;
             this.start_asking(Vec::new(), asked);
         }
         this
@@ -175,9 +175,9 @@ impl Pipeline {
     /// without asking.
     pub(super) async fn again(&mut self, ids: &[usize], is_forced: bool) -> Result<()> {
         self.is_forced = is_forced;
-        self.question = Question::None;
+        self.blob_query = BlobQuery::None;
         for id in ids {
-            self.ledger.settle(*id, Fate::Open);
+            self.ledger.settle(*id, ChunkStatus::Open);
             self.lead_or_follow(*id);
         }
         self.run().await
@@ -205,9 +205,9 @@ impl Pipeline {
     }
 
     fn has_room(&self) -> bool {
-        self.inquiry.has_room()
+        self.missing_query.has_room()
             && self.ledger.open() < OPEN_MAX
-            && self.outbox.len_bytes() < AHEAD_BYTES_MAX
+            && self.send_queue.len_bytes() < AHEAD_BYTES_MAX
     }
 
     fn cut(&mut self, cut: Cut) {
@@ -223,11 +223,11 @@ impl Pipeline {
             }
             Cut::End(blob) => {
                 self.cutting = None;
-                self.inquiry.close();
+                self.missing_query.close();
                 // A blob that is its own only chunk is asked for as a chunk.
                 let is_chunk = self.ledger.piece(0).is_some_and(|piece| piece.digest == blob);
                 if !is_chunk && !self.transfer.file.is_named() {
-                    self.question = Question::Open(blob);
+                    self.blob_query = BlobQuery::Open(blob);
                 }
                 self.blob = Some(blob);
             }
@@ -239,29 +239,29 @@ impl Pipeline {
         let Some(piece) = self.ledger.piece(id) else { return };
         let store = Arc::clone(&self.transfer.identity);
         match self.transfer.in_flight.sends.join(&Key { store, digest: piece.digest }) {
-            Joined::Follow(follow) => self.begun.push(Box::pin(async move {
+            Joined::Follower(follow) => self.begun.push(Box::pin(async move {
                 let is_done = follow.outcome().await.is_some();
                 Ok(EndedCall::Followed { id, is_done })
             })),
-            Joined::Lead(lead) => {
+            Joined::Leader(lead) => {
                 self.leads.insert(id, lead);
                 if self.is_forced {
-                    self.outbox.push(piece);
+                    self.send_queue.push(piece);
                 } else {
-                    self.inquiry.push(id, self.transfer.now());
+                    self.missing_query.push(id, self.transfer.now());
                 }
             }
         }
     }
 
     fn ask(&mut self, has_lingered: bool) {
-        while let Some(ids) = self.inquiry.next(self.transfer.now(), has_lingered) {
-            let blob = self.question.put();
+        while let Some(ids) = self.missing_query.next(self.transfer.now(), has_lingered) {
+            let blob = self.blob_query.put();
             self.start_asking(ids, blob);
         }
         // If little is left to send, the question would take as long as sending.
-        if (!self.outbox.is_empty() || self.brought == 0)
-            && let Some(blob) = self.question.put()
+        if (!self.send_queue.is_empty() || self.brought == 0)
+            && let Some(blob) = self.blob_query.put()
         {
             self.start_asking(Vec::new(), Some(blob));
         }
@@ -286,7 +286,7 @@ impl Pipeline {
         flight: &mut Flight<Result<EndedCall>>,
     ) -> Option<Waiting<GrantedLoad>> {
         if !self.transfer.batches.load(Ordering::Relaxed) {
-            self.outbox.end_batches();
+            self.send_queue.end_batches();
         }
         loop {
             let limit = self.transfer.window_limit();
@@ -295,14 +295,15 @@ impl Pipeline {
             if free == 0 || self.held_bytes >= held_bytes_max {
                 return None;
             }
-            let nothing_comes = self.inquiry.is_over();
+            let nothing_comes = self.missing_query.is_over();
             let spread_over = nothing_comes.then_some(free as u64);
             let share_bytes = held_bytes_max / limit.max(1) as u64;
             // More chunks may fill the load, and enough is in flight until then.
-            if !nothing_comes && self.sending > limit / 2 && !self.outbox.has_full(share_bytes) {
+            if !nothing_comes && self.sending > limit / 2 && !self.send_queue.has_full(share_bytes)
+            {
                 return None;
             }
-            let load = self.outbox.next(share_bytes, spread_over)?;
+            let load = self.send_queue.next(share_bytes, spread_over)?;
             let bytes = paid_bytes(&load, &*self.transfer.store);
             if let Some((permit, room)) = self.memory(&load, bytes) {
                 self.start_sending(flight, load, permit, room);
@@ -317,7 +318,7 @@ impl Pipeline {
     }
 
     /// The memory of a load that takes `bytes`, if the budget grants it at once.
-    fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<Room>)> {
+    fn memory(&self, load: &Load, bytes: u64) -> Option<(BytesPermit, Option<SpareMemory>)> {
         let Transfer { budget, spares, .. } = &*self.transfer;
         let spare = if matches!(load, Load::Batch(_)) { spares.take(bytes) } else { None };
         let spare_bytes = spare.as_ref().map_or(0, |spare| spare.permit.bytes());
@@ -337,13 +338,13 @@ impl Pipeline {
         flight: &mut Flight<Result<EndedCall>>,
         load: Load,
         permit: BytesPermit,
-        room: Option<Room>,
+        room: Option<SpareMemory>,
     ) {
         let transfer = Arc::clone(&self.transfer);
         let (bytes, paid_bytes) = (held_bytes(&load), permit.bytes());
         let held = match &load {
-            Load::Batch(_) => Held::spared(permit, bytes, room, &transfer.spares),
-            Load::Single(_) => Held::new(permit, bytes),
+            Load::Batch(_) => HeldBytes::spared(permit, bytes, room, &transfer.spares),
+            Load::Single(_) => HeldBytes::new(permit, bytes),
         };
         self.sending += 1;
         self.held_bytes += paid_bytes;
@@ -358,19 +359,19 @@ impl Pipeline {
             EndedCall::Asked { ids, blob, missing } => {
                 // A question for the blob alone is not counted by the inquiry.
                 if !ids.is_empty() {
-                    self.inquiry.answered();
+                    self.missing_query.answered();
                 }
                 if let Some(blob) = blob {
-                    self.question = Question::None;
+                    self.blob_query = BlobQuery::None;
                     self.is_present = !missing.contains(&blob);
                     self.blob = Some(blob).filter(|_| self.is_present).or(self.blob);
                 }
                 for id in ids {
                     let Some(piece) = self.ledger.piece(id) else { continue };
                     if missing.contains(&piece.digest) {
-                        self.outbox.push(piece);
+                        self.send_queue.push(piece);
                     } else {
-                        self.settle(&piece, Fate::Present);
+                        self.settle(&piece, ChunkStatus::Present);
                     }
                 }
             }
@@ -379,24 +380,24 @@ impl Pipeline {
                 self.held_bytes = self.held_bytes.saturating_sub(paid_bytes);
                 self.brought += load.pieces().len() as u64;
                 for piece in load.pieces() {
-                    self.settle(piece, Fate::Sent);
+                    self.settle(piece, ChunkStatus::Sent);
                 }
             }
             EndedCall::Followed { id, is_done: true } => {
                 self.brought += 1;
                 if let Some(piece) = self.ledger.piece(id) {
-                    self.settle(&piece, Fate::Shared);
+                    self.settle(&piece, ChunkStatus::Shared);
                 }
             }
             EndedCall::Followed { id, is_done: false } => self.lead_or_follow(id),
         }
     }
 
-    fn settle(&mut self, piece: &Piece, fate: Fate) {
+    fn settle(&mut self, piece: &UploadChunk, fate: ChunkStatus) {
         let is_first = self.ledger.settle(piece.id, fate);
         match fate {
             _ if !is_first => {}
-            Fate::Sent => self.transfer.progress.done(piece.digest.len),
+            ChunkStatus::Sent => self.transfer.progress.done(piece.digest.len),
             _ => self.transfer.progress.reused(piece.digest.len),
         }
         if let Some(lead) = self.leads.remove(&piece.id) {

@@ -11,7 +11,7 @@
 use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 
-use super::ledger::Fate;
+use super::ledger::ChunkStatus;
 use super::pipeline::Pipeline;
 use super::source::SourceFile;
 use super::transfer::Transfer;
@@ -33,7 +33,7 @@ pub(super) async fn register(
     let manifest = Manifest::new(blob, chunks, chunking).map_err(|error| {
         transfer.error(ErrorKind::Integrity, "its chunks do not make it up").caused_by(error)
     })?;
-    let mut doubt = Doubt::None;
+    let mut resend = Resend::Missing;
     for round in 0..=ROUNDS_MAX {
         transfer.file.blocking(SourceFile::check_unchanged).await?;
         let calls = &transfer.calls.register;
@@ -44,45 +44,47 @@ pub(super) async fn register(
             Registered::ChunkMissing if round == ROUNDS_MAX => break,
             Registered::ChunkMissing => {}
         }
-        tracing::debug!(blob = %blob, round, ?doubt, "chunks are missing");
-        doubt = bring_again(pipeline, doubt).await?;
+        tracing::debug!(blob = %blob, round, ?resend, "chunks are missing");
+        resend = bring_again(pipeline, resend).await?;
     }
-    Err(lost(transfer, pipeline, doubt))
+    Err(lost(transfer, pipeline, resend))
 }
 
-/// The chunks for which the store's word is not trusted.
+/// Which chunks are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doubt {
-    None,
-    /// Those that this upload has not sent.
+enum Resend {
+    /// Those that the store says are missing.
+    Missing,
+    /// Those that this upload has not sent, whatever the store says.
     Unsent,
+    /// All of them.
     All,
 }
 
 /// Sends the chunks that the store lacks. If it says that it lacks none, sends those that it may
 /// lack.
-async fn bring_again(pipeline: &mut Pipeline, doubt: Doubt) -> Result<Doubt> {
-    if doubt == Doubt::None {
+async fn bring_again(pipeline: &mut Pipeline, resend: Resend) -> Result<Resend> {
+    if resend == Resend::Missing {
         let all = pipeline.ledger().ids(|_| true);
         let before = pipeline.brought();
         pipeline.again(&all, false).await?;
         if pipeline.brought() > before {
-            return Ok(Doubt::None);
+            return Ok(Resend::Missing);
         }
     }
-    let unsent = pipeline.ledger().ids(|fate| fate != Fate::Sent);
-    if doubt == Doubt::None && !unsent.is_empty() {
+    let unsent = pipeline.ledger().ids(|fate| fate != ChunkStatus::Sent);
+    if resend == Resend::Missing && !unsent.is_empty() {
         pipeline.again(&unsent, true).await?;
-        return Ok(Doubt::Unsent);
+        return Ok(Resend::Unsent);
     }
     let all = pipeline.ledger().ids(|_| true);
     pipeline.again(&all, true).await?;
-    Ok(Doubt::All)
+    Ok(Resend::All)
 }
 
-fn lost(transfer: &Transfer, pipeline: &Pipeline, doubt: Doubt) -> Error {
+fn lost(transfer: &Transfer, pipeline: &Pipeline, resend: Resend) -> Error {
     let (distinct, _) = pipeline.ledger().count(|_| true);
-    let (kind, message) = if doubt == Doubt::None {
+    let (kind, message) = if resend == Resend::Missing {
         let message = format!(
             "the store lost chunks as fast as they were sent: {ROUNDS_MAX} times some of \
              {distinct} were missing when the blob was to be made of them"

@@ -15,10 +15,10 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 use tidegate_core::speed::SpeedVerdict;
 
-use super::held::Held;
-use super::ledger::Piece;
-use super::outbox::Load;
-use super::piece_source::{self, PieceSource};
+use super::chunk_source::{self, ChunkSource};
+use super::held::HeldBytes;
+use super::ledger::UploadChunk;
+use super::send_queue::Load;
 use super::source::SourceFile;
 use super::transfer::Transfer;
 use crate::chunked::{ChunkStore, PutRequest, PutSession, SendProgress};
@@ -30,7 +30,7 @@ use crate::transfer::part::Part;
 pub(super) fn held_bytes(load: &Load) -> u64 {
     match load {
         Load::Batch(_) => load.len_bytes(),
-        Load::Single(piece) => piece_source::held_bytes(piece.digest.len),
+        Load::Single(piece) => chunk_source::held_bytes(piece.digest.len),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn paid_bytes(load: &Load, store: &dyn ChunkStore) -> u64 {
 }
 
 /// Puts a load. Fails with errors that no further attempt can fix.
-pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<Load> {
+pub(super) async fn send(transfer: &Transfer, load: Load, held: HeldBytes) -> Result<Load> {
     let _under_way = transfer.progress.begin_unit();
     match &load {
         Load::Batch(pieces) => match send_batch(transfer, pieces, held.clone()).await {
@@ -64,7 +64,7 @@ pub(super) async fn send(transfer: &Transfer, load: Load, held: Held) -> Result<
     Ok(load)
 }
 
-async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result<()> {
+async fn send_batch(transfer: &Transfer, pieces: &[UploadChunk], held: HeldBytes) -> Result<()> {
     let mut chunks = read(transfer, pieces.to_vec(), held).await?;
     let calls = &transfer.calls.put_batch;
     let mut attempts = calls.begin();
@@ -87,8 +87,8 @@ async fn send_batch(transfer: &Transfer, pieces: &[Piece], held: Held) -> Result
             Some(digest) => HashSet::from([digest]),
             None => chunks.iter().map(|(digest, _)| *digest).collect(),
         };
-        let is_failed = |piece: &&Piece| failed.contains(&piece.digest);
-        let failed: Vec<Piece> = pieces.iter().filter(is_failed).copied().collect();
+        let is_failed = |piece: &&UploadChunk| failed.contains(&piece.digest);
+        let failed: Vec<UploadChunk> = pieces.iter().filter(is_failed).copied().collect();
         if *error.retry() == RetryClass::Never {
             // Perhaps because the file has changed: then that is the error.
             let pieces = pieces.to_vec();
@@ -175,7 +175,7 @@ fn taken(
 
 /// Adds the place of these chunks in the file to the error. An error of the file itself, or a
 /// cancellation, is about no chunk and stays as it is.
-fn in_part(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
+fn in_part(transfer: &Transfer, pieces: &[UploadChunk], error: Error) -> Error {
     let is_of_file = error.target() == &**transfer.file.name();
     let has_part = is_of_file
         && (error.range().is_some()
@@ -197,10 +197,14 @@ fn in_part(transfer: &Transfer, pieces: &[Piece], error: Error) -> Error {
 
 /// Reads chunks again, all into one run of memory. If this is dropped, the reading thread keeps the
 /// permit until it ends.
-async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec<(Digest, Bytes)>> {
+async fn read(
+    transfer: &Transfer,
+    pieces: Vec<UploadChunk>,
+    held: HeldBytes,
+) -> Result<Vec<(Digest, Bytes)>> {
     let work = move |file: &SourceFile| {
         // The sum fits into memory: the budget has granted it.
-        let len = |piece: &Piece| usize::try_from(piece.digest.len).unwrap_or(usize::MAX);
+        let len = |piece: &UploadChunk| usize::try_from(piece.digest.len).unwrap_or(usize::MAX);
         let mut bytes = held.filled_whole(pieces.iter().map(len).sum(), |mut rest| {
             for piece in &pieces {
                 let (chunk, after) = rest.split_at_mut(len(piece));
@@ -213,7 +217,7 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
             pieces.iter().map(|piece| (piece.digest, bytes.split_to(len(piece)))).collect();
         // The caller may have given the digest of a blob that is its own only chunk.
         let is_named = chunks.iter().any(|(digest, _)| file.is_called(digest));
-        if file.is_doubtful()? || is_named {
+        if file.may_have_changed()? || is_named {
             file.compare(&chunks, &pieces)?;
         }
         Ok(chunks)
@@ -221,8 +225,8 @@ async fn read(transfer: &Transfer, pieces: Vec<Piece>, held: Held) -> Result<Vec
     transfer.file.blocking(work).await
 }
 
-async fn send_single(transfer: &Transfer, piece: &Piece, held: Held) -> Result<()> {
-    let source = Arc::new(PieceSource::new(Arc::clone(&transfer.file), piece, held));
+async fn send_single(transfer: &Transfer, piece: &UploadChunk, held: HeldBytes) -> Result<()> {
+    let source = Arc::new(ChunkSource::new(Arc::clone(&transfer.file), piece, held));
     let (calls, mut session) = (&transfer.calls.put, PutSession::default());
     let (len, mut known, mut resume, mut is_anew) = (piece.digest.len, 0, false, false);
     let mut attempts = calls.begin();

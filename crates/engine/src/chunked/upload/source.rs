@@ -36,7 +36,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
-use super::ledger::Piece;
+use super::ledger::UploadChunk;
 use super::{ChunkedUploadOptions, spool};
 use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -181,12 +181,12 @@ impl SourceFile {
     /// Fails with `Changed` if the length or the modification time has changed since opening.
     /// Blocks.
     pub(super) fn check_unchanged(&self) -> Result<()> {
-        self.is_doubtful().map(drop)
+        self.may_have_changed().map(drop)
     }
 
     /// Like [`Self::check_unchanged`]. Returns whether the bytes read should be compared with their
     /// digest, because a change might not show. Blocks.
-    pub(super) fn is_doubtful(&self) -> Result<bool> {
+    pub(super) fn may_have_changed(&self) -> Result<bool> {
         let metadata = self.file.metadata().map_err(|error| unreadable(&self.name, error))?;
         let now = Stamp::of(&metadata);
         if now.len != self.stamp.len {
@@ -216,7 +216,7 @@ impl SourceFile {
 
     /// Compares chunks that were read again with their digests. `pieces` gives their places for the
     /// error. Takes a while.
-    pub(super) fn compare(&self, chunks: &[(Digest, Bytes)], pieces: &[Piece]) -> Result<()> {
+    pub(super) fn compare(&self, chunks: &[(Digest, Bytes)], pieces: &[UploadChunk]) -> Result<()> {
         for (digest, bytes) in chunks {
             if Digest::of(digest.function, bytes) != *digest {
                 let differs = self.differs(digest);

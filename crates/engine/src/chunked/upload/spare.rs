@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use memmap2::{MmapMut, MmapOptions};
 
-use super::outbox::BATCH_BYTES_MAX;
+use super::send_queue::BATCH_BYTES_MAX;
 use crate::budget::{Budget, BytesPermit, Reclaim};
 
 /// Shorter runs come from the allocator, which keeps small blocks ready.
@@ -28,12 +28,12 @@ const _: () = assert!(ROOM_BYTES as u64 >= BATCH_BYTES_MAX);
 /// A mapping that any batch fits into. Only its first `touched_bytes` have pages: only they take
 /// memory, and only they are charged.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct SpareMemory {
     mapping: MmapMut,
     touched_bytes: usize,
 }
 
-impl Room {
+impl SpareMemory {
     /// Whether a run of `len` bytes goes into a room.
     pub(super) fn fits(len: usize) -> bool {
         (MAPPED_BYTES_MIN..=ROOM_BYTES).contains(&len)
@@ -72,7 +72,7 @@ impl Room {
 /// An idle room and its permit.
 #[derive(Debug)]
 pub(super) struct Spare {
-    pub(super) room: Room,
+    pub(super) room: SpareMemory,
     pub(super) permit: BytesPermit,
 }
 
@@ -100,7 +100,7 @@ impl Spares {
     /// An idle room for a batch of `bytes`, if there is one. Its permit is at most twice `bytes`:
     /// all of the permit is held until the batch is sent.
     pub(super) fn take(&self, bytes: u64) -> Option<Spare> {
-        usize::try_from(bytes).ok().filter(|len| Room::fits(*len))?;
+        usize::try_from(bytes).ok().filter(|len| SpareMemory::fits(*len))?;
         let mut idle = self.0.lock();
         let at = idle.iter().rposition(|spare| spare.permit.bytes() / 2 <= bytes)?;
         Some(idle.remove(at))
@@ -154,7 +154,7 @@ mod tests {
         let budget = Budget::default();
         let spares = Spares::new(&budget);
         let permit = budget.try_bytes(2 << 20).unwrap();
-        spares.put(Spare { room: Room::new().unwrap(), permit });
+        spares.put(Spare { room: SpareMemory::new().unwrap(), permit });
         for bytes in [0, 1 << 10, MAPPED_BYTES_MIN as u64, (1 << 20) - 1, 5 << 20] {
             assert!(spares.take(bytes).is_none(), "{bytes}");
         }

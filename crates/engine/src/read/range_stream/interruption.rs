@@ -57,7 +57,7 @@ impl RangeStream {
                     offset = self.next,
                     delay_ms = delay.as_millis(),
                     error = error.chain(),
-                    "another attempt"
+                    "restart"
                 );
                 if !delay.is_zero() {
                     self.phase = Phase::Resting(Box::pin(tokio::time::sleep(delay)));

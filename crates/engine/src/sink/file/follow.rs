@@ -35,7 +35,7 @@ const LENT_BYTES_MAX: u64 = 4 << 20;
 
 /// Which bytes have been written, and which of them the thread has taken.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct WrittenBytes {
     is_lending: bool,
     state: Mutex<State>,
     moved: Condvar,
@@ -62,8 +62,8 @@ enum Work {
     Written(Range<u64>),
 }
 
-impl Progress {
-    /// A `Progress` that lends written batches to the thread.
+impl WrittenBytes {
+    /// A `WrittenBytes` that lends written batches to the thread.
     pub(crate) fn lending() -> Self {
         Self { is_lending: true, ..Self::default() }
     }
@@ -134,7 +134,7 @@ impl State {
 }
 
 /// Releases all lent batches when the thread ends, for any reason.
-struct Ending(Arc<Progress>);
+struct Ending(Arc<WrittenBytes>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -153,7 +153,7 @@ pub(crate) type HashingThread = std::thread::JoinHandle<io::Result<(u64, Vec<Che
 /// bytes before the first gap and their checksums.
 pub(crate) fn follow(
     file: Arc<File>,
-    progress: Arc<Progress>,
+    progress: Arc<WrittenBytes>,
     mut hashers: Vec<Checksummer>,
 ) -> io::Result<HashingThread> {
     std::thread::Builder::new().name("tidegate-hash".to_owned()).spawn(move || {
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn bytes_written_out_of_order_are_hashed_in_order() {
         let file = tempfile::tempfile().unwrap();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(WrittenBytes::default());
         let thread =
             follow(Arc::new(file.try_clone().unwrap()), Arc::clone(&progress), sha256()).unwrap();
         for (offset, text) in [(6, b"ghi"), (3, b"def"), (0, b"abc")] {
@@ -237,7 +237,7 @@ mod tests {
     fn a_gap_ends_the_count() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(10).unwrap();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(WrittenBytes::default());
         progress.written(0..4);
         progress.written(5..10);
         progress.close();
@@ -250,7 +250,7 @@ mod tests {
     fn what_is_next_is_hashed_from_memory() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
         file.write_all_at(b"......ghi", 0).unwrap();
-        let progress = Arc::new(Progress::lending());
+        let progress = Arc::new(WrittenBytes::lending());
         progress.written_batch(batches.of(6, &[b"GHI"]));
         assert_eq!(batches.held(), 0, "beyond a gap");
         progress.written_batch(batches.of(0, &[b"ab", b"c"]));
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn nothing_of_a_stream_is_held() {
         let batches = Batches::new();
-        let progress = Progress::default();
+        let progress = WrittenBytes::default();
         progress.written_batch(batches.of(0, &[b"abc"]));
         assert_eq!(batches.held(), 0);
     }
@@ -277,7 +277,7 @@ mod tests {
         let len = LONG.len() as u64;
         file.set_len(3 * len).unwrap();
         file.write_all_at(&LONG, len).unwrap();
-        let progress = Arc::new(Progress::lending());
+        let progress = Arc::new(WrittenBytes::lending());
         for offset in [0, len, 2 * len] {
             progress.written_batch(batches.of(offset, &[&LONG]));
             assert_eq!(batches.held(), 1);
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_thread_that_failed_holds_nothing() {
         let (file, batches) = (tempfile::tempfile().unwrap(), Batches::new());
-        let progress = Arc::new(Progress::lending());
+        let progress = Arc::new(WrittenBytes::lending());
         // The file does not hold these bytes, so the read fails.
         progress.written(0..4);
         progress.written_batch(batches.of(4, &[b"efgh"]));

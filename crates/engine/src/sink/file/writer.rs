@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 use super::super::{Batch, Mark};
-use super::follow::Progress;
+use super::follow::WrittenBytes;
 use super::journal::Journal;
 use super::part_file::is_no_room;
 use super::target::storage_error;
@@ -73,7 +73,7 @@ struct Queued {
 struct Shared {
     name: String,
     failure: OnceLock<(io::ErrorKind, String)>,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<WrittenBytes>>,
     journal: Mutex<Option<Journal>>,
     // The journal could not grow, so it does not name the latest extents.
     forgets: AtomicBool,
@@ -86,7 +86,7 @@ impl FileSink {
     pub(crate) fn new(
         part: PartFile,
         journal: Option<Journal>,
-        progress: Option<Arc<Progress>>,
+        progress: Option<Arc<WrittenBytes>>,
         durability: Durability,
     ) -> Result<Self, Box<(PartFile, Error)>> {
         let (queue, batches) = mpsc::channel(QUEUE_BATCHES);

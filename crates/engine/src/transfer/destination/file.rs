@@ -10,7 +10,7 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, Operation, Rest, Result};
 use crate::progress::Progress;
 use crate::sink::file::PartFile;
-use crate::sink::file::follow::{self, Progress as Written};
+use crate::sink::file::follow::{self, WrittenBytes};
 use crate::sink::file::part_file::Begun;
 use crate::sink::file::target::storage_error;
 use crate::sink::file::writer::WriteFailed;
@@ -40,7 +40,8 @@ pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<
     let Started { part, begun, reader } = started;
     let (mut hashing, mut written) = (Hashing::None, None);
     if !hashers.is_empty() {
-        let follower = Arc::new(if lends { Written::lending() } else { Written::default() });
+        let follower =
+            Arc::new(if lends { WrittenBytes::lending() } else { WrittenBytes::default() });
         for Mark { start, crc } in &kept {
             follower.written(*start..start + crc.len());
         }

@@ -245,7 +245,7 @@ impl Destination {
         let Self { sink, hashing, calls, durability, progress, .. } = self;
         let verify = |sums: Vec<Checksum>| {
             let computed = crc.into_iter().chain(sums).collect();
-            checks.prove(computed, &calls.target)
+            checks.verify(computed, &calls.target)
         };
         let committed = |proof| Committed { proof, memory: None, note: None };
         match sink {

@@ -1,8 +1,8 @@
 //! The pipeline of an upload as [`Units`] of the driver: loads wait for memory, cuts and timers are
 //! events.
 
-use super::super::cutting::{Cut, Cutting};
-use super::{EndedCall, GrantedLoad, Pipeline, Question, UploadEvent};
+use super::super::cutting::{Cut, SourceCutter};
+use super::{BlobQuery, EndedCall, GrantedLoad, Pipeline, UploadEvent};
 use crate::error::{Error, Result};
 use crate::transfer::driver::{Flight, Units, Waiting};
 
@@ -34,7 +34,7 @@ impl Units for Pipeline {
 
     async fn event(&mut self, _in_flight: usize) -> UploadEvent {
         let has_room = self.has_room();
-        let due = self.inquiry.due().map(|due| self.transfer.at(due));
+        let due = self.missing_query.due().map(|due| self.transfer.at(due));
         // CANCEL: a cut that is not ready stays in `cutting`.
         tokio::select! {
             biased;
@@ -55,7 +55,7 @@ impl Units for Pipeline {
     fn is_over(&self, _in_flight: usize) -> bool {
         // If nothing had to be sent, the store likely has the blob: its response then saves
         // registering.
-        let is_awaited = self.brought == 0 && self.question != Question::None;
+        let is_awaited = self.brought == 0 && self.blob_query != BlobQuery::None;
         self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
     }
 
@@ -64,7 +64,7 @@ impl Units for Pipeline {
     }
 }
 
-async fn next_cut(cutting: &mut Option<Cutting>, has_room: bool) -> Result<Cut> {
+async fn next_cut(cutting: &mut Option<SourceCutter>, has_room: bool) -> Result<Cut> {
     match cutting {
         Some(cutting) if has_room => cutting.next().await,
         _ => std::future::pending().await,

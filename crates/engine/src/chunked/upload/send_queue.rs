@@ -1,17 +1,17 @@
-//! [`Outbox`]: the missing chunks, and which of them go into the next request.
+//! [`SendQueue`]: the missing chunks, and which of them go into the next request.
 //!
 //! Pure. Chunks that fit into a batch share a request, up to the batch limits. Larger chunks get a
 //! request each.
 //!
 //! While at most half of the window is in use, a batch is sent at once, full or not: more chunks
 //! may never come. Beyond that, a batch is sent when it is worth a request (see
-//! [`Outbox::has_full`]); until then enough is in flight. At the end, when all remaining chunks are
+//! [`SendQueue::has_full`]); until then enough is in flight. At the end, when all remaining chunks are
 //! here and slots are free, the chunks are spread over the free slots, but no thinner than 1 MiB a
 //! request.
 
 use std::collections::VecDeque;
 
-use super::ledger::Piece;
+use super::ledger::UploadChunk;
 use crate::chunked::BatchLimits;
 
 /// The largest batch, even if the store takes more: at this size the cost of a request is
@@ -26,14 +26,14 @@ const SPREAD_BYTES_MIN: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// Small chunks that share a request.
-    Batch(Vec<Piece>),
+    Batch(Vec<UploadChunk>),
     /// One chunk in a request of its own.
-    Single(Piece),
+    Single(UploadChunk),
 }
 
 impl Load {
     /// Its chunks.
-    pub(super) fn pieces(&self) -> &[Piece] {
+    pub(super) fn pieces(&self) -> &[UploadChunk] {
         match self {
             Self::Batch(pieces) => pieces,
             Self::Single(piece) => std::slice::from_ref(piece),
@@ -48,15 +48,15 @@ impl Load {
 
 /// Chunks to be sent.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct SendQueue {
     limits: BatchLimits,
-    small: VecDeque<Piece>,
-    large: VecDeque<Piece>,
+    small: VecDeque<UploadChunk>,
+    large: VecDeque<UploadChunk>,
     small_bytes: u64,
     large_bytes: u64,
 }
 
-impl Outbox {
+impl SendQueue {
     /// Starts empty. Batches stay within `batch` and `held_bytes_max`.
     pub(super) fn new(batch: Option<BatchLimits>, held_bytes_max: u64) -> Self {
         let none = BatchLimits { bytes_max: 0, count_max: 0, overhead_bytes: 0 };
@@ -67,7 +67,7 @@ impl Outbox {
     }
 
     /// Adds a chunk.
-    pub(super) fn push(&mut self, piece: Piece) {
+    pub(super) fn push(&mut self, piece: UploadChunk) {
         if self.limits.count_max > 0 && self.cost(&piece) <= self.limits.bytes_max {
             self.small_bytes += self.cost(&piece);
             self.small.push_back(piece);
@@ -143,7 +143,7 @@ impl Outbox {
         self.small_bytes.saturating_add(self.large_bytes)
     }
 
-    fn cost(&self, piece: &Piece) -> u64 {
+    fn cost(&self, piece: &UploadChunk) -> u64 {
         piece.digest.len.saturating_add(self.limits.overhead_bytes)
     }
 }
@@ -159,58 +159,60 @@ mod tests {
     const LIMITS: BatchLimits =
         BatchLimits { bytes_max: 4 * MIB, count_max: 1000, overhead_bytes: 100 };
 
-    fn outbox(limits: BatchLimits, lens: &[u64]) -> Outbox {
-        let mut outbox = Outbox::new(Some(limits), u64::MAX);
+    fn send_queue(limits: BatchLimits, lens: &[u64]) -> SendQueue {
+        let mut send_queue = SendQueue::new(Some(limits), u64::MAX);
         for (id, len) in lens.iter().enumerate() {
             let digest = Digest { function: DigestFunction::Sha256, hash: [0; 32], len: *len };
-            outbox.push(Piece { id, offset: 0, digest });
+            send_queue.push(UploadChunk { id, offset: 0, digest });
         }
-        outbox
+        send_queue
     }
 
-    fn counts(outbox: &mut Outbox, spread_over: Option<u64>) -> Vec<usize> {
-        std::iter::from_fn(|| outbox.next(u64::MAX, spread_over))
+    fn counts(send_queue: &mut SendQueue, spread_over: Option<u64>) -> Vec<usize> {
+        std::iter::from_fn(|| send_queue.next(u64::MAX, spread_over))
             .map(|load| load.pieces().len())
             .collect()
     }
 
     #[test]
     fn small_ones_travel_together_within_the_stores_limits() {
-        assert_eq!(counts(&mut outbox(LIMITS, &vec![KIB; 2500]), None), [1000, 1000, 500]);
-        assert_eq!(counts(&mut outbox(LIMITS, &[MIB; 8]), None), [3, 3, 2]);
+        assert_eq!(counts(&mut send_queue(LIMITS, &vec![KIB; 2500]), None), [1000, 1000, 500]);
+        assert_eq!(counts(&mut send_queue(LIMITS, &[MIB; 8]), None), [3, 3, 2]);
         let tight = BatchLimits { overhead_bytes: 0, ..LIMITS };
-        assert_eq!(counts(&mut outbox(tight, &[MIB; 8]), None), [4, 4]);
+        assert_eq!(counts(&mut send_queue(tight, &[MIB; 8]), None), [4, 4]);
     }
 
     #[test]
     fn large_ones_travel_alone_and_in_turn() {
-        let mut outbox = outbox(LIMITS, &[KIB, 4 * MIB, KIB]);
+        let mut send_queue = send_queue(LIMITS, &[KIB, 4 * MIB, KIB]);
         assert!(
-            matches!(outbox.next(u64::MAX, None), Some(Load::Batch(pieces)) if pieces.len() == 2)
+            matches!(send_queue.next(u64::MAX, None), Some(Load::Batch(pieces)) if pieces.len() == 2)
         );
-        assert!(matches!(outbox.next(u64::MAX, None), Some(Load::Single(piece)) if piece.id == 1));
-        assert_eq!((outbox.next(u64::MAX, None), outbox.len_bytes()), (None, 0));
+        assert!(
+            matches!(send_queue.next(u64::MAX, None), Some(Load::Single(piece)) if piece.id == 1)
+        );
+        assert_eq!((send_queue.next(u64::MAX, None), send_queue.len_bytes()), (None, 0));
     }
 
     #[test]
     fn what_is_left_is_spread_over_free_slots_but_not_thinly() {
-        assert_eq!(counts(&mut outbox(LIMITS, &[256 * KIB; 16]), Some(2)), [8, 4, 3, 1]);
-        assert_eq!(counts(&mut outbox(LIMITS, &[KIB; 32]), Some(16)), [32]);
-        assert_eq!(counts(&mut outbox(LIMITS, &[2 * MIB; 3]), Some(16)), [1, 1, 1]);
+        assert_eq!(counts(&mut send_queue(LIMITS, &[256 * KIB; 16]), Some(2)), [8, 4, 3, 1]);
+        assert_eq!(counts(&mut send_queue(LIMITS, &[KIB; 32]), Some(16)), [32]);
+        assert_eq!(counts(&mut send_queue(LIMITS, &[2 * MIB; 3]), Some(16)), [1, 1, 1]);
     }
 
     #[test]
     fn a_share_of_memory_makes_batches_smaller_but_not_small() {
         for (share, expected) in [(2 * MIB, vec![8, 8]), (1, vec![4, 4, 4, 4])] {
-            let mut outbox = outbox(LIMITS, &[256 * KIB; 16]);
-            let loads = std::iter::from_fn(|| outbox.next(share, None));
+            let mut send_queue = send_queue(LIMITS, &[256 * KIB; 16]);
+            let loads = std::iter::from_fn(|| send_queue.next(share, None));
             assert_eq!(loads.map(|load| load.pieces().len()).collect::<Vec<_>>(), expected);
         }
     }
 
     #[test]
     fn a_load_is_full_where_nothing_more_would_go_with_it() {
-        let is_full = |lens: &[u64], share| outbox(LIMITS, lens).has_full(share);
+        let is_full = |lens: &[u64], share| send_queue(LIMITS, lens).has_full(share);
         assert!(!is_full(&[], u64::MAX) && !is_full(&[256 * KIB; 7], u64::MAX));
         assert!(is_full(&[256 * KIB; 8], u64::MAX) && is_full(&[5 * MIB], u64::MAX));
         assert!(is_full(&[256 * KIB; 4], MIB) && !is_full(&[256 * KIB; 3], 1));
@@ -219,23 +221,23 @@ mod tests {
 
     #[test]
     fn batches_may_end() {
-        let mut outbox = outbox(LIMITS, &[KIB, 4 * MIB, KIB, KIB]);
-        outbox.end_batches();
-        let order = std::iter::from_fn(|| outbox.next(u64::MAX, None));
+        let mut send_queue = send_queue(LIMITS, &[KIB, 4 * MIB, KIB, KIB]);
+        send_queue.end_batches();
+        let order = std::iter::from_fn(|| send_queue.next(u64::MAX, None));
         let order: Vec<_> = order.map(|load| load.pieces().to_vec()).collect();
         assert!(order.iter().all(|pieces| pieces.len() == 1));
         assert!(order.iter().map(|pieces| pieces[0].id).eq(0..4));
-        assert!(outbox.is_empty() && outbox.len_bytes() == 0);
+        assert!(send_queue.is_empty() && send_queue.len_bytes() == 0);
     }
 
     #[test]
     fn a_store_without_batches_and_a_small_budget_are_obeyed() {
-        let mut none = Outbox::new(None, u64::MAX);
+        let mut none = SendQueue::new(None, u64::MAX);
         let digest = Digest { function: DigestFunction::Sha256, hash: [0; 32], len: 1 };
-        none.push(Piece { id: 0, offset: 0, digest });
+        none.push(UploadChunk { id: 0, offset: 0, digest });
         assert!(matches!(none.next(u64::MAX, None), Some(Load::Single(_))));
-        let mut small = Outbox::new(Some(LIMITS), 4096);
-        small.push(Piece { id: 0, offset: 0, digest: Digest { len: 4096, ..digest } });
+        let mut small = SendQueue::new(Some(LIMITS), 4096);
+        small.push(UploadChunk { id: 0, offset: 0, digest: Digest { len: 4096, ..digest } });
         assert!(matches!(small.next(u64::MAX, None), Some(Load::Single(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! [`PieceSource`]: a long run of the file as the source of one put, read a piece at a time while
+//! [`ChunkSource`]: a long run of the file as the source of one put, read a piece at a time while
 //! it is sent.
 //!
 //! One piece is read ahead while the previous one is sent. The bytes are hashed again in order as
@@ -18,8 +18,8 @@ use tidegate_core::digest::Digest;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::held::Held;
-use super::ledger::Piece;
+use super::held::HeldBytes;
+use super::ledger::UploadChunk;
 use super::source::SourceFile;
 use crate::chunked::{PutSource, SendProgress};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -41,12 +41,12 @@ pub(super) fn held_bytes(len: u64) -> u64 {
 
 /// A run of the file that is put.
 #[derive(Debug)]
-pub(super) struct PieceSource {
+pub(super) struct ChunkSource {
     file: Arc<SourceFile>,
     start: u64,
     digest: Digest,
     piece_bytes: u64,
-    held: Held,
+    held: HeldBytes,
     reading: Mutex<Reading>,
     /// The offset of the first read of the current attempt, or [`NOWHERE`].
     began: AtomicU64,
@@ -75,9 +75,9 @@ struct Check {
     hashed_bytes: u64,
 }
 
-impl PieceSource {
+impl ChunkSource {
     /// The bytes of `piece`, read into the memory of `held`.
-    pub(super) fn new(file: Arc<SourceFile>, piece: &Piece, held: Held) -> Self {
+    pub(super) fn new(file: Arc<SourceFile>, piece: &UploadChunk, held: HeldBytes) -> Self {
         Self {
             file,
             start: piece.offset,
@@ -188,7 +188,7 @@ impl PieceSource {
 }
 
 #[async_trait]
-impl PutSource for PieceSource {
+impl PutSource for ChunkSource {
     async fn read(&self, offset: u64, len_max: usize) -> Result<Bytes> {
         if offset >= self.digest.len || len_max == 0 {
             // A store that already has all bytes reads at the end only.
@@ -256,7 +256,7 @@ impl Check {
     }
 }
 
-fn read(file: &SourceFile, offset: u64, len: u64, held: &Held) -> Result<Bytes> {
+fn read(file: &SourceFile, offset: u64, len: u64, held: &HeldBytes) -> Result<Bytes> {
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     held.filled(len, |bytes| file.read(offset, bytes))
 }

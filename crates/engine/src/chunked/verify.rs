@@ -1,4 +1,4 @@
-//! [`Prover`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
+//! [`Verifier`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
 //!
 //! One call on a blocking thread hashes one chunk, or all chunks of one batch. The number of calls
 //! that run at once is limited to the number of cores; further calls wait. If a caller is dropped
@@ -26,12 +26,12 @@ const HANDED_OVER_BYTES_MIN: u64 = 32 << 10;
 
 /// A chunk's bytes, not yet verified, and their expected digest.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct UnverifiedChunk {
     pub(crate) digest: Digest,
     pub(crate) frames: Arc<[Bytes]>,
 }
 
-impl Claim {
+impl UnverifiedChunk {
     /// A claim for bytes that arrived in one frame.
     pub(crate) fn new(digest: Digest, bytes: Bytes) -> Self {
         Self { digest, frames: Arc::new([bytes]) }
@@ -48,33 +48,33 @@ impl Claim {
 
 /// Verifies the chunks of one download. Clones share one limit on concurrent calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Prover {
+pub(crate) struct Verifier {
     cores: Arc<Semaphore>,
 }
 
-impl Default for Prover {
+impl Default for Verifier {
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self { cores: Arc::new(Semaphore::new(cores)) }
     }
 }
 
-impl Prover {
+impl Verifier {
     /// Verifies all claims. The results have the order of the claims. Cancel-safe.
     ///
     /// # Errors
     ///
     /// For each claim: `Integrity` if the bytes do not match the digest, `Unsupported` if the hash
     /// function cannot be computed, `Cancelled` if the runtime is shutting down.
-    pub(crate) async fn prove_all(&self, claims: Vec<Claim>) -> Vec<Result<Chunk>> {
-        if claims.iter().map(Claim::bytes).sum::<u64>() < HANDED_OVER_BYTES_MIN {
-            return claims.into_iter().map(Claim::verify).collect();
+    pub(crate) async fn verify_all(&self, unverified: Vec<UnverifiedChunk>) -> Vec<Result<Chunk>> {
+        if unverified.iter().map(UnverifiedChunk::bytes).sum::<u64>() < HANDED_OVER_BYTES_MIN {
+            return unverified.into_iter().map(UnverifiedChunk::verify).collect();
         }
-        let digests: Vec<Digest> = claims.iter().map(|claim| claim.digest).collect();
+        let digests: Vec<Digest> = unverified.iter().map(|claim| claim.digest).collect();
         // The semaphore is never closed.
         let core = Arc::clone(&self.cores).acquire_owned().await;
         let work = move || {
-            let chunks = claims.into_iter().map(Claim::verify).collect();
+            let chunks = unverified.into_iter().map(UnverifiedChunk::verify).collect();
             drop(core);
             chunks
         };
@@ -84,10 +84,10 @@ impl Prover {
     }
 
     /// As [`Self::prove_all`], for one claim.
-    async fn prove(&self, claim: Claim) -> Result<Chunk> {
+    async fn verify(&self, claim: UnverifiedChunk) -> Result<Chunk> {
         let digest = claim.digest;
-        let proven = self.prove_all(vec![claim]).await.pop();
-        proven.unwrap_or_else(|| Err(unproven(&digest)))
+        let verified = self.verify_all(vec![claim]).await.pop();
+        verified.unwrap_or_else(|| Err(unproven(&digest)))
     }
 }
 
@@ -125,10 +125,10 @@ impl Arriving {
     }
 
     /// Returns the chunk if its bytes match its digest.
-    pub(crate) async fn finish(self, prover: &Prover) -> Result<Chunk> {
+    pub(crate) async fn finish(self, verifier: &Verifier) -> Result<Chunk> {
         match self {
             Self::HandedOver(digest, frames) => {
-                prover.prove(Claim { digest, frames: frames.finish() }).await
+                verifier.verify(UnverifiedChunk { digest, frames: frames.finish() }).await
             }
             Self::InPlace(gathering) => gathering.finish(),
         }
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use crate::chunked::chunk::CRC;
 
-    async fn prove_one(digest: Digest, bytes: Bytes) -> Result<Chunk> {
-        Prover::default().prove(Claim::new(digest, bytes)).await
+    async fn verify_one(digest: Digest, bytes: Bytes) -> Result<Chunk> {
+        Verifier::default().verify(UnverifiedChunk::new(digest, bytes)).await
     }
 
     /// The same bytes, split into frames of `len` bytes.
@@ -172,7 +172,7 @@ mod tests {
         let around = |len: u64| [len - 1, len, len + 1].map(|len| usize::try_from(len).unwrap());
         let lens = [HANDED_OVER_BYTES_MIN, 200_000].into_iter().flat_map(around);
         let lens: Vec<usize> = lens.chain([0, 1, 64]).collect();
-        let (prover, mut tasks) = (Prover::default(), HashMap::new());
+        let (verifier, mut tasks) = (Verifier::default(), HashMap::new());
         for round in 0..100 {
             let right = bytes(lens[round % lens.len()], round);
             let digest = Digest::of(DigestFunction::Sha256, &right);
@@ -185,8 +185,10 @@ mod tests {
             let given = Bytes::from(wrong);
             let task = {
                 let frames = frames(given.clone(), 1 + round * 997 % 70_000);
-                let prover = prover.clone();
-                tokio::spawn(async move { prover.prove(Claim { digest, frames }).await })
+                let verifier = verifier.clone();
+                tokio::spawn(
+                    async move { verifier.verify(UnverifiedChunk { digest, frames }).await },
+                )
             };
             if round % 7 == 1 {
                 task.abort();
@@ -212,15 +214,17 @@ mod tests {
     #[tokio::test]
     async fn a_batch_is_judged_one_by_one() {
         for len in [100, 10_000] {
-            let mut claims: Vec<_> = (0..50)
+            let mut unverified: Vec<_> = (0..50)
                 .map(|n| bytes(len + n, n))
-                .map(|bytes| Claim::new(Digest::of(DigestFunction::Sha256, &bytes), bytes))
+                .map(|bytes| {
+                    UnverifiedChunk::new(Digest::of(DigestFunction::Sha256, &bytes), bytes)
+                })
                 .collect();
-            claims[7].frames = Arc::clone(&claims[8].frames);
-            claims[20].frames = Arc::new([bytes(len + 20, 77)]);
-            claims[30].digest = Digest::of(DigestFunction::Blake3, &claims[30].frames[0]);
-            let wrong: Vec<usize> = Prover::default()
-                .prove_all(claims.clone())
+            unverified[7].frames = Arc::clone(&unverified[8].frames);
+            unverified[20].frames = Arc::new([bytes(len + 20, 77)]);
+            unverified[30].digest = Digest::of(DigestFunction::Blake3, &unverified[30].frames[0]);
+            let wrong: Vec<usize> = Verifier::default()
+                .verify_all(unverified.clone())
                 .await
                 .iter()
                 .enumerate()
@@ -234,10 +238,10 @@ mod tests {
     async fn of_another_length_or_function() {
         let bytes = bytes(100_000, 3);
         let digest = Digest::of(DigestFunction::Sha256, &bytes);
-        let short = prove_one(digest, bytes.slice(1..)).await.unwrap_err();
+        let short = verify_one(digest, bytes.slice(1..)).await.unwrap_err();
         assert!(short.chain().contains("expected 100000 bytes, got 99999"), "{}", short.chain());
         let digest = Digest::of(DigestFunction::Blake3, &bytes);
-        assert!(prove_one(digest, bytes.clone()).await.is_ok());
-        assert!(prove_one(digest, bytes.slice(1..)).await.is_err());
+        assert!(verify_one(digest, bytes.clone()).await.is_ok());
+        assert!(verify_one(digest, bytes.slice(1..)).await.is_err());
     }
 }

@@ -1,11 +1,11 @@
-//! [`Pour`]: a blob as a whole, straight into the sink as it arrives. Nothing but the hash of the
+//! [`BlobStream`]: a blob as a whole, straight into the sink as it arrives. Nothing but the hash of the
 //! whole says whether it is right.
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
 use super::body::ResumingBody;
-use super::fetch::{Fetcher, Trouble};
+use super::fetch::{FetchError, Fetcher};
 use super::place::{Placing, Turns};
 use crate::chunked::chunk::CRC;
 use crate::sink::{Batch, Sink};
@@ -17,7 +17,7 @@ use crate::transfer::part::Part;
 const COPIED_BELOW_BYTES: usize = 64 << 10;
 
 /// From a store into a sink.
-pub(super) struct Pour<'a> {
+pub(super) struct BlobStream<'a> {
     pub(super) fetcher: &'a Fetcher,
     pub(super) placing: &'a Placing,
 }
@@ -27,10 +27,10 @@ pub(super) fn gatherer(start: u64) -> FrameGatherer {
     FrameGatherer::new(start, CRC, COPIED_BELOW_BYTES)
 }
 
-impl Pour<'_> {
+impl BlobStream<'_> {
     /// A whole blob, but for what the sink has been given already: from the first byte that it
     /// lacks.
-    pub(super) async fn whole(&self, blob: &Digest) -> Result<(), Trouble> {
+    pub(super) async fn whole(&self, blob: &Digest) -> Result<(), FetchError> {
         let from = self.placing.done().gaps(0..blob.len).next().map_or(blob.len, |gap| gap.start);
         let is_file = matches!(self.placing.destination.sink, Sink::File(_));
         let batch_bytes = if is_file { BATCH_BYTES } else { 0 };
@@ -40,7 +40,7 @@ impl Pour<'_> {
         loop {
             let asked = body.next().await;
             let rest = Part::of_bytes(body.position()..blob.len);
-            let frame = asked.map_err(|trouble| trouble.with(&rest, &self.fetcher.calls))?;
+            let frame = asked.map_err(|failure| failure.with(&rest, &self.fetcher.calls))?;
             let Some(frame) = frame else { break };
             let start = body.position() - frame.len() as u64;
             for (at, bytes) in self.lacking(start, &frame) {
@@ -58,7 +58,7 @@ impl Pour<'_> {
         }
         self.write(gatherer.take(true), &mut turns).await?;
         turns.all_back(&self.placing.stop).await;
-        self.fetcher.poured_bytes(blob.len - from);
+        self.fetcher.streamed_bytes(blob.len - from);
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl Pour<'_> {
             .collect()
     }
 
-    async fn write(&self, batch: Option<Batch>, turns: &mut Turns) -> Result<(), Trouble> {
+    async fn write(&self, batch: Option<Batch>, turns: &mut Turns) -> Result<(), FetchError> {
         if batch.is_some() {
             turns.all_back(&self.placing.stop).await;
         }

@@ -1,6 +1,6 @@
-//! [`Keep`]: keeps chunks that recur later in a target that takes bytes in order.
+//! [`RecurringChunks`]: keeps chunks that recur later in a target that takes bytes in order.
 //!
-//! Chunks are kept only in bytes of the budget that no transfer waits for. `Keep` never waits for
+//! Chunks are kept only in bytes of the budget that no transfer waits for. `RecurringChunks` never waits for
 //! the budget. It releases all its chunks when any reservation cannot be granted at once. So no
 //! blob waits for bytes that it keeps itself. A released chunk is fetched again.
 
@@ -18,7 +18,7 @@ const SHARE: u64 = 8;
 
 /// The kept chunks of one blob.
 #[derive(Debug)]
-pub(super) struct Keep(Arc<Store>);
+pub(super) struct RecurringChunks(Arc<Store>);
 
 #[derive(Debug)]
 struct Store {
@@ -34,7 +34,7 @@ struct State {
     bytes: u64,
 }
 
-impl Keep {
+impl RecurringChunks {
     /// Counts the places of each chunk of `manifest`. Keeps nothing yet.
     pub(super) fn new(manifest: &Manifest, budget: Budget) -> Self {
         let mut uses: HashMap<Digest, usize> = HashMap::with_capacity(manifest.chunks().len());
@@ -127,23 +127,23 @@ mod tests {
         Chunk::verified(&digest(text), Bytes::from_static(text.as_bytes())).unwrap()
     }
 
-    fn keep(budget: &Budget, texts: &[&'static str]) -> Keep {
+    fn keep(budget: &Budget, texts: &[&'static str]) -> RecurringChunks {
         let chunks = texts.iter().copied().map(digest).collect();
         let blob = Digest::of(DigestFunction::Sha256, texts.concat().as_bytes());
-        Keep::new(&Manifest::new(blob, chunks, None).unwrap(), budget.clone())
+        RecurringChunks::new(&Manifest::new(blob, chunks, None).unwrap(), budget.clone())
     }
 
     #[test]
     fn only_what_recurs_is_kept_and_only_until_its_last_place() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
-        let keep = keep(&budget, &["a", "b", "a"]);
-        keep.offer(&digest("a"), &chunk("a"));
-        keep.offer(&digest("b"), &chunk("b"));
-        assert!(keep.take(&digest("a")).is_some() && keep.take(&digest("b")).is_none());
-        keep.placed(&digest("a"));
-        assert!(keep.take(&digest("a")).is_some());
-        keep.placed(&digest("a"));
-        assert!(keep.take(&digest("a")).is_none());
+        let recurring = keep(&budget, &["a", "b", "a"]);
+        recurring.offer(&digest("a"), &chunk("a"));
+        recurring.offer(&digest("b"), &chunk("b"));
+        assert!(recurring.take(&digest("a")).is_some() && recurring.take(&digest("b")).is_none());
+        recurring.placed(&digest("a"));
+        assert!(recurring.take(&digest("a")).is_some());
+        recurring.placed(&digest("a"));
+        assert!(recurring.take(&digest("a")).is_none());
         assert_eq!(budget.held_bytes(), 0);
     }
 
@@ -152,12 +152,12 @@ mod tests {
     #[test]
     fn nothing_else_is_kept_alive() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
-        let keep = keep(&budget, &["a", "b", "a"]);
+        let recurring = keep(&budget, &["a", "b", "a"]);
         let batch: Arc<[u8]> = b"...a...".as_slice().into();
         let came = Bytes::from_owner(Owned(Arc::clone(&batch))).slice(3..4);
-        keep.offer(&digest("a"), &Chunk::verified(&digest("a"), came).unwrap());
+        recurring.offer(&digest("a"), &Chunk::verified(&digest("a"), came).unwrap());
         assert_eq!(Arc::strong_count(&batch), 1);
-        assert_eq!(keep.take(&digest("a")).unwrap().frames(), [Bytes::from_static(b"a")]);
+        assert_eq!(recurring.take(&digest("a")).unwrap().frames(), [Bytes::from_static(b"a")]);
     }
 
     struct Owned(Arc<[u8]>);
@@ -171,11 +171,11 @@ mod tests {
     #[tokio::test]
     async fn whoever_wants_the_bytes_gets_them() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 64 << 10 });
-        let keep = keep(&budget, &["a", "b", "a"]);
-        keep.offer(&digest("a"), &chunk("a"));
+        let recurring = keep(&budget, &["a", "b", "a"]);
+        recurring.offer(&digest("a"), &chunk("a"));
         assert!(budget.held_bytes() > 0);
         assert_eq!(budget.bytes(64 << 10).await.bytes(), 64 << 10);
-        assert!(keep.take(&digest("a")).is_none());
+        assert!(recurring.take(&digest("a")).is_none());
     }
 
     /// The rest of the budget stays available for units in flight.
@@ -183,10 +183,10 @@ mod tests {
     fn no_more_than_a_part_of_the_budget_is_kept() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
         let [a, b, c] = ["a", "b", "c"].map(|text| &*text.repeat(60_000).leak());
-        let keep = keep(&budget, &[a, b, c, a, b, c]);
+        let recurring = keep(&budget, &[a, b, c, a, b, c]);
         for text in [a, b, c] {
-            keep.offer(&digest(text), &chunk(text));
+            recurring.offer(&digest(text), &chunk(text));
         }
-        assert!(keep.take(&digest(b)).is_some() && keep.take(&digest(c)).is_none());
+        assert!(recurring.take(&digest(b)).is_some() && recurring.take(&digest(c)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Which reader owns which byte. A [`Piece`] is a range of the blob that one reader works through,
+//! Which reader owns which byte. A [`ShardRange`] is a range of the blob that one reader works through,
 //! or two readers that race. The first reader that has a byte claims it, and each byte is claimed
 //! once. So a piece can be split or raced at any time, and no byte is written or counted twice.
 //!
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct ShardRange {
     state: Mutex<State>,
     readers: AtomicU32,
     finished: CancellationToken,
@@ -44,7 +44,7 @@ pub(super) struct Pace {
     pub(super) races: u32,
 }
 
-impl Piece {
+impl ShardRange {
     /// A piece with one reader; `end` is `u64::MAX` if it is not known.
     pub(super) fn new(range: Range<u64>) -> Self {
         let now = Instant::now();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_racing_reader_claims_only_what_is_new() {
-        let piece = Piece::new(10..100);
+        let piece = ShardRange::new(10..100);
         assert_eq!(piece.claim(10, 20), 10..30);
         assert_eq!(piece.join(), 30..100);
         assert_eq!(piece.claim(30, 30), 30..60);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_split_ends_the_near_half_early() {
-        let piece = Piece::new(0..100);
+        let piece = ShardRange::new(0..100);
         piece.claim(0, 20);
         let far = piece.split(10).unwrap();
         assert_eq!(far.end, 100);
@@ -173,7 +173,7 @@ mod tests {
         /// Two readers deliver pieces of any sizes, and every byte is claimed exactly once.
         #[test]
         fn every_byte_is_claimed_once(steps in prop::collection::vec((any::<bool>(), 1_u64..40), 1..200)) {
-            let piece = Piece::new(0..500);
+            let piece = ShardRange::new(0..500);
             let mut readers = [0_u64, 0];
             let mut claimed = 0;
             for (second, len) in steps {

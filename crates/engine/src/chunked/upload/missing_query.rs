@@ -1,4 +1,4 @@
-//! [`Inquiry`]: when the store is asked which chunks it lacks, and for how many at once.
+//! [`MissingQuery`]: when the store is asked which chunks it lacks, and for how many at once.
 //!
 //! Pure. The first chunks are asked for soon, so that sending begins while the file is still being
 //! cut. Later batches double as they fill, up to a bound: 16, 32, 64, ... 1,024 chunks. If cutting
@@ -28,7 +28,7 @@ const LINGER: Duration = Duration::from_millis(5);
 
 /// The chunks that are still to be asked for.
 #[derive(Debug)]
-pub(super) struct Inquiry {
+pub(super) struct MissingQuery {
     waiting: Vec<usize>,
     since: Duration,
     batch: usize,
@@ -37,7 +37,7 @@ pub(super) struct Inquiry {
     is_closed: bool,
 }
 
-impl Inquiry {
+impl MissingQuery {
     /// Starts empty.
     pub(super) fn new() -> Self {
         let since = Duration::ZERO;
@@ -105,20 +105,20 @@ mod tests {
 
     const START: Duration = Duration::from_secs(1);
 
-    fn sizes(inquiry: &mut Inquiry, has_lingered: bool) -> Vec<usize> {
-        let batches = std::iter::from_fn(|| inquiry.next(START, has_lingered));
+    fn sizes(missing_query: &mut MissingQuery, has_lingered: bool) -> Vec<usize> {
+        let batches = std::iter::from_fn(|| missing_query.next(START, has_lingered));
         batches.map(|batch| batch.len()).collect()
     }
 
     #[test]
     fn full_batches_go_at_once_and_grow() {
-        let mut inquiry = Inquiry::new();
+        let mut missing_query = MissingQuery::new();
         let mut asked = Vec::new();
         for id in 0..4000 {
-            inquiry.push(id, START);
-            if let Some(batch) = inquiry.next(START, false) {
+            missing_query.push(id, START);
+            if let Some(batch) = missing_query.next(START, false) {
                 asked.push(batch.len());
-                inquiry.answered();
+                missing_query.answered();
             }
         }
         assert_eq!(asked, [16, 32, 64, 128, 256, 512, 1024, 1024]);
@@ -126,45 +126,45 @@ mod tests {
 
     #[test]
     fn what_is_not_full_goes_after_a_linger_that_is_longer_the_more_are_under_way() {
-        let mut inquiry = Inquiry::new();
+        let mut missing_query = MissingQuery::new();
         for id in 0..IN_FLIGHT_MAX {
-            inquiry.push(id, START);
+            missing_query.push(id, START);
             let under_way = u32::try_from(id).unwrap();
-            assert_eq!(inquiry.due(), Some(START + (under_way + 1) * LINGER));
-            assert!(sizes(&mut inquiry, false).is_empty());
-            assert_eq!(sizes(&mut inquiry, true), [1]);
+            assert_eq!(missing_query.due(), Some(START + (under_way + 1) * LINGER));
+            assert!(sizes(&mut missing_query, false).is_empty());
+            assert_eq!(sizes(&mut missing_query, true), [1]);
         }
-        inquiry.push(0, START);
-        assert_eq!(inquiry.due(), None);
-        assert!(sizes(&mut inquiry, true).is_empty());
-        inquiry.answered();
-        assert_eq!(sizes(&mut inquiry, true), [1]);
+        missing_query.push(0, START);
+        assert_eq!(missing_query.due(), None);
+        assert!(sizes(&mut missing_query, true).is_empty());
+        missing_query.answered();
+        assert_eq!(sizes(&mut missing_query, true), [1]);
     }
 
     #[test]
     fn batches_grow_only_as_they_fill() {
-        let mut inquiry = Inquiry::new();
-        inquiry.push(0, START);
-        assert_eq!(sizes(&mut inquiry, true), [1]);
-        (0..BATCH_FIRST).for_each(|id| inquiry.push(id, START));
-        assert_eq!(sizes(&mut inquiry, false), [BATCH_FIRST]);
+        let mut missing_query = MissingQuery::new();
+        missing_query.push(0, START);
+        assert_eq!(sizes(&mut missing_query, true), [1]);
+        (0..BATCH_FIRST).for_each(|id| missing_query.push(id, START));
+        assert_eq!(sizes(&mut missing_query, false), [BATCH_FIRST]);
     }
 
     #[test]
     fn the_end_waits_for_nothing_but_room() {
-        let mut inquiry = Inquiry::new();
+        let mut missing_query = MissingQuery::new();
         for id in 0..5 * BATCH_MAX {
-            inquiry.push(id, START);
+            missing_query.push(id, START);
         }
-        inquiry.close();
-        assert_eq!(sizes(&mut inquiry, false), [BATCH_MAX; IN_FLIGHT_MAX]);
-        assert!(!inquiry.is_over());
-        inquiry.answered();
-        assert_eq!(sizes(&mut inquiry, false), [BATCH_MAX]);
+        missing_query.close();
+        assert_eq!(sizes(&mut missing_query, false), [BATCH_MAX; IN_FLIGHT_MAX]);
+        assert!(!missing_query.is_over());
+        missing_query.answered();
+        assert_eq!(sizes(&mut missing_query, false), [BATCH_MAX]);
         for _ in 0..IN_FLIGHT_MAX {
-            assert!(!inquiry.is_over());
-            inquiry.answered();
+            assert!(!missing_query.is_over());
+            missing_query.answered();
         }
-        assert!(inquiry.is_over());
+        assert!(missing_query.is_over());
     }
 }
