@@ -8,7 +8,7 @@
 //! | `cut` | cuts a file into chunks and computes their digests, on all cores |
 //! | `profile` | asks a store for its abilities |
 //! | `chunk` | a chunk's bytes, verified |
-//! | `prove` | verifies chunks outside the runtime's threads |
+//! | `verify` | verifies chunks outside the runtime's threads |
 //! | `inflight` | shares work that several transfers of a client need at once |
 //! | `upload` | uploads a file to a store |
 //! | `seed` | local files that share chunks with a blob |

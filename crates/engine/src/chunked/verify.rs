@@ -1,4 +1,4 @@
-//! [`Verifier`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
+//! [`ChunkVerifier`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
 //!
 //! One call on a blocking thread hashes one chunk, or all chunks of one batch. The number of calls
 //! that run at once is limited to the number of cores; further calls wait. If a caller is dropped
@@ -48,18 +48,18 @@ impl UnverifiedChunk {
 
 /// Verifies the chunks of one download. Clones share one limit on concurrent calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Verifier {
+pub(crate) struct ChunkVerifier {
     cores: Arc<Semaphore>,
 }
 
-impl Default for Verifier {
+impl Default for ChunkVerifier {
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self { cores: Arc::new(Semaphore::new(cores)) }
     }
 }
 
-impl Verifier {
+impl ChunkVerifier {
     /// Verifies all claims. The results have the order of the claims. Cancel-safe.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Arriving {
     }
 
     /// Returns the chunk if its bytes match its digest.
-    pub(crate) async fn finish(self, verifier: &Verifier) -> Result<Chunk> {
+    pub(crate) async fn finish(self, verifier: &ChunkVerifier) -> Result<Chunk> {
         match self {
             Self::HandedOver(digest, frames) => {
                 verifier.verify(UnverifiedChunk { digest, frames: frames.finish() }).await
@@ -146,7 +146,7 @@ mod tests {
     use crate::chunked::chunk::CRC;
 
     async fn verify_one(digest: Digest, bytes: Bytes) -> Result<Chunk> {
-        Verifier::default().verify(UnverifiedChunk::new(digest, bytes)).await
+        ChunkVerifier::default().verify(UnverifiedChunk::new(digest, bytes)).await
     }
 
     /// The same bytes, split into frames of `len` bytes.
@@ -172,7 +172,7 @@ mod tests {
         let around = |len: u64| [len - 1, len, len + 1].map(|len| usize::try_from(len).unwrap());
         let lens = [HANDED_OVER_BYTES_MIN, 200_000].into_iter().flat_map(around);
         let lens: Vec<usize> = lens.chain([0, 1, 64]).collect();
-        let (verifier, mut tasks) = (Verifier::default(), HashMap::new());
+        let (verifier, mut tasks) = (ChunkVerifier::default(), HashMap::new());
         for round in 0..100 {
             let right = bytes(lens[round % lens.len()], round);
             let digest = Digest::of(DigestFunction::Sha256, &right);
@@ -223,7 +223,7 @@ mod tests {
             unverified[7].frames = Arc::clone(&unverified[8].frames);
             unverified[20].frames = Arc::new([bytes(len + 20, 77)]);
             unverified[30].digest = Digest::of(DigestFunction::Blake3, &unverified[30].frames[0]);
-            let wrong: Vec<usize> = Verifier::default()
+            let wrong: Vec<usize> = ChunkVerifier::default()
                 .verify_all(unverified.clone())
                 .await
                 .iter()

@@ -12,7 +12,7 @@
 //! | `opening`, `resume` | the first response, and the part file of an earlier run |
 //! | `transfer` | one download, from the first response to the verified target |
 //! | `units` | which shards are in flight, and the last ones |
-//! | `piece` | which reader owns which byte when shards are split and raced |
+//! | `shard_range` | which reader owns which byte when shards are split and raced |
 //! | `shard` | one reader, from the network to the sink |
 //! | `report` | the report at the end |
 //!

@@ -19,7 +19,7 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Known, RangeStream};
 use crate::sink::Sink;
-use crate::transfer::driver::{Flight, Units, Waiting, drive_to_end};
+use crate::transfer::driver::{Flight, UnitFuture, Units, drive_to_end};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 use crate::transfer::window::TransferWindow;
 
@@ -214,7 +214,7 @@ impl Units for ShardUnits<'_> {
     type Event = ShardEvent;
     type Error = Error;
 
-    fn next(&mut self, flight: &mut Flight<EndedShard>) -> Option<Waiting<GrantedShard>> {
+    fn next(&mut self, flight: &mut Flight<EndedShard>) -> Option<UnitFuture<GrantedShard>> {
         let has_begun = self.job.flow.has_begun();
         let limit = self.window.limit();
         let limit = if has_begun { limit } else { limit.min(READERS_BEFORE_BYTES) };

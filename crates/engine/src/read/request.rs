@@ -21,7 +21,7 @@ use crate::remote::{Location, OpenRequest, Opened};
 use crate::transfer::window::{Sent, TransferWindow};
 
 /// What a request needs.
-pub(super) struct Ask {
+pub(super) struct RequestPlan {
     pub(super) location: Arc<Location>,
     pub(super) request: OpenRequest,
     pub(super) budget: Budget,
@@ -54,7 +54,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn new(ask: Ask) -> Self {
+    pub(super) fn new(ask: RequestPlan) -> Self {
         let span = tracing::debug_span!(
             "request",
             blob = ask.location.display(),
@@ -71,7 +71,7 @@ impl Asking {
     }
 }
 
-async fn answer(mut ask: Ask) -> Answer {
+async fn answer(mut ask: RequestPlan) -> Answer {
     let permit = match ask.permit.take() {
         Some(permit) => permit,
         None => ask.budget.request().await,
@@ -84,7 +84,7 @@ async fn answer(mut ask: Ask) -> Answer {
 
 /// The answer to whichever request is answered first; the other is dropped. One that fails leaves
 /// the word to the other.
-async fn raced(ask: &Ask, permit: RequestPermit, hedge: Duration) -> Answer {
+async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> Answer {
     let mut first = std::pin::pin!(open(ask, permit));
     tokio::select! {
         biased;
@@ -109,7 +109,7 @@ async fn raced(ask: &Ask, permit: RequestPermit, hedge: Duration) -> Answer {
     }
 }
 
-async fn open(ask: &Ask, permit: RequestPermit) -> Answer {
+async fn open(ask: &RequestPlan, permit: RequestPermit) -> Answer {
     ask.stats.request();
     let asked = ask.location.remote.open(&ask.location.blob, &ask.request, &ask.budget);
     let sent = ask.window.as_ref().map(TransferWindow::send);

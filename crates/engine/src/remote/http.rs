@@ -21,8 +21,8 @@ use http::{Method, StatusCode};
 use tidegate_core::range::ByteRange;
 use url::Url;
 
-pub(super) use self::client::Client;
-use self::client::{Ask, Reached, Stop};
+pub(super) use self::client::HttpClient;
+use self::client::{HttpRequest, Reached, Stop};
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
@@ -37,7 +37,7 @@ const SETTLED_MAX: usize = 16;
 /// One blob.
 #[derive(Debug)]
 pub(super) struct HttpRemote {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     settled: Mutex<Vec<Settled>>,
     // Everything that selects the blob, except its URL.
     selection: Selection,
@@ -51,7 +51,7 @@ struct Settled {
 }
 
 impl HttpRemote {
-    pub(super) fn new(client: Arc<Client>, options: &RemoteOptions) -> Self {
+    pub(super) fn new(client: Arc<HttpClient>, options: &RemoteOptions) -> Self {
         let selection = Selection::of_caller("http", options);
         Self { client, settled: Mutex::default(), selection }
     }
@@ -62,7 +62,7 @@ impl HttpRemote {
 
     /// Sends the request to the URL where its version was found, or to the first URL if there is
     /// none.
-    async fn send(&self, blob: &str, ask: &Ask<'_>) -> Result<Reached> {
+    async fn send(&self, blob: &str, ask: &HttpRequest<'_>) -> Result<Reached> {
         let first = self.client.first(blob)?;
         let found = ask.version.and_then(|version| {
             let settled = self.settled();
@@ -142,7 +142,7 @@ impl Read for HttpRemote {
         if let Some(version) = &request.version {
             self.check_version(version)?;
         }
-        let ask = Ask {
+        let ask = HttpRequest {
             method: Method::GET,
             operation: Operation::Read,
             range: request.range.header(),
@@ -193,7 +193,8 @@ struct Facts {
 impl HttpRemote {
     async fn facts(&self, blob: &str, version: Option<&Version>) -> Result<Facts> {
         let (target, pinned) = (shown(blob), version.is_some());
-        let ask = Ask { method: Method::HEAD, operation: Operation::Stat, range: None, version };
+        let ask =
+            HttpRequest { method: Method::HEAD, operation: Operation::Stat, range: None, version };
         let reached = self.send(blob, &ask).await?;
         let head = &reached.head;
         if head.status.is_success() {
@@ -206,12 +207,12 @@ impl HttpRemote {
             return Err(response::refusal(head, Operation::Stat, &target, pinned));
         }
         // Signed URLs and some servers allow GET only; a request for one byte gives the same facts.
-        let ask = Ask { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
+        let ask = HttpRequest { method: Method::GET, range: ByteRange::first(1).header(), ..ask };
         let mut reached = self.send(blob, &ask).await?;
         if reached.head.status == StatusCode::RANGE_NOT_SATISFIABLE
             && response::unsatisfied_len(&reached.head).is_none()
         {
-            reached = self.send(blob, &Ask { range: None, ..ask }).await?;
+            reached = self.send(blob, &HttpRequest { range: None, ..ask }).await?;
         }
         let head = &reached.head;
         let mut info = response::info(head, Dialect::Http, version);

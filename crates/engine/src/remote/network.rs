@@ -41,7 +41,7 @@ pub(super) struct Network {
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     made: Mutex<HashMap<String, Arc<dyn Remote>>>,
     #[cfg(feature = "http")]
-    http: Mutex<Option<Arc<super::http::Client>>>,
+    http: Mutex<Option<Arc<super::http::HttpClient>>>,
     #[cfg(feature = "reapi")]
     caches: Mutex<HashMap<String, ReapiCache>>,
     #[cfg(feature = "_http1")]
@@ -106,7 +106,7 @@ impl Network {
         let transport = self.transport()?;
         let mut client = self.http.lock().unwrap_or_else(PoisonError::into_inner);
         let client = client.get_or_insert_with(|| {
-            Arc::new(super::http::Client::new(transport, &self.options.headers))
+            Arc::new(super::http::HttpClient::new(transport, &self.options.headers))
         });
         Ok(Arc::new(super::http::HttpRemote::new(Arc::clone(client), &self.options)))
     }

@@ -21,7 +21,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// A future of a unit in flight, or of a grant.
-pub(crate) type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type UnitFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The units of one kind of transfer.
 pub(crate) trait Units {
@@ -38,7 +38,7 @@ pub(crate) trait Units {
 
     /// The next unit, if there is room for it. The future waits for the unit's grant. Not called
     /// while another unit waits.
-    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<Self::Granted>>;
+    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<UnitFuture<Self::Granted>>;
 
     /// Starts a unit that has its grant.
     fn start(&mut self, granted: Self::Granted, flight: &mut Flight<Self::Ended>);
@@ -66,7 +66,7 @@ pub(crate) trait Units {
 
 /// The units in flight.
 #[derive(Debug)]
-pub(crate) struct Flight<T>(FuturesUnordered<Waiting<T>>);
+pub(crate) struct Flight<T>(FuturesUnordered<UnitFuture<T>>);
 
 impl<T> Default for Flight<T> {
     fn default() -> Self {
@@ -146,7 +146,7 @@ pub(crate) async fn drive<U: Units>(
     flight: &mut Flight<U::Ended>,
     cancel: &CancellationToken,
 ) -> Result<(), U::Error> {
-    let mut reserving: Option<Waiting<U::Granted>> = None;
+    let mut reserving: Option<UnitFuture<U::Granted>> = None;
     loop {
         units.advance(flight);
         if reserving.is_none() {
@@ -170,7 +170,7 @@ pub(crate) async fn drive<U: Units>(
     }
 }
 
-async fn granted<T>(reserving: &mut Option<Waiting<T>>) -> T {
+async fn granted<T>(reserving: &mut Option<UnitFuture<T>>) -> T {
     match reserving {
         Some(reserving) => reserving.await,
         None => std::future::pending().await,
@@ -224,7 +224,7 @@ mod tests {
         type Event = ();
         type Error = String;
 
-        fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<u32>> {
+        fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<UnitFuture<u32>> {
             if flight.len() >= 2 {
                 return None;
             }

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryPolicy;
 
-use super::fetch::{FetchError, Fetcher};
+use super::fetch::Fetcher;
+use super::fetch_error::FetchError;
 use crate::error::{Error, ErrorKind};
 use crate::read::{Known, RangeOptions, RangeStream};
 use crate::remote::{Location, Version};

@@ -16,7 +16,8 @@ use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryClass;
 
 use super::body::ResumingBody;
-use super::fetch::{FetchError, Fetcher, LeaderOutcome};
+use super::fetch::{Fetcher, LeaderOutcome};
+use super::fetch_error::FetchError;
 use super::place::{Placing, Turns};
 use super::plan::PlannedChunk;
 use super::whole;

@@ -14,16 +14,17 @@
 //! | `resume` | the part file of an earlier attempt |
 //! | `queue` | the order of chunks, and the size of batches |
 //! | `units` | the chunks in flight |
-//! | `fetch` | chunks from the store, each once |
+//! | `fetch`, `fetch_error` | chunks from the store, each once; why one cannot be fetched |
 //! | `body` | the bytes of one blob, with restarts |
-//! | `keep` | chunks that recur in an ordered target |
+//! | `recurring` | chunks that recur in an ordered target |
 //! | `place` | writes verified chunks into the sink |
 //! | `long` | a chunk too long for memory, streamed into the sink |
-//! | `pour` | a whole blob, streamed into the sink |
+//! | `whole` | a whole blob, streamed into the sink |
 
 mod ask;
 mod body;
 mod fetch;
+mod fetch_error;
 mod long;
 mod options;
 mod place;

@@ -14,7 +14,8 @@ use tidegate_core::digest::Digest;
 use tidegate_core::extents::Extents;
 
 use super::ask;
-use super::fetch::{FetchCounts, FetchError, Fetcher};
+use super::fetch::{FetchCounts, Fetcher};
+use super::fetch_error::FetchError;
 use super::options::ChunkedDownloadOptions;
 use super::place::Placing;
 use super::plan;
@@ -24,7 +25,7 @@ use super::resume::{self, Resumed};
 use super::units::{self, ChunkJob, ChunkUnits};
 use super::whole::BlobStream;
 use crate::budget::{Budget, ListPermit};
-use crate::chunked::verify::Verifier;
+use crate::chunked::verify::ChunkVerifier;
 use crate::chunked::{ChunkStore, Manifest, StoreProfile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::read::Flow;
@@ -108,7 +109,7 @@ pub(super) async fn run(
         window: Arc::new(TransferWindow::new(options.window)),
         flow: Flow::of_read(&options.retry),
         counts: Arc::new(FetchCounts::default()),
-        verifier: Verifier::default(),
+        verifier: ChunkVerifier::default(),
         refuses_batches: Arc::default(),
         recurring: None,
     };

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tidegate_core::digest::Digest;
 use tokio::sync::Notify;
 
-use super::fetch::{FetchError, Fetcher};
+use super::fetch::Fetcher;
+use super::fetch_error::FetchError;
 use super::long::{FetchedFrom, LongChunk};
 use super::place::Placing;
 use super::plan::PlannedChunk;
@@ -39,7 +40,7 @@ use crate::chunked::chunk::Chunk;
 use crate::error::{Error, ErrorKind};
 use crate::sink::Sink;
 use crate::transfer::blocking::blocking;
-use crate::transfer::driver::{Flight, Units, Waiting};
+use crate::transfer::driver::{Flight, UnitFuture, Units};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
 
 /// The longest chunk that is held whole in memory. Such a chunk is verified before it is written,
@@ -157,7 +158,7 @@ impl Units for ChunkUnits {
     type Event = ChunkEvent;
     type Error = FetchError;
 
-    fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<Waiting<GrantedUnit>> {
+    fn next(&mut self, _flight: &mut Flight<Self::Ended>) -> Option<UnitFuture<GrantedUnit>> {
         let window = self.shared.fetcher.window.limit();
         let may_fetch = self.slots.used(ChunkUnitKind::Fetch) < window;
         let may_copy = self.slots.used(ChunkUnitKind::Copy) < self.copies_max;

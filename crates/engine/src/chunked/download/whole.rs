@@ -5,7 +5,8 @@ use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
 use super::body::ResumingBody;
-use super::fetch::{FetchError, Fetcher};
+use super::fetch::Fetcher;
+use super::fetch_error::FetchError;
 use super::place::{Placing, Turns};
 use crate::chunked::chunk::CRC;
 use crate::sink::{Batch, Sink};

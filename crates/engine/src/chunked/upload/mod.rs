@@ -28,10 +28,10 @@
 //! | `spool` | a stream, copied to a file |
 //! | `cutting` | its chunks, as they become known |
 //! | `ledger` | the fate of each chunk |
-//! | `inquiry` | when the store is asked which chunks it lacks |
-//! | `outbox` | which chunks go into one request |
+//! | `missing_query` | when the store is asked which chunks it lacks |
+//! | `send_queue` | which chunks go into one request |
 //! | `pipeline` | all stages together |
-//! | `send`, `piece_source` | one request that carries bytes |
+//! | `send`, `chunk_source` | one request that carries bytes |
 //! | `floor` | the lowest speed that an upload may have |
 //! | `register` | the blob is made of its chunks; lost chunks are sent again |
 //! | `confirm` | the store is asked once more for what it acknowledged |

@@ -45,7 +45,7 @@ use crate::budget::{Budget, BytesPermit};
 use crate::chunked::StoreProfile;
 use crate::chunked::inflight::{Joined, Key, Leader};
 use crate::error::Result;
-use crate::transfer::driver::{Flight, Waiting, drive};
+use crate::transfer::driver::{Flight, UnitFuture, drive};
 
 /// How far cutting runs ahead of sending. Bytes that were cut are read again when they are sent;
 /// 512 MiB are surely still in the page cache then.
@@ -102,7 +102,7 @@ impl BlobQuery {
 pub(super) struct Pipeline {
     transfer: Arc<Transfer>,
     /// Calls and waits that are to be added to those in flight.
-    begun: Vec<Waiting<Result<EndedCall>>>,
+    begun: Vec<UnitFuture<Result<EndedCall>>>,
     leads: HashMap<usize, Leader<Key, ()>>,
     cutting: Option<SourceCutter>,
     ledger: Ledger,
@@ -284,7 +284,7 @@ impl Pipeline {
     fn next_load(
         &mut self,
         flight: &mut Flight<Result<EndedCall>>,
-    ) -> Option<Waiting<GrantedLoad>> {
+    ) -> Option<UnitFuture<GrantedLoad>> {
         if !self.transfer.batches.load(Ordering::Relaxed) {
             self.send_queue.end_batches();
         }

@@ -40,7 +40,7 @@ use tidegate_core::retry::{RetryClass, RetryPolicy};
 use super::ReadStats;
 use super::flow::Flow;
 use super::live::{Arrival, Live};
-use super::request::{Ask, Asking};
+use super::request::{Asking, RequestPlan};
 use super::retrying::Retrying;
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{ErrorKind, Result};
@@ -362,7 +362,7 @@ impl RangeStream {
             self.stats.restart();
         }
         let limit = Duration::from_millis(self.policy.header_ms_max);
-        Asking::new(Ask {
+        Asking::new(RequestPlan {
             location: Arc::clone(&self.location),
             request,
             budget: self.budget.clone(),

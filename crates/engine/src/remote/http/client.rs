@@ -29,7 +29,7 @@ const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// The state that all blobs over HTTP share.
 #[derive(Debug)]
-pub(in crate::remote) struct Client {
+pub(in crate::remote) struct HttpClient {
     transport: Transport,
     // For the first host only.
     headers: HeaderMap,
@@ -37,7 +37,7 @@ pub(in crate::remote) struct Client {
     decoding: Mutex<HashSet<String>>,
 }
 
-pub(super) struct Ask<'a> {
+pub(super) struct HttpRequest<'a> {
     pub(super) method: Method,
     pub(super) operation: Operation,
     pub(super) range: Option<String>,
@@ -69,7 +69,7 @@ pub(super) struct Reached {
     pub(super) asked_identity: bool,
 }
 
-impl Client {
+impl HttpClient {
     pub(in crate::remote) fn new(transport: Transport, headers: &ExtraHeaders) -> Self {
         Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
     }
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// Sends a request, and follows redirects.
-    pub(super) async fn send(&self, mut stop: Stop, ask: &Ask<'_>) -> Result<Reached> {
+    pub(super) async fn send(&self, mut stop: Stop, ask: &HttpRequest<'_>) -> Result<Reached> {
         let mut waited = Duration::ZERO;
         let mut is_redirected = false;
         for requests in 1..=REDIRECTS_MAX + 1 {
@@ -126,7 +126,7 @@ impl Client {
 
 fn unanswered(
     error: impl std::error::Error + Send + Sync + 'static,
-    ask: &Ask<'_>,
+    ask: &HttpRequest<'_>,
     target: &str,
 ) -> Error {
     let failure = classify(&error);
@@ -163,7 +163,7 @@ impl Stop {
 
 fn build(
     Stop { url, own }: &Stop,
-    ask: &Ask<'_>,
+    ask: &HttpRequest<'_>,
     coding: &'static str,
 ) -> Result<http::Request<HttpRequestBody>> {
     let mut request = http::Request::builder()

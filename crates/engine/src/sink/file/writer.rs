@@ -47,7 +47,7 @@ pub(crate) struct FileSink {
 
 /// A part file in which everything that was queued is written.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenPart {
     pub(crate) part: PartFile,
     /// A note for the user.
     pub(crate) note: Option<String>,
@@ -138,7 +138,7 @@ impl FileSink {
     }
 
     /// Waits until every queued batch is written, and returns the part file.
-    pub(crate) async fn finish(self) -> Result<Written, Box<WriteFailed>> {
+    pub(crate) async fn finish(self) -> Result<WrittenPart, Box<WriteFailed>> {
         let Self { queue, thread, shared } = self;
         drop(queue);
         // The thread ends when its queue is empty.
@@ -147,7 +147,7 @@ impl FileSink {
         match part {
             Some(part) if shared.failure.get().is_none() => {
                 let note = shared.forgets.load(Ordering::Relaxed).then(|| FORGETS.to_owned());
-                Ok(Written { part, note })
+                Ok(WrittenPart { part, note })
             }
             part => Err(Box::new(WriteFailed { part, error: shared.failure() })),
         }

@@ -18,7 +18,7 @@ use crate::sink::{FileSink, Mark};
 use crate::transfer::blocking::blocking;
 
 /// An open part file with its sink and its hashing thread.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub(super) sink: FileSink,
     pub(super) hashing: Hashing,
     pub(super) reader: Arc<File>,
@@ -27,7 +27,7 @@ pub(super) struct Opened {
 }
 
 /// Starts the threads that write and hash the file.
-pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<Opened> {
+pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<OpenedFile> {
     let DestinationOptions { range, hashers, start, granted, lends, durability, progress, .. } =
         options;
     let kept = match &start {
@@ -57,7 +57,9 @@ pub(super) async fn open(part: PartFile, options: DestinationOptions) -> Result<
     }
     // When the sink ends, it closes `written`, and that ends the hashing thread.
     match FileSink::new(part, begun.journal, written, durability) {
-        Ok(sink) => Ok(Opened { sink, hashing, reader, granted: granted.permit, note: begun.note }),
+        Ok(sink) => {
+            Ok(OpenedFile { sink, hashing, reader, granted: granted.permit, note: begun.note })
+        }
         Err(failed) => {
             let (part, error) = *failed;
             let rest = leave(part, true, &progress).await;

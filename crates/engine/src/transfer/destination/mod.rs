@@ -37,7 +37,7 @@ use crate::buffer::BufferPool;
 use crate::error::{Error, ErrorKind, Rest, Result};
 use crate::progress::Progress;
 use crate::sink::file::journal::{Identity, Journal};
-use crate::sink::file::writer::Written;
+use crate::sink::file::writer::WrittenPart;
 use crate::sink::file::{Durability, PartFile};
 use crate::sink::{Mark, MemorySink, OrderedSink, Sink};
 
@@ -173,7 +173,7 @@ impl Destination {
     async fn file(part: PartFile, options: DestinationOptions, calls: Calls) -> Result<Self> {
         let (durability, progress) = (options.durability, Arc::clone(&options.progress));
         let opened = file::open(part, options).await?;
-        let file::Opened { sink, hashing, reader, granted, note } = opened;
+        let file::OpenedFile { sink, hashing, reader, granted, note } = opened;
         Ok(Self {
             sink: Sink::File(sink),
             hashing,
@@ -219,7 +219,7 @@ impl Destination {
         };
         let finished = file.finish().await;
         hashing.end().await;
-        let Written { part, .. } = finished.map_err(|failed| failed.error)?;
+        let WrittenPart { part, .. } = finished.map_err(|failed| failed.error)?;
         let options = DestinationOptions {
             range: 0..identity.len_bytes,
             hashers,
@@ -270,7 +270,7 @@ impl Destination {
             Sink::File(sink) => {
                 let finished = sink.finish().await;
                 let hashed = hashing.file(len).await;
-                let Written { part, note } = match finished {
+                let WrittenPart { part, note } = match finished {
                     Ok(written) => written,
                     Err(failed) => return Err(file::not_written(*failed, &progress).await),
                 };

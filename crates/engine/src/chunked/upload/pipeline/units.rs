@@ -4,7 +4,7 @@
 use super::super::cutting::{Cut, SourceCutter};
 use super::{BlobQuery, EndedCall, GrantedLoad, Pipeline, UploadEvent};
 use crate::error::{Error, Result};
-use crate::transfer::driver::{Flight, Units, Waiting};
+use crate::transfer::driver::{Flight, UnitFuture, Units};
 
 impl Units for Pipeline {
     type Granted = GrantedLoad;
@@ -18,7 +18,7 @@ impl Units for Pipeline {
         self.begun.drain(..).for_each(|begun| flight.push(begun));
     }
 
-    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<Waiting<GrantedLoad>> {
+    fn next(&mut self, flight: &mut Flight<Self::Ended>) -> Option<UnitFuture<GrantedLoad>> {
         self.next_load(flight)
     }
 

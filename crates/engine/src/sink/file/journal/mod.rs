@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::{Crc, CrcAlgorithm};
 
 use super::super::Mark;
-use record::{KIND_EXTENT, KIND_HEADER, RECORD_BYTES, Read, Record, is_of_format_1};
+use record::{DecodedRecord, KIND_EXTENT, KIND_HEADER, RECORD_BYTES, Record, is_of_format_1};
 use seal::Seal;
 
 /// The journal begins at a multiple of this, so it never shares a page with the data.
@@ -200,8 +200,8 @@ fn last_record(file: &File, file_len: u64) -> io::Result<Last> {
         let Some(offset) = end.checked_sub(RECORD_BYTES as u64) else { break };
         let mut bytes = [0; RECORD_BYTES];
         file.read_exact_at(&mut bytes, offset)?;
-        match Read::decode(&bytes) {
-            Some(Read { record, .. }) if record.journal_start <= offset => {
+        match DecodedRecord::decode(&bytes) {
+            Some(DecodedRecord { record, .. }) if record.journal_start <= offset => {
                 return Ok(Last::Record(record, end));
             }
             Some(_) => return Ok(Last::Foreign),
@@ -226,7 +226,9 @@ fn begin(file: &File, sealing: &Sealing, start: u64, end: u64) -> io::Result<Opt
     let mut bytes = vec![0; room];
     file.read_exact_at(&mut bytes, start)?;
     for (index, chunk) in bytes.chunks_exact(RECORD_BYTES).enumerate() {
-        let Some(read) = Read::decode(chunk).filter(|read| read.record.kind == KIND_HEADER) else {
+        let Some(read) =
+            DecodedRecord::decode(chunk).filter(|read| read.record.kind == KIND_HEADER)
+        else {
             continue;
         };
         let text = &bytes[..index * RECORD_BYTES];
@@ -248,10 +250,10 @@ fn begin(file: &File, sealing: &Sealing, start: u64, end: u64) -> io::Result<Opt
     Ok(None)
 }
 
-fn read_record(file: &File, offset: u64) -> io::Result<Option<Read>> {
+fn read_record(file: &File, offset: u64) -> io::Result<Option<DecodedRecord>> {
     let mut bytes = [0; RECORD_BYTES];
     file.read_exact_at(&mut bytes, offset)?;
-    Ok(Read::decode(&bytes))
+    Ok(DecodedRecord::decode(&bytes))
 }
 
 fn nonce() -> io::Result<String> {

@@ -30,7 +30,7 @@ pub(super) struct Record {
 
 /// A whole record. Only its seal can show whether it is ours.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct DecodedRecord {
     pub(super) record: Record,
     bytes: [u8; RECORD_BYTES],
 }
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-impl Read {
+impl DecodedRecord {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: [u8; RECORD_BYTES] = bytes.try_into().ok()?;
         if bytes[..4] != MAGIC || bytes[4..8] != crc_of(&bytes) {
