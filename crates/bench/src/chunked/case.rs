@@ -79,7 +79,7 @@ impl Case {
         })
     }
 
-    /// Calls that are sequential whatever the window: Split; or FindMissingBlobs and Splice.
+    /// Calls that are sequential whatever the window: Split; or `FindMissingBlobs` and Splice.
     pub(crate) fn fixed_calls(self) -> u32 {
         match self.direction() {
             Direction::Down => 1,

@@ -4,7 +4,7 @@
 //! chunk is requested while fewer than 16 lie between the next to be written and the next to be
 //! requested. One slow chunk therefore delays all behind it. Up, in stages: cut the whole file and
 //! hash its chunks (the file's own digest is known from when the file was made), call
-//! FindMissingBlobs, then one `ByteStream.Write` for each chunk, 16 in flight and refilled when one
+//! `FindMissingBlobs`, then one `ByteStream.Write` for each chunk, 16 in flight and refilled when one
 //! ends, then Splice.
 
 use std::fs::File;

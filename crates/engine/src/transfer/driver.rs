@@ -256,7 +256,7 @@ mod tests {
         }
 
         async fn event(&mut self, _in_flight: usize) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
 
         fn on_event(&mut self, (): (), _flight: &mut Flight<Self::Ended>) -> Result<(), String> {

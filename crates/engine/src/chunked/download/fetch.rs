@@ -114,7 +114,9 @@ impl Fetcher {
         let open = |planned| Fetching { planned, state: FetchState::Open { timed_out: false } };
         let mut chunks: Vec<Fetching<'_>> = plan.iter().map(open).collect();
         loop {
-            chunks.iter_mut().for_each(|one| self.join(one));
+            for one in &mut chunks {
+                self.join(one);
+            }
             if batched && !self.refuses_batches.load(Ordering::Relaxed) {
                 self.fetch_batch(&mut chunks).await?;
             } else {

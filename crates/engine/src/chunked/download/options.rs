@@ -29,7 +29,7 @@ pub(crate) struct ChunkedDownloadOptions {
     pub seeds: Vec<PathBuf>,
     /// Also use the existing file of the target's name as a seed. On by default.
     pub seed_target: bool,
-    /// RecurringChunks an index of the chunks of each of [`seeds`](Self::seeds) next to it
+    /// Keep an index of the chunks of each of [`seeds`](Self::seeds) next to it
     /// (`.NAME.tidegate-chunks`). Use existing indexes, also that of the target. On by default.
     pub seed_indexes: bool,
     /// Also keep such an index next to the target, if it is a file and arrived as chunks. The file

@@ -347,9 +347,10 @@ impl Job<'_> {
         let destination = DestinationOptions {
             range: 0..self.blob.len,
             hashers: self.checks.hashers(),
-            start: match kept.is_empty() {
-                true => PartStart::Empty(Some(identity(&self.blob))),
-                false => PartStart::Kept(identity(&self.blob), kept),
+            start: if kept.is_empty() {
+                PartStart::Empty(Some(identity(&self.blob)))
+            } else {
+                PartStart::Kept(identity(&self.blob), kept)
             },
             granted,
             units_bytes,

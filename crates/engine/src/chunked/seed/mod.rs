@@ -54,7 +54,7 @@ pub(crate) struct Seeds {
 #[derive(Clone, Debug)]
 pub(crate) struct SeedFile {
     pub(crate) path: PathBuf,
-    /// RecurringChunks an index next to it.
+    /// Keep an index next to it.
     pub(crate) keeps_index: bool,
 }
 

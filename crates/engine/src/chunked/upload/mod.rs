@@ -3,7 +3,7 @@
 //!
 //! The stages of the pipeline overlap:
 //!
-//! 1. SourceCutter: the file is cut into chunks and hashed on all cores.
+//! 1. Cutting: the file is cut into chunks and hashed on all cores.
 //! 2. Asking: the store is asked which chunks it lacks while cutting continues.
 //! 3. Sending: a missing chunk is read from the file again when it is sent. Small chunks share a
 //!    request.

@@ -20,7 +20,7 @@
 //!   lead ends.
 //! - All memory of a load is reserved from the budget before the load is read, and held until the
 //!   store has the load. A load that has its memory waits only for a request permit. A load that
-//!   has its request permit waits only for the store. SourceCutter holds memory only while it works (see
+//!   has its request permit waits only for the store. Cutting holds memory only while it works (see
 //!   `cut`).
 //! - One load at a time waits for memory. So a large blob does not put hundreds of reservations
 //!   into the queue before the one of a small blob.

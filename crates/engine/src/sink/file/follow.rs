@@ -29,7 +29,7 @@ use crate::sink::Batch;
 /// One read.
 const READ_BYTES: u64 = 1 << 20;
 
-/// At most this much is lent at a time. HashingThread it takes a few milliseconds, and it still fits in
+/// At most this much is lent at a time. Hashing it takes a few milliseconds, and it still fits in
 /// the processor's cache.
 const LENT_BYTES_MAX: u64 = 4 << 20;
 

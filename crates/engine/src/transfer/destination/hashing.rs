@@ -96,7 +96,9 @@ async fn follow_buffer(
         buffer.wait_for(done..end).await?;
         let bytes = buffer.slice(done..end)?;
         hashers = blocking(move || {
-            hashers.iter_mut().for_each(|hasher| hasher.update(&bytes));
+            for hasher in &mut hashers {
+                hasher.update(&bytes);
+            }
             Ok(hashers)
         })
         .await?;

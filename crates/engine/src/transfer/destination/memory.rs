@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::DestinationOptions;
-use crate::budget::{Budget, BudgetOptions};
+use crate::budget::{Budget, BudgetOptions, BytesPermit};
 use crate::buffer::{ShardBuffer, ShardBufferOptions, committed_bytes};
 use crate::error::{ErrorKind, Result};
 use crate::sink::MemorySink;
@@ -37,7 +37,7 @@ pub(super) async fn set_aside(
     let blob = if pool.is_some() { committed } else { len };
     let needed = blob.saturating_add(options.units_bytes).min(limits.bytes);
     let granted = options.granted.permit.take();
-    let more = needed.saturating_sub(granted.as_ref().map_or(0, |permit| permit.bytes()));
+    let more = needed.saturating_sub(granted.as_ref().map_or(0, BytesPermit::bytes));
     let permit = match (granted, calls.budget.try_bytes(more)) {
         (Some(mut granted), Some(more)) => {
             granted.merge(more);
