@@ -1,8 +1,12 @@
-//! An answer that is being read, and how long its next byte may take.
+//! [`Live`]: a response whose body is being read, with a timeout for its next byte.
 //!
-//! The timer is armed once and moved only when it fires: a frame costs no more than a look at the
-//! clock, and only where it had to be waited for. Time in which nobody asks for bytes is no stall.
-//! What arrived is told to the transfer's [`Share`] before each wait.
+//! - The timer is created once and reset only when it fires. A frame that is ready at once does not
+//!   read the clock; a frame after a wait reads it only a few times.
+//! - A wait begins at the first poll that finds no bytes. Time before it, while the caller does not
+//!   poll, is no stall.
+//! - Before each wait, the bytes that arrived are reported to the transfer's [`Share`].
+//!
+//! Retries are not decided here: see `range_stream`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,14 +25,14 @@ use crate::error::Error;
 use crate::remote::Body;
 use crate::transfer::window::Sent;
 
-/// What comes next of an answer.
+/// The next event of a response body.
 pub(super) enum Arrival {
     Frame(Bytes),
     Failed(Error),
     End,
-    /// Nothing, for so long.
+    /// No byte arrived for this long.
     Stalled(Duration),
-    /// The transfer has been too slow for a period; `last` where it was before that, too.
+    /// The transfer was too slow for a period; `last` if the period before was too slow as well.
     TooSlow {
         last: bool,
     },
@@ -38,22 +42,22 @@ pub(super) struct Live {
     body: Body,
     start: u64,
     position: u64,
-    // Offset in the blob of the body's end, as it is claimed. Where it is not, the blob ends where
-    // the body does.
+    // Offset in the blob of the body's end, as claimed by the head or a known length. `None`: the
+    // blob ends at the end of the body.
     end: Option<u64>,
     unhurried: bool,
     timer: Option<Pin<Box<Sleep>>>,
     waiting: Option<Instant>,
     share: Share,
-    // Until the window has been told how the request ended.
+    // `None` after the end of the request was reported to the window.
     sent: Option<Sent>,
     span: tracing::Span,
-    // Given back when the answer is dropped.
+    // Released when the response is dropped.
     _permit: RequestPermit,
 }
 
 impl Live {
-    /// The body of this answer, which claims to end at `end`.
+    /// The body of this response. `end` is its claimed end.
     pub(super) fn new(
         answered: Answered,
         end: Option<u64>,
@@ -76,26 +80,28 @@ impl Live {
         }
     }
 
+    /// The producer sets the pace of the bytes, as in a pipe: no delay counts as a stall.
     pub(super) fn is_unhurried(&self) -> bool {
         self.unhurried
     }
 
-    /// Nothing can take its place: it is read on where the transfer is slow, until that fails.
+    /// Continues with this body although the transfer is slow, because no new request can replace
+    /// it. The transfer fails if the next period is too slow as well.
     pub(super) fn goes_on(&mut self) {
         self.share.renew();
     }
 
-    /// Nothing tells where the body ends, but its end.
+    /// No end is known: only the end of the body marks it.
     pub(super) fn is_endless(&self) -> bool {
         self.end.is_none()
     }
 
-    /// All that is claimed has arrived.
+    /// All claimed bytes have arrived.
     pub(super) fn is_spent(&self) -> bool {
         self.end.is_some_and(|end| self.position >= end)
     }
 
-    /// More has arrived than is claimed.
+    /// More bytes have arrived than claimed.
     pub(super) fn is_beyond(&self) -> bool {
         self.end.is_some_and(|end| self.position > end)
     }
@@ -105,7 +111,7 @@ impl Live {
         self.position
     }
 
-    /// Counts bytes that have arrived; returns the offset in the blob of their first.
+    /// Counts bytes that have arrived. Returns the offset in the blob of the first of them.
     pub(super) fn passed(&mut self, bytes: u64) -> u64 {
         let start = self.position;
         self.position += bytes;
@@ -115,7 +121,7 @@ impl Live {
         start
     }
 
-    /// Tells the window that the body brought all that it was to bring.
+    /// Reports to the window that the body delivered all its bytes.
     pub(super) fn brought(&mut self) {
         let stop = self.end.map_or(self.position, |end| end.min(self.position));
         if let Some(sent) = self.sent.take() {
@@ -123,14 +129,15 @@ impl Live {
         }
     }
 
-    /// Tells the window that the request failed, unless it had brought everything.
+    /// Reports to the window that the request failed, unless its success was already reported.
     pub(super) fn failed(&mut self, error: &Error) {
         if let Some(sent) = self.sent.take() {
             sent.failed(error);
         }
     }
 
-    /// `limit` tells how long a byte may take from now.
+    /// The next event of the body. `limit` returns the timeout for the next byte, counted from the
+    /// start of the wait.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,8 +145,8 @@ impl Live {
     ) -> Poll<Arrival> {
         let _entered = self.span.enter();
         let (mut arrived, mut only_empty) = (self.body.as_mut().poll_next(cx), false);
-        // A frame without bytes does not end a wait: an endless row of them is silence. The budget
-        // of the task bounds the row, so that the clock is looked at.
+        // An empty frame does not end a wait: an endless sequence of empty frames is a stall. The
+        // task's cooperative budget (tokio) bounds the sequence, so that the clock is checked.
         while matches!(&arrived, Poll::Ready(Some(Ok(frame))) if frame.is_empty()) {
             only_empty = true;
             arrived = match poll_proceed(cx) {
@@ -174,7 +181,7 @@ impl Live {
             }
             *self.waiting.insert(Instant::now())
         };
-        // The timer does not fire in a task whose budget is used up.
+        // The timer does not fire in a task whose cooperative budget is used up.
         if only_empty && since + limit() <= Instant::now() {
             return Poll::Ready(Arrival::Stalled(limit()));
         }
@@ -184,7 +191,7 @@ impl Live {
                 continue;
             };
             ready!(timer.as_mut().poll(cx));
-            // It may have been armed for an earlier wait.
+            // The timer may have been set for an earlier wait.
             let now = Instant::now();
             let allowed = limit();
             if since + allowed <= now || allowed.is_zero() {

@@ -1,9 +1,13 @@
-//! One request, from its permit to the head of its answer, and the second one that may race it.
+//! One request, from its permit to the head of its response, and the hedge that may race it.
 //!
-//! A hedge is for the tail of latency: where the head of an answer is late, a second request for
-//! the same bytes often lands on a server that is quicker (Dean and Barroso, "The Tail at Scale",
-//! Communications of the ACM, 2013). It is sent only if its permit is to be had at once: whoever
-//! waited for a second permit while holding one could wait for ever.
+//! A hedge is a second request for the same bytes. It reduces the tail of latency: if the head of
+//! the first response is late, the second request often reaches a faster server (Dean and Barroso,
+//! "The Tail at Scale", Communications of the ACM, 2013).
+//!
+//! Invariant: the hedge is sent only if a permit is free at once. If every permit holder waited for
+//! a second permit, none would release its first one.
+//!
+//! The body of the response is not read here: see `live`. Retries are decided in `retrying`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,34 +24,35 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{Location, OpenRequest, Opened};
 use crate::transfer::window::{Sent, TransferWindow};
 
-/// What a request needs.
+/// The inputs of a request.
 pub(super) struct RequestPlan {
     pub(super) location: Arc<Location>,
     pub(super) request: OpenRequest,
     pub(super) budget: Budget,
     pub(super) stats: Arc<ReadStats>,
-    /// A permit that is there already.
+    /// The permit, if the caller already has one. Without it, the request waits for a permit.
     pub(super) permit: Option<RequestPermit>,
-    /// The longest that the head of the answer may take.
+    /// Timeout for the head of the response. It starts when the request is sent.
     pub(super) limit: Duration,
+    /// After this long without a response, the hedge is sent.
     pub(super) hedge: Option<Duration>,
-    /// Learns when a request is sent and how it ends.
+    /// It records when a request is sent and how it ends.
     pub(super) window: Option<Arc<TransferWindow>>,
     /// Counted from 1.
     pub(super) attempt: u32,
 }
 
-/// A response whose body is still to be read.
+/// A response whose body has not been read yet.
 pub(super) struct Answered {
     pub(super) opened: Opened,
     pub(super) permit: RequestPermit,
-    /// What the window is told when the body has ended.
+    /// Reports the end of the body to the window.
     pub(super) sent: Option<Sent>,
 }
 
 type Answer = Result<Answered>;
 
-/// A request under way. Dropping it ends the request and gives its permit back.
+/// A request in flight. Dropping it ends the request and releases its permit.
 pub(super) struct Asking {
     span: tracing::Span,
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
@@ -64,7 +69,7 @@ impl Asking {
         Self { span, answer: Box::pin(answer(ask)) }
     }
 
-    /// The answer, and the span that its body belongs to.
+    /// The response, and the tracing span of its body.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Answer, tracing::Span)> {
         let _entered = self.span.enter();
         self.answer.as_mut().poll(cx).map(|answer| (answer, self.span.clone()))
@@ -82,8 +87,8 @@ async fn answer(mut ask: RequestPlan) -> Answer {
     }
 }
 
-/// The answer to whichever request is answered first; the other is dropped. One that fails leaves
-/// the word to the other.
+/// The first successful response of the two requests; the other request is dropped. If one request
+/// fails while both are in flight, the result of the other is returned.
 async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> Answer {
     let mut first = std::pin::pin!(open(ask, permit));
     tokio::select! {
@@ -91,7 +96,7 @@ async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> Ans
         answer = &mut first => return answer,
         () = sleep(hedge) => {}
     }
-    // CANCEL: a request for a permit that is not there at once is withdrawn when it is dropped.
+    // CANCEL: if no permit is free at once, dropping the wait for it removes it from the queue.
     let Some(permit) = ask.budget.request().now_or_never() else { return first.await };
     tracing::debug!(blob = ask.location.display(), "hedged");
     ask.stats.hedge();
