@@ -1,9 +1,13 @@
-//! [`Flow`]: what all readers of one transfer share about what arrives: the floor under its speed,
-//! and how many requests it may spend before the first byte.
+//! [`Flow`]: the state that all readers of one transfer share: its minimum speed, and the limit on
+//! its requests before the first byte.
 //!
-//! Shards and races multiply the attempts of a single reader: 32 shards of 8 attempts are 256
-//! requests to a server that sends heads and never a byte. So a download's readers share
-//! [`REQUESTS_MAX`] until one of them has a byte. From then on each is bound by its own policy.
+//! Shards and races multiply the attempts of a single reader. With 32 shards of 8 attempts each, a
+//! server that sends heads but no bytes would get 256 requests. So the readers of a download share
+//! [`REQUESTS_MAX`] requests until one of them receives a byte. After that, each reader is limited
+//! only by its own policy.
+//!
+//! [`Share`] is the part of one connection. A `Flow` sends no requests and closes no connections:
+//! it only counts, and the readers act on the result.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Setting;
 
-/// Requests for bytes before the first byte, at most: three readers of 6 attempts, and some. With 4
-/// for the facts beside them a silent server gets 24.
+/// Most requests for bytes before the first byte. Three readers of 6 attempts each send 18; the
+/// rest is reserve. Up to 4 requests for facts come in addition, so a silent server gets 24.
 const REQUESTS_MAX: u32 = 20;
 
-/// A connection that never waits tells of this many bytes at once, for the sake of those that do.
+/// A connection that never waits reports its bytes each time they reach 1 MiB. So the verdict on
+/// the connections that wait includes them.
 const UNTOLD_BYTES_MAX: u64 = 1 << 20;
 
 /// See the module docs.
@@ -34,12 +39,13 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Of a download, whose readers share the requests before the first byte.
+    /// For a download. Its readers share the limit on requests before the first byte.
     pub(crate) fn of_download(policy: &RetryPolicy) -> Arc<Self> {
         Arc::new(Self::new(policy, REQUESTS_MAX))
     }
 
-    /// Of a read by one reader, whose caller decides how often it asks.
+    /// For a read by one reader. Requests before the first byte have no limit here: the caller's
+    /// policy decides their number.
     pub(crate) fn of_read(policy: &RetryPolicy) -> Arc<Self> {
         Arc::new(Self::new(policy, u32::MAX))
     }
@@ -58,19 +64,20 @@ impl Flow {
         self.floor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one of the requests that may be spent before the first byte; false where none is left.
+    /// Counts a request before the first byte; false if the limit is reached. After the first byte
+    /// always true.
     pub(super) fn try_request(&self) -> bool {
         self.has_begun() || self.requests.fetch_add(1, Ordering::Relaxed) < self.requests_max
     }
 
-    /// A byte has arrived.
+    /// Records that a byte has arrived.
     pub(super) fn begin(&self) {
         self.begun.cancel();
     }
 
-    /// Bytes arrived by a call that has a limit of its own, so that its time does not count.
+    /// Counts bytes from a call that has its own timeout. So the time of the call does not count.
     pub(crate) fn on_bytes(&self, bytes: u64) {
-        // The connections that wait get the verdict.
+        // The verdict is ignored here: waiting connections get it at their next report.
         let _ = self.floor().on_bytes(bytes, Duration::ZERO..Duration::ZERO, 0);
     }
 
@@ -85,15 +92,15 @@ impl Flow {
     }
 }
 
-/// One connection's part in a [`Flow`]: what it brought is told when it next waits, so that all that
-/// is there already counts before the verdict.
+/// One connection's part in a [`Flow`]. It reports its bytes when it next waits, so that all bytes
+/// that have already arrived count before the verdict.
 #[derive(Debug)]
 pub(super) struct Share {
     flow: Arc<Flow>,
-    // At the connection's start.
+    // The floor's count of restarts at the connection's start.
     restarts: u64,
     begun: bool,
-    // Not told yet.
+    // Not reported yet.
     bytes: u64,
     wait: Option<(Instant, Instant)>,
 }
@@ -109,7 +116,7 @@ impl Share {
         self.restarts = self.flow.floor().restarts();
     }
 
-    /// Bytes arrived, after a wait where `since` tells its beginning.
+    /// Counts bytes that arrived. `since` is the start of the wait before them, if there was one.
     pub(super) fn on_bytes(&mut self, bytes: u64, since: Option<Instant>) {
         if !self.begun && bytes > 0 {
             self.begun = true;
@@ -118,12 +125,12 @@ impl Share {
         self.bytes = self.bytes.saturating_add(bytes);
         self.wait = since.map(|since| (since, Instant::now())).or(self.wait);
         if self.bytes >= UNTOLD_BYTES_MAX {
-            // A verdict against the connection stands until its next wait.
+            // A verdict against the connection is repeated at its next wait.
             self.tell();
         }
     }
 
-    /// Tells what has arrived; the verdict on it.
+    /// Reports the bytes that have arrived, and returns the verdict.
     pub(super) fn tell(&mut self) -> SpeedVerdict {
         let bytes = std::mem::take(&mut self.bytes);
         let epoch = self.flow.epoch;
@@ -139,11 +146,11 @@ impl Drop for Share {
     }
 }
 
-/// What a policy calls its floor, for messages; bytes `arrived` or `were sent`.
+/// Describes the policy's minimum speed in a message. `moved` is `arrived` or `were sent`.
 pub(crate) fn floor_of(policy: &RetryPolicy, moved: &str) -> String {
     let seconds = Duration::from_millis(policy.slow_ms_max).as_secs_f64();
     format!("less than {} bytes/s {moved} over {seconds} s of waiting", policy.bytes_per_s_min)
 }
 
-/// What the user can do about a floor that is too high for the link.
+/// The setting that a message names if the minimum speed is too high for the link.
 pub(crate) const SLOW_HINT: Setting = Setting::SpeedMin;

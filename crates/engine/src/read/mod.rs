@@ -1,7 +1,7 @@
-//! Reads one blob as a stream, through as many requests as it takes.
+//! Reads one blob as a stream, with as many requests as needed.
 //!
-//! [`ReadChannel`] is the stream; [`BlockingReadChannel`] is the same for code without a runtime;
-//! [`ReadState`] moves a read to another process.
+//! [`ReadChannel`] is the stream. [`BlockingReadChannel`] is the same stream for code without an
+//! asynchronous runtime. [`ReadState`] moves a read to another process.
 //!
 //! | file | idea |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `verify` | the running checksum, and the result of verification |
 //! | `decode` | gzip |
 //! | `state` | a captured read |
-//! | `range_stream` | one range through as many requests as it takes; downloads of shards and chunks read through it, too |
-//! | `request`, `live` | one request: until the head of its response, and through the body |
-//! | `retrying` | the decision after a failed request: another one, or the reason why there is none |
+//! | `range_stream` | one range with as many requests as needed; downloads of shards and chunks use it, too |
+//! | `request`, `live` | one request: up to the head of its response, and its body |
+//! | `retrying` | the decision after a failed request: a retry, or the reason why there is none |
 //! | `flow` | the minimum speed of a transfer, and its requests before the first byte |
 //! | `lookup`, `stat` | facts about a blob |
 //! | `stats` | counters of requests and bytes |

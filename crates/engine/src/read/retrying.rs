@@ -1,8 +1,9 @@
-//! [`Retrying`]: what follows the failure of a request, for streams, facts and calls of a store
-//! alike: another request after a pause, or the reason why there is none.
+//! [`Retrying`]: the decision after a failed request: a retry after a delay, or the reason why
+//! there is none. Streams, lookups of facts and calls of a store all use it.
 //!
-//! The policy decides ([`Retry`]). This adds the clock, the count of the requests, and the bound on
-//! requests to an address that has never answered.
+//! The policy decides ([`Retry`]). This type adds the clock, the count of the requests, and the
+//! limit on requests to an address that has never responded. It sends nothing and never sleeps: the
+//! caller does both.
 
 use std::time::Duration;
 
@@ -11,22 +12,22 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 
-/// An address that has never answered is tried this often, however patient the policy: a wrong
-/// port should not take as long to report as a server that restarts.
+/// Most requests to an address that has never responded, for any policy. A server that restarts may
+/// need many retries; a wrong port should be reported sooner.
 const FIRST_CONTACT_ATTEMPTS_MAX: u32 = 4;
 
-/// What follows a failure.
+/// The decision after a failure.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Another request, after this long.
+    /// Retry after this delay.
     After(Duration),
-    /// The failure is the outcome: another request would fail the same way.
+    /// Report the failure itself: a retry would fail the same way.
     Fail,
-    /// No other request, although it could help.
+    /// No retry for this reason, although a retry could help.
     GiveUp(String),
 }
 
-/// The requests for one thing, from the first on.
+/// The attempts of one operation, from the first request on.
 #[derive(Debug)]
 pub(crate) struct Retrying {
     retry: Retry,
@@ -35,33 +36,35 @@ pub(crate) struct Retrying {
 }
 
 impl Retrying {
-    /// Before the first request; the deadline of the policy counts from here.
+    /// Call it before the first request. The deadline of the policy counts from this call.
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
         Self { retry: Retry::new(policy, Duration::ZERO), epoch: Instant::now(), requests: 0 }
     }
 
-    /// Counts a request; says whether it is another one after the first.
+    /// Counts a request. Returns true for every request after the first.
     pub(crate) fn on_request(&mut self) -> bool {
         self.requests = self.requests.saturating_add(1);
         self.requests > 1
     }
 
-    /// The request under way brought `bytes`, so that failing later is not failing at once.
+    /// Records that the request in flight delivered `bytes`. From the policy's `progress_bytes_min`
+    /// on, the attempt made progress: its failure resets the count of failed attempts.
     pub(crate) fn on_bytes(&mut self, bytes: u64) {
         self.retry.on_bytes(bytes);
     }
 
-    /// Requests so far.
+    /// Number of requests so far.
     pub(crate) fn requests(&self) -> u32 {
         self.requests
     }
 
-    /// How long a part of a request may take that has this `limit`: the deadline ends it, too.
+    /// Timeout for a step of a request: `limit`, or the time to the deadline if that is shorter.
     pub(crate) fn limit(&self, limit: Duration) -> Duration {
         self.retry.remaining(self.epoch.elapsed()).map_or(limit, |left| left.min(limit))
     }
 
-    /// The request under way failed. `is_first_contact`: there has never been an answer.
+    /// Decides after the request in flight failed. `is_first_contact`: the address has never
+    /// responded.
     pub(crate) fn on_failure(&mut self, error: &Error, is_first_contact: bool) -> Next {
         let is_nothing_there = is_first_contact
             && error.kind() == ErrorKind::Transport

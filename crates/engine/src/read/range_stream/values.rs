@@ -1,9 +1,12 @@
-//! The values of one checksum that two answers tell.
+//! Compares the checksums of two responses.
+//!
+//! It finds contradictions between stated values only. It does not verify bytes.
 
 use tidegate_core::checksum::{Checksum, StoredChecksum};
 
-/// The first checksum that both name, each with one value, and with different ones. A response that
-/// names two values of a checksum says nothing about it.
+/// The first checksum with one value in `before` and a different one in `now`. A response with two
+/// values of one checksum states nothing about it: with MD5 A before, and MD5 A and B now, there is
+/// no contradiction. Checksums that do not cover the whole object are ignored.
 pub(super) fn contradiction_of<'a>(
     before: &'a [StoredChecksum],
     now: &'a [StoredChecksum],
