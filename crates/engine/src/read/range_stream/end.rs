@@ -1,4 +1,8 @@
-//! The end of a body: the range's, the blob's, an early one, or one that comes too late.
+//! The end of a body: the end of the range, the end of the blob, an interruption, or too many
+//! bytes.
+//!
+//! The end decides whether delivered bytes are valid. The head of a response is checked in
+//! `answer`, and retries are decided in `interruption`.
 
 use std::task::{Context, Poll, ready};
 
@@ -22,8 +26,9 @@ impl RangeStream {
         let error = self
             .error(ErrorKind::Transport, "the body ended before the range did")
             .retryable(RetryClass::Now);
-        // One that kept to its head may have been the last: the next answer says so. Without a
-        // version that is all it can say.
+        // A body that delivered all its claimed bytes may have reached the end of the blob. The
+        // next response shows whether it did. Without a version, a response that claims bytes
+        // beyond this end is refused.
         if is_spent {
             self.phase = Phase::Idle;
             self.ask_again(error)
@@ -32,7 +37,8 @@ impl RangeStream {
         }
     }
 
-    /// No answer told the length: the blob ends where this body does, unless more was delivered.
+    /// No response gave the length, so the blob ends at the end of this body. It is an error if
+    /// bytes beyond this end were already delivered.
     fn blob_ended(&mut self, position: u64) -> Result<()> {
         if position < self.delivered_end {
             let message = format!(
@@ -51,14 +57,13 @@ impl RangeStream {
         Ok(())
     }
 
-    /// Waits behind the last byte until its body has ended; see [`Self::poll_sound`].
-    /// Cancel-safe.
+    /// After the last byte, waits until its body has ended; see [`Self::poll_sound`]. Cancel-safe.
     pub(crate) async fn sound(&mut self) -> Result<()> {
         std::future::poll_fn(|cx| self.poll_sound(cx)).await
     }
 
-    /// Ready once the body that brought the last byte has ended, or is not read to its end. A body
-    /// that breaks there has brought all that its head claims.
+    /// Ready once the body of the last byte has ended, or if that body is not read to its end. A
+    /// connection error here is ignored: the body has delivered all its claimed bytes.
     pub(crate) fn poll_sound(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match &self.phase {
             Phase::Live(live) if live.is_spent() => {}
@@ -73,14 +78,16 @@ impl RangeStream {
         Poll::Ready(Ok(()))
     }
 
-    /// A body that is longer than its head says contradicts its head, so none of it is used.
+    /// The error for a body that is longer than its head claims. No byte of such a body is valid,
+    /// and the stream ends.
     pub(super) fn too_long(&mut self) -> Error {
         self.phase = Phase::Unsound;
         self.error(ErrorKind::Integrity, "the body is longer than its head says")
             .with_hint(Setting::Window)
     }
 
-    /// Bytes of a body that contradicts its head may have been delivered, so that no end is one.
+    /// A body contradicted its head, and some of its bytes may have been delivered. So the stream
+    /// never ends with success.
     pub(crate) fn is_unsound(&self) -> bool {
         matches!(self.phase, Phase::Unsound)
     }

@@ -1,4 +1,5 @@
-//! What the caller of a [`RangeStream`](super::RangeStream) chooses, and what it knows of the blob.
+//! The options of a [`RangeStream`](super::RangeStream), and the facts that its caller already
+//! knows about the blob.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,44 +12,44 @@ use crate::read::flow::Flow;
 use crate::remote::{BlobInfo, Version};
 use crate::transfer::window::TransferWindow;
 
-/// What the caller chooses of a [`RangeStream`](super::RangeStream).
+/// The caller's options for a [`RangeStream`](super::RangeStream).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeOptions {
-    /// The bytes wanted; everything by default.
+    /// The requested bytes; the whole blob by default.
     pub(crate) range: Option<ByteRange>,
-    /// What is known of the blob: an answer that tells otherwise contradicts itself, or is of
-    /// another blob. Nothing by default.
+    /// Known facts about the blob; none by default. A response with a different fact is an error:
+    /// it is wrong, or the blob has changed.
     pub(crate) known: Known,
-    /// How to go on after an interruption.
+    /// Retries after an interruption.
     pub(crate) retry: RetryPolicy,
-    /// After this long without an answer a second request races the first.
+    /// After this long without a response, a second request races the first.
     pub(crate) hedge: Option<Duration>,
-    /// What the readers of one transfer share; this one's own where there are no others.
+    /// State that the readers of one transfer share. `None`: this reader gets its own.
     pub(crate) flow: Option<Arc<Flow>>,
-    /// Learns of each request: when it is sent, what it brought, how it failed.
+    /// It records each request: when it is sent, how many bytes it delivered, how it failed.
     pub(crate) window: Option<Arc<TransferWindow>>,
-    /// The reader compares the bytes with a digest. So what a body brings beyond the end that its
-    /// head claims is cut off. After an `Integrity` error the bytes are asked for once more.
+    /// The reader verifies the bytes against a digest. So bytes beyond the end that the head claims
+    /// are cut off, without an error. After an `Integrity` error the bytes are requested once more.
     pub(crate) reader_verifies: bool,
 }
 
-/// What earlier answers told of a blob.
+/// Facts about a blob from earlier responses, or from the blob's digest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// The version that the bytes must be of.
+    /// The version of all bytes.
     pub(crate) version: Option<Version>,
-    /// Length of what is stored.
+    /// Length of the stored bytes.
     pub(crate) len_bytes: Option<u64>,
-    /// The coding that the bytes came in, `identity` for none.
+    /// The content coding of the bytes; `identity` if there is none.
     pub(crate) coding: Option<String>,
-    /// Checksums of what is stored: an answer may not tell another value of one.
+    /// Checksums of the stored bytes. A response with a different value is an error.
     pub(crate) checksums: Vec<StoredChecksum>,
-    /// Bytes before this offset have been delivered, so that the blob cannot be shorter.
+    /// Bytes before this offset have been delivered, so the blob cannot be shorter.
     pub(crate) delivered_end: u64,
 }
 
 impl Known {
-    /// By the first answer.
+    /// The facts of the first response.
     pub(crate) fn of(info: &BlobInfo) -> Self {
         let coding = Some(coding(info).to_owned());
         let (version, len_bytes) = (info.version.clone(), info.len_bytes);
