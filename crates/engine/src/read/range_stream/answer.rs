@@ -1,4 +1,8 @@
-//! The head of an answer: where its bytes belong, and whether it is of the blob that was begun.
+//! The head of a response: the offset of its bytes, and the check that it belongs to the same blob
+//! as the earlier responses.
+//!
+//! A response whose head contradicts an earlier one is an error before any of its bytes are
+//! delivered. The body is checked in `end`.
 
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryClass;
@@ -13,6 +17,8 @@ use crate::read::request::Answered;
 use crate::remote::Opened;
 
 impl RangeStream {
+    /// Checks the head of a response and starts to read its body. The first response sets the facts
+    /// of the stream.
     pub(super) fn accept(&mut self, answered: Answered, span: tracing::Span) -> Result<()> {
         let opened = &answered.opened;
         self.compare(opened)?;
@@ -22,13 +28,13 @@ impl RangeStream {
         };
         let next = range.as_ref().map_or(self.next, |(start, _)| *start);
         if opened.start > next {
-            // As where two answers tell two lengths, and bytes are counted from the end.
+            // Example: two responses give different lengths, and the range counts from the end.
             let message = format!("expected bytes from {next} on, got some from {}", opened.start);
             return Err(self.error(ErrorKind::Integrity, message).retryable(RetryClass::Now));
         }
         self.len_bytes = self.len_bytes.or(opened.info.len_bytes);
         if self.info.is_some() {
-            // The first answer may not have told where the blob ends.
+            // The first response may not have given the end of the blob.
             let end = self.end.unwrap_or(u64::MAX);
             self.end = opened.info.len_bytes.map(|len| len.min(end)).or(self.end);
         } else {
@@ -51,14 +57,14 @@ impl RangeStream {
         self.waited = opened.waited;
         self.stats.answered();
         self.stats.more_requests(opened.requests.saturating_sub(1));
-        // What an answer does not claim it must keep to all the same, where another told it.
+        // If this head claims no end, a length from another source limits the body.
         let end = opened.end.or(self.len_bytes);
         let share = Share::new(&self.flow);
         self.phase = Phase::Live(Live::new(answered, end, share, span));
         Ok(())
     }
 
-    /// Checks an answer against what the earlier ones told.
+    /// Checks the head of a response against the known facts.
     fn compare(&self, opened: &Opened) -> Result<()> {
         let info = &opened.info;
         if let Some(pinned) = &self.pinned {
@@ -72,7 +78,7 @@ impl RangeStream {
         };
         if let Some((was, is)) = contradiction_of(&self.checksums, &info.checksums) {
             let message = format!("its checksum was {was} and is {is} now");
-            // The same version cannot have two contents: one of the two answers is wrong.
+            // One version cannot have two contents: one of the two responses is wrong.
             return match self.pinned {
                 Some(_) => contradiction(message),
                 None => Err(self.error(ErrorKind::Changed, message)),
@@ -83,7 +89,7 @@ impl RangeStream {
             && was != is
         {
             let message = format!("its length was {was} bytes and is {is} now");
-            // The same version cannot have two lengths: one of the two answers is wrong.
+            // One version cannot have two lengths: one of the two responses is wrong.
             return match self.pinned {
                 Some(_) => contradiction(message),
                 None => Err(self.error(ErrorKind::Changed, message)),
@@ -106,7 +112,7 @@ impl RangeStream {
         }
     }
 
-    /// Where the range begins and ends, once the first answer tells the length.
+    /// Start and end of the range, from the first response. The end is `None` if it is unknown.
     fn first_range(&self, opened: &Opened) -> Result<(u64, Option<u64>)> {
         match opened.info.len_bytes.or(self.len_bytes) {
             Some(len) => {
@@ -118,7 +124,7 @@ impl RangeStream {
             }
             None => match &self.wanted {
                 ByteRange::All => Ok((0, opened.end)),
-                // The answer may be less than was asked for, and does not say where the blob ends.
+                // The response may be shorter than requested, and does not give the blob's end.
                 ByteRange::From(start) => Ok((*start, None)),
                 ByteRange::Bounded(range) => Ok((range.start, Some(range.end))),
                 _ => Err(self.error(

@@ -1,4 +1,8 @@
-//! What a failure means where it happens, and whether reading goes on after it.
+//! Interruptions of a range stream: the meaning of a failure, and the decision to restart or to
+//! fail.
+//!
+//! Invariant: the stream never restarts after a failure if bytes were delivered without a version.
+//! [`Retrying`](crate::read::retrying::Retrying) limits the number of requests.
 
 use std::fmt::Display;
 
@@ -10,16 +14,16 @@ use crate::read::flow::{SLOW_HINT, floor_of};
 use crate::read::retrying::Next;
 use crate::remote::Version;
 
-/// Wrong bytes are asked for once more, in case they were damaged on the way, and then are an
-/// error.
+/// Number of `Integrity` errors that end a read. Wrong bytes are requested once more, because they
+/// may have been damaged in transit. The second error is final.
 pub(crate) const FLAWS_MAX: u32 = 2;
 
 pub(super) const NO_VERSION_HINT: &str =
     "the server names no version of the blob, so a break cannot be bridged; try again";
 
 impl RangeStream {
-    /// Decides what to do about a failure: to ask again, after a rest where there is one, or the
-    /// error that ends the read.
+    /// Decides after a failure. `Ok`: the stream restarts, after a delay if there is one. `Err`:
+    /// the error that ends the read.
     pub(super) fn interrupted(&mut self, error: Error) -> Result<()> {
         if let Phase::Live(live) = &mut self.phase {
             live.failed(&error);
@@ -38,16 +42,17 @@ impl RangeStream {
         self.ask_again(error)
     }
 
-    /// What was delivered is wrong, as `error` says: delivers again from `position` on. Fails with the
-    /// error where no further attempt can help, and the second time.
+    /// The delivered bytes are wrong, as `error` says: delivers the bytes from `position` on again.
+    /// Fails with the error if no retry can help, and at the second `Integrity` error if the reader
+    /// verifies.
     pub(crate) fn rewind(&mut self, position: u64, error: Error) -> Result<()> {
         (self.next, self.done) = (position, false);
         self.interrupted(error)
     }
 
-    /// Asks again after an error, as long as the policy has it.
+    /// Sends another request after an error, if the policy allows it.
     pub(super) fn ask_again(&mut self, error: Error) -> Result<()> {
-        // Who names a version has had an answer, here or in an earlier read.
+        // A pinned version counts as an earlier response, from this stream or an earlier read.
         let is_first_contact = self.info.is_none() && self.pinned.is_none();
         match self.retrying.on_failure(&error, is_first_contact) {
             Next::After(_) if !self.flow.try_request() => Err(self.never_a_byte().caused_by(error)),
@@ -69,8 +74,9 @@ impl RangeStream {
         }
     }
 
-    /// The transfer is below the floor of the policy: the connection is made anew, and the last time
-    /// the transfer fails. What cannot be restarted goes on until then.
+    /// The transfer is slower than the policy's minimum. At the first slow period the connection is
+    /// recreated; at the next (`last`) the transfer fails. A stream that cannot restart continues
+    /// until then.
     pub(super) fn too_slow(&mut self, last: bool) -> Result<()> {
         let error = self
             .error(ErrorKind::Timeout, floor_of(&self.policy, "arrived"))
@@ -88,16 +94,18 @@ impl RangeStream {
         self.interrupted(error).map_err(|error| error.with_hint(SLOW_HINT))
     }
 
-    /// All requests that the transfer may spend before its first byte are spent.
+    /// The error if the transfer has used all its requests before the first byte.
     pub(super) fn never_a_byte(&self) -> Error {
         self.error(ErrorKind::Exhausted, "no byte of it came, whatever was asked for")
             .after_attempts(self.retrying.requests())
     }
 
-    /// A failure means more once an answer has been had: what was there and is gone has changed.
+    /// Adds the meaning of earlier responses to a failure. `NotFound` becomes `Changed`, because
+    /// the blob existed. `OutOfRange` becomes `Integrity` if a length is known, because that length
+    /// was wrong.
     fn in_context(&self, error: Error) -> Error {
         match (error.kind(), self.len_bytes) {
-            // What a digest names cannot change.
+            // The content of a digest cannot change.
             (ErrorKind::NotFound, _) if matches!(self.pinned, Some(Version::Digest(_))) => error,
             (ErrorKind::NotFound, _) if self.info.is_some() || self.pinned.is_some() => {
                 error.into_kind(ErrorKind::Changed)
@@ -112,18 +120,20 @@ impl RangeStream {
         }
     }
 
-    /// There is no further request because of `reason`; `error` is the last one's.
+    /// The error if no further request is sent. `reason` says why; `error` is from the last
+    /// request.
     fn gave_up(&self, reason: impl Display, error: Error) -> Error {
         self.error(ErrorKind::Exhausted, format!("gave up: {reason}"))
             .after_attempts(self.retrying.requests())
             .caused_by(error)
     }
 
+    /// An error of this read.
     pub(super) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
         self.placed(Error::new(kind, Operation::Read, self.location.display(), message))
     }
 
-    /// An error that is about what is left to read, unless it says otherwise.
+    /// Adds the remaining range to an error that has no range.
     pub(super) fn placed(&self, error: Error) -> Error {
         match self.end {
             _ if error.range().is_some() => error,

@@ -1,22 +1,28 @@
 //! A stream of one range that survives interruptions: [`RangeStream`].
 //!
-//! Invariants:
-//! - Bytes are delivered in order, each once: `next` is the offset of the first byte not yet
-//!   delivered, and a restart asks for exactly what begins there.
-//! - All delivered bytes are of one version: the first answer pins it, every later request asks
-//!   for it, and an answer that names another, or none, is not read. A blob without any version is
-//!   never restarted once a byte has been delivered.
-//! - The end is believed only where the length says so: a body that ends before the range does is
-//!   an interruption. Where no answer tells the length, the blob ends where a body without a length
-//!   does, which is never before what was delivered.
-//! - A body that goes on beyond the end that its head claims makes all of it worthless. So the last
-//!   byte of a body is waited behind for its end.
-//! - Everything is polled and every state is kept in `phase`, so that dropping a future that polls
-//!   loses nothing, not even a request under way; dropping the stream ends its request.
+//! It sends a request, delivers the bytes of the response, and restarts at the first byte not yet
+//! delivered. Example: a read of bytes 0 to 999 is interrupted after 400 bytes. The next request
+//! asks for bytes 400 to 999 of the same version.
 //!
-//! `options` is what the caller chooses. `answer` takes in the head of an answer, `end` what its end
-//! means, `interruption` decides what a failure means. [`Retrying`] decides how long and how often to
-//! try.
+//! Invariants:
+//! - Bytes are delivered in order, each once. `next` is the offset of the first byte not yet
+//!   delivered, and a restart requests the bytes from there on.
+//! - All delivered bytes are of one version. The first response pins it, and every later request
+//!   asks for it. A response with another version, or with none, is not read. If a blob has no
+//!   version, no failure after the first delivered byte is retried.
+//! - The end of a body counts as the end of the range only if the length confirms it: a body that
+//!   ends before the range is an interruption. If no response gives the length, the blob ends at
+//!   the end of a body without a length. It is an error if that is before the delivered bytes.
+//! - A body that continues beyond the end that its head claims is invalid as a whole. So the stream
+//!   reports its end only after the body has ended. If the reader verifies the bytes itself, the
+//!   extra bytes are cut off instead.
+//! - The stream is polled, and all of its state is in the stream (`phase`). So dropping a future
+//!   that polls it loses nothing, not even a request in flight. Dropping the stream ends its
+//!   request.
+//!
+//! `options` holds the caller's options. `answer` checks the head of a response, `end` handles the
+//! end of its body, and `interruption` decides after a failure. [`Retrying`] limits the requests in
+//! number and time. Verification of checksums is not done here.
 
 mod answer;
 mod end;
@@ -47,11 +53,12 @@ use crate::error::{ErrorKind, Result};
 use crate::remote::{BlobInfo, Location, OpenRequest, Version};
 use crate::transfer::window::TransferWindow;
 
-/// As good as no limit, and a time that can be added to another.
+/// One year: no limit in practice, and short enough to be added to an
+/// [`Instant`](tokio::time::Instant).
 const UNHURRIED: Duration = Duration::from_hours(24 * 365);
 
-/// Reads one range of one blob, restarting where it broke. No request is sent before the first
-/// call that needs one.
+/// Reads one range of one blob, and restarts after interruptions. The first call that needs a
+/// request sends it.
 pub(crate) struct RangeStream {
     location: Arc<Location>,
     wanted: ByteRange,
@@ -70,7 +77,7 @@ pub(crate) struct RangeStream {
     checksums: Vec<StoredChecksum>,
     delivered_end: u64,
     info: Option<BlobInfo>,
-    // Both are offsets in the blob, and known once the first answer is there.
+    // `next` and `end` are offsets in the blob. They are known after the first response.
     next: u64,
     end: Option<u64>,
     begun: bool,
@@ -82,7 +89,7 @@ pub(crate) struct RangeStream {
     waited: Duration,
 }
 
-/// How the first answer came.
+/// Properties of the first response.
 #[derive(Clone, Copy, Debug, Default)]
 struct Manner {
     ignores_ranges: bool,
@@ -90,15 +97,16 @@ struct Manner {
 }
 
 enum Phase {
-    /// No request is under way.
+    /// No request is in flight.
     Idle,
-    /// One has been sent, or waits for its permit.
+    /// A request has been sent, or waits for its permit.
     Asking(Asking),
-    /// An answer is being read.
+    /// The body of a response is being read.
     Live(Live),
-    /// Until it is time to ask again.
+    /// The stream waits for the delay before a retry.
     Resting(std::pin::Pin<Box<tokio::time::Sleep>>),
-    /// An answer contradicted its head after bytes of it were delivered: nothing goes on.
+    /// A body is longer than its head claims, and some of its bytes may have been delivered. Every
+    /// further read fails.
     Unsound,
 }
 
@@ -114,7 +122,7 @@ impl std::fmt::Debug for RangeStream {
 }
 
 impl RangeStream {
-    /// A stream that has not asked for anything yet.
+    /// A stream that has not sent a request yet.
     pub(crate) fn new(
         location: impl Into<Arc<Location>>,
         options: RangeOptions,
@@ -151,91 +159,93 @@ impl RangeStream {
         }
     }
 
-    /// The same, of a range that is known before the first answer.
+    /// Sets a range that is known before the first response, in bytes of the blob.
     pub(crate) fn between(mut self, range: Range<u64>) -> Self {
         (self.next, self.end, self.begun) = (range.start, Some(range.end), true);
         self
     }
 
-    /// Facts that the first answer gave; asks for it where there is none yet. Cancel-safe.
+    /// Facts from the first response. Sends a request if there is no response yet. Cancel-safe.
     pub(crate) async fn info(&mut self) -> Result<&BlobInfo> {
         std::future::poll_fn(|cx| self.poll_begun(cx)).await?;
-        // It is ready only once the facts are there.
+        // `poll_begun` is ready only after the facts are known.
         self.info.as_ref().ok_or_else(|| self.error(ErrorKind::Invalid, "no answer was had"))
     }
 
     /// The next bytes in order, in the transport's own buffer; `None` at the end of the range.
-    /// Cancel-safe: bytes are delivered by a call that returns, or by a later one.
+    /// Cancel-safe: if the future is dropped, a later call delivers the bytes.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Facts that the first answer gave, once it is there.
+    /// Facts from the first response; `None` before it.
     pub(crate) fn facts(&self) -> Option<&BlobInfo> {
         self.info.as_ref()
     }
 
-    /// Offset in the blob of the first byte not yet delivered; meaningful once begun.
+    /// Offset in the blob of the first byte not yet delivered. It is valid after the first
+    /// response, or after [`Self::between`].
     pub(crate) fn position(&self) -> u64 {
         self.next
     }
 
-    /// Offset in the blob of the end of what is read, once known.
+    /// Offset in the blob of the end of the range; `None` if it is unknown.
     pub(crate) fn end(&self) -> Option<u64> {
         self.end
     }
 
-    /// The remote sends whole blobs whatever range is asked for.
+    /// The remote ignored the range of the first request and sent the whole blob.
     pub(crate) fn ignores_ranges(&self) -> bool {
         self.manner.ignores_ranges
     }
 
-    /// The first answer's bytes come in a coding, although they were asked for without.
+    /// The bytes of the first response have a content coding, although the request asked for none.
     pub(crate) fn is_encoded_unasked(&self) -> bool {
         self.manner.encoded_unasked
     }
 
-    /// Length of the blob, once an answer has told it, by its head or by its end.
+    /// Length of the blob in bytes, from the caller, the head of a response or the end of its body;
+    /// `None` if it is unknown.
     pub(crate) fn len_bytes(&self) -> Option<u64> {
         self.len_bytes
     }
 
-    /// The bytes come as their maker makes them, and once only.
+    /// The producer sets the pace of the bytes, as in a pipe, and they can be read only once.
     pub(crate) fn is_local_stream(&self) -> bool {
         matches!(&self.phase, Phase::Live(live) if live.is_unhurried())
     }
 
-    /// From the latest request to its answer's first byte.
+    /// Time from sending a request to the head of its response, for the latest response.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Gives the stream the permit for its next request, which it otherwise waits for itself.
+    /// Gives the stream the permit for its next request. Without it, the stream waits for a permit.
     pub(crate) fn lend(&mut self, permit: RequestPermit) {
         self.lent = Some(permit);
     }
 
-    /// Ends the request in flight and gives its permit back; the next read asks again for what is
-    /// left.
+    /// Ends the request in flight and releases its permit. The next read requests the remaining
+    /// bytes.
     pub(crate) fn suspend(&mut self) {
         self.phase = Phase::Idle;
     }
 
-    /// Moves the end of what is read: to read on through an answer that brings more than was
-    /// asked for, or to stop earlier. Does nothing once the end has been delivered.
+    /// Moves the end of the range: to continue through a response with more bytes than requested,
+    /// or to stop earlier. Does nothing after the end was delivered.
     pub(crate) fn set_end(&mut self, end: Option<u64>) {
         if !self.done {
             self.end = end;
         }
     }
 
-    /// Passes over the bytes before `offset`: those that arrive are wasted, those of a restart are
-    /// not asked for. Only once begun, and only forward.
+    /// Skips the bytes before `offset`. If they arrive, they count as wasted; a restart does not
+    /// request them. Call it only after the first response. It only moves forward.
     pub(crate) fn skip_to(&mut self, offset: u64) {
         self.next = self.next.max(offset);
     }
 
-    /// As [`Self::info`]: ready once the facts are there.
+    /// As [`Self::info`]: ready after the facts are known.
     pub(crate) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         while self.info.is_none() {
             ready!(self.poll_live(cx))?;
@@ -275,7 +285,7 @@ impl RangeStream {
         }
     }
 
-    /// What comes next of the answer that is being read; [`Arrival::End`] where none is.
+    /// The next event of the body that is being read; [`Arrival::End`] if there is no body.
     fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
         let Phase::Live(live) = &mut self.phase else { return Poll::Ready(Arrival::End) };
         let stall = if live.is_unhurried() {
@@ -283,14 +293,14 @@ impl RangeStream {
         } else {
             Duration::from_millis(self.policy.stall_ms_max)
         };
-        // The deadline ends an attempt that is under way, too.
+        // The deadline also ends a request in flight.
         let retrying = &self.retrying;
         live.poll(cx, || retrying.limit(stall))
     }
 
-    /// Cuts from a frame what was delivered before or lies beyond the end. Where something beyond
-    /// the end is cut off, the answer is let go of: the end may be moved, and what follows the
-    /// frame does not follow what was delivered.
+    /// Removes from a frame the bytes that were delivered before, and those beyond the end of the
+    /// range. If bytes beyond the end are removed, the response is dropped: the caller may move the
+    /// end later, and the next frame would then leave a gap after the delivered bytes.
     fn take(&mut self, mut frame: Bytes) -> Result<Option<Bytes>> {
         let Phase::Live(live) = &mut self.phase else { return Ok(None) };
         let arrived = frame.len() as u64;
@@ -324,13 +334,13 @@ impl RangeStream {
         self.phase = Phase::Idle;
     }
 
-    /// Ready once an answer is being read, or nothing is left to read.
+    /// Ready after a response has begun, or if nothing is left to read.
     fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             match &mut self.phase {
                 _ if self.done => return Poll::Ready(Ok(())),
                 Phase::Live(_) => return Poll::Ready(Ok(())),
-                // Later ones are counted where they are decided on.
+                // `ask_again` counts the later requests.
                 Phase::Idle if self.retrying.requests() == 0 && !self.flow.try_request() => {
                     return Poll::Ready(Err(self.never_a_byte()));
                 }
@@ -355,7 +365,7 @@ impl RangeStream {
         }
     }
 
-    /// One request for what is left.
+    /// A request for the remaining bytes.
     fn ask(&mut self) -> Asking {
         let request = OpenRequest { range: self.remaining(), version: self.pinned.clone() };
         if self.retrying.on_request() {
