@@ -1,4 +1,5 @@
-//! [`ChunkVerifier`]: verifies the chunks of a download on blocking threads, not on the runtime's threads.
+//! [`ChunkVerifier`]: verifies the chunks of a download. It uses blocking threads, so that hashing
+//! does not delay the tasks on the runtime's threads.
 //!
 //! One call on a blocking thread hashes one chunk, or all chunks of one batch. The number of calls
 //! that run at once is limited to the number of cores; further calls wait. If a caller is dropped
@@ -32,7 +33,7 @@ pub(crate) struct UnverifiedChunk {
 }
 
 impl UnverifiedChunk {
-    /// A claim for bytes that arrived in one frame.
+    /// A chunk whose bytes arrived in one frame.
     pub(crate) fn new(digest: Digest, bytes: Bytes) -> Self {
         Self { digest, frames: Arc::new([bytes]) }
     }
@@ -60,11 +61,11 @@ impl Default for ChunkVerifier {
 }
 
 impl ChunkVerifier {
-    /// Verifies all claims. The results have the order of the claims. Cancel-safe.
+    /// Verifies all chunks. The results have the order of the chunks. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// For each claim: `Integrity` if the bytes do not match the digest, `Unsupported` if the hash
+    /// For each chunk: `Integrity` if the bytes do not match the digest, `Unsupported` if the hash
     /// function cannot be computed, `Cancelled` if the runtime is shutting down.
     pub(crate) async fn verify_all(&self, unverified: Vec<UnverifiedChunk>) -> Vec<Result<Chunk>> {
         if unverified.iter().map(UnverifiedChunk::bytes).sum::<u64>() < HANDED_OVER_BYTES_MIN {
@@ -83,7 +84,7 @@ impl ChunkVerifier {
             .unwrap_or_else(|_ended| digests.iter().map(|digest| Err(unproven(digest))).collect())
     }
 
-    /// As [`Self::prove_all`], for one claim.
+    /// As [`Self::verify_all`], for one chunk.
     async fn verify(&self, claim: UnverifiedChunk) -> Result<Chunk> {
         let digest = claim.digest;
         let verified = self.verify_all(vec![claim]).await.pop();
@@ -165,7 +166,7 @@ mod tests {
         (0..len).map(|n| (n.wrapping_mul(seed | 1) >> 5).to_le_bytes()[0]).collect()
     }
 
-    /// Many claims at once: lengths on both sides of every limit, right and wrong bytes, and
+    /// Many chunks at once: lengths on both sides of every limit, right and wrong bytes, and
     /// aborted tasks.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn each_is_judged_by_its_own_bytes() {

@@ -1,11 +1,16 @@
-//! [`Calls`]: one call of a store, made as often as it takes.
+//! [`Calls`]: retries the calls of a store.
 //!
-//! A store makes one attempt for each call. Here is what makes it several: the permit of the
-//! budget that each attempt needs, the bound on how long one may take, the pause after a failure
-//! that passes, the error that says how often it was tried, and the token that ends all of it.
+//! A store makes one attempt for each call. This module adds what several attempts need:
 //!
-//! Invariants: a permit is held while an attempt is under way and at no other time, in particular
-//! not while resting; nothing is under way once the token was cancelled and the future returned.
+//! - a request permit of the budget for each attempt;
+//! - a timeout for each attempt;
+//! - a pause after a failure that may be temporary;
+//! - an error that says how many attempts were made;
+//! - a token that cancels all of it.
+//!
+//! Invariants:
+//! - A permit is held only while an attempt is in flight. It is not held during a pause.
+//! - Nothing is in flight after the token was cancelled and the future has returned.
 
 use std::fmt;
 use std::future::Future;
@@ -19,8 +24,8 @@ use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Next, ReadStats, Retrying};
 
-/// A call that brings or takes bytes may take a second more for so many of them: slower than any
-/// link that chunks are worth moving over.
+/// The timeout of a call that moves bytes grows by one second for this many bytes. A call of 1 MiB
+/// gets 16 s more. This rate is slower than any link on which moving chunks makes sense.
 const PATIENCE_BYTES_PER_S: u64 = 64 << 10;
 
 /// How the calls of one transfer are made.
@@ -29,7 +34,7 @@ pub(crate) struct Calls {
     pub(crate) policy: RetryPolicy,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
-    /// What the transfer does, and to what: for errors.
+    /// The operation of the transfer, and below its target: for errors.
     pub(crate) operation: Operation,
     pub(crate) target: Arc<str>,
     pub(crate) stats: Arc<ReadStats>,
@@ -45,23 +50,24 @@ impl fmt::Debug for Calls {
 }
 
 impl Calls {
-    /// The same calls, ended by another token.
+    /// The same calls with another cancellation token.
     pub(crate) fn ended_by(&self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self.clone() }
     }
 
-    /// How long a call may take that moves `bytes`.
+    /// The timeout of a call that moves `bytes`.
     pub(crate) fn patience(&self, bytes: u64) -> Duration {
         let base = self.policy.header_ms_max.max(self.policy.stall_ms_max);
         let more_ms = bytes.saturating_mul(1000) / PATIENCE_BYTES_PER_S;
         Duration::from_millis(base.saturating_add(more_ms))
     }
 
-    /// Makes one call, again and again where that can help; each attempt may take `limit`. `call`
-    /// is given the number of the attempt, from 0.
+    /// Makes one call, and retries it as the policy allows. Each attempt may take `limit`. `call`
+    /// receives the number of the attempt, from 0.
     ///
-    /// Fails with the call's own error where no further attempt can help, with `Exhausted` around
-    /// the last one where they were used up, and with `Cancelled`. Cancel-safe as the call is.
+    /// Fails with the call's own error if a retry cannot help. Fails with `Exhausted`, caused by
+    /// the last error, if no retries are left. Fails with `Cancelled` if the transfer is cancelled.
+    /// Cancel-safe if the call is cancel-safe.
     pub(crate) async fn attempt<T, F, Fut>(&self, limit: Duration, call: F) -> Result<T>
     where
         F: FnMut(u32) -> Fut,
@@ -70,8 +76,8 @@ impl Calls {
         Self::repeat(self.begin(), limit, call).await
     }
 
-    /// As [`Self::attempt`], for the first call of a store: an address where nothing answers is tried
-    /// less often.
+    /// As [`Self::attempt`], for the first call of a store. If no server responds at the address,
+    /// fewer attempts are made.
     pub(crate) async fn first<T, F, Fut>(&self, limit: Duration, call: F) -> Result<T>
     where
         F: FnMut(u32) -> Fut,
@@ -101,12 +107,12 @@ impl Calls {
         }
     }
 
-    /// For a call that does more than fail or succeed: the attempts, one by one.
+    /// Returns the attempts, for a caller that runs the steps of each attempt itself.
     pub(crate) fn begin(&self) -> Attempts<'_> {
         Attempts { calls: self, retrying: Retrying::new(&self.policy), is_first_contact: false }
     }
 
-    /// Waits for something outside the store, unless the transfer is cancelled.
+    /// Waits for a future that is no call of the store, unless the transfer is cancelled.
     pub(crate) async fn unless_cancelled<T>(&self, other: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             biased;
@@ -131,13 +137,13 @@ impl Calls {
 pub(crate) struct Attempts<'a> {
     calls: &'a Calls,
     retrying: Retrying,
-    /// The store has never answered.
+    /// No response of the store has been received yet.
     is_first_contact: bool,
 }
 
 impl Attempts<'_> {
-    /// Waits for the right to make the next attempt, and counts it. The permit must live as long
-    /// as the attempt, and no longer.
+    /// Waits for the permit of the next attempt, and counts the attempt. The caller must hold the
+    /// permit during the attempt, and release it when the attempt ends.
     pub(crate) async fn permit(&mut self) -> Result<RequestPermit> {
         let permit = tokio::select! {
             biased;
@@ -151,7 +157,8 @@ impl Attempts<'_> {
         Ok(permit)
     }
 
-    /// Waits for `step`, a part of the attempt under way, for at most `limit`.
+    /// Waits for `step`, a part of the attempt in flight, for at most `limit`. The policy's
+    /// deadline may end it earlier.
     pub(crate) async fn within<T>(
         &self,
         limit: Duration,
@@ -168,18 +175,21 @@ impl Attempts<'_> {
         }
     }
 
-    /// The attempt under way brought `bytes`, so that failing later is not failing at once.
+    /// Reports that the attempt in flight has moved `bytes`. If it fails after enough progress, the
+    /// count of failed attempts begins again.
     pub(crate) fn on_bytes(&mut self, bytes: u64) {
         self.retrying.on_bytes(bytes);
     }
 
-    /// The error of a call that is not tried again because of `reason`; `error` is the last attempt's.
+    /// The error of a call that is not retried because of `reason`. `error` is the error of the
+    /// last attempt.
     fn gave_up(&self, reason: impl fmt::Display, error: Error) -> Error {
         let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
         gave_up.after_attempts(self.retrying.requests()).caused_by(error)
     }
 
-    /// The attempt under way failed with `error`: rests until the next, or says why there is none.
+    /// Handles the failure of the attempt in flight. Pauses until the next attempt, or returns the
+    /// error if there is none.
     pub(crate) async fn interrupted(&mut self, error: Error) -> Result<()> {
         if self.calls.cancel.is_cancelled() {
             return Err(self.calls.cancelled());

@@ -1,8 +1,8 @@
 //! [`drive`]: the units of one transfer in flight, from the first to the last.
 //!
 //! A transfer decides which unit comes next, which grant the unit needs before it starts, and what
-//! its end means ([`Units`]). The driver waits for the first thing that happens, and starts and
-//! ends units.
+//! its end means ([`Units`]). The driver waits for the next event, starts units, and handles their
+//! ends.
 //!
 //! Invariants:
 //! - Only one unit at a time waits for its grant. So a large blob does not queue hundreds of

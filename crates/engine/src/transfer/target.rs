@@ -1,4 +1,6 @@
 //! Opens a target before the first request, so that a mistake in the target costs no transfer.
+//!
+//! The sink and its threads are started later: see `destination`.
 
 use std::fmt;
 use std::io::Write;

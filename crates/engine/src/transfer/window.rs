@@ -1,7 +1,8 @@
-//! [`TransferWindow`]: the window of one blob, shared by its requests. The controller is
-//! [`tidegate_core::window`]'s; here it gets its clock.
+//! [`TransferWindow`]: the window of one blob, shared by its requests. The controller is in
+//! [`tidegate_core::window`], which has no clock. This module adds the clock and a lock.
 //!
-//! A request counts from the moment when it is sent, not while it waits for the budget.
+//! Invariant: a request counts from the moment when it is sent. While it waits for the budget, it
+//! does not count.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,14 +11,14 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Says how many requests may be in flight.
+/// Limits the number of requests in flight.
 #[derive(Debug)]
 pub(crate) struct TransferWindow {
     window: Mutex<Window>,
     epoch: Instant,
 }
 
-/// A request under way; dropped, it was given up.
+/// A request in flight. If it is dropped, it counts as cancelled.
 #[derive(Debug)]
 pub(crate) struct Sent {
     window: Arc<TransferWindow>,
@@ -29,18 +30,18 @@ impl TransferWindow {
         Self { window: Mutex::new(Window::new(options)), epoch: Instant::now() }
     }
 
-    /// Requests that may be in flight now; at least one.
+    /// The number of requests that may be in flight now; at least one.
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit().max(1) as usize
     }
 
-    /// A request is sent.
+    /// Reports that a request is sent.
     pub(crate) fn send(self: &Arc<Self>) -> Sent {
         let ticket = self.lock().on_start(self.epoch.elapsed());
         Sent { window: Arc::clone(self), ticket: Some(ticket) }
     }
 
-    /// What the controller says now.
+    /// The controller's own limit.
     pub(crate) fn limit_now(&self) -> u32 {
         self.lock().limit()
     }
@@ -51,12 +52,12 @@ impl TransferWindow {
 }
 
 impl Sent {
-    /// It moved `bytes`, all that it was to move.
+    /// Reports that the request has moved all its bytes.
     pub(crate) fn brought(mut self, bytes: u64) {
         self.end(bytes, Outcome::Ok);
     }
 
-    /// It failed.
+    /// Reports that the request failed.
     pub(crate) fn failed(mut self, error: &Error) {
         self.end(
             0,
@@ -68,7 +69,7 @@ impl Sent {
         );
     }
 
-    /// It ended with this outcome; `bytes` is what it was to move.
+    /// Reports the outcome of the request. `bytes` is the number of bytes that it was to move.
     pub(crate) fn ended<T>(self, bytes: u64, outcome: &Result<T>) {
         match outcome {
             Ok(_) => self.brought(bytes),
@@ -95,7 +96,8 @@ mod tests {
     use super::*;
     use crate::error::Operation;
 
-    /// A store that asks for less gets less at once; one whose request broke may have had bad luck.
+    /// A throttled request narrows the window at once. A single failed request does not, because
+    /// the failure may be a coincidence.
     #[test]
     fn what_is_throttled_narrows_the_window_at_once_and_what_failed_does_not() {
         for (kind, is_narrower) in [

@@ -1,9 +1,13 @@
-//! [`ResumingBody`]: the bytes of one blob of a store, through as many requests as it takes: a
-//! [`RangeStream`] that ends with its transfer.
+//! [`ResumingBody`]: streams one blob from a store, and restarts after interruptions. It is a
+//! [`RangeStream`] that ends when its transfer is cancelled.
 //!
-//! Invariants: bytes come in order, each once; a request after an interruption asks for exactly
-//! what has not been delivered; never more than the digest's length is delivered. What is
-//! delivered has not been verified: the reader does that, and rewinds where it is wrong.
+//! Invariants:
+//! - Bytes are delivered in order, each byte once. Only [`ResumingBody::rewind`] delivers bytes
+//!   again.
+//! - A restart requests exactly the bytes that have not been delivered.
+//! - At most as many bytes are delivered as the digest says.
+//!
+//! It does not verify the bytes. The reader verifies them, and rewinds if they are wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +23,11 @@ use crate::read::{Known, RangeOptions, RangeStream};
 use crate::remote::{Location, Version};
 use crate::transfer::attempt::Calls;
 
-/// How long the end of a response is waited for, after its last byte: it is usually in the same
-/// packet.
+/// Timeout for the end of a response after its last byte. Both are usually in the same packet.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a response under way may wait for the reader of what is delivered: a steady reader takes
-/// some bytes in less, however slow.
+/// How long a response in flight may wait for the reader of the delivered bytes. A slow reader that
+/// does not pause takes some bytes within this time.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct ResumingBody<'a> {
@@ -34,10 +37,11 @@ pub(super) struct ResumingBody<'a> {
 }
 
 impl<'a> ResumingBody<'a> {
-    /// The bytes from `position` on. Nothing is asked for yet.
+    /// Streams the bytes from `position` on. Sends no request yet.
     pub(super) fn new(fetcher: &'a Fetcher, digest: Digest, position: u64) -> Self {
         let calls = &fetcher.calls;
-        // Some stores send the head of a response at once, others with the first bytes.
+        // Some stores send the head of a response at once, and some send it with the first bytes.
+        // So both timeouts are the longer one.
         let silence_ms_max = calls.policy.header_ms_max.max(calls.policy.stall_ms_max);
         let (header_ms_max, stall_ms_max) = (silence_ms_max, silence_ms_max);
         let location = Location::of_chunk(&fetcher.store, &digest, &calls.target);
@@ -73,9 +77,9 @@ impl<'a> ResumingBody<'a> {
         next.map_err(|error| self.failure(error))
     }
 
-    /// Waits for `reader` to take what was delivered. A response under way is given up where that
-    /// takes long, and asked for again afterwards: its request is free for others meanwhile, which
-    /// may be what the reader waits for.
+    /// Waits until `reader` has taken the delivered bytes. If this takes longer than [`IDLE_MAX`],
+    /// the response in flight is dropped, and the next read sends a new request. Meanwhile its
+    /// request permit is free for other transfers. The reader may be waiting for one of them.
     pub(super) async fn idle<T>(&mut self, reader: impl Future<Output = T>) -> T {
         let mut reader = std::pin::pin!(reader);
         tokio::select! {
@@ -87,22 +91,24 @@ impl<'a> ResumingBody<'a> {
         reader.await
     }
 
-    /// What was delivered is wrong, as `error` says: begins again at `position`, once.
+    /// Begins again at `position`, because the delivered bytes are wrong, as `error` says. Fails
+    /// the second time.
     pub(super) fn rewind(&mut self, position: u64, error: Error) -> Result<(), FetchError> {
         self.stream.rewind(position, error).map_err(|error| self.failure(error))
     }
 
-    /// All bytes are there. Reads the response to its end: dropping it before would reset its
-    /// stream, and servers take many resets for an attack. What it still says does not matter, and
-    /// is not waited for long.
+    /// Reads the response to its end after the last byte. Dropping it earlier would reset its HTTP
+    /// stream, and servers treat many resets as an attack. The result is ignored, and the wait is
+    /// short.
     async fn end(&mut self) {
         let end = tokio::time::timeout(END_PATIENCE, self.stream.sound());
         let _ = self.calls.unless_cancelled(end).await;
         self.stream.suspend();
     }
 
-    /// The place that the stream tells is one in this blob, which may be a chunk of the target: the
-    /// fetcher tells that one's place.
+    /// Converts an error of the stream. The stream's range is a range of this blob, which may be a
+    /// chunk of the target. So the range is removed, and the fetcher adds the chunk's range in the
+    /// target.
     fn failure(&self, error: Error) -> FetchError {
         let is_own = error.target() == &*self.calls.target;
         let error = if is_own { error.of_no_range() } else { error };

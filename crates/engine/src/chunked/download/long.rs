@@ -1,14 +1,15 @@
-//! [`LongChunk`]: a chunk too long to be held in memory, into the sink as it comes: from a seed, from
-//! where another download of this process has put it, or from the store.
+//! [`LongChunk`]: streams a chunk that is too long to be held in memory into the sink. Its bytes
+//! come from a seed, from the target of another download of this client, or from the store.
 //!
-//! It is fetched once while in flight as others are. Its bytes cannot be handed to those who wait,
-//! though; they are told where they are once they are right, and copy them. So only a target that
-//! can be read again has others wait: what went into a pipe is gone.
+//! While it is in flight it is fetched once, as a short chunk is. Its bytes are not in memory, so
+//! the leader cannot hand them to its followers. Instead the leader reports where the verified
+//! bytes are, and the followers copy them from there. So a download leads only if its target can be
+//! read again. A pipe cannot be read again.
 //!
-//! What a file is given of such a chunk is provisional until all of it has been verified: neither
-//! its journal nor its hash sees it before, and wrong bytes are written over by right ones. Other
-//! sinks take each byte once. There what is copied is proved before, and what is fetched fails the
-//! download where it is wrong.
+//! In a file, the bytes of such a chunk are provisional until the whole chunk is verified. Before
+//! that, neither the journal nor the hash includes them, and right bytes may overwrite wrong ones.
+//! Other sinks take each byte once. For these sinks, bytes from a seed or a leader are verified
+//! before they are written. If fetched bytes are wrong, the download fails.
 
 use bytes::Bytes;
 use tidegate_core::checksum::Crc;
@@ -28,26 +29,26 @@ use crate::sink::{Batch, Mark, Sink};
 use crate::transfer::blocking::blocking;
 use crate::transfer::limits::BATCH_BYTES;
 
-/// One such chunk, and where it goes.
+/// One such chunk and its destination.
 pub(super) struct LongChunk<'a> {
     pub(super) fetcher: &'a Fetcher,
     pub(super) placing: &'a Placing,
     pub(super) planned: &'a PlannedChunk,
 }
 
-/// Where its bytes came from.
+/// The source of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FetchedFrom {
     Seed,
-    /// Another download of this client, which led.
+    /// Another download of this client, which was the leader.
     Leader,
     Store,
 }
 
 impl LongChunk<'_> {
-    /// Brings it to all its places.
+    /// Writes the chunk at all its places.
     pub(super) async fn bring(&self) -> Result<FetchedFrom, FetchError> {
-        // What a sink that takes each byte once has been given.
+        // The bytes that the sink has received, if it takes each byte once.
         let mut given = 0;
         if let Some(seed) = &self.planned.seed
             && self.copy(seed, &mut given).await?
@@ -64,7 +65,8 @@ impl LongChunk<'_> {
                             return Ok(FetchedFrom::Leader);
                         }
                         LeaderOutcome::GaveUp => {}
-                        // It is not there any more, or will not be: fetched here, too.
+                        // The leader's bytes have changed, or the leader timed out. This
+                        // download fetches the chunk itself.
                         _ => break None,
                     }
                 }
@@ -81,8 +83,8 @@ impl LongChunk<'_> {
         self.planned.digest
     }
 
-    /// The duty to fetch it, or a wait for whoever does; neither, where nobody does and nobody could
-    /// copy what is fetched here.
+    /// Becomes the leader, or a follower if there is a leader. A download whose sink cannot be read
+    /// again never becomes the leader. It gets `None` if there is no leader.
     fn join(&self) -> Option<Joined<Key, SeedPlace>> {
         let key = self.fetcher.key(&self.digest());
         let long_chunks = &self.fetcher.in_flight.long_chunks;
@@ -92,7 +94,7 @@ impl LongChunk<'_> {
         long_chunks.follow(&key).map(Joined::Follower)
     }
 
-    /// Where it can be read once it has been brought.
+    /// Where other downloads can read the chunk after it is written, if the sink can be read.
     fn read_again(&self) -> Option<SeedPlace> {
         match &self.placing.destination.sink {
             Sink::File(_) => {
@@ -104,7 +106,7 @@ impl LongChunk<'_> {
         }
     }
 
-    /// From where it is said to be; says whether all of it was there.
+    /// Copies the chunk from `place`. Returns whether the copy is complete and right.
     async fn copy(&self, place: &SeedPlace, given: &mut u64) -> Result<bool, FetchError> {
         match self.placing.destination.sink {
             Sink::File(_) => self.copy_provisionally(place).await,
@@ -154,7 +156,7 @@ impl LongChunk<'_> {
         Ok(true)
     }
 
-    /// From the store, what the sink has not been given.
+    /// Fetches from the store all bytes that the sink has not received.
     async fn fetch(&self, given: u64) -> Result<(), FetchError> {
         match self.placing.destination.sink {
             Sink::File(_) => self.fetch_provisionally().await?,
@@ -197,11 +199,13 @@ impl LongChunk<'_> {
         }
     }
 
-    /// Each byte once: one that is wrong cannot be taken back.
+    /// Fetches into a sink that takes each byte once. A wrong byte cannot be replaced, so the
+    /// download fails.
     async fn fetch_for_good(&self, given: u64) -> Result<(), FetchError> {
         let digest = self.digest();
         let mut body = ResumingBody::new(self.fetcher, digest, given);
-        // What was given before was proved before; the rest alone has no digest.
+        // The first `given` bytes were verified before they were written. The digest covers the
+        // whole chunk, so it cannot verify only the rest.
         let mut verification = (given == 0).then(|| ChunkVerification::new(digest)).transpose()?;
         let mut turns = Turns::new();
         while let Some(frame) = body.next().await? {
@@ -217,7 +221,7 @@ impl LongChunk<'_> {
         }
     }
 
-    /// To all its places.
+    /// Writes final bytes at all places of the chunk.
     async fn write(&self, at: u64, bytes: Bytes, turns: &mut Turns) -> Result<(), FetchError> {
         for place in self.planned.places.as_slice() {
             let (offset, frames) = (place + at, vec![bytes.clone()]);
@@ -239,7 +243,7 @@ impl LongChunk<'_> {
         Ok(())
     }
 
-    /// What was written provisionally is right. Returns once it has been written.
+    /// Declares the provisional bytes verified and final. Returns when they are written.
     async fn settle(&self, crc: Crc, turns: &mut Turns) -> Result<(), FetchError> {
         for place in self.planned.places.as_slice() {
             let mark = Mark { start: *place, crc };

@@ -1,7 +1,13 @@
-//! [`Placing`]: writes verified chunks into the sink, each at all its places.
+//! [`Placing`]: writes verified chunks into the sink, each at all its places. Streams write through
+//! it, too.
 //!
 //! Chunks that are neighbours in the blob are written as one run, with one mark in a file's
-//! journal.
+//! journal. With chunks of 64 KiB, 16 neighbours make a run of 1 MiB.
+//!
+//! Invariant: the set of ranges that the sink has received contains only final bytes. Provisional
+//! bytes are added when they are settled.
+//!
+//! This module does not verify bytes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

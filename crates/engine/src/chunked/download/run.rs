@@ -1,5 +1,13 @@
 //! [`run`]: one download, from the request for the manifest to the report. It chooses between
 //! chunks and one stream.
+//!
+//! Invariants:
+//! - The target is opened before the first request, so that a mistake in it costs no transfer.
+//! - If the store lacks a chunk, the download continues as one stream, if the options allow it and
+//!   the blob has several chunks.
+//! - All units have ended before the destination is committed or abandoned.
+//!
+//! This module fetches no chunk itself. The units do.
 
 mod report;
 mod seeds;
@@ -64,7 +72,7 @@ struct Job<'a> {
     outcome: Outcome,
 }
 
-/// The parts of the report that are collected on the way.
+/// The parts of the report that are collected during the download.
 #[derive(Default)]
 struct Outcome {
     chunks: u64,

@@ -1,5 +1,8 @@
-//! [`BlobStream`]: a blob as a whole, straight into the sink as it arrives. Nothing but the hash of the
-//! whole says whether it is right.
+//! [`BlobStream`]: streams a whole blob into the sink as it arrives.
+//!
+//! It is for a blob that is not fetched as chunks, and for the rest of a blob with a missing chunk.
+//! The bytes that it writes are not verified before. Only the hash of the whole blob verifies them,
+//! at the end.
 
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
@@ -14,23 +17,24 @@ use crate::transfer::gather::FrameGatherer;
 use crate::transfer::limits::BATCH_BYTES;
 use crate::transfer::part::Part;
 
-/// Frames below this are copied, so that what waits does not hold more than it counts.
+/// Frames shorter than this are copied. A short frame can be a slice of a larger buffer, which it
+/// would hold while it waits. The budget does not account for that buffer.
 const COPIED_BELOW_BYTES: usize = 64 << 10;
 
-/// From a store into a sink.
+/// A blob on its way from a store into a sink.
 pub(super) struct BlobStream<'a> {
     pub(super) fetcher: &'a Fetcher,
     pub(super) placing: &'a Placing,
 }
 
-/// The gatherer of bytes that come as a stream, from `start` on.
+/// The gatherer for a stream of bytes that begins at `start`.
 pub(super) fn gatherer(start: u64) -> FrameGatherer {
     FrameGatherer::new(start, CRC, COPIED_BELOW_BYTES)
 }
 
 impl BlobStream<'_> {
-    /// A whole blob, but for what the sink has been given already: from the first byte that it
-    /// lacks.
+    /// Streams the blob from the first byte that the sink has not received. Bytes that the sink has
+    /// already received are not written again.
     pub(super) async fn whole(&self, blob: &Digest) -> Result<(), FetchError> {
         let from = self.placing.done().gaps(0..blob.len).next().map_or(blob.len, |gap| gap.start);
         let is_file = matches!(self.placing.destination.sink, Sink::File(_));
@@ -52,7 +56,8 @@ impl BlobStream<'_> {
                 gatherer.push(bytes);
                 if gatherer.pending_bytes() >= batch_bytes {
                     let write = self.write(gatherer.take(true), &mut turns);
-                    // A disk is waited for.
+                    // The request stays in flight while a disk writes, but not while the reader of
+                    // another sink pauses.
                     if is_file { write.await } else { body.idle(write).await }?;
                 }
             }
@@ -63,7 +68,7 @@ impl BlobStream<'_> {
         Ok(())
     }
 
-    /// The parts of a frame that the sink has not been given.
+    /// The parts of a frame that the sink has not received.
     fn lacking(&self, start: u64, frame: &Bytes) -> Vec<(u64, Bytes)> {
         let within = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
         let done = self.placing.done();

@@ -11,11 +11,11 @@
 //! work has no follower, and there may be tens of thousands of leaders at a time.
 //!
 //! Invariants:
-//! - A key is in the map exactly while its [`Leader`] lives. The lead removes the key when it
+//! - A key is in the map exactly while its [`Leader`] lives. The leader removes the key when it
 //!   succeeds or is dropped, before its followers are notified.
 //! - No lock is held across an await or while a waker runs.
-//! - A leader must not wait for another leader while it holds its own lead. Otherwise two leaders
-//!   could wait for each other. Finish your own leads first, then follow.
+//! - A caller must not wait for another leader while it leads a key itself. Otherwise two leaders
+//!   could wait for each other. A caller ends its own work first, and follows afterwards.
 //!
 //! | file | idea |
 //! |---|---|
@@ -59,7 +59,7 @@ pub(crate) enum Joined<K: Hash + Eq, T> {
 /// The role of the leader. If it is dropped without [`Self::succeed`], a follower takes over.
 pub(crate) struct Leader<K: Hash + Eq, T> {
     flights: InFlight<K, T>,
-    // Taken when the lead ends.
+    // Taken when the leader succeeds or is dropped.
     key: Option<K>,
 }
 

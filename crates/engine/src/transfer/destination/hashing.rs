@@ -1,4 +1,7 @@
-//! [`Hashing`]: hashes a file or a buffer in order while it fills.
+//! [`Hashing`]: hashes a file or a buffer in order while it fills. So the hash is complete soon
+//! after the last byte. A buffer of unknown length is an exception: it is hashed at the end.
+//!
+//! It only computes hashes. `checks` compares them with the expected ones.
 
 use std::sync::Arc;
 
