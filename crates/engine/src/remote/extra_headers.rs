@@ -13,7 +13,7 @@ use std::fmt;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::locate::invalid;
-use crate::error::{Result, Setting};
+use crate::error::Result;
 
 /// Fields that the engine sets itself, and the reason why the caller cannot set them.
 const REFUSED: [(&str, &str); 27] = [
@@ -124,7 +124,7 @@ impl ExtraHeaders {
     pub(super) fn for_store(&self, anonymous: bool) -> Result<HeaderMap> {
         if !anonymous && self.0.contains_key(http::header::AUTHORIZATION) {
             return Err(invalid("header authorization", "it is set by the store's credentials")
-                .with_hint(Setting::Anonymous));
+                .with_hint(crate::error::Setting::Anonymous));
         }
         Ok(self.0.clone())
     }
