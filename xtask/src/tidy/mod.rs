@@ -1,6 +1,6 @@
 //! The tidy rules: what the style guide asks for and no lint checks.
 //!
-//! Each rule is a file in [`rules`], with its reason. A rule lists its findings in a [`Tree`] of
+//! Each rule is a file in `rules`, with its reason. A rule lists its findings in a [`Tree`] of
 //! files. Some rules have a [`Ratchet`]: a checked-in count for each folder, file or name, which
 //! may fall and never rise. A rule without one allows no finding.
 
