@@ -37,6 +37,7 @@ mod client;
 mod download;
 pub mod error;
 mod names;
+mod offload;
 mod progress;
 pub mod read;
 pub mod remote;

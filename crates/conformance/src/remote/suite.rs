@@ -22,7 +22,7 @@ impl fmt::Display for Broken {
 
 /// The result of a suite.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a suite that nobody looks at checks nothing"]
+#[must_use = "the checks fail only if the result is read"]
 pub struct Report {
     /// Promises that were kept.
     pub kept: Vec<&'static str>,

@@ -49,6 +49,7 @@ use super::{
 };
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 
 /// One read: large enough to hide the cost of the switch to a blocking thread.
 const READ_BYTES: usize = 1 << 20;
@@ -67,7 +68,7 @@ pub(crate) struct FileRemote {
 impl Read for FileRemote {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let path = blob.to_owned();
-        blocking(Operation::Stat, blob, move || {
+        offload(Operation::Stat, blob, move || {
             let path = Path::new(&path);
             let found = std::fs::metadata(path);
             if found.is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.mode()).is_fifo())
@@ -106,7 +107,7 @@ impl Read for FileRemote {
         }
         let path = blob.to_owned();
         let wanted = request.version.clone();
-        let opened = blocking(Operation::Read, blob, move || {
+        let opened = offload(Operation::Read, blob, move || {
             let path = Path::new(&path);
             if wanted.is_some() && std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
                 return Err(changed(path));
@@ -186,7 +187,7 @@ fn in_order(blob: &str, stream: LocalStream) -> Body {
         async move {
             let Some((mut stream, guard)) = state else { return Ok(None) };
             let theirs = path.clone();
-            let (stream, bytes) = blocking(Operation::Read, &path, move || {
+            let (stream, bytes) = offload(Operation::Read, &path, move || {
                 let mut buffer = BytesMut::zeroed(STREAM_READ_BYTES);
                 let read = stream.read(&mut buffer, &stop);
                 let read = read
@@ -224,7 +225,7 @@ impl Reader {
         let (file, path, version) =
             (Arc::clone(&self.file), self.path.clone(), self.version.clone());
         let (offset, end) = (self.next, self.end);
-        blocking(Operation::Read, &self.path, move || {
+        offload(Operation::Read, &self.path, move || {
             let path = Path::new(&path);
             let failed = |error| failed(&name(path), Operation::Read, error);
             let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
@@ -246,17 +247,6 @@ impl Reader {
         })
         .await
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    operation: Operation,
-    path: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Error::new(ErrorKind::Cancelled, operation, path, "the runtime is shutting down")
-            .caused_by(error))
-    })
 }
 
 fn info(metadata: &Metadata) -> BlobInfo {

@@ -78,3 +78,13 @@ pub fn not_found(digest: &Digest) -> Error {
     Error::new(ErrorKind::NotFound, Operation::Read, digest.to_string(), message)
         .with_hint("check the digest")
 }
+
+/// The error of an operation on a blob.
+pub(super) fn failed(
+    kind: ErrorKind,
+    operation: Operation,
+    digest: &Digest,
+    message: impl Into<String>,
+) -> Error {
+    Error::new(kind, operation, digest.to_string(), message)
+}

@@ -16,10 +16,11 @@ use tidegate_core::digest::Digest;
 
 use super::verify::Verifier;
 use super::{
-    BlobStore, ChunkStore, Manifest, PutRequest, Registered, StoreProfile, body, not_found,
+    BlobStore, ChunkStore, Manifest, PutRequest, Registered, StoreProfile, body, failed, not_found,
 };
 use crate::budget::{Budget, BudgetOptions, BytesPermit};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::remote::Body;
 
 /// Blobs in memory. Clones are the same store.
@@ -207,30 +208,17 @@ impl ChunkStore for MemoryStore {
                 None => return Ok(Registered::ChunkMissing),
             }
         };
-        let verified = tokio::task::spawn_blocking(move || {
+        // CANCEL: nothing is kept yet.
+        offload(Operation::Write, &blob.to_string(), move || {
             let mut verifier = Verifier::new(&blob);
             for run in runs {
                 verifier.update(&run);
             }
-            verifier.finish()
-        });
-        // CANCEL: nothing is kept yet.
-        let verified = verified.await.map_err(|error| {
-            let message = "the runtime is shutting down";
-            failed(ErrorKind::Cancelled, Operation::Write, &blob, message).caused_by(error)
-        })?;
-        verified
-            .map_err(|message| failed(ErrorKind::Integrity, Operation::Write, &blob, message))?;
+            let mismatch = |message| failed(ErrorKind::Integrity, Operation::Write, &blob, message);
+            verifier.finish().map_err(mismatch)
+        })
+        .await?;
         self.content().manifests.insert(blob, manifest.clone());
         Ok(Registered::Done)
     }
-}
-
-fn failed(
-    kind: ErrorKind,
-    operation: Operation,
-    digest: &Digest,
-    message: impl Into<String>,
-) -> Error {
-    Error::new(kind, operation, digest.to_string(), message)
 }

@@ -95,6 +95,7 @@ mod send_progress;
 mod store_remote;
 mod verify;
 
+use blob_store::failed;
 pub use blob_store::{BlobStore, body, not_found};
 pub use chunk_store::{ChunkStore, Registered};
 pub use folder::FolderStore;

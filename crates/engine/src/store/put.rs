@@ -38,8 +38,9 @@ impl PutSource for Bytes {
 pub struct PutSession(Arc<OnceLock<String>>);
 
 impl PutSession {
-    /// The store's name for the upload: the name that an earlier attempt of this session got from
-    /// `make`, or otherwise a new one. A store that cannot continue an upload does not call this.
+    /// The store's name for the upload. The first call gets the name from `make`; later calls, by
+    /// attempts that continue the upload, get the same name. A store that cannot continue an upload
+    /// does not call this.
     pub fn upload_name(&self, make: impl FnOnce() -> String) -> &str {
         self.0.get_or_init(make)
     }
@@ -52,7 +53,7 @@ pub struct PutRequest {
     pub digest: Digest,
     /// The session, which attempts that continue each other share.
     pub session: PutSession,
-    /// Whether an earlier attempt of this session failed. Then the store may ask how many bytes
+    /// Whether an earlier attempt to put this blob failed. Then the store may ask how many bytes
     /// were kept, and continue there. A store that cannot do that reads the source from its start.
     pub resume: bool,
     /// Its bytes.

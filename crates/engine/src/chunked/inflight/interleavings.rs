@@ -60,14 +60,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn lead(flights: &Flights) -> Leader<u32, u32> {
     match flights.join(&KEY) {
         Joined::Leader(lead) => lead,
-        Joined::Follower(_) => panic!("somebody leads already"),
+        Joined::Follower(_) => panic!("expected a leader, got a follower"),
     }
 }
 
 fn follow(flights: &Flights) -> Follower<u32> {
     match flights.join(&KEY) {
         Joined::Follower(follow) => follow,
-        Joined::Leader(_) => panic!("nobody leads"),
+        Joined::Leader(_) => panic!("expected a follower, got a leader"),
     }
 }
 

@@ -12,14 +12,14 @@ type Flights = InFlight<u32, u32>;
 fn lead(flights: &Flights, key: u32) -> Leader<u32, u32> {
     match flights.join(&key) {
         Joined::Leader(lead) => lead,
-        Joined::Follower(_) => panic!("somebody leads already"),
+        Joined::Follower(_) => panic!("expected a leader, got a follower"),
     }
 }
 
 fn follow(flights: &Flights, key: u32) -> Follower<u32> {
     match flights.join(&key) {
         Joined::Follower(follow) => follow,
-        Joined::Leader(_) => panic!("nobody leads"),
+        Joined::Leader(_) => panic!("expected a follower, got a leader"),
     }
 }
 

@@ -40,6 +40,7 @@ use super::ledger::UploadChunk;
 use super::{ChunkedUploadOptions, spool};
 use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::remote::local::{self, LocalFile};
 use crate::sink::file::descriptors::{self, Descriptors};
 
@@ -92,7 +93,9 @@ impl SourceFile {
         let named = options.digest;
         let path = path.to_owned();
         let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
-        let opened = blocking(&name, move || LocalFile::open(&path, Operation::Upload)).await?;
+        let opened =
+            offload(Operation::Upload, &name, move || LocalFile::open(&path, Operation::Upload))
+                .await?;
         let opened = match opened {
             LocalFile::Regular(file, metadata) => {
                 let stamp = Stamp::of(&metadata);
@@ -175,7 +178,7 @@ impl SourceFile {
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let file = Arc::clone(self);
-        blocking(&self.name, move || work(&file)).await
+        offload(Operation::Upload, &self.name, move || work(&file)).await
     }
 
     /// Fails with `Changed` if the length or the modification time has changed since opening.
@@ -270,16 +273,6 @@ impl Stamp {
         // If the clock is behind the file's time, the age is unknown.
         last.and_then(|last| now.duration_since(last).ok()).is_some_and(|age| age > tick)
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        let message = "the runtime is shutting down";
-        Err(Error::new(ErrorKind::Cancelled, Operation::Upload, name, message).caused_by(error))
-    })
 }
 
 fn unreadable(name: &str, error: io::Error) -> Error {

@@ -19,9 +19,9 @@ use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
 
 use super::ChunkedUploadOptions;
-use super::source::blocking;
 use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::read::ReadStats;
 use crate::remote::local::{self, LocalStream};
 use crate::transfer::attempt::Calls;
@@ -78,7 +78,7 @@ pub(super) async fn spool(
     let stop = CancellationToken::new();
     // CANCEL: the guard stops the thread that reads.
     let _guard = stop.clone().drop_guard();
-    blocking(name, move || {
+    offload(Operation::Upload, name, move || {
         let spooled = spool.fill(stream, permit.bytes(), &stop);
         drop(permit);
         spooled

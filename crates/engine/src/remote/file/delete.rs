@@ -9,9 +9,10 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::staged::is_absent;
-use super::{FileRemote, blocking, stamp};
+use super::{FileRemote, stamp};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::is_reserved;
+use crate::offload::offload;
 use crate::remote::Read;
 use crate::remote::delete::{Delete, DeleteProfile, DeleteRequest};
 use crate::remote::write::Guarantee;
@@ -29,7 +30,7 @@ impl Delete for FileRemote {
             self.check_version(version)?;
         }
         let theirs = request.clone();
-        blocking(Operation::Delete, &request.blob, move || delete(&theirs)).await
+        offload(Operation::Delete, &request.blob, move || delete(&theirs)).await
     }
 }
 

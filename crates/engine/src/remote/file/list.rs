@@ -3,9 +3,10 @@
 use futures_util::stream;
 
 use super::walk::{FoundEntry, Walk};
-use super::{FileRemote, blocking, stamp_of};
+use super::{FileRemote, stamp_of};
 use crate::budget::Budget;
 use crate::error::{Operation, Result};
+use crate::offload::offload;
 use crate::remote::list::{
     List, ListEntry, ListPage, ListPages, ListProfile, ListRequest, PageToken,
 };
@@ -21,7 +22,7 @@ impl List for FileRemote {
         Box::pin(stream::try_unfold(Some(first), |listing| async move {
             let Some(listing) = listing else { return Ok(None) };
             let shown = listing.request().prefix.clone();
-            let page = blocking(Operation::List, &shown, move || listing.page()).await?;
+            let page = offload(Operation::List, &shown, move || listing.page()).await?;
             Ok(Some(page))
         }))
     }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Crc, CrcAlgorithm};
 
-use super::blocking;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::remote::write::Payload;
 use crate::sink::file::target::storage_error;
 
@@ -48,7 +48,7 @@ pub(super) async fn receive(
             }
         }
         let (file, target) = (Arc::clone(file), shown.to_owned());
-        sums = blocking(Operation::Write, shown, move || {
+        sums = offload(Operation::Write, shown, move || {
             write(&file, offset, &batch, sums)
                 .map_err(|error| storage_error(Operation::Write, &target, error))
         })

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 use super::receive::receive;
 use super::staged::{Place, StagedFile};
 use super::upload::{PARTS_MAX, UploadFolder};
-use super::{FileRemote, blocking, changed, stamp, walk};
+use super::{FileRemote, changed, stamp, walk};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::remote::local::LocalFile;
 use crate::remote::write::{
     CompleteRequest, CopySource, Guarantee, PartProfile, Payload, Precondition, StoredPart, Upload,
@@ -63,13 +64,13 @@ impl Write for FileRemote {
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written> {
         let WriteOptions { precondition, durability, .. } = self.checked(options)?;
         let (name, theirs) = (blob.to_owned(), precondition.clone());
-        let staged = blocking(Operation::Write, blob, move || {
+        let staged = offload(Operation::Write, blob, move || {
             StagedFile::create(Place::prepare(&name, &theirs)?)
         })
         .await?;
         receive(&staged.file, 0, payload, blob).await?;
         let commit = move || staged.commit(&precondition, durability);
-        let mut written = blocking(Operation::Commit, blob, commit).await?;
+        let mut written = offload(Operation::Commit, blob, commit).await?;
         written.checksums.extend(payload.checksum().map(|checksum| StoredChecksum {
             checksum: checksum.clone(),
             coverage: Coverage::FullObject,
@@ -80,13 +81,13 @@ impl Write for FileRemote {
     async fn begin(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
         let options = self.checked(options)?;
         let name = blob.to_owned();
-        blocking(Operation::Write, blob, move || UploadFolder::create(&name, &options)).await
+        offload(Operation::Write, blob, move || UploadFolder::create(&name, &options)).await
     }
 
     async fn part(&self, upload: &Upload, part: &UploadPart) -> Result<StoredPart> {
         let (number, offset) = (part.number, part.offset);
         let theirs = upload.clone();
-        let (folder, data) = blocking(Operation::Write, &upload.blob, move || {
+        let (folder, data) = offload(Operation::Write, &upload.blob, move || {
             let folder = UploadFolder::open(&theirs)?;
             let data = Arc::new(folder.begin_part(number)?);
             Ok((folder, data))
@@ -94,7 +95,7 @@ impl Write for FileRemote {
         .await?;
         let crc = receive(&data, offset, &part.payload, &upload.blob).await?;
         let durability = upload.options.durability;
-        blocking(Operation::Write, &upload.blob, move || {
+        offload(Operation::Write, &upload.blob, move || {
             folder.record(number, offset, &crc, &data, durability)
         })
         .await
@@ -103,14 +104,14 @@ impl Write for FileRemote {
     async fn parts(&self, upload: &Upload) -> Result<UploadState> {
         let theirs = upload.clone();
         let parts = move || UploadFolder::open(&theirs)?.parts().map(UploadState::Parts);
-        blocking(Operation::Stat, &upload.blob, parts).await
+        offload(Operation::Stat, &upload.blob, parts).await
     }
 
     async fn complete(&self, upload: &Upload, request: &CompleteRequest) -> Result<Written> {
         let (theirs, request) = (upload.clone(), request.clone());
         let stop = CancellationToken::new();
         let _guard = stop.clone().drop_guard();
-        blocking(Operation::Commit, &upload.blob, move || {
+        offload(Operation::Commit, &upload.blob, move || {
             UploadFolder::open(&theirs)?.complete(&theirs, &request, &stop)
         })
         .await
@@ -118,7 +119,7 @@ impl Write for FileRemote {
 
     async fn abort(&self, upload: &Upload) -> Result<()> {
         let theirs = upload.clone();
-        blocking(Operation::Delete, &upload.blob, move || UploadFolder::remove(&theirs)).await
+        offload(Operation::Delete, &upload.blob, move || UploadFolder::remove(&theirs)).await
     }
 
     async fn uploads(
@@ -129,7 +130,7 @@ impl Write for FileRemote {
     ) -> Result<UploadPage> {
         let (name, from, budget) = (prefix.to_owned(), from.cloned(), budget.clone());
         let page = move || walk::uploads(&name, from.as_ref(), &budget);
-        blocking(Operation::List, prefix, page).await
+        offload(Operation::List, prefix, page).await
     }
 
     /// Uses the system call that lets file systems share blocks, if they can.
@@ -146,7 +147,7 @@ impl Write for FileRemote {
         let (source, name) = (source.clone(), blob.to_owned());
         let stop = CancellationToken::new();
         let _guard = stop.clone().drop_guard();
-        blocking(Operation::Write, blob, move || copy(&source, &name, &options, &stop)).await
+        offload(Operation::Write, blob, move || copy(&source, &name, &options, &stop)).await
     }
 }
 

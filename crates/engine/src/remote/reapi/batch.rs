@@ -20,6 +20,7 @@ use super::bounded::{self, ResponseLimits};
 use super::outgoing::Carrying;
 use super::{Compression, ReapiCache, failure};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::store::SendProgress;
 
 /// Maximum size of a blob's entry in a response, without the blob's bytes: its digest, and a status
@@ -86,10 +87,7 @@ impl ReapiCache {
         operation: Operation,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        tokio::task::spawn_blocking(work).await.map_err(|error| {
-            let message = "the runtime is shutting down";
-            Error::new(ErrorKind::Cancelled, operation, self.target(None), message).caused_by(error)
-        })
+        offload(operation, &self.target(None), move || Ok(work())).await
     }
 
     fn one_read(&self, digest: &Digest, response: Option<&ReadOne>) -> Result<Option<Bytes>> {

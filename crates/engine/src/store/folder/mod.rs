@@ -39,10 +39,11 @@ use tidegate_core::digest::Digest;
 use self::disk::{Checked, Disk, MANIFEST_BYTES_MAX};
 use super::verify::Verifier;
 use super::{
-    BlobStore, ChunkStore, Manifest, PutRequest, Registered, StoreProfile, body, not_found,
+    BlobStore, ChunkStore, Manifest, PutRequest, Registered, StoreProfile, body, failed, not_found,
 };
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
 use crate::remote::Body;
 
 /// Blobs in a folder. Clones are the same store.
@@ -67,7 +68,7 @@ impl FolderStore {
     pub async fn open(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
         let target = root.display().to_string();
-        let opened = blocking(&target, move || Ok(Disk::open(&root))).await?;
+        let opened = offload(Operation::Locate, &target, move || Ok(Disk::open(&root))).await?;
         let disk = opened.map_err(|error| {
             let message = "the folder cannot be used as a store";
             Error::new(ErrorKind::Storage, Operation::Locate, target, message).caused_by(error)
@@ -89,7 +90,7 @@ impl FolderStore {
         work: impl FnOnce(&Disk) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let inner = Arc::clone(&self.0);
-        blocking(&digest.to_string(), move || work(&inner.disk)).await
+        offload(Operation::Read, &digest.to_string(), move || work(&inner.disk)).await
     }
 
     /// The bytes of a blob's own file from `offset` on, after the whole file was verified; `None`
@@ -298,23 +299,4 @@ impl ChunkStore for FolderStore {
         self.blocking(&blob, move |disk| disk.write_manifest(&blob, &text)).await?;
         Ok(Registered::Done)
     }
-}
-
-fn failed(
-    kind: ErrorKind,
-    operation: Operation,
-    digest: &Digest,
-    message: impl Into<String>,
-) -> Error {
-    Error::new(kind, operation, digest.to_string(), message)
-}
-
-async fn blocking<T: Send + 'static>(
-    target: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        let message = "the runtime is shutting down";
-        Err(Error::new(ErrorKind::Cancelled, Operation::Read, target, message).caused_by(error))
-    })
 }

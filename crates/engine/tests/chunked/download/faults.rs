@@ -209,8 +209,8 @@ async fn a_whole_blob_goes_on_where_it_broke() {
     assert_eq!(offsets.collect::<Vec<_>>(), [0, 1_000_000]);
 }
 
-/// Bazel issue 30742: a chunk was found missing late, and the whole blob was appended to the same
-/// stream.
+/// A client that finds a chunk missing late must not append the whole blob to the chunks that the
+/// stream already has.
 #[tokio::test(start_paused = true)]
 async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
     for len in [1000, 300_000] {
