@@ -19,7 +19,7 @@ splice_suite() {
   fi
   check 'splice: a blob as chunks, and out again' splice_round_trip
   check 'splice: of an edited blob only what changed is sent' splice_edited
-  check 'splice: without being told, whole' splice_not_asked_for
+  check 'splice: without --chunking, whole' splice_not_asked_for
   check 'splice: chunks cannot be had of it' splice_gives_no_chunks
   check 'splice: what every store must do alike' stores_conform "$splice"
 }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_short_copy_is_told_apart() {
+    fn a_damaged_or_short_copy_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let object = Object::create(folder.path().join("object"), 100_000).unwrap();
         let copy = folder.path().join("copy");

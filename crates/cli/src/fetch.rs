@@ -240,9 +240,9 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
         blobs: fetches.iter().zip(outcomes).map(|(fetch, outcome)| entry(fetch, outcome)).collect(),
         error: first.map(Failure::new),
     };
-    let mut told = Exit::Success;
+    let mut printed = Exit::Success;
     if session.output.json {
-        told = session.json(&summary);
+        printed = session.json(&summary);
     } else {
         session.say(&summary.text());
         let mut failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
@@ -250,7 +250,7 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
             session.console.line(&Failure::new(cancelled).text());
         }
     }
-    first.map_or(told, Exit::from)
+    first.map_or(printed, Exit::from)
 }
 
 fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {

@@ -3,7 +3,7 @@
 //!
 //! | promise | test |
 //! |---|---|
-//! | the generated code is what the definitions in `proto` give | `the_code_is_what_the_definitions_give` |
+//! | the generated code is what the definitions in `proto` give | `the_generated_code_is_up_to_date` |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The definitions of [`PACKAGES`], without the service that nobody here speaks, whose calls would
-/// bring in `google.longrunning`, and without comments, which are no Rust documentation.
+/// The definitions of [`PACKAGES`] without comments, which are no Rust documentation, and without
+/// the service that this crate does not use. Its calls would need `google.longrunning`.
 fn definitions() -> FileDescriptorSet {
     let mut set = protox::compile(ROOTS, [folder("proto")]).expect("the definitions compile");
     // The well-known types are looked at, but not generated: `prost-types` has them.
@@ -47,7 +47,7 @@ fn generate(target: &Path) {
 }
 
 #[test]
-fn the_code_is_what_the_definitions_give() {
+fn the_generated_code_is_up_to_date() {
     let made = tempfile::tempdir().unwrap();
     generate(made.path());
     for package in PACKAGES {

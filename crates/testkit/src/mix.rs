@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_range_fails_only_so_often() {
+    fn one_range_fails_a_limited_number_of_times() {
         let mix = FaultMix { faults_per_range_max: 3, ..FaultMix::cuts(1.0) };
         let mut random = RandomFaults::new(9, mix);
         let facts = Facts { method: "GET", path: "/k", fields: &[], ranged: true, bytes: 0..10 };

@@ -31,7 +31,7 @@ pub(crate) struct MemoryBenchOptions {
     /// Rounds; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Times in one process, the first of which finds fresh memory
+    /// Repetitions in one process; the first one finds fresh memory
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
     times: u32,
     #[command(flatten)]

@@ -9,15 +9,15 @@ use tidegate_core::digest::DigestFunction;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cache")]
 pub(crate) struct CacheArgs {
-    /// Whether blobs travel to and from a grpc:// cache as chunks, of which only those that are
-    /// missing: auto where the cache knows how, always or not at all
+    /// Move blobs to and from a grpc:// cache as chunks, without the chunks that the other side has:
+    /// auto if the cache supports it, always, or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) chunking: ChunkingArg,
     /// Take chunks from this file where it has them, such as an older version of the blob; may be
     /// repeated. The target itself is one already. An index is kept beside it (.NAME.tidegate-chunks)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) seed: Vec<PathBuf>,
-    /// Keep such an index beside what is fetched, too: it need not be cut when it is a seed
+    /// Keep such an index beside each fetched file, too: as a seed, that file is not cut again
     #[arg(long)]
     pub(crate) keep_index: bool,
     /// Ask the cache once more at the end whether it has what was put: some caches lose what they

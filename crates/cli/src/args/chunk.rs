@@ -25,7 +25,7 @@ pub(crate) struct ChunkArgs {
     pub(crate) digest: DigestArg,
 }
 
-/// A chunking function and its parameters, those of the Remote Execution API unless told otherwise.
+/// A chunking function and its parameters. The defaults are those of the Remote Execution API.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Chunking")]
 pub(crate) struct ChunkingArgs {

@@ -243,8 +243,8 @@ fn tell(
             [Err(error)] => return session.fail(error),
             _ => {}
         }
-        let told = session.json(&Summary::new(to, outcomes, seconds));
-        return if end == Exit::Success { told } else { end };
+        let printed = session.json(&Summary::new(to, outcomes, seconds));
+        return if end == Exit::Success { printed } else { end };
     }
     for outcome in outcomes {
         match outcome {

@@ -89,11 +89,11 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         let human = if bytes < 1024 { String::new() } else { format!(" ({})", size::human(bytes)) };
         format!("{bytes} bytes{human}")
     });
-    let version = info.version.as_ref().map_or("none told".to_owned(), ToString::to_string);
+    let version = info.version.as_ref().map_or("none provided".to_owned(), ToString::to_string);
     let mut rows =
         vec![("source", location.display().to_owned()), ("size", size), ("version", version)];
     if info.checksums.is_empty() {
-        rows.push(("checksum", "none told".to_owned()));
+        rows.push(("checksum", "none provided".to_owned()));
     }
     for stored in &info.checksums {
         let (algorithm, value) = named(stored);

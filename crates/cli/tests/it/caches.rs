@@ -48,7 +48,7 @@ impl Caches {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_goes_into_a_cache_and_comes_out_again() {
+async fn an_uploaded_file_is_downloaded_unchanged() {
     let caches = Caches::default().await;
     for len in [0, 1000, 5_000_000] {
         let bytes = pseudo_random(len, 1);
@@ -66,7 +66,7 @@ async fn a_file_goes_into_a_cache_and_comes_out_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_the_other_side_lacks_travels() {
+async fn only_missing_chunks_are_transferred() {
     let caches = Caches::default().await;
     let mut bytes = pseudo_random(30_000_000, 2).to_vec();
     caches.write("old", &bytes);
@@ -97,7 +97,7 @@ async fn only_what_the_other_side_lacks_travels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whether_as_chunks_can_be_said() {
+async fn the_chunking_option_decides_how_a_blob_is_transferred() {
     let caches = Caches::default().await;
     let bytes = pseudo_random(5_000_000, 3);
     caches.write("in", &bytes);
@@ -143,7 +143,7 @@ async fn whether_as_chunks_can_be_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_files_are_put_and_each_is_told() {
+async fn several_files_are_uploaded_and_each_is_reported() {
     let caches = Caches::default().await;
     caches.write("one", b"one");
     caches.write("two", b"two");
@@ -152,23 +152,23 @@ async fn several_files_are_put_and_each_is_told() {
     let out = ran.ends(3).says("missing").out();
     assert_eq!(out.lines().count(), 2);
     let ran = caches.run(&["cp", "--json", "--digest", "blake3", "one", "two", &url]).await;
-    let told: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
-    assert_eq!(told["blobs"].as_array().unwrap().len(), 2);
-    let named = told["blobs"][1]["digest"].as_str().unwrap().to_owned();
+    let report: Value = serde_json::from_slice(&ran.ends(0).stdout).unwrap();
+    assert_eq!(report["blobs"].as_array().unwrap().len(), 2);
+    let named = report["blobs"][1]["digest"].as_str().unwrap().to_owned();
     let expected = HashFunction::Blake3.hash(b"two");
     assert_eq!(named, format!("blake3/{expected}/3"));
     // For several blobs JSON reports each blob, and the totals.
     let ran = caches.run(&["cp", "--json", "one", "missing", "two", &url]).await;
-    let told: Value = serde_json::from_slice(&ran.ends(3).stdout).unwrap();
-    assert_eq!((&told["failed"], &told["bytes"]), (&1.into(), &6.into()), "{told}");
-    assert_eq!(told["error"]["kind"], "not_found");
-    assert_eq!(told["error"], told["blobs"][1]["error"]);
-    let failed = (&told["blobs"][1]["source"], &told["blobs"][1]["target"]);
+    let report: Value = serde_json::from_slice(&ran.ends(3).stdout).unwrap();
+    assert_eq!((&report["failed"], &report["bytes"]), (&1.into(), &6.into()), "{report}");
+    assert_eq!(report["error"]["kind"], "not_found");
+    assert_eq!(report["error"], report["blobs"][1]["error"]);
+    let failed = (&report["blobs"][1]["source"], &report["blobs"][1]["target"]);
     assert_eq!(failed, (&"missing".into(), &url.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn options_that_can_do_nothing_are_refused() {
+async fn options_without_an_effect_are_refused() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.put("in").await;
@@ -183,15 +183,15 @@ async fn options_that_can_do_nothing_are_refused() {
         (&["--seed", "in", "--sha256", &hash, &url, "out"], "--seed: it is for what comes"),
         (&["--keep-index", "--chunking", "never", &url, "out"], "--keep-index: it is for what"),
     ];
-    for (args, told) in cases {
-        caches.run(&[&["cp"], args].concat()).await.ends(2).says(told);
+    for (args, message) in cases {
+        caches.run(&[&["cp"], args].concat()).await.ends(2).says(message);
     }
     assert_eq!(names(caches.folder.path()), ["in"]);
 }
 
 /// The cache knew the blob, and had lost one of its chunks.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_had_to_be_sent_is_told_though_the_blob_was_known() {
+async fn sent_chunks_are_reported_though_the_cache_lists_the_blob() {
     let caches = Caches::default().await;
     let bytes = pseudo_random(5_000_000, 5);
     caches.write("in", &bytes);
@@ -208,7 +208,7 @@ async fn what_had_to_be_sent_is_told_though_the_blob_was_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_under_another_digest_fails_also_where_the_cache_has_that_digest() {
+async fn a_file_with_another_digest_fails_even_if_the_cache_has_that_digest() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.put("in").await;
@@ -221,7 +221,7 @@ async fn a_file_under_another_digest_fails_also_where_the_cache_has_that_digest(
 
 /// With several blobs in a run, the error must name the one that failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_with_a_chunk_names_the_blob() {
+async fn the_error_of_a_chunk_names_the_blob() {
     let caches = Caches::default().await;
     let bytes = pseudo_random(5_000_000, 6);
     let chunking = ChunkFunction::FAST_CDC_2020;
@@ -234,17 +234,17 @@ async fn what_fails_with_a_chunk_names_the_blob() {
     let hint = "if it repeats, the stored blob is damaged";
     ran.ends(5).says(&format!("cannot download {url} at bytes ")).says(hint);
     let mut start = 0;
-    let is_told = chunks.iter().any(|chunk| {
+    let is_named = chunks.iter().any(|chunk| {
         let range = start..start + chunk.len_bytes;
         start = range.end;
         let (place, hash) = (format!("at bytes {}..{}: ", range.start, range.end), &chunk.hash);
         ran.stderr.contains(&format!("{place}chunk sha256/{hash}/{} failed", chunk.len_bytes))
     });
-    assert!(is_told, "{}", ran.stderr);
+    assert!(is_named, "{}", ran.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_is_told_by_the_exit_code() {
+async fn each_error_has_its_exit_code() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.put("in").await;
@@ -256,8 +256,8 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
     caches.run(&["cp", "http://127.0.0.1:1/x", &server]).await.ends(2).says("only files");
     caches.run(&["cp", "--compress", "auto", "in", "out"]).await.ends(2).says("grpc://");
     caches.run(&["cp", "--client-cert", "c.pem", "in", &server]).await.ends(2);
-    let told = "--generation: it is for what is fetched";
-    caches.run(&["cp", "--generation", "5", "in", &server]).await.ends(2).says(told);
+    let message = "--generation: it is for what is fetched";
+    caches.run(&["cp", "--generation", "5", "in", &server]).await.ends(2).says(message);
     caches.run(&["cp", "--seed", "in", "in", &server]).await.ends(2).says("--seed: it is for");
     caches.run(&["cp", "--keep-index", "in", &server]).await.ends(2).says("--keep-index: it is");
     let denied = GrpcStatus::new(Code::PermissionDenied, "read-only");
@@ -272,7 +272,7 @@ async fn what_goes_wrong_is_told_by_the_exit_code() {
 
 /// The command line is right, and the cache refuses the request.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_argument_is_a_failure_of_the_cache() {
+async fn an_invalid_argument_status_is_a_remote_error() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.put("in").await;
@@ -283,8 +283,8 @@ async fn an_invalid_argument_is_a_failure_of_the_cache() {
     caches.write("other", b"else");
     for args in [["cp", "--json", &url, "out"], ["cp", "--json", "other", &caches.server.url()]] {
         let ran = caches.run(&args).await;
-        let told: Value = serde_json::from_slice(&ran.ends(1).stdout).unwrap();
-        let error = &told["error"];
+        let report: Value = serde_json::from_slice(&ran.ends(1).stdout).unwrap();
+        let error = &report["error"];
         assert_eq!(error["kind"], "remote", "{error}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("INVALID_ARGUMENT: not like this"), "{message}");
@@ -293,7 +293,7 @@ async fn an_invalid_argument_is_a_failure_of_the_cache() {
 
 /// A script that continues with the printed URLs must not mistake some of them for all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_url_that_cannot_be_told_is_an_error() {
+async fn a_url_that_cannot_be_printed_is_an_error() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let script = "exec \"$0\" cp in \"$1\" > /dev/full";
@@ -315,7 +315,7 @@ async fn a_token_is_sent_and_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_cache_loses_is_found_where_that_is_asked_for() {
+async fn confirm_finds_a_blob_that_the_cache_lost() {
     let caches = Caches::default().await;
     caches.write("in", b"data");
     let url = caches.server.url();

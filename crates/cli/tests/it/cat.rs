@@ -8,7 +8,7 @@ use crate::bed::{Bed, Ran, SHARD, command, object, within};
 const LEN: usize = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_whole_and_in_order_whatever_breaks() {
+async fn the_output_is_whole_and_in_order_despite_broken_responses() {
     let bed = Bed::gcs().await;
     let bytes = bed.put("/bucket/blob", LEN);
     bed.server.script().push(Rule::new(Fault::CutAfter(1000)).nth(3).times(3));
@@ -18,7 +18,7 @@ async fn it_is_whole_and_in_order_whatever_breaks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ranges_are_those_of_people() {
+async fn ranges_include_both_ends() {
     let bed = Bed::gcs().await;
     let bytes = bed.put("/bucket/blob", LEN);
     for (range, expected) in [
@@ -54,7 +54,7 @@ async fn a_range_beyond_the_end_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_stands_alone_on_standard_error() {
+async fn json_is_the_only_text_on_standard_error() {
     let bed = Bed::http().await;
     let bytes = bed.put("/f/blob", 1000);
     let ran = bed.run(&["cat", "--json", &bed.server.url("/f/blob")]).await;
@@ -63,7 +63,7 @@ async fn json_stands_alone_on_standard_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_leaves_ends_it_quietly() {
+async fn a_closed_pipe_ends_the_command_without_a_message() {
     let bed = Bed::http().await;
     // More than any pipe's buffer holds.
     bed.put("/f/blob", 8 << 20);

@@ -48,7 +48,7 @@ async fn json(folder: &Path, args: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_read_the_chunks() {
+async fn json_output_lists_the_chunks() {
     let bytes = pseudo_random(5 << 20, 3);
     let folder = folder(&[("a", &bytes), ("empty", b"")]);
     let path = folder.path();
@@ -75,7 +75,7 @@ async fn programs_read_the_chunks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_read_columns() {
+async fn text_output_has_columns() {
     let bytes = pseudo_random(2 << 20, 4);
     let folder = folder(&[("a", &bytes)]);
     let ran = run_in(folder.path(), &["chunk", "--avg", "64KiB", "a"]).await;
@@ -91,7 +91,7 @@ async fn people_read_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_files_show_what_they_share() {
+async fn several_files_show_their_shared_bytes() {
     let first = pseudo_random(4 << 20, 5).to_vec();
     let mut second = first.clone();
     second.splice(1_000_000..1_000_010, *b"inserted text, of another length");
@@ -122,7 +122,7 @@ async fn several_files_show_what_they_share() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_cut_is_an_error() {
+async fn a_file_that_cannot_be_cut_is_an_error() {
     let folder = folder(&[("a", b"abc")]);
     run_in(folder.path(), &["chunk", "absent"]).await.ends(3).says("absent: there is no such file");
     run_in(folder.path(), &["chunk", "."]).await.ends(2).says("expected a file: is a directory");

@@ -36,7 +36,7 @@ async fn a_blob_of_each_remote_becomes_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn into_a_folder_it_keeps_its_name() {
+async fn in_a_folder_the_file_has_the_blobs_name() {
     let bed = Bed::http().await;
     let bytes = bed.put("/f/a b.bin", 10);
     std::fs::create_dir(bed.path("sub")).unwrap();
@@ -105,7 +105,7 @@ async fn a_window_of_one_is_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn checksums_by_hand_are_checked() {
+async fn checksums_on_the_command_line_are_compared() {
     let bed = Bed::http().await;
     bed.server.put("/f/abc", Blob::new("abc"));
     let url = bed.server.url("/f/abc");

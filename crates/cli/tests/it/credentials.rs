@@ -129,7 +129,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_goes_on_with_the_credentials_that_it_asks_for() {
+async fn a_transfer_continues_with_renewed_credentials() {
     for case in cases() {
         let label = format!("{:?}", case.rejection);
         let stage = Stage::new(case).await;
@@ -145,7 +145,7 @@ async fn a_transfer_goes_on_with_the_credentials_that_it_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_are_rejected_again_are_the_end() {
+async fn a_second_rejection_of_credentials_is_an_error() {
     for case in cases() {
         let label = format!("{:?}", case.rejection);
         let stage = Stage::new(case).await;
@@ -177,7 +177,7 @@ async fn credentials_that_stay_the_same_are_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_of_the_environment_are_final() {
+async fn credentials_of_the_environment_are_not_renewed() {
     let [case, ..] = cases();
     let stage = Stage::new(case).await;
     stage.reject("token-old", 1);

@@ -3,7 +3,7 @@
 use crate::bed::{command, finish, names};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_verifies_both_ways_and_leaves_nothing() {
+async fn the_demo_verifies_both_downloads_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let run = async |args: &[&str]| {
         let mut command = command(folder.path());

@@ -7,7 +7,7 @@ use tidegate_testkit::{Fault, Gate, Rule};
 use crate::bed::{Bed, Ran, command, finish, shell, within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_that_cannot_be_is_told_without_a_request() {
+async fn an_impossible_target_is_reported_without_a_request() {
     let bed = Bed::http().await;
     bed.put("/f/blob", 10);
     let url = bed.server.url("/f/blob");
@@ -84,7 +84,7 @@ async fn a_chain_of_links_to_nothing_leads_to_the_last_name() {
 
 /// Found before the first request, not by the rename at the end. Only root can run as two users.
 #[tokio::test(flavor = "multi_thread")]
-async fn anothers_file_in_a_sticky_folder_is_told_without_a_request() {
+async fn another_users_file_in_a_sticky_folder_is_reported_without_a_request() {
     const ANNA: u32 = 4321;
     const BERT: u32 = 4322;
     let bed = Bed::http().await;

@@ -67,7 +67,7 @@ async fn servers_that_do_not_speak_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_listens() {
+async fn a_port_without_a_listener() {
     let bed = Bed::http().await;
     // A port that was just free.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -137,7 +137,7 @@ async fn a_server_that_lies_about_the_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn patience_ends() {
+async fn the_limits_for_retries_stalls_and_time_end_a_command() {
     let bed = Bed::gcs().await;
     bed.put("/bucket/blob", 1000);
     bed.server.script().always(Fault::status(503));

@@ -148,7 +148,7 @@ async fn the_requester_pays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_version_meant_is_brought_or_missed() {
+async fn the_requested_version_is_downloaded_or_missing() {
     let ids = |blob: &Blob| (blob.version().to_string(), blob.version_id(), blob.etag());
     for flavour in [Flavour::Gcs, Flavour::S3, Flavour::Azure] {
         let options = ServerOptions { versioning: true, ..ServerOptions::of(flavour) };
@@ -192,7 +192,7 @@ async fn the_version_meant_is_brought_or_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_meant_is_a_usage_error() {
+async fn impossible_header_options_are_usage_errors() {
     let bed = Bed::http().await;
     std::fs::write(bed.path("short.key"), "hunter2").unwrap();
     std::fs::write(bed.path("binary"), b"X-A: \xff").unwrap();

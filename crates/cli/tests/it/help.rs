@@ -8,7 +8,7 @@ use crate::bed::run_in;
 const COMMANDS: [&str; 8] = ["", "cp", "cat", "stat", "chunk", "demo", "completions", "man"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn help_is_as_it_was_written_down() {
+async fn help_is_as_checked_in() {
     let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/help");
     let folder = tempfile::tempdir().unwrap();
     for command in COMMANDS {
@@ -27,7 +27,7 @@ async fn help_is_as_it_was_written_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_teaches_by_example() {
+async fn every_command_has_examples() {
     let folder = tempfile::tempdir().unwrap();
     for command in &COMMANDS[1..] {
         let ran = run_in(folder.path(), &[command, "--help"]).await;

@@ -88,7 +88,7 @@ async fn a_killed_run_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
+async fn an_interrupt_saves_progress_and_says_how_to_resume() {
     for name in ["INT", "TERM", "HUP"] {
         let bed = Bed::gcs().await;
         let (bytes, _gate, child) = start(&bed, &[]).await;
@@ -104,7 +104,7 @@ async fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
 /// Several runs create the user's key at once, and a later run believes the journals of all. The
 /// server gives no checksum, so only the key lets a run resume.
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_make_the_key_at_once_have_the_same() {
+async fn concurrent_runs_create_one_key() {
     const RUNS: [&str; 4] = ["a", "b", "c", "d"];
     let bed = Bed::http().await;
     let bytes = bed.put("/f/blob", LEN);
@@ -142,7 +142,7 @@ async fn runs_that_make_the_key_at_once_have_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_may_refuse_to_resume() {
+async fn no_resume_starts_from_the_beginning() {
     let bed = Bed::gcs().await;
     let (bytes, _gate, child) = start(&bed, &["--json"]).await;
     signal(&child, "INT").await;
@@ -153,7 +153,7 @@ async fn a_run_may_refuse_to_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blob_that_moved_on_is_fetched_anew() {
+async fn a_blob_that_changed_is_fetched_from_the_start() {
     let bed = Bed::gcs().await;
     let (_, _gate, child) = start(&bed, &[]).await;
     signal(&child, "INT").await;
@@ -165,7 +165,7 @@ async fn a_blob_that_moved_on_is_fetched_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_does_not_read_cannot_hold_it() {
+async fn an_idle_reader_does_not_delay_the_interrupt() {
     let bed = Bed::gcs().await;
     bed.put("/bucket/blob", LEN);
     let mut command = command(bed.folder.path());
@@ -180,7 +180,7 @@ async fn a_reader_that_does_not_read_cannot_hold_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_that_nobody_reads_cannot_hold_it() {
+async fn an_unread_pipe_does_not_delay_the_interrupt() {
     let bed = Bed::gcs().await;
     bed.put("/bucket/blob", 10);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -188,27 +188,27 @@ async fn a_pipe_that_nobody_reads_cannot_hold_it() {
     let mut command = command(bed.folder.path());
     command.args(["cp", "-v", "--anonymous", "gs://bucket/blob", "out"]);
     let mut child = command.args(["--endpoint", &bed.server.endpoint()]).spawn().unwrap();
-    let mut told = tokio::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut stderr = tokio::io::BufReader::new(child.stderr.take().unwrap()).lines();
     within(async {
-        while !told.next_line().await.unwrap().unwrap().contains("whoever reads the pipe") {}
+        while !stderr.next_line().await.unwrap().unwrap().contains("process that reads the pipe") {}
     })
     .await;
     signal(&child, "INT").await;
     let mut rest = String::new();
     within(async {
-        while let Some(line) = told.next_line().await.unwrap() {
+        while let Some(line) = stderr.next_line().await.unwrap() {
             rest.push_str(&line);
         }
     })
     .await;
     assert_eq!(end(child).await.code, Some(8), "{rest}");
-    assert!(rest.contains("before anybody read the pipe"), "{rest}");
+    assert!(rest.contains("before a process read the pipe"), "{rest}");
     assert!(rest.contains("it starts from the beginning"), "{rest}");
     assert_eq!(bed.server.requests(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_blobs_all_end() {
+async fn an_interrupt_ends_all_of_several_blobs() {
     let bed = Bed::gcs().await;
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
@@ -224,7 +224,7 @@ async fn of_several_blobs_all_end() {
     signal(&child, "INT").await;
     let ran = end(child).await;
     ran.ends(8).says("0 of 20 blobs").says("hint: run the same command again to resume");
-    assert_eq!(ran.stderr.matches("error: ").count(), 1, "told once: {}", ran.stderr);
+    assert_eq!(ran.stderr.matches("error: ").count(), 1, "one error: {}", ran.stderr);
     assert_eq!((bed.server.requests(), bed.names().len()), (8, 0), "eight at once, none after");
 }
 
@@ -257,7 +257,7 @@ async fn the_demo_cleans_up() {
 
 /// As `nohup` starts it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hangup_that_is_ignored_stays_so() {
+async fn an_ignored_hangup_stays_ignored() {
     let bed = Bed::gcs().await;
     let bytes = bed.put("/bucket/blob", LEN);
     let gate = Gate::new();

@@ -21,7 +21,7 @@ async fn with_threads(bed: &Bed, threads: u64, args: &[&str]) -> crate::bed::Ran
 
 /// With few threads the command is slower. With too few, or none, it fails with a message.
 #[tokio::test(flavor = "multi_thread")]
-async fn few_threads_are_enough_and_too_few_are_told() {
+async fn few_threads_are_enough_and_too_few_are_reported() {
     let bed = Bed::http().await;
     let bytes = bed.put("/f/blob", 3_000_000);
     let url = &*bed.server.url("/f/blob");
@@ -106,7 +106,7 @@ async fn with_file_limit(bed: &Bed, bytes: u64, args: &[&str]) -> crate::bed::Ra
 /// A file may be as long as the blob, and only a little longer. So the journal, which only helps a
 /// later run, is left out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blob_goes_on_without_a_journal_that_has_no_room() {
+async fn a_blob_is_downloaded_without_a_journal_if_the_journal_has_no_room() {
     const LEN: u64 = 2 << 20;
     let bed = Bed::http().await;
     let url = &*bed.server.url("/f/blob");

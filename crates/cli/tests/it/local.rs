@@ -127,7 +127,7 @@ async fn a_named_pipe_is_waited_for_and_read() {
 
 /// Kernel files report a length of zero, or a wrong length, until they are read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_length_that_is_not_true_is_not_believed() {
+async fn a_wrong_length_of_a_kernel_file_is_not_believed() {
     let folder = folder();
     let cache = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     for path in ["/proc/version", "/sys/devices/system/cpu/possible"] {
@@ -148,7 +148,7 @@ async fn a_length_that_is_not_true_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_end_is_refused() {
+async fn endless_devices_are_refused() {
     let folder = folder();
     let cache = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = &*cache.url();
@@ -171,7 +171,7 @@ async fn what_has_no_end_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_into_a_cache() {
+async fn a_stream_is_uploaded_to_a_cache() {
     let folder = folder();
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let url = &*server.url();
@@ -206,7 +206,7 @@ async fn a_stream_goes_into_a_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_too_long_to_be_kept_is_refused() {
+async fn a_stream_too_long_for_the_cache_or_the_spool_is_refused() {
     let folder = folder();
     let options =
         ReapiOptions { blob_bytes_max: 100_000, splice: false, ..ReapiOptions::default() };

@@ -58,7 +58,7 @@ async fn keys_with_control_characters_are_shown_escaped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn such_a_key_names_no_file() {
+async fn a_key_with_control_characters_is_not_used_as_a_file_name() {
     let bed = Bed::gcs().await;
     for name in ["a\u{1b}[2Jb", "a\nb", "a\u{7f}", "a\u{85}b", "a\u{202e}gpj.exe", "\u{9b}2J"] {
         let url = format!("gs://bucket/k/{name}");
@@ -79,7 +79,7 @@ async fn such_a_key_names_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_writes_is_shown_escaped() {
+async fn messages_of_a_server_are_shown_escaped() {
     let bed = Bed::http().await;
     bed.server.put("/f/blob", Blob::new(vec![1; 10]));
     let url = &*bed.server.url("/f/blob");
@@ -107,7 +107,7 @@ async fn what_a_server_writes_is_shown_escaped() {
 
 /// Files may have any name, but no name may deceive the user of the terminal.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_called_so_are_shown_escaped() {
+async fn control_characters_of_file_names_are_shown_escaped() {
     let bed = Bed::http().await;
     std::fs::write(bed.path(EVIL), "content").unwrap();
     let cache = ReapiServer::start(ReapiOptions::default()).await.unwrap();

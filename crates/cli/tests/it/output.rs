@@ -71,12 +71,12 @@ async fn every_output_fails(redirection: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_output_is_told_by_every_command() {
+async fn every_command_reports_a_full_output() {
     every_output_fails(">/dev/full", "o space").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_output_is_told_by_every_command() {
+async fn every_command_reports_a_closed_output() {
     every_output_fails(">&-", "closed").await;
 }
 
@@ -173,7 +173,7 @@ async fn an_output_that_is_not_ready_is_waited_for() {
 
 /// The printed listing is longer than the pipe's buffer, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_answer_waits_as_well() {
+async fn a_long_listing_waits_for_its_reader_too() {
     let bed = Bed::http().await;
     std::fs::write(bed.path("file"), tidegate_testkit::pseudo_random(4 << 20, 1)).unwrap();
     let mut command = command(bed.folder.path());

@@ -21,7 +21,7 @@ fn with_secrets(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_no_outcome() {
+async fn no_secret_is_in_the_output_of_any_outcome() {
     let bed = Bed::http().await;
     bed.put("/f/blob", 100_000);
     let url = with_secrets(&bed.server.url("/f/blob"));
@@ -50,7 +50,7 @@ async fn in_no_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_where_the_connection_breaks() {
+async fn no_secret_is_in_a_connection_error() {
     let bed = Bed::http().await;
     bed.put("/f/blob", 100_000);
     bed.server.script().always(Fault::CutAfter(10));
@@ -64,7 +64,7 @@ async fn nor_where_the_connection_breaks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_on_a_wrong_command_line() {
+async fn no_secret_is_in_a_usage_error() {
     let bed = Bed::http().await;
     let url = with_secrets("http://host/x");
     let endpoint = format!("--endpoint={url}");
@@ -85,7 +85,7 @@ async fn nor_on_a_wrong_command_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_in_what_is_left_on_the_disk() {
+async fn no_secret_is_in_files_left_on_disk() {
     let bed = Bed::http().await;
     bed.put("/f/blob", 3 << 20);
     bed.server.script().always(Fault::CutAfter(1_500_000));

@@ -12,7 +12,7 @@ async fn bed_of(names: &[&str]) -> (Bed, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_go_side_by_side_into_a_folder() {
+async fn several_blobs_are_downloaded_into_a_folder() {
     let (bed, urls) = bed_of(&["/f/a", "/f/b", "/f/c"]).await;
     let ran = bed.run(&["cp", "--json", &urls[0], &urls[1], &urls[2], "."]).await;
     let json = ran.ends(0).json();
@@ -28,7 +28,7 @@ async fn they_go_side_by_side_into_a_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_fails_does_not_stop_the_others() {
+async fn a_failed_blob_does_not_stop_the_others() {
     let (bed, urls) = bed_of(&["/f/a", "/f/b"]).await;
     let missing = bed.server.url("/f/missing");
     let args = ["cp", &urls[0], &missing, &urls[1], "."];
@@ -41,7 +41,7 @@ async fn one_that_fails_does_not_stop_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_work_is_told_before_anything_is_fetched() {
+async fn impossible_arguments_are_reported_before_the_first_request() {
     let (bed, urls) = bed_of(&["/f/a", "/g/a"]).await;
     std::fs::write(bed.path("file"), "old").unwrap();
     let two = ["cp", &urls[0], &urls[1]];

@@ -5,7 +5,7 @@ use tidegate_testkit::{Blob, Checksums, Fault, Flavour, Rule, ServerOptions};
 use crate::bed::Bed;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_read_a_table() {
+async fn text_output_is_a_table() {
     let bed = Bed::gcs().await;
     bed.put("/bucket/blob", 10 << 20);
     let ran = bed.gcs_run(&["stat", "gs://bucket/blob"]).await;
@@ -25,7 +25,7 @@ async fn people_read_a_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_read_json() {
+async fn json_output_has_its_fields() {
     let bed = Bed::new(ServerOptions::of(Flavour::S3)).await;
     let blob = Blob::new("abc").with_checksums(Checksums::Composite { parts: 2 });
     bed.server.put("/bucket/blob", blob.with_content_encoding("gzip"));
@@ -43,7 +43,7 @@ async fn programs_read_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_asks_again_where_that_can_help() {
+async fn a_transient_failure_is_retried() {
     let bed = Bed::gcs().await;
     bed.put("/bucket/blob", 10);
     bed.server.script().push(Rule::new(Fault::status(503)).times(2));

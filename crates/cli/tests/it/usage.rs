@@ -44,7 +44,7 @@ async fn every_wrong_value_is_a_usage_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_json_too() {
+async fn json_reports_usage_errors_too() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["cp", "a", "--json"]).await;
     let error = ran.ends(2).json()["error"].clone();

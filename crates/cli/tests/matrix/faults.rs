@@ -45,7 +45,7 @@ fn requests(flavour: Flavour, window: &str) -> usize {
 }
 
 /// Transient faults, and the extra requests of each with a window of one and of several.
-fn passing() -> Vec<(Fault, usize, usize)> {
+fn transient() -> Vec<(Fault, usize, usize)> {
     vec![
         (Fault::Latency(20), 0, 0),
         (Fault::SlowDrip { bytes: 30_000, interval_ms: 1 }, 0, 0),
@@ -67,9 +67,9 @@ fn passing() -> Vec<(Fault, usize, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
+async fn a_transient_fault_costs_only_its_own_requests() {
     let mut cases = Cases::new();
-    for (index, (fault, extra_one, extra_many)) in passing().into_iter().enumerate() {
+    for (index, (fault, extra_one, extra_many)) in transient().into_iter().enumerate() {
         for (turn, verb) in VERBS.into_iter().enumerate() {
             // Every fault meets every command, and the remotes take turns.
             let flavour = FLAVOURS[(index + turn) % FLAVOURS.len()];
@@ -97,7 +97,7 @@ async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
 }
 
 /// Permanent faults, with the exit code and the error kind of each.
-fn staying() -> Vec<(Fault, i32, &'static str)> {
+fn permanent() -> Vec<(Fault, i32, &'static str)> {
     let exhausted = "retries_exhausted";
     vec![
         (Fault::CutAfter(0), 7, exhausted),
@@ -118,9 +118,9 @@ fn staying() -> Vec<(Fault, i32, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_stays_has_its_exit_code_after_a_bounded_number_of_requests() {
+async fn a_permanent_fault_has_its_exit_code_after_a_bounded_number_of_requests() {
     let mut cases = Cases::new();
-    for (index, (fault, code, kind)) in staying().into_iter().enumerate() {
+    for (index, (fault, code, kind)) in permanent().into_iter().enumerate() {
         for (turn, verb) in VERBS.into_iter().enumerate() {
             let flavour = FLAVOURS[(index + turn) % FLAVOURS.len()];
             let window = ["1", "4"][(index + turn) % 2];
@@ -146,7 +146,7 @@ async fn a_fault_that_stays_has_its_exit_code_after_a_bounded_number_of_requests
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_is_not_delivered() {
+async fn wrong_bytes_are_not_delivered() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
     let mut cases = Cases::new();
     for flavour in FLAVOURS {
@@ -179,7 +179,7 @@ async fn what_is_wrong_is_not_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_ranges_is_read_as_one_stream_and_said_to_be() {
+async fn a_server_without_ranges_is_read_as_one_stream_with_a_note() {
     for flavour in FLAVOURS {
         for verb in VERBS {
             let options = ServerOptions { ranges: false, ..ServerOptions::of(flavour) };
@@ -226,7 +226,7 @@ async fn jitter_and_a_rate_for_each_connection_change_nothing_but_time() {
 
 /// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_faults_that_pass_are_survived() {
+async fn random_transient_faults_are_survived() {
     let mut cases = Cases::new();
     for seed in 0..24_u64 {
         let turn = usize::try_from(seed).unwrap();

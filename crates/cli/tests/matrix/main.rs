@@ -3,9 +3,9 @@
 //!
 //! | promise | test |
 //! |---|---|
-//! | a transient fault costs its own requests | `faults::a_fault_that_passes_…`, `faults::random_faults_that_pass_are_survived` |
-//! | a permanent fault has its exit code after a bounded number of requests | `faults::a_fault_that_stays_…` |
-//! | wrong bytes are not delivered | `faults::what_is_wrong_is_not_delivered` |
+//! | a transient fault costs its own requests | `faults::a_transient_fault_…`, `faults::random_transient_faults_are_survived` |
+//! | a permanent fault has its exit code after a bounded number of requests | `faults::a_permanent_fault_…` |
+//! | wrong bytes are not delivered | `faults::wrong_bytes_are_not_delivered` |
 //! | a server without ranges is read as one stream, and the report says so | `faults::a_server_without_ranges_…` |
 //! | the deadline ends a transfer | `faults::the_deadline_ends_…` |
 //! | latency and rate change only the time | `faults::jitter_and_a_rate_…` |

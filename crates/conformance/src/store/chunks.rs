@@ -68,7 +68,7 @@ pub(super) async fn mixed_batch(bed: &Bed<'_, dyn ChunkStore + '_>) -> Outcome {
     }
     let Some(answers) = put_batch(bed, &chunks).await? else { return Ok(()) };
     for (index, answer) in answers.iter().enumerate() {
-        let message = || format!("chunk {index}, of which {wrong} is wrong: {answer:?}");
+        let message = || format!("chunk {index}, where chunk {wrong} is wrong: {answer:?}");
         ensure(answer.is_ok() == (index != wrong), message)?;
     }
     let digests: Vec<Digest> = chunks.iter().map(|(digest, _)| *digest).collect();

@@ -85,7 +85,7 @@ fn nothing_at_all_is_never_progress() {
 }
 
 #[test]
-fn clients_told_to_wait_alike_do_not_come_back_together() {
+fn clients_with_the_same_retry_after_do_not_come_back_together() {
     let delays: std::collections::HashSet<Duration> = (0..20)
         .map(|seed| {
             let policy = RetryPolicy { seed: Some(seed), ..RetryPolicy::default() };

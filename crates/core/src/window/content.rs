@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn other_content_is_told_from_chance() {
+    fn other_content_is_distinguished_from_chance() {
         let (large, small) = (content(&[4.0; 8]), content(&[0.25; 8]));
         assert!(!large.is_like(&small) && !small.is_like(&large));
         assert!(large.is_like(&content(&[2.5; 8])));

@@ -295,8 +295,9 @@ impl Window {
             Direction::Up => worth(base.limit, round.limit),
             Direction::Down => 1.0 - LOSS_MAX,
         };
-        let doubt = growth * base.doubt(&self.cost).hypot(round.doubt(&self.cost));
-        if round.is_filled() && (growth - bound).abs() < doubt && self.round.extend() {
+        let uncertainty =
+            growth * base.relative_error(&self.cost).hypot(round.relative_error(&self.cost));
+        if round.is_filled() && (growth - bound).abs() < uncertainty && self.round.extend() {
             self.phase = Phase::Trial { direction, base, back };
             return;
         }

@@ -169,7 +169,7 @@ impl Round {
     }
 
     /// The relative standard error of the throughput.
-    pub(super) fn doubt(&self, cost: &SizeCost) -> f64 {
+    pub(super) fn relative_error(&self, cost: &SizeCost) -> f64 {
         let done = count(self.samples.len());
         let work: f64 = self.samples.iter().map(|sample| cost.of(sample.size_mib)).sum();
         let spent: f64 = self.samples.iter().map(|sample| sample.latency_s).sum();

@@ -4,7 +4,7 @@
 //! | promise | test |
 //! |---|---|
 //! | plan, ranges, retry, extents and checksums together make a whole, verified blob of an interrupted download | `a_broken_download_is_whole_and_verified` |
-//! | a server that sends one byte per attempt is given up, and its bytes are kept | `a_dripping_server_is_given_up_with_what_it_gave_kept` |
+//! | a server that sends one byte per attempt is given up, and its bytes are kept | `a_server_of_tiny_responses_is_given_up_and_its_bytes_are_kept` |
 //! | chunks are cut where independent implementations cut them | `chunking::vectors` |
 //! | chunks are cut where the definition says, for every split of the input | `chunking::properties` |
 
@@ -134,7 +134,7 @@ proptest! {
 }
 
 #[test]
-fn a_dripping_server_is_given_up_with_what_it_gave_kept() {
+fn a_server_of_tiny_responses_is_given_up_and_its_bytes_are_kept() {
     let blob = blob(1000);
     let policy = RetryPolicy { seed: Some(1), ..RetryPolicy::default() };
     let mut shard = Shard::new(0..1000, &policy);

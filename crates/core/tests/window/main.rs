@@ -3,10 +3,10 @@
 //!
 //! | promise | test |
 //! |---|---|
-//! | it finds a good window on each network within two seconds | `on_a_lan`, `at_25_ms_with_jitter`, `at_100_ms`, `where_answers_are_lost_or_late` |
-//! | it narrows if the server slows down or throttles | `at_a_server_that_slows_down_under_load`, `at_a_server_that_refuses_what_is_too_much`, `a_server_that_only_fails_is_left_with_one_request` |
-//! | it does not grow without a gain or while it is not filled | `nothing_is_held_that_gains_nothing`, `a_window_that_is_not_filled_does_not_grow` |
-//! | one slow request, or one burst of throttled ones, changes it at most once | `one_slow_request_changes_nothing`, `what_was_too_much_at_once_shrinks_it_once` |
+//! | it finds a good window on each network within two seconds | `on_a_lan`, `at_25_ms_with_jitter`, `at_100_ms`, `on_a_link_that_loses_responses` |
+//! | it narrows if the server slows down or throttles | `at_a_server_that_slows_down_under_load`, `at_a_server_that_throttles_beyond_40_requests`, `failures_shrink_the_window_to_one_request` |
+//! | it does not grow without a gain or while it is not filled | `the_window_stays_small_on_a_full_link`, `a_window_that_is_not_filled_does_not_grow` |
+//! | one slow request, or one burst of throttled ones, changes it at most once | `one_slow_request_changes_nothing`, `throttling_of_concurrent_requests_shrinks_the_window_once` |
 //! | it stays within its bounds, and a fixed one stays fixed | `stays_within_its_bounds`, `a_fixed_window_stays` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
@@ -103,7 +103,7 @@ fn at_100_ms() {
 }
 
 #[test]
-fn where_answers_are_lost_or_late() {
+fn on_a_link_that_loses_responses() {
     for sizes in [Sizes::Even, Sizes::Mixed, Sizes::Shifting] {
         assert_finds_the_best(&LOSSY, sizes);
         assert_finds_the_best(&LOSSY.link(400.0), sizes);
@@ -124,7 +124,7 @@ fn at_a_server_that_slows_down_under_load() {
 }
 
 #[test]
-fn at_a_server_that_refuses_what_is_too_much() {
+fn at_a_server_that_throttles_beyond_40_requests() {
     let refusing = Network { throttled_beyond: Some(40), ..NEAR };
     for seed in SEEDS {
         let found = adaptive(&refusing, Sizes::Even, seed);
@@ -140,7 +140,7 @@ fn at_a_server_that_refuses_what_is_too_much() {
 
 /// More requests in flight gain nothing on a full link, and their bytes are held in memory.
 #[test]
-fn nothing_is_held_that_gains_nothing() {
+fn the_window_stays_small_on_a_full_link() {
     for (network, knee) in [(LAN.link(110.0), 1.0), (NEAR.link(200.0), 10.0)] {
         for seed in SEEDS {
             let found = adaptive(&network, Sizes::Even, seed);
@@ -203,7 +203,7 @@ fn a_window_that_is_not_filled_does_not_grow() {
 }
 
 #[test]
-fn what_was_too_much_at_once_shrinks_it_once() {
+fn throttling_of_concurrent_requests_shrinks_the_window_once() {
     let mut window = Window::new(WindowOptions::default());
     let tickets: Vec<_> = (0..16).map(|_| window.on_start(Duration::ZERO)).collect();
     for ticket in tickets {
@@ -213,7 +213,7 @@ fn what_was_too_much_at_once_shrinks_it_once() {
 }
 
 #[test]
-fn a_server_that_only_fails_is_left_with_one_request() {
+fn failures_shrink_the_window_to_one_request() {
     let mut window = Window::new(WindowOptions::default());
     for at in 0..10_000 {
         let ticket = window.on_start(at * MS);

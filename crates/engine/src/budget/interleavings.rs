@@ -21,7 +21,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn everybody_gets_the_only_unit() {
+fn every_waiter_gets_the_only_unit() {
     check(|| {
         let gate = Arc::new(Gate::new(1));
         let threads = [1, 2].map(|share| {

@@ -69,7 +69,7 @@ async fn what_becomes_free_goes_to_the_share_that_holds_least() {
     assert!(poll!(&mut greedy[0]).is_pending());
     let Poll::Ready(_two) = poll!(&mut second) else { panic!("one is less than two") };
     drop(held.pop());
-    assert!(poll!(&mut greedy[0]).is_ready(), "nobody else waits");
+    assert!(poll!(&mut greedy[0]).is_ready(), "no other request waits");
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_large_wish_is_not_passed_by_small_ones() {
     let mut large = Box::pin(whole.bytes(u64::MAX));
     assert!(poll!(&mut large).is_pending());
     let later = budget.share();
-    assert!(later.try_bytes(1).is_none(), "there is room, but somebody waits");
+    assert!(later.try_bytes(1).is_none(), "there is room, but another request waits");
     let mut small = Box::pin(later.bytes(1));
     assert!(poll!(&mut small).is_pending());
     drop(held);

@@ -17,7 +17,7 @@ use super::{BufferError, ShardBuffer, ShardBufferOptions};
 
 fn buffer() -> ShardBuffer {
     ShardBuffer::new(ShardBufferOptions { limit_bytes: 8, ..ShardBufferOptions::default() })
-        .expect("eight bytes are to be had")
+        .expect("eight bytes are available")
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -161,7 +161,7 @@ fn memory_goes_with_the_last_who_holds_it() {
 }
 
 #[test]
-fn a_wait_ends_when_nobody_is_left_to_write() {
+fn a_wait_ends_when_no_writer_is_left() {
     check(|| {
         let buffer = buffer();
         let writer = buffer.shard(0..2).expect("free");

@@ -23,7 +23,7 @@ use std::ops::Range;
 use super::sync::{AtomicU64, Ordering};
 
 /// No reader waits.
-const NOBODY: u64 = u64::MAX;
+const NO_READER: u64 = u64::MAX;
 
 /// The state that the writer of a range shares with its readers. Positions are in the blob. Aligned
 /// to 128 bytes, so that it shares no cache line with a slot that another thread writes.
@@ -38,7 +38,7 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(range: Range<u64>) -> Self {
         let published = AtomicU64::new(range.start);
-        Self { range, published, wanted: AtomicU64::new(NOBODY) }
+        Self { range, published, wanted: AtomicU64::new(NO_READER) }
     }
 
     pub(super) fn range(&self) -> Range<u64> {
@@ -67,6 +67,6 @@ impl Slot {
 
     /// Clears the wanted position. The table then registers the remaining waiters again.
     pub(super) fn forget_wishes(&self) {
-        self.wanted.store(NOBODY, Ordering::Relaxed);
+        self.wanted.store(NO_READER, Ordering::Relaxed);
     }
 }

@@ -71,7 +71,7 @@ impl ChunkVerifier {
         if unverified.iter().map(UnverifiedChunk::bytes).sum::<u64>() < HANDED_OVER_BYTES_MIN {
             return unverified.into_iter().map(UnverifiedChunk::verify).collect();
         }
-        let digests: Vec<Digest> = unverified.iter().map(|claim| claim.digest).collect();
+        let digests: Vec<Digest> = unverified.iter().map(|chunk| chunk.digest).collect();
         // The semaphore is never closed.
         let core = Arc::clone(&self.cores).acquire_owned().await;
         let work = move || {
@@ -81,18 +81,18 @@ impl ChunkVerifier {
         };
         tokio::task::spawn_blocking(work)
             .await
-            .unwrap_or_else(|_ended| digests.iter().map(|digest| Err(unproven(digest))).collect())
+            .unwrap_or_else(|_| digests.iter().map(|digest| Err(cancelled(digest))).collect())
     }
 
     /// As [`Self::verify_all`], for one chunk.
-    async fn verify(&self, claim: UnverifiedChunk) -> Result<Chunk> {
-        let digest = claim.digest;
-        let verified = self.verify_all(vec![claim]).await.pop();
-        verified.unwrap_or_else(|| Err(unproven(&digest)))
+    async fn verify(&self, chunk: UnverifiedChunk) -> Result<Chunk> {
+        let digest = chunk.digest;
+        let verified = self.verify_all(vec![chunk]).await.pop();
+        verified.unwrap_or_else(|| Err(cancelled(&digest)))
     }
 }
 
-fn unproven(digest: &Digest) -> Error {
+fn cancelled(digest: &Digest) -> Error {
     let message = "the runtime is shutting down";
     Error::new(ErrorKind::Cancelled, Operation::Verify, digest.to_string(), message)
 }

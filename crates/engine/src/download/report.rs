@@ -48,5 +48,6 @@ pub(super) fn unproved_end(
     let unproved = info.len_bytes.is_none()
         && matches!(proof.verified, Verified::Not(_))
         && wanted != Some(bytes);
-    unproved.then(|| "the server told no length: that this is the end cannot be proved".to_owned())
+    unproved
+        .then(|| "the server provides no length: the end of the blob cannot be verified".to_owned())
 }

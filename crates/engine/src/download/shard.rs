@@ -142,7 +142,7 @@ impl ShardJob {
                 ErrorKind::Integrity,
                 Operation::Verify,
                 self.sink_name(),
-                "two shards brought the same bytes",
+                "two shards delivered the same bytes",
             )
             .caused_by(error)
         })

@@ -224,7 +224,7 @@ fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Re
             ErrorKind::Integrity,
             Operation::Verify,
             location.display(),
-            "some of its bytes were never brought",
+            "some of its bytes never arrived",
         )
     })
 }

@@ -37,6 +37,8 @@ pub enum Setting {
     RequestPayer,
     /// Certificate authorities to trust in addition to the system's: `RemoteOptions::ca_certs`.
     CaCerts,
+    /// The proxies between this process and the servers: `TransportOptions::proxies`.
+    Proxy,
 }
 
 impl Setting {
@@ -55,6 +57,7 @@ impl Setting {
         Self::UserProject,
         Self::RequestPayer,
         Self::CaCerts,
+        Self::Proxy,
     ];
 
     /// The hint in an error of this kind.
@@ -108,6 +111,10 @@ impl Setting {
             }
             (Self::CaCerts, _) => {
                 "set `RemoteOptions::ca_certs` to the certificate of a private authority"
+            }
+            (Self::Proxy, _) => {
+                "check the URL in `Proxies`, or in http_proxy, https_proxy and all_proxy; list hosts \
+                 without a proxy in no_proxy"
             }
         }
     }
@@ -174,7 +181,7 @@ mod tests {
         for (index, setting) in Setting::ALL.iter().enumerate() {
             assert_eq!(*setting as usize, index, "{setting:?}");
         }
-        assert_eq!(Setting::ALL.last(), Some(&Setting::CaCerts), "the enum's last");
+        assert_eq!(Setting::ALL.last(), Some(&Setting::Proxy), "the enum's last");
     }
 
     #[test]

@@ -20,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Setting;
 
-/// Most requests for bytes before the first byte. Three readers of 6 attempts each send 18; the
-/// rest is reserve. Up to 4 requests for facts come in addition, so a silent server gets 24.
+/// Maximum number of requests for bytes before the first byte: all 8 attempts of two readers with
+/// the default policy, and 4 in reserve. Up to 4 requests for facts come in addition, so a silent
+/// server gets at most 24.
 const REQUESTS_MAX: u32 = 20;
 
 /// A connection that never waits reports its bytes each time they reach 1 MiB. So the verdict on

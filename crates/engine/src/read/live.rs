@@ -116,16 +116,16 @@ impl Live {
         let start = self.position;
         self.position += bytes;
         if self.is_spent() {
-            self.brought();
+            self.completed();
         }
         start
     }
 
     /// Reports to the window that the body delivered all its bytes.
-    pub(super) fn brought(&mut self) {
+    pub(super) fn completed(&mut self) {
         let stop = self.end.map_or(self.position, |end| end.min(self.position));
         if let Some(sent) = self.sent.take() {
-            sent.brought(stop.saturating_sub(self.start));
+            sent.succeeded(stop.saturating_sub(self.start));
         }
     }
 

@@ -50,7 +50,7 @@ impl Lookup {
         // Both permits are taken at once: two readers that each held one permit and waited for a
         // second could deadlock.
         let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
-            stream.lend(ours);
+            stream.give_permit(ours);
             let (answer, stat) = tokio::join!(stream.info(), self.ask(theirs));
             (answer?.clone(), stat)
         } else {
@@ -61,7 +61,7 @@ impl Lookup {
         // missing.
         let same = |stat: &BlobInfo| {
             (info.version.is_none() || stat.version == info.version)
-                && stat.len_bytes.zip(info.len_bytes).is_none_or(|(stat, told)| stat == told)
+                && stat.len_bytes.zip(info.len_bytes).is_none_or(|(stat, first)| stat == first)
         };
         let stat = match stat {
             // The order of the two responses is unknown: the first response may be of the newer

@@ -50,12 +50,12 @@ pub(super) struct Answered {
     pub(super) sent: Option<Sent>,
 }
 
-type Answer = Result<Answered>;
+type OpenResult = Result<Answered>;
 
 /// A request in flight. Dropping it ends the request and releases its permit.
 pub(super) struct Asking {
     span: tracing::Span,
-    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    answer: Pin<Box<dyn Future<Output = OpenResult> + Send>>,
 }
 
 impl Asking {
@@ -70,13 +70,13 @@ impl Asking {
     }
 
     /// The response, and the tracing span of its body.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Answer, tracing::Span)> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(OpenResult, tracing::Span)> {
         let _entered = self.span.enter();
         self.answer.as_mut().poll(cx).map(|answer| (answer, self.span.clone()))
     }
 }
 
-async fn answer(mut ask: RequestPlan) -> Answer {
+async fn answer(mut ask: RequestPlan) -> OpenResult {
     let permit = match ask.permit.take() {
         Some(permit) => permit,
         None => ask.budget.request().await,
@@ -89,7 +89,7 @@ async fn answer(mut ask: RequestPlan) -> Answer {
 
 /// The first successful response of the two requests; the other request is dropped. If one request
 /// fails while both are in flight, the result of the other is returned.
-async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> Answer {
+async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> OpenResult {
     let mut first = std::pin::pin!(open(ask, permit));
     tokio::select! {
         biased;
@@ -114,7 +114,7 @@ async fn raced(ask: &RequestPlan, permit: RequestPermit, hedge: Duration) -> Ans
     }
 }
 
-async fn open(ask: &RequestPlan, permit: RequestPermit) -> Answer {
+async fn open(ask: &RequestPlan, permit: RequestPermit) -> OpenResult {
     ask.stats.request();
     let asked = ask.location.remote.open(&ask.location.blob, &ask.request, &ask.budget);
     let sent = ask.window.as_ref().map(TransferWindow::send);

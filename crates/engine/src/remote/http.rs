@@ -154,7 +154,7 @@ impl Read for HttpRemote {
             // The refusal of a range carries no version, so one more request asks for it.
             let facts = self.facts(blob, request.version.as_ref()).await?;
             // If the metadata request returned a byte, the blob is not empty.
-            let is_refuted = facts.brought_a_byte && response::unsatisfied_len(head) == Some(0);
+            let is_refuted = facts.has_first_byte && response::unsatisfied_len(head) == Some(0);
             if !is_refuted && let Some(opened) = response::at_the_end(head, request, facts.info) {
                 return Ok(opened.after_one_more());
             }
@@ -187,7 +187,7 @@ impl Remote for HttpRemote {
 struct Facts {
     info: BlobInfo,
     /// The facts came with the first byte of the blob, because `HEAD` was refused.
-    brought_a_byte: bool,
+    has_first_byte: bool,
 }
 
 impl HttpRemote {
@@ -201,7 +201,7 @@ impl HttpRemote {
             let info = response::info(head, Dialect::Http, version);
             self.settle(info.version.as_ref(), &reached);
             let info = response::same_version(version, info, &target)?;
-            return Ok(Facts { info, brought_a_byte: false });
+            return Ok(Facts { info, has_first_byte: false });
         }
         if !matches!(head.status.as_u16(), 403 | 405 | 501) {
             return Err(response::refusal(head, Operation::Stat, &target, pinned));
@@ -221,9 +221,9 @@ impl HttpRemote {
             416 if response::unsatisfied_len(head) == Some(0) => info.len_bytes = Some(0),
             _ => return Err(response::refusal(head, Operation::Stat, &target, pinned)),
         }
-        let brought_a_byte = head.status == StatusCode::PARTIAL_CONTENT;
+        let has_first_byte = head.status == StatusCode::PARTIAL_CONTENT;
         let info = response::same_version(version, info, &target)?;
-        Ok(Facts { info, brought_a_byte })
+        Ok(Facts { info, has_first_byte })
     }
 }
 

@@ -29,7 +29,7 @@ use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use super::{key, refusal};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{Added, Answer, Probe, ResponseHead, classify};
+use crate::transport::{Added, Probe, ResponseBody, ResponseHead, classify};
 
 /// S3 redirects once, to the bucket's own address; one more redirect is allowed.
 const REDIRECTS_MAX: u32 = 2;
@@ -74,7 +74,7 @@ pub(super) struct ObjectRemote {
 
 /// The outcome of a request that was sent.
 enum Outcome {
-    Answer(ResponseHead, Answer),
+    Response(ResponseHead, ResponseBody),
     /// A failure, as `object_store` reports it; without a head if the connection failed.
     Failure(Option<ResponseHead>, object_store::Error),
 }
@@ -82,7 +82,7 @@ enum Outcome {
 impl Outcome {
     /// Counts the requests that led to a response.
     fn after(mut self, more: u32) -> Self {
-        if let Self::Answer(head, _) = &mut self {
+        if let Self::Response(head, _) = &mut self {
             head.requests += more;
         }
         self
@@ -181,7 +181,7 @@ impl ObjectRemote {
         // A response bypasses `object_store`, so its checks here cannot fail.
         let result = store.get_opts(path, options).await;
         match (probe.take(), result) {
-            (Some((head, Some(body))), _) => Ok(Outcome::Answer(head, body)),
+            (Some((head, Some(body))), _) => Ok(Outcome::Response(head, body)),
             (_, Err(error)) if !probe.was_sent() => Err(self.unsent(path.as_ref(), error)),
             (refusal, Err(error)) => Ok(Outcome::Failure(refusal.map(|(head, _)| head), error)),
             (_, Ok(_)) => Err(Error::new(
@@ -341,7 +341,7 @@ impl Read for ObjectRemote {
         let pinned = request.version.is_some();
         let options = get_options(&request.range, request.version.as_ref());
         match self.get(blob, Operation::Read, options).await? {
-            Outcome::Answer(head, body) => {
+            Outcome::Response(head, body) => {
                 let info = response::info(&head, self.dialect, request.version.as_ref());
                 let placement = response::place(&head, request, &info, &target)?;
                 let encoded_unasked = self.asks_identity() && response::is_encoded(&head);
@@ -387,7 +387,7 @@ impl ObjectRemote {
         let mut options = get_options(&ByteRange::All, version);
         options.head = true;
         match self.get(blob, Operation::Stat, options).await? {
-            Outcome::Answer(head, _) => {
+            Outcome::Response(head, _) => {
                 let info = response::info(&head, self.dialect, version);
                 response::same_version(version, info, &self.target(blob))
             }

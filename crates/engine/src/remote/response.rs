@@ -27,7 +27,7 @@ pub(super) use self::place::{
 };
 use super::{BlobInfo, Body, Opened, Version};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::transport::{Answer, ResponseHead, classify};
+use crate::transport::{ResponseBody, ResponseHead, classify};
 
 /// Which headers carry a blob's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(super) fn opened(
 }
 
 /// A body as it arrives.
-pub(super) fn frames(body: Answer, target: String) -> Body {
+pub(super) fn frames(body: ResponseBody, target: String) -> Body {
     Box::pin(body.into_data_stream().map(move |frame| {
         frame.map_err(|error| {
             let failure = classify(&error);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grants_access_is_told_apart_from_what_selects() {
+    fn access_does_not_change_the_object() {
         let one = Selection::new("x").with("key", "k").with_access("token", "1");
         let other = Selection::new("x").with("key", "k").with_access("token", "2");
         assert_eq!(one.object(), other.object());

@@ -88,7 +88,7 @@ mod tests {
         let (buffer, sink) = sink();
         sink.write(&batch(3, b"defg")).unwrap();
         sink.write(&batch(0, b"abc")).unwrap();
-        assert_eq!(buffer.total(), None, "its end is not told before it is verified");
+        assert_eq!(buffer.total(), None, "its end is not reported before it is verified");
         assert_eq!(sink.finish(7).unwrap(), "abcdefg");
         assert_eq!(buffer.total(), Some(7));
     }

@@ -152,7 +152,7 @@ impl OrderedSink {
 
     fn failure(&self, kind: std::io::ErrorKind, text: &str) -> Error {
         let message = match kind {
-            std::io::ErrorKind::BrokenPipe => "whoever read the output has closed it",
+            std::io::ErrorKind::BrokenPipe => "the reader of the output has closed it",
             std::io::ErrorKind::StorageFull => "no space is left",
             std::io::ErrorKind::FileTooLarge => {
                 "the file may not be this large (see ulimit -f, and the limits of the file system)"
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_reader_is_an_error_and_is_told() {
+    async fn a_closed_reader_is_an_error_and_is_reported() {
         let permit = Budget::default().bytes(6).await;
         let sink = OrderedSink::new(0, permit, 6, Box::new(Broken), vec![], "test").unwrap();
         sink.write(batch(0, "abc")).await.unwrap();

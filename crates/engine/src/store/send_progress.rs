@@ -52,7 +52,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Own {
-    told_bytes: u64,
+    reported_bytes: u64,
     /// How many bytes are not reported yet.
     left_bytes: u64,
     /// When the last byte was handed over.
@@ -78,7 +78,7 @@ impl SendProgress {
         let mut own = self.own();
         let bytes = bytes.min(own.left_bytes);
         own.left_bytes -= bytes;
-        own.told_bytes += bytes;
+        own.reported_bytes += bytes;
         own.touch();
         if own.left_bytes == 0 {
             own.all_since = own.all_since.or(own.moved);
@@ -128,15 +128,15 @@ impl SendProgress {
                 connection: Some(Arc::as_ptr(outgoing).addr()),
                 bytes: outgoing.written().0,
             },
-            None => SentBytes { connection: None, bytes: own.told_bytes },
+            None => SentBytes { connection: None, bytes: own.reported_bytes },
         })
     }
 
     /// Reports that the request has ended, successfully or not: none of its bytes are in flight,
     /// and later reports are ignored.
     pub(crate) fn end(&self) {
-        let told_bytes = std::mem::take(&mut *self.own()).told_bytes;
-        self.inner.going_bytes.fetch_sub(told_bytes, Ordering::Relaxed);
+        let reported_bytes = std::mem::take(&mut *self.own()).reported_bytes;
+        self.inner.going_bytes.fetch_sub(reported_bytes, Ordering::Relaxed);
     }
 
     fn own(&self) -> MutexGuard<'_, Own> {

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_given_by_hand_is_not_blamed_on_the_store() {
+    fn the_hint_says_that_a_wrong_checksum_was_given() {
         let wrong = Checksummer::of(ChecksumAlgorithm::Sha256, b"other").unwrap();
         let checks = Checks::choose(&info(&[]), &[wrong], None, None).unwrap();
         let error = checks.verify(vec![sum(ChecksumAlgorithm::Sha256)], "x").unwrap_err();

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_to_bring_is_over_at_once() {
+    async fn a_transfer_without_units_is_over_at_once() {
         assert_eq!(run(&mut Numbers::new(0, 0), &CancellationToken::new()).await, Ok(()));
     }
 }

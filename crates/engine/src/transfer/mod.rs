@@ -11,10 +11,11 @@
 //! | `checks` | which checksums are computed, and what they verify |
 //! | `gather` | gathers consecutive bytes until a sink takes them |
 //! | `limits` | how many bytes a unit, a stream and a target may hold in memory |
-//! | `part` | the part of a blob that an error is about |
+//! | `blob_part` | the part of a blob that an error is about |
 //! | `blocking` | work that blocks, off the runtime's threads |
 
 pub(crate) mod attempt;
+pub(crate) mod blob_part;
 pub(crate) mod blocking;
 pub(crate) mod checks;
 pub(crate) mod deadline;
@@ -22,7 +23,6 @@ pub(crate) mod destination;
 pub(crate) mod driver;
 pub(crate) mod gather;
 pub(crate) mod limits;
-pub(crate) mod part;
 mod special;
 pub(crate) mod target;
 pub(crate) mod window;

@@ -34,7 +34,7 @@ enum Look {
 /// Opens the device or pipe at `path` for writing; `None` if there is neither. Waits until a
 /// process reads the pipe.
 pub(super) async fn open(path: &Path, cancel: &CancellationToken) -> Result<Option<File>> {
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         let looked_at = path.to_path_buf();
         match blocking(move || look(&looked_at)).await? {
@@ -42,15 +42,15 @@ pub(super) async fn open(path: &Path, cancel: &CancellationToken) -> Result<Opti
             Look::Open(file) => return Ok(Some(file)),
             Look::Unread => {}
         }
-        if !is_told {
-            tracing::debug!(pipe = %path.display(), "waiting for whoever reads the pipe");
-            is_told = true;
+        if !is_logged {
+            tracing::debug!(pipe = %path.display(), "waiting for a process that reads the pipe");
+            is_logged = true;
         }
         tokio::select! {
             biased;
             () = cancel.cancelled() => {
                 let (kind, name) = (ErrorKind::Cancelled, path.display().to_string());
-                let message = "it was cancelled before anybody read the pipe";
+                let message = "it was cancelled before a process read the pipe";
                 return Err(Error::new(kind, Operation::Write, name, message));
             }
             () = tokio::time::sleep(LOOK_EVERY) => {}

@@ -53,7 +53,7 @@ impl TransferWindow {
 
 impl Sent {
     /// Reports that the request has moved all its bytes.
-    pub(crate) fn brought(mut self, bytes: u64) {
+    pub(crate) fn succeeded(mut self, bytes: u64) {
         self.end(bytes, Outcome::Ok);
     }
 
@@ -72,7 +72,7 @@ impl Sent {
     /// Reports the outcome of the request. `bytes` is the number of bytes that it was to move.
     pub(crate) fn ended<T>(self, bytes: u64, outcome: &Result<T>) {
         match outcome {
-            Ok(_) => self.brought(bytes),
+            Ok(_) => self.succeeded(bytes),
             Err(error) => self.failed(error),
         }
     }

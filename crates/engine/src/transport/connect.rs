@@ -12,8 +12,9 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use tower_service::Service;
 
 use super::TransportOptions;
-use super::dial::{self, Dialer};
+use super::dial::{self, Dialer, Forwarding};
 use super::prompt::Prompt;
+use super::proxy::Proxy;
 use super::trust::Trust;
 use crate::error::Result;
 
@@ -32,7 +33,14 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(options: &TransportOptions) -> Result<Self> {
-        Ok(Self { tcp: Tcp(Dialer::new(options)), trust: Arc::new(Trust::new(options)?) })
+        let tcp = Tcp(Dialer::new(options, Forwarding::Requests));
+        Ok(Self { tcp, trust: Arc::new(Trust::new(options)?) })
+    }
+
+    /// The proxy that forwards requests to `address`; `None` if the connection leads to the server
+    /// itself.
+    pub(super) fn forwarder(&self, address: &Uri) -> Option<Proxy> {
+        self.tcp.0.forwarder(address)
     }
 }
 

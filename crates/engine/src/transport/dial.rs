@@ -1,4 +1,5 @@
-//! The stream below a connection: TCP, or a stream that a caller's [`Dial`] makes.
+//! The stream below a connection: TCP, a stream that a caller's [`Dial`] makes, or a tunnel through
+//! a proxy.
 //!
 //! `Dial` is for tests. A test can run a server in the same process, behind the real HTTP and TLS
 //! code but without sockets, so that a paused clock governs both sides. It is hidden from the
@@ -19,9 +20,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tower_service::Service;
 
 use super::TransportOptions;
+use super::proxy::Proxies;
+#[cfg(feature = "_http1")]
+use super::proxy::Proxy;
 use super::tcp::tcp;
+use super::tunnel::{self, Tunnel};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Stream, BoxError>> + Send>>;
 
 /// A bidirectional stream of bytes.
 #[doc(hidden)]
@@ -36,38 +42,60 @@ pub trait Dial: fmt::Debug + Send + Sync {
     fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn DialedStream>>;
 }
 
-/// Makes connections of both kinds.
+/// Makes connections of all kinds, directly or through a proxy.
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     tcp: HttpConnector,
     dial: Option<Arc<dyn Dial>>,
+    proxies: Proxies,
+    forwarding: Forwarding,
+}
+
+/// What a proxy does for `http` addresses. For `https` addresses it always opens a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forwarding {
+    /// It forwards single requests, whose target is the whole address.
+    #[cfg(feature = "_http1")]
+    Requests,
+    /// It opens a tunnel, because it does not speak the protocol.
+    #[cfg(feature = "reapi")]
+    Nothing,
 }
 
 impl Dialer {
-    pub(super) fn new(options: &TransportOptions) -> Self {
-        Self { tcp: tcp(options), dial: options.dial.clone() }
+    pub(super) fn new(options: &TransportOptions, forwarding: Forwarding) -> Self {
+        let (dial, proxies) = (options.dial.clone(), options.proxies.clone());
+        Self { tcp: tcp(options), dial, proxies, forwarding }
     }
 
-    /// Adds the `Dial`, because it decides which server an address reaches.
+    /// Adds the `Dial` and the proxies, because they decide which server an address reaches.
     #[cfg(feature = "reapi")]
     pub(super) fn identify(&self, caller: &mut super::CallerHash) {
         if let Some(dial) = &self.dial {
             let address = Arc::as_ptr(dial).cast::<()>().addr();
             caller.add("dial", &address.to_le_bytes());
         }
-    }
-}
-
-impl Service<Uri> for Dialer {
-    type Response = Stream;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.tcp.poll_ready(cx).map_err(Into::into)
+        caller.add("proxies", format!("{:?}", self.proxies).as_bytes());
     }
 
-    fn call(&mut self, address: Uri) -> Self::Future {
+    /// The proxy that forwards requests to `address`; `None` if the connection leads to the server
+    /// itself.
+    #[cfg(feature = "_http1")]
+    pub(super) fn forwarder(&self, address: &Uri) -> Option<Proxy> {
+        if self.is_forwarded(address) { self.proxies.proxy(address) } else { None }
+    }
+
+    fn is_forwarded(&self, address: &Uri) -> bool {
+        match self.forwarding {
+            #[cfg(feature = "_http1")]
+            Forwarding::Requests => address.scheme() == Some(&Scheme::HTTP),
+            #[cfg(feature = "reapi")]
+            Forwarding::Nothing => false,
+        }
+    }
+
+    /// Connects to the host of `address` itself.
+    fn connect(&mut self, address: Uri) -> Connecting {
         let Some(dial) = self.dial.clone() else {
             let connecting = self.tcp.call(address);
             return Box::pin(async move { Ok(Stream::Tcp(connecting.await?)) });
@@ -79,10 +107,36 @@ impl Service<Uri> for Dialer {
     }
 }
 
+impl Service<Uri> for Dialer {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, address: Uri) -> Connecting {
+        let Some(proxy) = self.proxies.proxy(&address) else { return self.connect(address) };
+        let connecting = self.connect(proxy.uri.clone());
+        let is_forwarded = self.is_forwarded(&address);
+        Box::pin(async move {
+            let stream = connecting.await.map_err(|error| proxy.unreachable(error))?;
+            if is_forwarded {
+                return Ok(stream);
+            }
+            let tunnel = tunnel::open(stream, &proxy, &address).await?;
+            Ok(Stream::Tunnel(Box::new(tunnel)))
+        })
+    }
+}
+
 /// A connection before TLS.
 pub(super) enum Stream {
     Tcp(<HttpConnector as Service<Uri>>::Response),
     Dialed(TokioIo<Box<dyn DialedStream>>),
+    /// Through a proxy, to a server beyond it.
+    Tunnel(Box<Tunnel<Self>>),
 }
 
 impl fmt::Debug for Stream {
@@ -90,6 +144,7 @@ impl fmt::Debug for Stream {
         f.write_str(match self {
             Self::Tcp(_) => "Tcp",
             Self::Dialed(_) => "Dialed",
+            Self::Tunnel(_) => "Tunnel",
         })
     }
 }
@@ -103,6 +158,7 @@ impl Read for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, target),
             Self::Dialed(stream) => Pin::new(stream).poll_read(cx, target),
+            Self::Tunnel(stream) => Pin::new(stream).poll_read(cx, target),
         }
     }
 }
@@ -116,6 +172,7 @@ impl Write for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, source),
             Self::Dialed(stream) => Pin::new(stream).poll_write(cx, source),
+            Self::Tunnel(stream) => Pin::new(stream).poll_write(cx, source),
         }
     }
 
@@ -123,6 +180,7 @@ impl Write for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Self::Dialed(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tunnel(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -130,6 +188,7 @@ impl Write for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Dialed(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tunnel(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 
@@ -137,6 +196,7 @@ impl Write for Stream {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
             Self::Dialed(stream) => stream.is_write_vectored(),
+            Self::Tunnel(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -148,6 +208,7 @@ impl Write for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, sources),
             Self::Dialed(stream) => Pin::new(stream).poll_write_vectored(cx, sources),
+            Self::Tunnel(stream) => Pin::new(stream).poll_write_vectored(cx, sources),
         }
     }
 }
@@ -157,6 +218,7 @@ impl Connection for Stream {
         match self {
             Self::Tcp(stream) => stream.connected(),
             Self::Dialed(_) => Connected::new(),
+            Self::Tunnel(stream) => stream.connected(),
         }
     }
 }

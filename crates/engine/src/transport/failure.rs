@@ -4,10 +4,12 @@
 use std::error::Error as StdError;
 use std::io;
 
+use http::StatusCode;
 use tidegate_core::retry::RetryClass;
 
 #[cfg(feature = "_http1")]
 use super::framing::CodingRefused;
+use super::tunnel::TunnelRefused;
 use crate::error::{ErrorKind, Hint, Setting};
 
 /// A transport failure, reduced to the fields that the engine acts on.
@@ -64,6 +66,9 @@ fn specific(error: &(dyn StdError + 'static)) -> Option<Failure> {
             )
         });
     }
+    if let Some(refused) = error.downcast_ref::<TunnelRefused>() {
+        return Some(tunnel_failure(refused.status));
+    }
     if let Some(http) = error.downcast_ref::<hyper::Error>() {
         if http.is_incomplete_message() {
             return Some(Failure::broken("the connection closed before the response was whole"));
@@ -81,6 +86,19 @@ fn specific(error: &(dyn StdError + 'static)) -> Option<Failure> {
         ));
     }
     text.starts_with("dns error").then(|| Failure::broken("the host name could not be resolved"))
+}
+
+fn tunnel_failure(status: StatusCode) -> Failure {
+    match status {
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Failure {
+            kind: ErrorKind::NoAccess,
+            ..Failure::fatal("the proxy requires credentials", Setting::Proxy)
+        },
+        status if status.is_client_error() => {
+            Failure::fatal("the proxy refuses to connect to this host", Setting::Proxy)
+        }
+        _ => Failure::broken("the proxy could not connect to the server"),
+    }
 }
 
 fn tls_failure(error: &rustls::Error) -> Failure {

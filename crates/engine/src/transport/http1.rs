@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Response, Uri, header};
+use http::{HeaderMap, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::Builder;
 use object_store::ClientOptions;
@@ -36,7 +36,7 @@ use super::connect::Connector;
 use super::framing::{self, CodingRefused};
 use super::link::{Link, Origin};
 use super::pool::Pool;
-use super::{Answer, Probe, ResponseHead, TransportOptions};
+use super::{Probe, ResponseBody, ResponseHead, TransportOptions};
 use crate::error::Result;
 
 /// Why a request has no response.
@@ -79,7 +79,7 @@ impl Transport {
     pub(crate) async fn send(
         &self,
         request: HttpRequest,
-    ) -> std::result::Result<(ResponseHead, Answer), SendError> {
+    ) -> std::result::Result<(ResponseHead, ResponseBody), SendError> {
         let start = Instant::now();
         let (head, body) = self.exchange(request).await?.into_parts();
         let waited = start.elapsed();
@@ -92,10 +92,9 @@ impl Transport {
     async fn exchange(
         &self,
         mut request: HttpRequest,
-    ) -> std::result::Result<Response<Answer>, SendError> {
+    ) -> std::result::Result<Response<ResponseBody>, SendError> {
         let address = request.uri().clone();
         let Some(origin) = Origin::of(&address) else { return Err(SendError::Address(address)) };
-        *request.uri_mut() = address.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
         loop {
             let kept = self.pool.take(&origin);
             let is_new = kept.is_none();
@@ -103,15 +102,14 @@ impl Transport {
                 Some(link) => link,
                 None => Box::pin(self.connect(&address, &origin)).await?,
             };
-            let headers = request.headers_mut();
-            headers.entry(header::HOST).or_insert_with(|| link.host().clone());
+            link.prepare(&mut request, &address);
             match link.exchange(request).await {
                 Ok(mut response) => {
                     // If the response is refused, this drops the link and so closes the connection.
                     let reusable =
                         framing::settle(response.headers_mut()).map_err(SendError::Coding)?;
                     let pool = reusable.then(|| self.pool.clone());
-                    return Ok(response.map(|body| Answer::new(body, link, pool)));
+                    return Ok(response.map(|body| ResponseBody::new(body, link, pool)));
                 }
                 Err(mut failed) => match failed.take_message() {
                     Some(unsent) if !is_new => request = unsent,
@@ -130,7 +128,8 @@ impl Transport {
         let connect = async {
             poll_fn(|cx| connector.poll_ready(cx)).await?;
             let stream = connector.call(address.clone()).await?;
-            Link::over(stream, origin.clone(), &self.http).await
+            let proxy = connector.forwarder(address);
+            Link::over(stream, origin.clone(), proxy, &self.http).await
         };
         connect.await.map(Box::new).map_err(SendError::Connect)
     }

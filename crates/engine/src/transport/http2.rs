@@ -19,9 +19,9 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower_service::Service;
 
-use super::dial::Dialer;
+use super::connection_writes::{ConnectionWrites, Watched};
+use super::dial::{Dialer, Forwarding};
 use super::trust::Trust;
-use super::written::{Watched, Written};
 use super::{CallerHash, TransportOptions};
 use crate::error::Result;
 
@@ -65,7 +65,7 @@ impl Http2Connector {
     /// `keep_alive`. Reads the certificates that the options name.
     pub(crate) fn new(options: &TransportOptions, keep_alive: Option<Duration>) -> Result<Self> {
         Ok(Self {
-            tcp: Dialer::new(options),
+            tcp: Dialer::new(options, Forwarding::Nothing),
             trust: Arc::new(Trust::new(options)?),
             made_within: Duration::from_millis(options.connect_ms_max),
             keep_alive,
@@ -83,7 +83,7 @@ impl Http2Connector {
     pub(crate) async fn connect<B>(
         &self,
         origin: &Uri,
-    ) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
+    ) -> Result<(SendRequest<B>, Arc<ConnectionWrites>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,
@@ -93,7 +93,10 @@ impl Http2Connector {
         made.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
     }
 
-    async fn make<B>(&self, origin: &Uri) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
+    async fn make<B>(
+        &self,
+        origin: &Uri,
+    ) -> Result<(SendRequest<B>, Arc<ConnectionWrites>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,
@@ -111,7 +114,10 @@ impl Http2Connector {
         self.begin(tls.call(origin.clone()).await?).await
     }
 
-    async fn begin<B, S>(&self, stream: S) -> Result<(SendRequest<B>, Arc<Written>), BoxError>
+    async fn begin<B, S>(
+        &self,
+        stream: S,
+    ) -> Result<(SendRequest<B>, Arc<ConnectionWrites>), BoxError>
     where
         B: http_body::Body + Send + Unpin + 'static,
         B::Data: Send,

@@ -1,5 +1,5 @@
 //! One HTTP/1.1 connection. Its user drives it: first the request that waits for its response, then
-//! the [`Answer`](super::Answer) whose bytes come over it.
+//! the [`ResponseBody`](super::ResponseBody) whose bytes come over it.
 //!
 //! hyper's usual design is one task per connection. A request and each piece of its response then
 //! pass between two tasks. Within one thread, each pass polls the system's events. Between two
@@ -18,13 +18,14 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Response, Uri};
+use http::{HeaderValue, Response, Uri, header};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use object_store::client::{HttpRequest, HttpRequestBody};
 
 use super::connect::Secured;
+use super::proxy::Proxy;
 
 /// The server that a connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Origin {
     }
 
     /// The value of `Host`: without user info, and without the scheme's default port.
-    fn host(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    fn host(&self) -> Result<HeaderValue, header::InvalidHeaderValue> {
         let usual = if self.scheme == Scheme::HTTPS { 443 } else { 80 };
         let host = self.authority.host();
         match self.authority.port_u16().filter(|port| *port != usual) {
@@ -55,6 +56,8 @@ impl Origin {
 pub(super) struct Link {
     origin: Origin,
     host: HeaderValue,
+    /// The proxy at the other end, which forwards the requests.
+    proxy: Option<Proxy>,
     requests: SendRequest<HttpRequestBody>,
     // None once it has ended. Dropping it reports the end to the request or body that waits.
     connection: Option<Connection<Secured, HttpRequestBody>>,
@@ -70,24 +73,35 @@ impl fmt::Debug for Link {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Link {
-    /// Starts HTTP on a new connection to `origin`.
+    /// Starts HTTP on a new connection to `origin`, or to the proxy that forwards requests to it.
     pub(super) async fn over(
         stream: Secured,
         origin: Origin,
+        proxy: Option<Proxy>,
         http: &Builder,
     ) -> Result<Self, BoxError> {
         let host = origin.host()?;
         let (requests, connection) = http.handshake(stream).await?;
-        Ok(Self { origin, host, requests, connection: Some(connection) })
+        Ok(Self { origin, host, proxy, requests, connection: Some(connection) })
     }
 
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// The `Host` of requests to this origin.
-    pub(super) fn host(&self) -> &HeaderValue {
-        &self.host
+    /// Gives a request to `address` its target and the fields that this connection requires. The
+    /// request may have been prepared for another connection to the same origin.
+    pub(super) fn prepare(&self, request: &mut HttpRequest, address: &Uri) {
+        let target = match &self.proxy {
+            Some(_) => Some(address.clone()),
+            None => address.path_and_query().cloned().map(Uri::from),
+        };
+        *request.uri_mut() = target.unwrap_or_default();
+        let headers = request.headers_mut();
+        headers.entry(header::HOST).or_insert_with(|| self.host.clone());
+        if let Some(auth) = self.proxy.as_ref().and_then(|proxy| proxy.auth.as_ref()) {
+            headers.insert(header::PROXY_AUTHORIZATION, auth.clone());
+        }
     }
 
     /// Drives the connection; ready once it has ended. The request or body in progress receives its
@@ -105,7 +119,7 @@ impl Link {
         self.connection.is_some() && self.requests.is_ready()
     }
 
-    /// Sends a request, in origin form and with its `Host`, and waits for the head of the response.
+    /// Sends a request that was [prepared](Self::prepare), and waits for the head of the response.
     /// The error holds the request if no part of it was sent.
     ///
     /// CANCEL: after this future is dropped, the link cannot be used any more.

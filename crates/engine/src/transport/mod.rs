@@ -5,22 +5,23 @@
 //! | `http1` | pooled HTTP/1.1, for all remotes over HTTP |
 //! | `http2` | single HTTP/2 connections, for gRPC |
 //! | `tcp`, `trust` | TCP settings; trusted authorities and the client certificate |
-//! | `written` | counts the bytes that a connection of `http2` has sent |
+//! | `connection_writes` | counts the bytes that a connection of `http2` has sent |
 //! | `caller` | a hash that distinguishes the callers of one server |
-//! | `dial` | the stream below a connection: TCP, or a test's own |
+//! | `dial` | the stream below a connection: TCP, a test's own, or a tunnel |
+//! | `proxy`, `tunnel` | which connections go through a proxy; the method `CONNECT` |
 //! | `connect`, `prompt` | how connections of `http1` are made |
-//! | `link`, `answer`, `pool` | how they are used: the reader drives one, then the pool keeps it |
+//! | `link`, `response_body`, `pool` | how they are used: the reader drives one, then the pool keeps it |
 //! | `framing` | the length of a body if its head gives two |
 //! | `added`, `probe` | headers and responses that bypass `object_store` |
 //! | `failure` | the error kind and retry class of a broken connection |
 
 mod added;
-#[cfg(feature = "_http1")]
-mod answer;
 #[cfg(feature = "reapi")]
 mod caller;
 #[cfg(feature = "_http1")]
 mod connect;
+#[cfg(feature = "reapi")]
+mod connection_writes;
 mod dial;
 mod failure;
 #[cfg(feature = "_http1")]
@@ -37,19 +38,21 @@ mod pool;
 mod probe;
 #[cfg(feature = "_http1")]
 mod prompt;
+mod proxy;
+#[cfg(feature = "_http1")]
+mod response_body;
 mod tcp;
 mod trust;
-#[cfg(feature = "reapi")]
-mod written;
+mod tunnel;
 
 #[cfg(feature = "_http1")]
 pub(crate) use added::Added;
 #[cfg(any(feature = "http", feature = "reapi"))]
 pub(crate) use added::replace;
-#[cfg(feature = "_http1")]
-pub(crate) use answer::Answer;
 #[cfg(feature = "reapi")]
 pub(crate) use caller::CallerHash;
+#[cfg(feature = "reapi")]
+pub(crate) use connection_writes::ConnectionWrites;
 #[doc(hidden)]
 pub use dial::{Dial, DialedStream};
 pub(crate) use failure::classify;
@@ -59,8 +62,9 @@ pub(crate) use http1::Transport;
 pub(crate) use http2::Http2Connector;
 #[cfg(feature = "_http1")]
 pub(crate) use probe::{Probe, ResponseHead};
-#[cfg(feature = "reapi")]
-pub(crate) use written::Written;
+pub use proxy::Proxies;
+#[cfg(feature = "_http1")]
+pub(crate) use response_body::ResponseBody;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,6 +83,8 @@ pub struct TransportOptions {
     pub ca_certs: Vec<PathBuf>,
     /// The client certificate for servers that request one in TLS.
     pub client_identity: Option<ClientIdentity>,
+    /// The proxies between this process and the servers.
+    pub proxies: Proxies,
     /// Makes connections in place of TCP. For tests only; it may change at any time.
     #[doc(hidden)]
     pub dial: Option<Arc<dyn Dial>>,
@@ -102,6 +108,7 @@ impl Default for TransportOptions {
             receive_buffer_bytes: None,
             ca_certs: Vec::new(),
             client_identity: None,
+            proxies: Proxies::none(),
             dial: None,
         }
     }

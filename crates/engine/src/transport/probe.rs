@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Added, Answer};
+use super::{Added, ResponseBody};
 
 /// The head of one response.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ struct Carried {
 #[derive(Default)]
 struct Slot {
     sent: bool,
-    answer: Option<(ResponseHead, Option<Answer>)>,
+    answer: Option<(ResponseHead, Option<ResponseBody>)>,
 }
 
 impl fmt::Debug for Probe {
@@ -83,13 +83,13 @@ impl Probe {
         self.0.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn fill(&self, head: ResponseHead, body: Option<Answer>) {
+    pub(super) fn fill(&self, head: ResponseHead, body: Option<ResponseBody>) {
         self.lock().answer = Some((head, body));
     }
 
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     /// The response, with its body if it is a success.
-    pub(crate) fn take(&self) -> Option<(ResponseHead, Option<Answer>)> {
+    pub(crate) fn take(&self) -> Option<(ResponseHead, Option<ResponseBody>)> {
         self.lock().answer.take()
     }
 }

@@ -113,16 +113,16 @@ fn took(direction: &str, server: &ReapiServer, file: &Path, digest: &str) -> Too
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    let told = text.lines().find_map(|line| line.split_once(MARK)).expect("it says what it took").1;
-    let numbers: Vec<u64> = told.split(' ').map(|number| number.parse().unwrap()).collect();
-    let [chunks, held, memory] = numbers[..] else { panic!("expected three numbers, got {told}") };
+    let line = text.lines().find_map(|line| line.split_once(MARK)).expect("the child's report").1;
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+    let [chunks, held, memory] = numbers[..] else { panic!("expected three numbers, got {line}") };
     Took { chunks, held, memory }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it is a process of another test"]
 async fn up() {
-    let Some((store, file, _)) = told().await else { return };
+    let Some((store, file, _)) = parameters().await else { return };
     let budget = Budget::default();
     let options = UploadOptions {
         window: WindowOptions::fixed(64),
@@ -132,13 +132,13 @@ async fn up() {
     let before = resident("VmRSS:");
     let report = upload(&store, file, &options).await.unwrap();
     assert_eq!(report.form, Form::Chunks);
-    say(report.chunks.unwrap().all.chunks, &budget, before);
+    print_report(report.chunks.unwrap().all.chunks, &budget, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it is a process of another test"]
 async fn down() {
-    let Some((store, file, digest)) = told().await else { return };
+    let Some((store, file, digest)) = parameters().await else { return };
     let budget = Budget::default();
     let options = ChunkedDownloadOptions {
         window: WindowOptions::fixed(64),
@@ -149,19 +149,19 @@ async fn down() {
     let before = resident("VmRSS:");
     let report =
         download_chunks(&store, &digest, Target::File(file.into()), &options).await.unwrap();
-    say(report.chunks.unwrap().all.chunks, &budget, before);
+    print_report(report.chunks.unwrap().all.chunks, &budget, before);
 }
 
 /// The parameters of this process, if it is a child.
-async fn told() -> Option<(Arc<dyn ChunkStore>, String, Digest)> {
+async fn parameters() -> Option<(Arc<dyn ChunkStore>, String, Digest)> {
     let [url, file, digest] = [URL, FILE, DIGEST].map(|name| std::env::var(name).ok());
     let store = call::cache(&url?, RemoteOptions::default()).unwrap();
     store.profile().await.unwrap();
     Some((store, file?, Digest::parse(&digest?).unwrap()))
 }
 
-#[expect(clippy::print_stdout, reason = "it is how this process tells the other")]
-fn say(chunks: u64, budget: &Budget, before: u64) {
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn print_report(chunks: u64, budget: &Budget, before: u64) {
     let memory = resident("VmHWM:").saturating_sub(before);
     println!("\n{MARK}{chunks} {} {memory}", budget.held_bytes_peak());
 }

@@ -4,7 +4,7 @@
 //! | promise | test |
 //! |---|---|
 //! | a success is one version of the blob, whatever the origin responds: files, memory, ordered output, channels, resumed and restored reads | `origin::a_success_is_one_version_of_the_blob` |
-//! | a success is right whatever a cache responds, down and up; nothing panics, hangs, or exceeds the budget | `cache::whatever_a_cache_answers_a_success_is_right` |
+//! | a success is right whatever a cache responds, down and up; nothing panics, hangs, or exceeds the budget | `cache::a_success_with_a_hostile_cache_is_right` |
 //!
 //! A program of its own, so that other seeds can run without the other tests:
 //! `TIDEGATE_HOSTILE_SEEDS=20000..90000` and `TIDEGATE_HOSTILE_CACHE_SEEDS=1000..9000`, with `cargo

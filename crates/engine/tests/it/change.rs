@@ -38,7 +38,7 @@ async fn a_blob_that_changes_is_never_mixed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
+async fn a_replaced_generation_that_still_exists_is_downloaded_whole() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
     for window in WINDOWS {
         let options_of = ServerOptions { versioning: true, ..ServerOptions::of(Flavour::Gcs) };
@@ -58,7 +58,7 @@ async fn a_replaced_generation_that_is_still_there_is_brought_whole() {
 /// later request can reveal it. Plain HTTP has no checksum here, so a change after the last request
 /// goes unseen there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_torn_body_does_not_pass() {
+async fn a_body_that_changes_midway_is_detected() {
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
     for flavour in [Flavour::Gcs, Flavour::S3] {
         for window in WINDOWS {
@@ -70,8 +70,8 @@ async fn a_torn_body_does_not_pass() {
                 let label = format!("{flavour:?} {window} {kind:?}");
                 // Timing decides whether another request follows the change.
                 let error = trial.result.as_ref().map(|_| ()).unwrap_err().kind();
-                let told = matches!(error, ErrorKind::Integrity | ErrorKind::Changed);
-                assert!(told, "{label}: {error:?}");
+                let is_reported = matches!(error, ErrorKind::Integrity | ErrorKind::Changed);
+                assert!(is_reported, "{label}: {error:?}");
             }
         }
     }
@@ -79,7 +79,7 @@ async fn a_torn_body_does_not_pass() {
 
 /// One response gives a wrong length, and the other responses give the right one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lie_about_the_length_is_never_delivered() {
+async fn a_wrong_length_is_never_delivered() {
     for flavour in FLAVOURS {
         for delta in [-70_000, -5, 5, 70_000] {
             for nth in [1, 2, 5] {
@@ -114,7 +114,7 @@ async fn a_lie_about_the_length_is_never_delivered() {
 /// A local file is written to or replaced. The new content has the same length, and the
 /// modification time is set back.
 #[tokio::test]
-async fn a_local_file_that_hides_its_change_is_another_version() {
+async fn a_local_file_with_an_old_modification_time_is_another_version() {
     for is_replaced in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("blob");

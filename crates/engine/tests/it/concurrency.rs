@@ -97,7 +97,7 @@ async fn many_files_under_the_default_budget_all_finish() {
 
 /// Slow heads and broken bodies vary the order in which permits are taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_and_broken_answers_do_not_make_blobs_wait_for_each_other_for_ever() {
+async fn slow_and_broken_responses_cause_no_deadlock_between_blobs() {
     for seed in 0..2 {
         for kind in KINDS {
             let profile =
@@ -174,7 +174,7 @@ async fn a_slow_reader_of_the_output_costs_no_more_than_the_budget() {
 /// The restart of a shard needs a request. The shards that wait behind it must not keep all
 /// requests. This includes shards larger than the budget, and blobs with only a hash to compare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
+async fn the_retry_of_a_broken_shard_is_not_starved_by_waiting_shards() {
     const LEN: usize = 6 << 20;
     for flavour in [Flavour::Http, Flavour::Azure] {
         for (shard_bytes, requests, bytes) in
@@ -198,7 +198,7 @@ async fn a_broken_shard_is_not_starved_by_those_that_wait_for_it() {
 
 /// Every later shard waits for the first one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_shard_that_comes_last_does_not_stop_an_ordered_target() {
+async fn an_ordered_target_survives_a_first_shard_that_arrives_last() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1_000_000).await;
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes: 10, gate: gate.clone() };
@@ -261,7 +261,7 @@ async fn a_last_shard_that_stalls_is_raced() {
 /// The first reader continues after the second has delivered part of the same range. Each byte
 /// counts once, whichever reader delivers it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_readers_of_a_race_may_bring_the_same_bytes() {
+async fn both_readers_of_a_race_may_deliver_the_same_bytes() {
     for kind in [Kind::File, Kind::Writer, Kind::Memory] {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 300_000).await;
         let (first, second) = (Gate::new(), Gate::new());
@@ -293,7 +293,7 @@ async fn both_readers_of_a_race_may_bring_the_same_bytes() {
 /// A race against a version that is gone ends with that error, and does not send many more
 /// requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
+async fn a_race_against_a_missing_version_is_not_repeated() {
     for flavour in [Flavour::Http, Flavour::Gcs] {
         let bed = Bed::new(ServerOptions::of(flavour), 300_000).await;
         let gate = Gate::new();
@@ -333,7 +333,7 @@ async fn a_race_that_cannot_be_won_is_not_run_again_and_again() {
 /// ranges, a second request delivers the whole blob again. In both cases the engine leaves the
 /// stream alone, however slow it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_nothing_can_help_is_not_helped() {
+async fn a_stream_without_version_or_ranges_is_not_raced() {
     let anonymous =
         ServerOptions { etag: EtagStyle::None, last_modified: false, ..ServerOptions::default() };
     let no_ranges = ServerOptions { ranges: false, ..ServerOptions::default() };
@@ -379,9 +379,9 @@ async fn a_slow_last_shard_is_split() {
         }
         assert!(report.verified.checksums().len() == 1);
         let log = bed.server.log();
-        assert!(log.len() > 2, "{kind:?}: nobody helped");
+        assert!(log.len() > 2, "{kind:?}: no other connection took a part");
         let slow = log.iter().find(|l| !l.faults.is_empty()).unwrap();
-        assert!(slow.bytes_sent < SHARD, "{kind:?}: the slow connection brought everything");
+        assert!(slow.bytes_sent < SHARD, "{kind:?}: the slow connection sent everything");
         settle(&options).await;
     }
 }

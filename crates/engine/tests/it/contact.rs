@@ -31,7 +31,7 @@ fn locations(address: SocketAddr) -> Vec<Location> {
 }
 
 /// An address without a listener.
-async fn nobody() -> SocketAddr {
+async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
@@ -41,7 +41,7 @@ fn policy() -> RetryPolicy {
 
 #[tokio::test]
 async fn a_refused_connection_is_tried_as_often_as_documented() {
-    for location in locations(nobody().await) {
+    for location in locations(free_address().await) {
         let stats = Arc::new(ReadStats::default());
         let asked = stat(&location, &policy(), &Budget::default(), &stats).await;
         let error = asked.unwrap_err();

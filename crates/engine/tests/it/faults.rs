@@ -58,7 +58,7 @@ pub(crate) fn once(fault: Fault) -> Rule {
 
 /// Transient faults, and the extra requests of each with a window of one and of several. Each
 /// interruption costs one request.
-fn passing() -> Vec<(Fault, usize, usize)> {
+fn transient() -> Vec<(Fault, usize, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
         (Fault::Latency(5), 0, 0),
@@ -99,10 +99,10 @@ fn passing() -> Vec<(Fault, usize, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_passes_costs_its_own_requests_and_nothing_else() {
+async fn a_transient_fault_costs_only_its_own_requests() {
     for flavour in FLAVOURS {
         for window in WINDOWS {
-            for (fault, extra_one, extra_many) in passing() {
+            for (fault, extra_one, extra_many) in transient() {
                 let extra = if window == 1 { extra_one } else { extra_many };
                 at_once(KINDS, |kind| passes(flavour, window, kind, fault.clone(), extra)).await;
             }
@@ -154,7 +154,7 @@ async fn n_interruptions_cost_n_requests() {
 /// The same after the first response has begun. The engine retries a remote that has responded for
 /// as many attempts as the policy has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_remote_that_has_answered_may_be_away_for_as_many_attempts_as_the_policy_has() {
+async fn a_remote_that_has_responded_is_retried_up_to_the_policys_attempts() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         for window in WINDOWS {
@@ -178,7 +178,7 @@ async fn a_remote_that_has_answered_may_be_away_for_as_many_attempts_as_the_poli
 }
 
 /// Permanent faults, and the error that each ends in.
-fn staying(flavour: Flavour, window: u32) -> Vec<(Fault, ErrorKind)> {
+fn permanent(flavour: Flavour, window: u32) -> Vec<(Fault, ErrorKind)> {
     let mut faults = vec![
         (Fault::CutAfter(0), ErrorKind::Exhausted),
         (Fault::ResetAfter(0), ErrorKind::Exhausted),
@@ -216,10 +216,10 @@ fn staying(flavour: Flavour, window: u32) -> Vec<(Fault, ErrorKind)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_stays_is_an_error_after_a_bounded_number_of_requests() {
+async fn a_permanent_fault_is_an_error_after_a_bounded_number_of_requests() {
     for flavour in FLAVOURS {
         for window in WINDOWS {
-            for (fault, error) in staying(flavour, window) {
+            for (fault, error) in permanent(flavour, window) {
                 at_once(KINDS, |kind| stays(flavour, window, kind, fault.clone(), error)).await;
             }
         }
@@ -242,7 +242,7 @@ async fn stays(flavour: Flavour, window: u32, kind: Kind, fault: Fault, error: E
 
 /// A server sends one byte a response. The engine gives up after a bounded number of requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_of_one_byte_answers_is_asked_as_often_as_a_dead_one() {
+async fn responses_of_one_byte_are_given_up_after_a_bounded_number_of_requests() {
     for fault in [Fault::OneByteBody, Fault::ShortRange(1)] {
         for flavour in FLAVOURS {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
@@ -291,7 +291,7 @@ async fn jitter_and_a_rate_for_each_connection_change_nothing_but_time() {
 
 /// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_faults_that_pass_are_survived() {
+async fn random_transient_faults_are_survived() {
     for seed in 0..60_u64 {
         let flavour = FLAVOURS[usize::try_from(seed).unwrap() % FLAVOURS.len()];
         let window = WINDOWS[usize::try_from(seed / 3).unwrap() % WINDOWS.len()];

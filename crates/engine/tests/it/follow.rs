@@ -17,7 +17,7 @@ fn buffer() -> Arc<ShardBuffer> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_are_served_while_others_are_on_their_way() {
+async fn bytes_are_readable_while_others_are_in_flight() {
     let bed =
         Bed::new(ServerOptions::of(Flavour::Gcs), 4 * usize::try_from(SHARD_BYTES).unwrap()).await;
     let gate = Gate::new();
@@ -34,7 +34,7 @@ async fn bytes_are_served_while_others_are_on_their_way() {
         served.extend_from_slice(&reader.next().await.unwrap().unwrap());
     }
     assert_eq!(served, bed.bytes[..served.len()]);
-    assert_eq!(buffer.total(), None, "the end is told once the blob is verified");
+    assert_eq!(buffer.total(), None, "the end is known once the blob is verified");
     gate.open();
     while let Some(bytes) = reader.next().await {
         served.extend_from_slice(&bytes.unwrap());
@@ -46,7 +46,7 @@ async fn bytes_are_served_while_others_are_on_their_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_blob_never_ends_for_those_who_follow() {
+async fn followers_of_a_damaged_blob_never_see_its_end() {
     for flavour in [Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), 200_000).await;
         bed.server.script().push(Rule::new(Fault::FlipBit(150_000)).always());
@@ -62,7 +62,7 @@ async fn a_damaged_blob_never_ends_for_those_who_follow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_follow_learn_that_there_is_no_blob() {
+async fn followers_get_the_error_of_a_missing_blob() {
     let bed = Bed::new(ServerOptions::default(), 1000).await;
     bed.server.script().push(Rule::new(Fault::Status {
         code: 404,
@@ -76,7 +76,7 @@ async fn those_who_follow_learn_that_there_is_no_blob() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_download_that_is_dropped_leaves_nobody_waiting() {
+async fn a_dropped_download_ends_every_wait() {
     let bed = Bed::new(ServerOptions::default(), 300_000).await;
     bed.server.script().push(Rule::new(Fault::Stall(1000)).always());
     let buffer = buffer();
@@ -110,7 +110,7 @@ async fn a_range_begins_at_the_start_of_the_buffer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_is_paid_for_until_it_is_handed_over_and_reused_afterwards() {
+async fn memory_is_charged_until_it_is_handed_over_and_reused_afterwards() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 3 << 20).await;
     let options = Bed::options();
     for round in 0..3 {

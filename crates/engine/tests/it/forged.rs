@@ -81,8 +81,9 @@ async fn fetch(bed: &Bed, place: &Place, options: &DownloadOptions) -> Report {
 fn assert_disbelieved(report: &Report, place: &Place, bed: &Bed, label: &str) {
     assert_done(place, &bed.bytes);
     assert_eq!(report.resumed_bytes, 0, "{label}");
-    let told = report.notes.iter().any(|note| note.contains("not written with this user's key"));
-    assert!(told, "{label}: {:?}", report.notes);
+    let is_noted =
+        report.notes.iter().any(|note| note.contains("not written with this user's key"));
+    assert!(is_noted, "{label}: {:?}", report.notes);
 }
 
 fn evil(bed: &Bed) -> Location {
@@ -127,7 +128,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 
 /// A dropped run cannot remove its part file, like a killed run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_stream_leaves_nothing_that_is_believed() {
+async fn the_part_file_of_a_killed_stream_is_not_believed() {
     for seals in [Seals::Other, Seals::None] {
         let (bed, forged) = forge(seals).await;
         let place = Place::new();
@@ -163,7 +164,7 @@ async fn kill_stream(place: &Place, stream: &[u8], bytes: u64, options: &Downloa
 /// The journal is cut off, and then the rename fails. From then on the file ends in the server's
 /// bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_that_ends_in_a_journal_is_not_believed_where_the_rename_was_missing() {
+async fn after_a_failed_rename_data_that_ends_in_a_journal_is_not_believed() {
     for seals in [Seals::Other, Seals::None] {
         let (bed, forged) = forge(seals).await;
         let place = Place::new();
@@ -206,7 +207,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
+async fn without_a_key_a_run_resumes_only_with_a_hash_of_the_whole_blob() {
     let folder = tempfile::tempdir().unwrap();
     for state in without_key(&folder) {
         // The cloud has only a CRC, or an MD5 too, or the caller knows a hash.
@@ -236,15 +237,15 @@ async fn without_a_key_only_a_hash_of_the_whole_lets_a_run_go_on() {
             let report = fetch(&bed, &place, &of()).await;
             assert_done(&place, &bed.bytes);
             assert_eq!(report.resumed_bytes > 0, goes_on, "{label}: {:?}", report.notes);
-            let told = report.notes.iter().any(|note| note.contains("there is no key"));
-            assert_eq!(told, !goes_on, "{label}: {:?}", report.notes);
+            let is_noted = report.notes.iter().any(|note| note.contains("there is no key"));
+            assert_eq!(is_noted, !goes_on, "{label}: {:?}", report.notes);
         }
     }
 }
 
 /// Without a key the engine reads a forged journal, but a hash of the whole blob refutes its bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_key_a_hash_refutes_what_was_forged() {
+async fn without_a_key_a_hash_refutes_a_forged_part_file() {
     for seals in [Seals::Other, Seals::None] {
         let (bed, forged) = forge(seals).await;
         let place = Place::new();
@@ -256,14 +257,14 @@ async fn without_a_key_a_hash_refutes_what_was_forged() {
         };
         let report = fetch(&bed, &place, &options).await;
         assert_done(&place, &bed.bytes);
-        let told = report.notes.iter().any(|note| note.contains("was not of this blob"));
-        assert!(told && report.is_verified(), "{seals:?}: {:?}", report.notes);
+        let is_noted = report.notes.iter().any(|note| note.contains("was not of this blob"));
+        assert!(is_noted && report.is_verified(), "{seals:?}: {:?}", report.notes);
     }
 }
 
 /// A key that other users can read is not used, and the report says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_not_used_is_told() {
+async fn a_key_that_is_not_used_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let [.., open] = without_key(&folder);
     let bed = Bed::new(ServerOptions::default(), 10).await;

@@ -109,7 +109,7 @@ async fn a_length_beside_chunks_neither_cuts_the_body_nor_names_the_blobs_length
 }
 
 #[tokio::test]
-async fn a_connection_whose_framing_was_contradictory_is_not_used_again() {
+async fn a_connection_with_contradictory_framing_is_not_reused() {
     let server = Parrot::start(SMUGGLED).await;
     for (index, location) in server.locations().into_iter().enumerate() {
         for count in 1..4 {
@@ -132,7 +132,7 @@ async fn a_connection_whose_framing_was_contradictory_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn transfer_codings_that_nobody_asked_for_are_refused() {
+async fn transfer_codings_that_the_client_did_not_offer_are_refused() {
     let responses: [(&str, &'static [u8]); 4] = [
         ("gzip", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nbody"),
         (

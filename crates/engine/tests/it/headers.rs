@@ -3,9 +3,9 @@
 //!
 //! | what a user relies on | test |
 //! |---|---|
-//! | bytes arrive as stored, never decompressed or compressed on the way | `every_request_names_its_coding`, `what_is_stored_compressed_comes_compressed` |
+//! | bytes arrive as stored, never decompressed or compressed on the way | `every_request_names_its_coding`, `a_blob_stored_compressed_is_delivered_compressed` |
 //! | a customer's key opens a blob, in shards and through restarts; an error for a missing key names its setting | `a_customers_key_*` |
-//! | the requester pays only if the caller says so | `the_requester_pays_where_told_to` |
+//! | the requester pays only if the caller says so | `the_requester_pays_if_the_caller_says_so` |
 //! | headers arrive byte for byte, on every request, at the first host only | `headers_*` |
 //! | a version given by hand is delivered, or the call fails | `versions::a_version_*` |
 //! | no text shows a secret | `secrets_are_in_no_text` |
@@ -97,7 +97,7 @@ async fn every_request_names_its_coding() {
 /// A server that decompresses for a client that does not ask for `gzip`. It is reached as a cloud
 /// and through a plain URL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_stored_compressed_comes_compressed() {
+async fn a_blob_stored_compressed_is_delivered_compressed() {
     let stored = pseudo_random(LEN, 7);
     let blob = Blob::new(stored.clone()).with_gzip_of(pseudo_random(2 * LEN, 8));
     for scheme in [Flavour::Gcs, Flavour::Http] {
@@ -172,8 +172,8 @@ async fn a_customers_key_is_asked_for_by_name() {
             Trial::of(&bed, &wrong, Kind::Memory, &options(1)).await.result.unwrap_err(),
         ] {
             // S3 has no error code for this, and Google's response to HEAD has none either.
-            let told = matches!(error.kind(), ErrorKind::NoAccess | ErrorKind::Remote);
-            assert!(told, "{flavour:?}: {error:?}");
+            let is_expected = matches!(error.kind(), ErrorKind::NoAccess | ErrorKind::Remote);
+            assert!(is_expected, "{flavour:?}: {error:?}");
             assert!(error.hint().unwrap().contains("key"), "{flavour:?}: {error:?}");
         }
         let plain = bed_of(flavour).await;
@@ -186,7 +186,7 @@ async fn a_customers_key_is_asked_for_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_customers_key_goes_nowhere_else() {
+async fn a_customers_key_is_sent_to_its_service_only() {
     let bed = bed_of(Flavour::Http).await;
     let location = at(&bed, Flavour::Http, keyed(KEY));
     Trial::of(&bed, &location, Kind::Memory, &options(1)).await.result.unwrap();
@@ -217,7 +217,7 @@ async fn a_customers_key_goes_nowhere_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_requester_pays_where_told_to() {
+async fn the_requester_pays_if_the_caller_says_so() {
     let pays = |flavour| match flavour {
         Flavour::Gcs => RemoteOptions {
             user_project: Some("My-Project-17".to_owned()),
@@ -335,7 +335,7 @@ async fn headers_stay_with_the_first_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_that_authorize_are_a_stores_own_unless_it_has_none() {
+async fn headers_that_authorize_are_accepted_only_without_credentials() {
     let authorized = || {
         let mut options = RemoteOptions::default();
         options.headers.add("authorization", "Bearer T0ken").unwrap();

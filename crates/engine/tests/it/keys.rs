@@ -53,7 +53,7 @@ fn remotes(server: &Server, flavour: Flavour) -> Client {
 
 /// Another object lies at the normalised key, and must not be requested.
 #[tokio::test]
-async fn exactly_that_key_is_asked_for_or_none() {
+async fn the_exact_key_is_requested_or_refused() {
     for (flavour, scheme, prefix) in STORES {
         let server = Server::start(ServerOptions::of(flavour)).await.unwrap();
         server.put(&format!("{prefix}ok"), Blob::new("another object"));

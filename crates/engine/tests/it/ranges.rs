@@ -27,7 +27,7 @@ async fn a_server_without_ranges_is_read_as_one_stream() {
 /// A server without ranges starts from the beginning after a break. Bytes that were delivered are
 /// not delivered again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_delivered_is_skipped_when_the_whole_blob_comes_again() {
+async fn delivered_bytes_are_skipped_when_the_whole_blob_is_sent_again() {
     for flavour in FLAVOURS {
         for window in WINDOWS {
             for kind in KINDS {

@@ -47,7 +47,7 @@ fn scripts() -> Box<dyn Iterator<Item = (String, Script)> + Send> {
 }
 
 #[test]
-fn any_script_goes_as_the_model_says() {
+fn any_script_agrees_with_the_model() {
     let (progress, seen) = mpsc::channel();
     let playing = std::thread::spawn(move || {
         let mut stage = Stage::new();

@@ -15,7 +15,7 @@ async fn bed() -> Bed {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_passes_is_asked_again() {
+async fn a_transient_refusal_is_retried() {
     for (status, code) in
         [(400, "RequestTimeout"), (400, "RequestTimeoutException"), (400, "ThrottlingException")]
     {
@@ -32,7 +32,7 @@ async fn a_refusal_that_passes_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_stays_is_told_by_its_code() {
+async fn a_permanent_refusal_is_reported_with_its_code() {
     for (code, kind, asked) in [
         ("RequestTimeout", ErrorKind::Exhausted, 4),
         // Another attempt with the same clock would fail in the same way.

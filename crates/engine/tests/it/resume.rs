@@ -104,7 +104,7 @@ pub(crate) fn assert_done(place: &Place, expected: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_download_goes_on_with_what_is_missing() {
+async fn a_cancelled_download_resumes_with_the_missing_ranges() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         for (shard, bytes) in [(0, 1000), (0, 0), (5 * SHARD_BYTES, 0), (5 * SHARD_BYTES, 60_000)] {
@@ -163,7 +163,7 @@ async fn cancel_first(bed: &Bed, place: &Place, bytes: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_has_moved_on_is_fetched_from_the_start_and_said() {
+async fn a_changed_version_is_fetched_from_the_start_with_a_note() {
     for flavour in FLAVOURS {
         for len in [LEN, LEN - 300_000, 10, 0] {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
@@ -209,7 +209,7 @@ async fn damage_in_what_was_fetched_is_found_and_fetched_again() {
 /// The part file is cut in each of its sections: in the data, in the journal's header, and within a
 /// record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_torn_part_file_gives_the_right_file_all_the_same() {
+async fn a_truncated_part_file_still_gives_the_right_file() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let place = Place::new();
     cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
@@ -250,7 +250,7 @@ async fn a_part_file_of_another_source_is_replaced() {
 
 /// A link of another user under the part file's name must not redirect the bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_in_the_part_files_place_is_not_followed() {
+async fn a_symbolic_link_at_the_part_files_path_is_not_followed() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), 1000).await;
     let place = Place::new();
     let victim = place.target.with_file_name("victim");
@@ -262,7 +262,7 @@ async fn a_link_in_the_part_files_place_is_not_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn resuming_can_be_declined() {
+async fn resuming_can_be_switched_off() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let place = Place::new();
     cancel_at(&bed, &place, 5 * SHARD_BYTES, 1000).await;
@@ -274,7 +274,7 @@ async fn resuming_can_be_declined() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_run_on_one_target_is_refused_and_harms_nothing() {
+async fn a_second_run_on_one_target_is_refused_and_changes_nothing() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let place = Place::new();
     let gate = Gate::new();
@@ -295,7 +295,7 @@ async fn a_second_run_on_one_target_is_refused_and_harms_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resumed() {
+async fn a_dropped_download_ends_its_requests_and_can_be_resumed() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         let place = Place::new();
@@ -335,7 +335,7 @@ async fn dropping_a_download_ends_its_requests_and_what_it_fetched_can_be_resume
 
 /// After a transient error the next run continues. After damage nothing is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_download_goes_on_where_it_stopped() {
+async fn a_failed_download_resumes_where_it_stopped() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         let place = Place::new();

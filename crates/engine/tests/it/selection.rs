@@ -104,7 +104,7 @@ fn notes(report: &Report, text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_another_object_is_used() {
+async fn bytes_of_another_object_are_not_used() {
     for differs in ALL {
         let report = first_then_second(differs, [7, 99], false).await;
         let label = format!("{differs:?}: {:?}", report.notes);
@@ -116,7 +116,7 @@ async fn nothing_of_another_object_is_used() {
 /// With a checksum the run resumes equal content, and detects other content. Without a checksum it
 /// fetches even equal content again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_checksum_of_the_whole_proves_or_refutes() {
+async fn a_checksum_of_the_whole_blob_decides_about_resuming() {
     for differs in ALL {
         let report = first_then_second(differs, [7, 99], true).await;
         let label = format!("{differs:?}: {:?}", report.notes);
@@ -150,7 +150,7 @@ async fn signed_again(flavour: Flavour, versioning: bool, has_checksum: bool) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_url_that_was_signed_again_goes_on_where_something_proves_it() {
+async fn a_newly_signed_url_resumes_if_a_version_or_checksum_proves_it() {
     for (flavour, versioning, has_checksum, goes_on) in [
         (Flavour::Http, false, false, false),
         (Flavour::Http, false, true, true),
@@ -170,7 +170,7 @@ async fn a_url_that_was_signed_again_goes_on_where_something_proves_it() {
 
 /// A generation of one object does not identify another object with the same number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_generation_ties_nothing_to_another_object() {
+async fn a_generation_does_not_identify_another_object() {
     let first = bed(Flavour::Gcs, 7, false).await;
     let url = |id| format!("{}?id={id}", first.server.url(first.path()));
     let place = Place::new();

@@ -106,8 +106,8 @@ impl Source {
         });
         let (status, part) = match &range {
             Some(part) => {
-                let told = format!("bytes {}-{}/{len}", part.start, part.end - 1);
-                (format!("206 Partial Content\r\nContent-Range: {told}"), part.clone())
+                let content_range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+                (format!("206 Partial Content\r\nContent-Range: {content_range}"), part.clone())
             }
             None => ("200 OK".to_owned(), 0..len),
         };
@@ -170,7 +170,7 @@ async fn a_server_that_never_sends_a_byte_gets_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_byte_opens_the_whole_window() {
+async fn after_the_first_byte_the_whole_window_is_requested() {
     // The first response delivers one byte and then nothing. The other requests get no response.
     let source = Source::new(64 * MIB, |n| match n {
         1 => Manner::Drip(1, 20_000),
@@ -198,7 +198,7 @@ fn drip(_: usize) -> Manner {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_a_second_is_asked_for_once_more_and_then_fails() {
+async fn one_byte_per_second_is_retried_once_and_then_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     for window in [1, 4] {
         let file = Target::File(folder.path().join("target"));
@@ -237,7 +237,7 @@ async fn waiting_for_the_budget_is_not_slow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_made_anew_may_be_quick() {
+async fn a_new_connection_may_be_fast() {
     let source = Source::new(MIB / 4, |n| match n {
         1 => drip(n),
         _ => Manner::Drip(16 << 10, 10),

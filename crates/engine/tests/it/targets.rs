@@ -59,7 +59,7 @@ async fn memory_holds_the_blob() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nowhere_still_verifies() {
+async fn a_discarded_download_is_verified() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), 500_000).await;
         let report = bed.fetch(Target::Discard).await.unwrap();
@@ -107,7 +107,7 @@ async fn an_answer_without_a_length_is_fetched_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_bytes_and_a_range_at_the_very_end_are_had_from_every_remote() {
+async fn every_remote_delivers_the_last_bytes_and_an_empty_range_at_the_end() {
     for flavour in FLAVOURS {
         let bed = Bed::new(ServerOptions::of(flavour), 200_000).await;
         for (range, expected) in [

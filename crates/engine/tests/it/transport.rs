@@ -96,7 +96,7 @@ async fn answer_then_close(listener: &TcpListener, closing: oneshot::Receiver<()
 
 /// There is only one attempt, so the request must not use the closed connection.
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_not_used_again() {
+async fn a_closed_connection_is_not_reused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/f", listener.local_addr().unwrap());
     let remotes = remotes(Vec::new());
@@ -134,7 +134,7 @@ async fn a_connection_is_kept_where_nearly_all_was_read_and_closed_where_much_wa
 }
 
 #[tokio::test]
-async fn connections_that_nobody_uses_are_closed_in_time() {
+async fn idle_connections_are_closed_in_time() {
     let server = server(None).await;
     let remotes = remotes(Vec::new());
     assert!(read(&remotes, &server, 100).await.unwrap() == bytes(100));
@@ -167,7 +167,7 @@ async fn first_connections_that_are_made_together_all_succeed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_connection_that_is_given_up_harms_no_other() {
+async fn a_cancelled_first_connection_does_not_affect_others() {
     let server = server(Some(Tls::Trusted)).await;
     let (remotes, _folder) = trusting(&server);
     for _ in 0..8 {
@@ -179,7 +179,7 @@ async fn a_first_connection_that_is_given_up_harms_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_trusted_is_refused_and_told_so() {
+async fn an_untrusted_server_is_refused_and_the_error_says_so() {
     for tls in [Tls::Untrusted, Tls::OtherName, Tls::Expired] {
         let server = server(Some(tls)).await;
         let (remotes, _folder) = trusting(&server);
@@ -194,7 +194,7 @@ async fn who_is_not_trusted_is_refused_and_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_file_that_is_missing_is_an_error_before_anything_is_asked() {
+async fn a_missing_certificate_file_is_an_error_before_the_first_request() {
     // An error even if no connection would need the file.
     let server = server(None).await;
     let error = read(&remotes(vec!["no/such/ca.pem".into()]), &server, 100).await.unwrap_err();

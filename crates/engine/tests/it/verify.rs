@@ -51,7 +51,7 @@ fn keepers() -> Vec<(ServerOptions, ChecksumAlgorithm, &'static [u32])> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_remote_keeps_is_compared() {
+async fn the_remotes_checksum_is_compared() {
     for (server, algorithm, windows) in keepers() {
         for window in windows {
             for kind in KINDS {
@@ -69,7 +69,7 @@ async fn what_the_remote_keeps_is_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_agree_with_the_remote_never_gets_the_name() {
+async fn a_blob_with_a_wrong_checksum_never_gets_the_targets_name() {
     for (server, algorithm, windows) in keepers() {
         for window in windows {
             for kind in KINDS {
@@ -85,7 +85,7 @@ async fn what_does_not_agree_with_the_remote_never_gets_the_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_composite_checksum_proves_nothing_and_the_report_says_why() {
+async fn a_composite_checksum_verifies_nothing_and_the_report_says_why() {
     let bed = bed(ServerOptions::of(Flavour::S3), Checksums::Composite { parts: 3 }).await;
     for kind in KINDS {
         let trial = Trial::run(&bed, kind, &options(4)).await;
@@ -120,7 +120,7 @@ async fn a_remote_without_checksums_is_downloaded_and_the_report_says_so() {
 
 /// A key may allow reads and refuse S3's checksum request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
+async fn a_refused_checksum_request_costs_only_the_verification() {
     for (fault, heads) in [
         (Fault::status(403), 1),
         (Fault::status(405), 1),
@@ -145,7 +145,7 @@ async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
 
 /// A throttled checksum request must not cost the verification.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_moment_does_not_cost_the_proof() {
+async fn a_throttled_checksum_request_does_not_cost_the_verification() {
     for fault in [
         Fault::status(503),
         Fault::status_retry_after(503, "0"),
@@ -174,7 +174,7 @@ fn by_hand(bytes: &Bytes) -> Vec<Checksum> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn checksums_given_by_hand_are_proven_beside_the_remotes() {
+async fn checksums_given_by_hand_are_verified_beside_the_remotes() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = bed(ServerOptions::of(flavour), Checksums::Correct).await;
         for kind in KINDS {
@@ -231,7 +231,7 @@ async fn an_empty_blob_is_verified_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_of_a_blob_is_delivered_and_said_to_be_unproven() {
+async fn a_part_of_a_blob_is_delivered_and_reported_as_unverified() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3, Flavour::Azure] {
         // Wrong checksums of the whole blob cannot refute a part.
         let bed = bed(ServerOptions::of(flavour), Checksums::Wrong).await;

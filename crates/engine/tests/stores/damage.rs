@@ -24,7 +24,7 @@ fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_never_given_out_and_can_be_put_again() {
+async fn a_damaged_file_is_never_delivered_and_can_be_put_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = FolderStore::open(folder.path()).await.unwrap();
     // In one frame, and in several.

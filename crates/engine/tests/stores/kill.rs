@@ -27,11 +27,11 @@ fn blob(round: u64, number: u64) -> (Digest, Bytes) {
 }
 
 /// The child process: puts blobs until it is killed.
-#[expect(clippy::print_stdout, reason = "it is how this process tells the other")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 #[tokio::test]
 async fn the_process_that_is_killed() {
-    let Ok(told) = std::env::var(FOLDER) else { return };
-    let (round, folder) = told.split_once(' ').unwrap();
+    let Ok(parameters) = std::env::var(FOLDER) else { return };
+    let (round, folder) = parameters.split_once(' ').unwrap();
     let round = round.parse().unwrap();
     let store = FolderStore::open(folder).await.unwrap();
     for number in 0.. {

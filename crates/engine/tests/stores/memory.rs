@@ -23,7 +23,7 @@ async fn a_full_store_refuses_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_the_budgets() {
+async fn held_bytes_are_charged_to_the_budget() {
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
     let store = MemoryStore::in_budget(&budget);
     let (digest, bytes) = noise(100_000, 4);

@@ -16,7 +16,7 @@ async fn upload(client: &Client, store: &Arc<dyn ChunkStore>, bytes: &[u8]) -> R
 }
 
 #[tokio::test]
-async fn versions_of_a_file_share_chunks_and_come_back_whole() {
+async fn versions_of_a_file_share_chunks_and_are_read_back_whole() {
     let folder = tempfile::tempdir().unwrap();
     let stores: [Arc<dyn ChunkStore>; 2] = [
         Arc::new(MemoryStore::new(64 << 20)),

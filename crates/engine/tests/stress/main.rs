@@ -4,7 +4,7 @@
 //!
 //! | promise | test |
 //! |---|---|
-//! | threads that write, read, wait, freeze and recycle at once see only what was written | `threads_that_do_everything_at_once_see_only_what_was_written` |
+//! | threads that write, read, wait, freeze and recycle at once see only what was written | `concurrent_threads_see_only_written_bytes` |
 //!
 //! A program of its own, built without the library's features: the sanitizers rebuild everything
 //! that it links, and run it some ten times slower.
@@ -41,7 +41,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn threads_that_do_everything_at_once_see_only_what_was_written() {
+fn concurrent_threads_see_only_written_bytes() {
     let rounds = number("STRESS_ROUNDS", ROUNDS);
     let first_seed = number("STRESS_SEED", 1);
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: BUDGET_BYTES });

@@ -31,7 +31,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        assert!(since.elapsed() < HANG, "nobody wakes this thread");
+        assert!(since.elapsed() < HANG, "no waker wakes this thread");
         std::thread::park_timeout(HANG);
     }
 }

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_compressed_comes_back() {
+    fn compressed_bytes_decompress_to_the_original() {
         let data = crate::pseudo_random(100_000, 1);
         let compressed = compress(vec![data.slice(..1000), data.slice(1000..)]).unwrap();
         assert_eq!(decompress(vec![compressed], 100_000).unwrap(), data);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn load_costs_only_beyond_what_is_free() {
+    fn congestion_delays_only_calls_beyond_the_free_ones() {
         let congestion = Congestion { calls: 8, us_per_call: 100 };
         assert_eq!((congestion.delay_us(8), congestion.delay_us(20)), (0, 1200));
     }

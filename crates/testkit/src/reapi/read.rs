@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_is_flipped_where_it_lies() {
+    fn a_bit_is_flipped_at_its_offset() {
         assert_eq!(flipped(pieces(&["ab", "cd"]), &[2, 9]).concat(), b"abbd");
     }
 }

@@ -81,7 +81,7 @@ mod tests {
     const UUID: &str = "00000000-0000-4000-8000-000000000001";
 
     #[test]
-    fn what_can_be_read() {
+    fn valid_names_for_reads_are_parsed() {
         let name = format!("a/b/compressed-blobs/zstd/blake3/{HASH}/12");
         let resource = Resource::to_read(&name).unwrap();
         assert_eq!((resource.instance.as_str(), resource.zstd), ("a/b", true));
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_written() {
+    fn valid_names_for_writes_are_parsed() {
         let name = format!("uploads/{UUID}/blobs/{HASH}/12/some/metadata");
         let resource = Resource::to_write(&name).unwrap();
         assert_eq!((resource.instance.as_str(), resource.zstd), ("", false));
     }
 
     #[test]
-    fn what_names_nothing() {
+    fn invalid_names_are_refused() {
         for name in [
             String::new(),
             HASH.to_owned(),

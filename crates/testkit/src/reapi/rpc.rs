@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_has_its_own_place() {
+    fn every_rpc_has_its_own_index() {
         for (index, rpc) in Rpc::ALL.into_iter().enumerate() {
             assert_eq!(rpc.index(), index);
         }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trailers_say_what_went_wrong_and_when_to_come_again() {
+    fn trailers_have_the_status_and_the_retry_delay() {
         let status = GrpcStatus::new(Code::ResourceExhausted, "50% über").retry_after_ms(1500);
         let trailers = status.trailers();
         assert_eq!(trailers["grpc-status"], "8");

@@ -16,7 +16,7 @@ async fn start(flavour: Flavour, versioning: bool) -> Server {
 }
 
 #[tokio::test]
-async fn gcs_tells_generation_and_hashes_of_the_whole_on_a_range() {
+async fn gcs_sends_generation_and_hashes_of_the_whole_with_a_range() {
     let server = start(Flavour::Gcs, false).await;
     server.put("/b/a/b", Blob::new(CHECK).with_version(1_700_000_000_000_123));
     let reply = get(&server, "/b/a%2Fb", &["Range: bytes=0-3"]).await;
@@ -58,7 +58,7 @@ async fn gcs_composite_has_a_crc_and_no_md5() {
 }
 
 #[tokio::test]
-async fn s3_tells_checksums_only_when_asked_and_only_of_the_whole() {
+async fn s3_sends_checksums_only_on_request_and_only_of_the_whole() {
     let server = start(Flavour::S3, false).await;
     server.put("/b/k", Blob::new(CHECK));
     let mut client = Client::connect(&server).await;
@@ -108,7 +108,7 @@ async fn s3_and_azure_serve_versions_by_their_ids() {
 }
 
 #[tokio::test]
-async fn azure_tells_the_md5_of_the_whole_and_reads_its_own_range() {
+async fn azure_sends_the_md5_of_the_whole_and_reads_its_own_range_header() {
     let server = start(Flavour::Azure, false).await;
     server.put("/account/box/a/b", Blob::new(CHECK));
     let fields = ["x-ms-version: 2025-01-05", "x-ms-range: bytes=1-2", "Range: bytes=5-6"];
@@ -127,7 +127,7 @@ async fn azure_tells_the_md5_of_the_whole_and_reads_its_own_range() {
 }
 
 #[tokio::test]
-async fn errors_speak_the_dialect() {
+async fn errors_have_the_clouds_codes() {
     let cases = [
         (Flavour::Gcs, "/b/x", "NoSuchKey", "/x/k", "NoSuchBucket"),
         (Flavour::S3, "/b/x", "NoSuchKey", "/x/k", "NoSuchBucket"),

@@ -75,7 +75,7 @@ async fn a_range_counts_only_for_the_representation_it_was_meant_for() {
 }
 
 #[tokio::test]
-async fn a_weak_tag_pins_nothing() {
+async fn a_weak_tag_matches_no_precondition() {
     let server = tagged(EtagStyle::Weak).await;
     assert_eq!(get(&server, "/d", &["If-Match: W/\"a\""]).await.status, 412);
     let reply = get(&server, "/d", &["Range: bytes=2-4", "If-Range: W/\"a\""]).await;

@@ -235,7 +235,7 @@ async fn a_temporary_redirect_and_a_refusal_with_a_code() {
 }
 
 #[tokio::test]
-async fn heads_that_are_none() {
+async fn truncated_and_garbage_heads() {
     let (reply, _) = meet(Fault::TruncatedHead).await;
     assert!(reply.head.starts_with("HTTP/1.1 206 ") && reply.status == 0, "{}", reply.head);
     assert_eq!(reply.end, End::Fin);

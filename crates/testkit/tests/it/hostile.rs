@@ -19,9 +19,9 @@ const TELLING: [&str; 6] = [
 /// The first scenario without deviations whose words hold all of these, of a blob worth cutting.
 fn scenario(words: &[&str]) -> Scenario {
     let fits = |scenario: &Scenario| {
-        let told = scenario.words();
+        let text = scenario.words();
         let is_long = scenario.contents().iter().all(|content| content.bytes().len() > 1000);
-        is_long && !told.contains("deviation") && words.iter().all(|word| told.contains(word))
+        is_long && !text.contains("deviation") && words.iter().all(|word| text.contains(word))
     };
     (0..100_000).map(Scenario::new).find(fits).unwrap()
 }
@@ -100,7 +100,7 @@ async fn parts_of_two_versions_are_wrong() {
 }
 
 #[tokio::test]
-async fn parts_that_nothing_ties_are_wrong() {
+async fn parts_without_a_version_are_wrong() {
     let nameless = ["tags Weak", "the blob stays A", "framing Length", "ranges true", "Direct"];
     let server = HostileServer::new(scenario(&[&nameless[..], &["server: Http"]].concat()), None);
     let first = get(&server, Some("0-499")).await;
@@ -111,7 +111,7 @@ async fn parts_that_nothing_ties_are_wrong() {
 }
 
 #[tokio::test]
-async fn what_was_not_sent_must_not_be_claimed() {
+async fn a_version_or_checksum_that_was_not_sent_must_not_be_claimed() {
     let server = HostileServer::new(scenario(&with(&["the blob stays A", "checksums []"])), None);
     let whole = get(&server, None).await;
     let sum = Sum::Sha256.of(&whole);

@@ -125,7 +125,7 @@ async fn a_requester_who_must_pay_says_so() {
 }
 
 #[tokio::test]
-async fn google_decompresses_for_whoever_does_not_accept_gzip() {
+async fn google_decompresses_for_clients_that_do_not_accept_gzip() {
     for flavour in [Flavour::Gcs, Flavour::S3] {
         let server = Server::start(ServerOptions::of(flavour)).await.unwrap();
         server.put("/b/k", Blob::new(&b"stored"[..]).with_gzip_of(&b"much longer"[..]));

@@ -160,7 +160,7 @@ async fn a_file_is_served_like_memory() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_refused() {
+async fn a_request_that_is_not_http_is_refused() {
     let (server, _) = serving(1, ServerOptions::default()).await;
     let mut client = Client::connect(&server).await;
     tokio::io::AsyncWriteExt::write_all(&mut client.stream, b"\x16\x03\x01\r\n\r\n").await.unwrap();
@@ -194,7 +194,7 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_wants_to_end_gets_its_end() {
+async fn a_client_that_closes_the_connection_gets_its_end() {
     let (server, data) = serving(10, ServerOptions::default()).await;
     let mut client = Client::connect(&server).await;
     let reply = client.ask("GET", "/data", &["Connection: close"]).await;

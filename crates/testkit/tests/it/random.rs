@@ -31,7 +31,7 @@ async fn fetch(seed: u64) -> (Vec<String>, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_seed_repeats_itself_and_every_byte_gets_through() {
+async fn a_seed_repeats_its_faults_and_every_byte_arrives() {
     let (faults, data) = fetch(11).await;
     assert_eq!(data, pseudo_random(20 * SHARD, 6));
     assert!(faults.iter().filter(|met| *met != "[]").count() >= 10, "{faults:?}");

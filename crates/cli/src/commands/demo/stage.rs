@@ -89,7 +89,7 @@ fn source(folder: &Path) -> PathBuf {
 /// The largest size of a file that fits on the disk twice.
 fn room(folder: &Path) -> Result<u64> {
     let disk = rustix::fs::statvfs(folder)
-        .map_err(|error| failed(folder, "its free space is not told", error.into()))?;
+        .map_err(|error| failed(folder, "its free space cannot be read", error.into()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     Ok(free.saturating_sub(SPARE_BYTES) / 2)
 }

@@ -79,7 +79,7 @@ fn check(chunking: &Chunking, blob: &[u8], splits: &[usize]) -> Result<(), TestC
 
 proptest! {
     #[test]
-    fn fast_cdc_2020_is_its_model(
+    fn fast_cdc_2020_agrees_with_its_model(
         chunking in fast_cdc(),
         blob in blob(),
         splits in prop::collection::vec(0..5_000_usize, 0..20),
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn rep_max_cdc_is_its_model(
+    fn rep_max_cdc_agrees_with_its_model(
         chunking in rep_max_cdc(),
         blob in blob(),
         splits in prop::collection::vec(0..5_000_usize, 0..20),
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_may_come_one_by_one(
+    fn bytes_may_be_passed_one_by_one(
         chunking in prop_oneof![fast_cdc(), rep_max_cdc()],
         blob in blob(),
     ) {

@@ -13,7 +13,7 @@ const FAST_CDC: &str = include_str!("../../vectors/fastcdc.json");
 const REP_MAX_CDC: &str = include_str!("../../vectors/repmax.json");
 
 #[test]
-fn fast_cdc_2020_cuts_where_everybody_does() {
+fn fast_cdc_2020_cuts_where_the_vectors_say() {
     let checked = check(FAST_CDC, |params| {
         let number = |name: &str| params[name].as_u64().unwrap();
         let of_api = FastCdc2020Params::new(number("avg"), number("seed").try_into().unwrap());
@@ -28,7 +28,7 @@ fn fast_cdc_2020_cuts_where_everybody_does() {
 }
 
 #[test]
-fn rep_max_cdc_cuts_where_everybody_does() {
+fn rep_max_cdc_cuts_where_the_vectors_say() {
     let checked = check(REP_MAX_CDC, |params| {
         let number = |name: &str| params[name].as_u64().unwrap();
         Chunking::RepMaxCdc(RepMaxCdcParams::new(number("min"), number("horizon")).unwrap())

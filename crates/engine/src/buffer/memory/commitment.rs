@@ -263,7 +263,7 @@ fn obtain(
     // A region left by a buffer without a budget is not paid for.
     let is_paid = |region: &Region| paid(&region.permits) >= region.granules.total();
     if let Some(region) = region.filter(|region| !is_charged || is_paid(region)) {
-        // The region brings its own permits, so the permits granted for the same bytes are
+        // The region has its own permits, so the permits granted for the same bytes are
         // released.
         let expected = 0..committed_bytes(hint);
         let missing = region.granules.gaps(expected.clone()).map(|gap| gap.end - gap.start);

@@ -57,7 +57,7 @@ pub(super) struct Cutting {
 
 /// The state of the whole: it reads the file in order and hashes all of it.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct WholeHashing {
     pub(super) hasher: Checksummer,
     /// Bytes read so far.
     pub(super) at: u64,
@@ -69,7 +69,7 @@ pub(super) enum Task {
     Cut(Cutting),
     /// More chunks, in addition to those that the thread already has.
     Digest(Vec<Piece>),
-    Whole(Whole),
+    Whole(WholeHashing),
     /// No new work: the thread continues with its own chunks.
     Advance,
 }
@@ -103,7 +103,7 @@ struct State {
     /// Position of cutting when a thread last returned it.
     cut_at: u64,
     is_cut: bool,
-    whole: Option<Whole>,
+    whole: Option<WholeHashing>,
     is_whole_due: bool,
     whole_digest: Option<Digest>,
     /// Chunks that no thread has claimed.
@@ -129,7 +129,7 @@ impl Board {
             cut_at: 0,
             is_cut: false,
             is_whole_due: options.whole,
-            whole: whole.map(|hasher| Whole { hasher, at: 0 }),
+            whole: whole.map(|hasher| WholeHashing { hasher, at: 0 }),
             whole_digest: None,
             queue: VecDeque::new(),
             done: VecDeque::new(),
@@ -226,7 +226,7 @@ impl Board {
     }
 
     /// Returns the whole to the board after one step.
-    pub(super) fn put_whole(&self, whole: Whole) {
+    pub(super) fn put_whole(&self, whole: WholeHashing) {
         self.lock().whole = Some(whole);
         self.work.notify_one();
     }

@@ -6,7 +6,7 @@
 use super::stream::CutChunk;
 
 /// The thread reports its chunks once they have this many bytes together.
-const TOLD_BYTES: u64 = 512 << 10;
+const REPORT_BYTES_MIN: u64 = 512 << 10;
 
 /// Hashed chunks that are not yet reported, with their indices.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl CutEnded {
 
     /// The chunks to report now. All of them, if nothing else `is_under_way`.
     pub(super) fn take(&mut self, is_under_way: bool) -> Vec<(u64, CutChunk)> {
-        if is_under_way && self.bytes < TOLD_BYTES {
+        if is_under_way && self.bytes < REPORT_BYTES_MIN {
             return Vec::new();
         }
         self.bytes = 0;

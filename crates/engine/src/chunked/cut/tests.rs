@@ -94,7 +94,7 @@ async fn the_whole_may_be_had_without_the_chunks() {
 
 /// A slow caller does not block the threads for ever, and finds the budget free.
 #[tokio::test]
-async fn nobody_who_waits_holds_the_budget() {
+async fn no_waiting_thread_holds_the_budget() {
     let bytes = bytes(20 << 20);
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 64 << 10 });
     let options = CutOptions { budget: budget.clone(), ..options(bytes.len(), chunkings()[0]) };

@@ -12,7 +12,7 @@ use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::CutOptions;
-use super::board::{Board, Cutting, Piece, Task, Whole};
+use super::board::{Board, Cutting, Piece, Task, WholeHashing};
 use super::ended::CutEnded;
 use super::lanes::{Lanes, SLOTS_BYTES};
 use super::room::Room;
@@ -119,7 +119,7 @@ impl Worker {
         Ok(())
     }
 
-    fn whole(&self, mut whole: Whole, room: &mut Room) -> Result<()> {
+    fn whole(&self, mut whole: WholeHashing, room: &mut Room) -> Result<()> {
         let end = self.board.len().min(whole.at + STEP_BYTES);
         let hasher = &mut whole.hasher;
         self.read(whole.at..end, room, |bytes| hasher.update(bytes))?;
@@ -148,9 +148,9 @@ impl Worker {
             self.read(range.clone(), room, |bytes| hasher.update(bytes))?;
             let digest = self.named(hasher, range.end - range.start);
             ended.push(*index, CutChunk { offset: range.start, digest });
-            let told = ended.take(number + 1 < pieces.len());
-            if !told.is_empty() {
-                self.board.digested(told);
+            let ready = ended.take(number + 1 < pieces.len());
+            if !ready.is_empty() {
+                self.board.digested(ready);
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::chunked::verify::{Arriving, ChunkVerifier, UnverifiedChunk};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{FLAWS_MAX, Flow};
 use crate::transfer::attempt::Calls;
-use crate::transfer::part::Part;
+use crate::transfer::blob_part::BlobPart;
 use crate::transfer::window::TransferWindow;
 
 /// Counts chunks and bytes by where they came from.
@@ -196,8 +196,8 @@ impl Fetcher {
     }
 
     /// The part of the blob that a chunk is.
-    pub(super) fn part(&self, planned: &PlannedChunk) -> Part {
-        Part::of_chunk(planned.first(), &planned.digest, &self.calls.target)
+    pub(super) fn part(&self, planned: &PlannedChunk) -> BlobPart {
+        BlobPart::of_chunk(planned.first(), &planned.digest, &self.calls.target)
     }
 
     /// Fetches the chunks that are led here in one request. Those that fail alone are requested again,
@@ -214,7 +214,7 @@ impl Fetcher {
             let digests: Vec<Digest> = led.iter().map(|one| one.digest()).collect();
             let places: Vec<(u64, Digest)> =
                 led.iter().map(|one| (one.planned.first(), one.digest())).collect();
-            let batch = Part::of_batch(&places, &self.calls.target);
+            let batch = BlobPart::of_batch(&places, &self.calls.target);
             let limit = self.calls.patience(digests.iter().map(|digest| digest.len).sum());
             let permit = attempts.permit().await?;
             let sent = self.window.send();
@@ -225,7 +225,7 @@ impl Fetcher {
                 Ok(answers) => {
                     let arrived = answers.iter().filter_map(|one| one.as_ref().ok()?.as_ref());
                     let bytes = arrived.map(|bytes| bytes.len() as u64).sum();
-                    sent.brought(bytes);
+                    sent.succeeded(bytes);
                     self.flow.on_bytes(bytes);
                     self.calls.stats.answered();
                     self.calls.stats.delivered(bytes);
@@ -269,7 +269,7 @@ impl Fetcher {
         &self,
         led: Vec<&mut Fetching<'_>>,
         answers: Vec<Result<Option<Bytes>>>,
-    ) -> Result<Option<(Error, Part)>, FetchError> {
+    ) -> Result<Option<(Error, BlobPart)>, FetchError> {
         let (mut arrived, mut unverified) = (Vec::new(), Vec::new());
         for (one, answer) in led.into_iter().zip(answers) {
             let flaw = match answer {

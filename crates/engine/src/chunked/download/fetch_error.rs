@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::transfer::attempt::Calls;
-use crate::transfer::part::Part;
+use crate::transfer::blob_part::BlobPart;
 
 /// Why a chunk cannot be fetched.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl FetchError {
     }
 
     /// The same error, as one of this part of the blob.
-    pub(super) fn with(self, part: &Part, calls: &Calls) -> Self {
+    pub(super) fn with(self, part: &BlobPart, calls: &Calls) -> Self {
         match self {
             Self::Missing(error) => Self::Missing(in_part(error, part, calls)),
             Self::Failed(error) => Self::Failed(in_part(error, part, calls)),
@@ -37,7 +37,7 @@ impl FetchError {
 
 /// The error, as one of a part of the blob. An error of the target, or a cancellation, concerns no
 /// part.
-pub(super) fn in_part(error: Error, part: &Part, calls: &Calls) -> Error {
+pub(super) fn in_part(error: Error, part: &BlobPart, calls: &Calls) -> Error {
     let has_part = error.target() == &*calls.target && error.range().is_some();
     if has_part || matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Storage) {
         return error;

@@ -47,7 +47,7 @@ pub(super) enum FetchedFrom {
 
 impl LongChunk<'_> {
     /// Writes the chunk at all its places.
-    pub(super) async fn bring(&self) -> Result<FetchedFrom, FetchError> {
+    pub(super) async fn load(&self) -> Result<FetchedFrom, FetchError> {
         // The bytes that the sink has received, if it takes each byte once.
         let mut given = 0;
         if let Some(seed) = &self.planned.seed

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_wants_the_bytes_gets_them() {
+    async fn kept_chunks_are_released_when_the_budget_is_needed() {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 64 << 10 });
         let recurring = keep(&budget, &["a", "b", "a"]);
         recurring.offer(&digest("a"), &chunk("a"));

@@ -170,8 +170,8 @@ impl Units for ChunkUnits {
         let GrantedUnit { unit, held } = granted;
         let (shared, calls) = (Arc::clone(&self.shared), self.shared.fetcher.calls.clone());
         let slot = self.slots.take(unit.kind);
-        let bringing = async move { shared.bring(unit, held, slot).await };
-        flight.spawn(bringing, move |error| {
+        let running = async move { shared.run_unit(unit, held, slot).await };
+        flight.spawn(running, move |error| {
             let lost = calls.error(ErrorKind::Cancelled, "a unit's task ended early");
             Err(lost.caused_by(error).into())
         });
@@ -228,25 +228,25 @@ async fn reserve(shared: Arc<ChunkJob>, unit: ChunkUnit) -> GrantedUnit {
 
 impl ChunkJob {
     /// Runs one unit: fetches or copies its chunks, and writes them into the sink.
-    async fn bring(
+    async fn run_unit(
         &self,
         unit: ChunkUnit,
         held: Option<Held>,
         slot: Slot,
     ) -> Result<(), FetchError> {
         let in_flight = self.placing.progress.begin_unit();
-        let outcome = self.bring_unit(&unit, slot).await;
+        let outcome = self.load_unit(&unit, slot).await;
         drop(in_flight);
         // The reservation lasts until here.
         drop(held);
         outcome
     }
 
-    async fn bring_unit(&self, unit: &ChunkUnit, slot: Slot) -> Result<(), FetchError> {
+    async fn load_unit(&self, unit: &ChunkUnit, slot: Slot) -> Result<(), FetchError> {
         if let [planned] = unit.plan.as_slice()
             && planned.digest.len > self.held_bytes_max
         {
-            return self.bring_long(planned).await;
+            return self.load_long(planned).await;
         }
         let chunks = match unit.kind {
             ChunkUnitKind::Copy => self.copy(unit).await?,
@@ -264,11 +264,11 @@ impl ChunkJob {
     }
 
     /// Streams a chunk that is too long to be held in memory.
-    async fn bring_long(&self, planned: &PlannedChunk) -> Result<(), FetchError> {
+    async fn load_long(&self, planned: &PlannedChunk) -> Result<(), FetchError> {
         let long = LongChunk { fetcher: &self.fetcher, placing: &self.placing, planned };
-        let brought = long.bring().await;
+        let loaded = long.load().await;
         let part = self.fetcher.part(planned);
-        match brought.map_err(|failure| failure.with(&part, &self.fetcher.calls))? {
+        match loaded.map_err(|failure| failure.with(&part, &self.fetcher.calls))? {
             FetchedFrom::Seed => self.copied(&planned.digest),
             FetchedFrom::Leader => self.fetcher.shared(&planned.digest),
             // Already counted while it arrived.
@@ -322,7 +322,7 @@ mod tests {
 
     /// A unit frees its slot when the sink has received its bytes, even if nothing is written yet.
     #[test]
-    fn a_slot_that_is_given_up_wakes_whoever_begins_units() {
+    fn a_freed_slot_wakes_the_task_that_starts_units() {
         let slots = Arc::new(Slots::default());
         let (fetch, copy) = (slots.take(ChunkUnitKind::Fetch), slots.take(ChunkUnitKind::Copy));
         assert_eq!((slots.used(ChunkUnitKind::Fetch), slots.used(ChunkUnitKind::Copy)), (1, 1));

@@ -13,9 +13,9 @@ use super::fetch_error::FetchError;
 use super::place::{Placing, Turns};
 use crate::chunked::chunk::CRC;
 use crate::sink::{Batch, Sink};
+use crate::transfer::blob_part::BlobPart;
 use crate::transfer::gather::FrameGatherer;
 use crate::transfer::limits::BATCH_BYTES;
-use crate::transfer::part::Part;
 
 /// Frames shorter than this are copied. A short frame can be a slice of a larger buffer, which it
 /// would hold while it waits. The budget does not account for that buffer.
@@ -44,7 +44,7 @@ impl BlobStream<'_> {
         let mut gatherer = gatherer(from);
         loop {
             let asked = body.next().await;
-            let rest = Part::of_bytes(body.position()..blob.len);
+            let rest = BlobPart::of_bytes(body.position()..blob.len);
             let frame = asked.map_err(|failure| failure.with(&rest, &self.fetcher.calls))?;
             let Some(frame) = frame else { break };
             let start = body.position() - frame.len() as u64;

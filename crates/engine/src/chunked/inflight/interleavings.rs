@@ -73,7 +73,7 @@ fn follow(flights: &Flights) -> Follower<u32> {
 
 /// Leads or follows until there is a result, as downloads do. Counts the leaders that work at once,
 /// and how often the work is done.
-fn bring(flights: &Flights, at_work: &AtomicU32, done: &AtomicU32) -> u32 {
+fn lead_or_follow(flights: &Flights, at_work: &AtomicU32, done: &AtomicU32) -> u32 {
     loop {
         match flights.join(&KEY) {
             Joined::Leader(lead) => {
@@ -110,15 +110,15 @@ fn all_who_follow_are_given_the_outcome() {
 /// A caller that comes while a leader finishes gets the leader's result or does the work again.
 /// Never do two leaders work at once, and no follower waits for a leader that is gone.
 #[test]
-fn whoever_comes_late_follows_or_leads() {
+fn a_late_caller_follows_or_leads() {
     check(|| {
         let flights = Flights::new();
         let counts = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
         let threads = [0, 1].map(|_| {
             let (flights, counts) = (flights.clone(), Arc::clone(&counts));
-            thread::spawn(move || bring(&flights, &counts.0, &counts.1))
+            thread::spawn(move || lead_or_follow(&flights, &counts.0, &counts.1))
         });
-        assert_eq!(bring(&flights, &counts.0, &counts.1), 7);
+        assert_eq!(lead_or_follow(&flights, &counts.0, &counts.1), 7);
         for thread in threads {
             assert_eq!(thread.join().expect("no panic"), 7);
         }
@@ -136,7 +136,7 @@ fn a_leader_that_gives_up_leaves_the_work_to_those_who_follow() {
         let counts = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
         let threads = [0, 1].map(|_| {
             let (flights, counts) = (flights.clone(), Arc::clone(&counts));
-            thread::spawn(move || bring(&flights, &counts.0, &counts.1))
+            thread::spawn(move || lead_or_follow(&flights, &counts.0, &counts.1))
         });
         drop(leader);
         for thread in threads {

@@ -62,7 +62,7 @@ async fn what_is_done_is_done_anew_for_who_comes_later() {
 }
 
 #[tokio::test]
-async fn a_late_drop_does_not_take_somebody_elses_flight_away() {
+async fn a_late_drop_does_not_remove_the_next_leaders_flight() {
     let flights = Flights::new();
     let leader = lead(&flights, 1);
     let behind = follow(&flights, 1);

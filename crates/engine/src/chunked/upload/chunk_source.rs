@@ -213,7 +213,7 @@ impl PutSource for ChunkSource {
             Err(error) => {
                 // The store gets a short error, and the full one is kept: the store's own error may
                 // say less.
-                let told = Error::new(
+                let short = Error::new(
                     error.kind(),
                     Operation::Upload,
                     error.target(),
@@ -221,7 +221,7 @@ impl PutSource for ChunkSource {
                 );
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
                 failure.get_or_insert(error);
-                Err(told)
+                Err(short)
             }
         }
     }

@@ -163,7 +163,7 @@ impl SourceCutter {
 /// For an upload, the hint for a changed file is to send it again, not to fetch it.
 fn placed(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Changed => error.with_hint("upload it again when nobody writes to it"),
+        ErrorKind::Changed => error.with_hint("upload it again when no process writes to it"),
         _ => error,
     }
 }

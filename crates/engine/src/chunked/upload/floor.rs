@@ -23,11 +23,11 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct UploadFloor {
     epoch: Instant,
     look: Duration,
-    told: Mutex<Told>,
+    state: Mutex<FloorState>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct FloorState {
     floor: SpeedFloor,
     /// The bytes that were reported, by connection.
     connections: HashMap<usize, u64>,
@@ -35,19 +35,19 @@ struct Told {
 
 impl UploadFloor {
     pub(super) fn new(policy: &RetryPolicy) -> Self {
-        let told = Told { floor: SpeedFloor::new(policy), connections: HashMap::new() };
+        let state = FloorState { floor: SpeedFloor::new(policy), connections: HashMap::new() };
         // Tests use short periods, and then requests report more often.
         let look = LOOK.min(Duration::from_millis(policy.slow_ms_max) / 4);
-        Self { epoch: Instant::now(), look, told: Mutex::new(told) }
+        Self { epoch: Instant::now(), look, state: Mutex::new(state) }
     }
 
     /// Returns once the upload is too slow for the request to continue. The verdict says whether
     /// the request may be restarted. Cancel-safe.
     pub(super) async fn too_slow(&self, request: &SendProgress) -> SpeedVerdict {
-        if !self.told().floor.is_on() {
+        if !self.lock().floor.is_on() {
             return std::future::pending().await;
         }
-        let restarts = self.told().floor.restarts();
+        let restarts = self.lock().floor.restarts();
         let (mut since, mut own_bytes) = (self.epoch.elapsed(), 0);
         loop {
             sleep(self.look).await;
@@ -56,33 +56,33 @@ impl UploadFloor {
                 since = now;
                 continue;
             };
-            let bytes = self.told().not_told(sent, &mut own_bytes);
+            let bytes = self.lock().not_reported(sent, &mut own_bytes);
             // If nothing is sent, the stall limit ends the request.
             if bytes == 0 {
                 continue;
             }
-            match self.told().floor.on_bytes(bytes, since..now, restarts) {
+            match self.lock().floor.on_bytes(bytes, since..now, restarts) {
                 SpeedVerdict::Enough => since = now,
                 verdict => return verdict,
             }
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FloorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
+impl FloorState {
     /// Bytes that were sent and not reported yet. `own_bytes` are the reported bytes of a request
     /// that has no connection.
-    fn not_told(&mut self, sent: SentBytes, own_bytes: &mut u64) -> u64 {
-        let told = match sent.connection {
+    fn not_reported(&mut self, sent: SentBytes, own_bytes: &mut u64) -> u64 {
+        let reported = match sent.connection {
             // Bytes that it sent before this upload used it do not count.
             Some(connection) => self.connections.entry(connection).or_insert(sent.bytes),
             None => own_bytes,
         };
-        sent.bytes.saturating_sub(std::mem::replace(told, sent.bytes))
+        sent.bytes.saturating_sub(std::mem::replace(reported, sent.bytes))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// The seconds until the first of `requests` requests over one connection is too slow.
-    async fn told_after(requests: usize, bytes_per_s: u64) -> Option<u64> {
+    async fn too_slow_after(requests: usize, bytes_per_s: u64) -> Option<u64> {
         let floor = UploadFloor::new(&policy());
         let link: Arc<dyn Outgoing> = Arc::new(Link(Instant::now(), bytes_per_s));
         let sending: Vec<SendProgress> = (0..requests)
@@ -130,9 +130,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_bytes_of_a_connection_count_once() {
         for requests in [1, 30] {
-            let too_slow = told_after(requests, 900).await;
+            let too_slow = too_slow_after(requests, 900).await;
             assert!(too_slow.is_some_and(|seconds| (59..65).contains(&seconds)), "{too_slow:?}");
-            assert_eq!(told_after(requests, 1100).await, None);
+            assert_eq!(too_slow_after(requests, 1100).await, None);
         }
     }
 

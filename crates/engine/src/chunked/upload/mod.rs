@@ -181,7 +181,7 @@ async fn run(
                 Err(error) => return Err(error),
             }
         }
-        None if pipeline.brought() == 0 => Form::Present,
+        None if pipeline.delivered_chunks() == 0 => Form::Present,
         None => Form::Whole,
     };
     if form == Form::Present && options.digest.is_none() {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! SourceCutter --> Ledger --> (lead or follow) --> MissingQuery --> SendQueue --> send
-//!              all         one upload of       which         what
-//!             chunks       this process      chunks are     shares a
+//!              all          one upload         which         what
+//!             chunks      of this process    chunks are     shares a
 //!                            leads           missing?       request
 //! ```
 //!
@@ -108,7 +108,7 @@ pub(super) struct Pipeline {
     ledger: Ledger,
     missing_query: MissingQuery,
     send_queue: SendQueue,
-    brought: u64,
+    delivered_chunks: u64,
     sending: usize,
     held_bytes: u64,
     /// Whether the store has the blob.
@@ -137,7 +137,7 @@ impl Pipeline {
             ledger: Ledger::default(),
             missing_query: MissingQuery::new(),
             send_queue,
-            brought: 0,
+            delivered_chunks: 0,
             sending: 0,
             held_bytes: 0,
             blob_query: BlobQuery::None,
@@ -195,8 +195,8 @@ impl Pipeline {
 
     /// Number of chunks that were missing and that this or another upload has sent since. A chunk
     /// that had to be sent twice counts twice.
-    pub(super) fn brought(&self) -> u64 {
-        self.brought
+    pub(super) fn delivered_chunks(&self) -> u64 {
+        self.delivered_chunks
     }
 
     /// The chunks that have been cut, and their fates.
@@ -260,7 +260,7 @@ impl Pipeline {
             self.start_asking(ids, blob);
         }
         // If little is left to send, the question would take as long as sending.
-        if (!self.send_queue.is_empty() || self.brought == 0)
+        if (!self.send_queue.is_empty() || self.delivered_chunks == 0)
             && let Some(blob) = self.blob_query.put()
         {
             self.start_asking(Vec::new(), Some(blob));
@@ -378,13 +378,13 @@ impl Pipeline {
             EndedCall::Sent { load, paid_bytes } => {
                 self.sending -= 1;
                 self.held_bytes = self.held_bytes.saturating_sub(paid_bytes);
-                self.brought += load.pieces().len() as u64;
+                self.delivered_chunks += load.pieces().len() as u64;
                 for piece in load.pieces() {
                     self.settle(piece, ChunkStatus::Sent);
                 }
             }
             EndedCall::Followed { id, is_done: true } => {
-                self.brought += 1;
+                self.delivered_chunks += 1;
                 if let Some(piece) = self.ledger.piece(id) {
                     self.settle(&piece, ChunkStatus::Shared);
                 }

@@ -45,7 +45,7 @@ pub(super) async fn register(
             Registered::ChunkMissing => {}
         }
         tracing::debug!(blob = %blob, round, ?resend, "chunks are missing");
-        resend = bring_again(pipeline, resend).await?;
+        resend = send_again(pipeline, resend).await?;
     }
     Err(lost(transfer, pipeline, resend))
 }
@@ -63,12 +63,12 @@ enum Resend {
 
 /// Sends the chunks that the store lacks. If it says that it lacks none, sends those that it may
 /// lack.
-async fn bring_again(pipeline: &mut Pipeline, resend: Resend) -> Result<Resend> {
+async fn send_again(pipeline: &mut Pipeline, resend: Resend) -> Result<Resend> {
     if resend == Resend::Missing {
         let all = pipeline.ledger().ids(|_| true);
-        let before = pipeline.brought();
+        let before = pipeline.delivered_chunks();
         pipeline.again(&all, false).await?;
-        if pipeline.brought() > before {
+        if pipeline.delivered_chunks() > before {
             return Ok(Resend::Missing);
         }
     }

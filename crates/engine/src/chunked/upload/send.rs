@@ -24,7 +24,7 @@ use super::transfer::Transfer;
 use crate::chunked::{ChunkStore, PutRequest, PutSession, SendProgress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{SLOW_HINT, floor_of};
-use crate::transfer::part::Part;
+use crate::transfer::blob_part::BlobPart;
 
 /// The bytes that a load holds while it is sent, without the store's buffers.
 pub(super) fn held_bytes(load: &Load) -> u64 {
@@ -185,11 +185,11 @@ fn in_part(transfer: &Transfer, pieces: &[UploadChunk], error: Error) -> Error {
     }
     let part = match pieces {
         [blob] if blob.offset == 0 && blob.digest.len == transfer.file.len() => {
-            Part::of_blob(&blob.digest)
+            BlobPart::of_blob(&blob.digest)
         }
         pieces => {
             let chunks: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.digest)).collect();
-            Part::of_batch(&chunks, transfer.file.name())
+            BlobPart::of_batch(&chunks, transfer.file.name())
         }
     };
     part.add_to(error, &transfer.calls.register, "was not taken")

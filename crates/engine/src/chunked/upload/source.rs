@@ -206,14 +206,14 @@ impl SourceFile {
     /// Fills `buffer` from `offset`. Fails with `Changed` if the file ends before that. Blocks.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset).map_err(|error| {
-            let told = match error.kind() {
+            let failure = match error.kind() {
                 io::ErrorKind::UnexpectedEof => {
                     let len = self.len();
                     self.changed(format!("it had {len} bytes when it was opened, and has fewer"))
                 }
                 _ => unreadable(&self.name, error),
             };
-            told.at(offset..offset.saturating_add(buffer.len() as u64))
+            failure.at(offset..offset.saturating_add(buffer.len() as u64))
         })
     }
 
@@ -243,13 +243,13 @@ impl SourceFile {
         }
         let message = format!("its bytes are not those of {digest}");
         Error::new(ErrorKind::Integrity, Operation::Upload, &*self.name, message)
-            .with_hint("check the digest, and that nobody writes to the file")
+            .with_hint("check the digest, and that no process writes to the file")
     }
 
     /// The error for a changed file; `message` says how the change shows.
     pub(super) fn changed(&self, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Changed, Operation::Upload, &*self.name, message)
-            .with_hint("upload it again when nobody writes to it")
+            .with_hint("upload it again when no process writes to it")
     }
 }
 

@@ -19,7 +19,7 @@ impl RangeStream {
         let (position, is_endless, is_spent) =
             (live.position(), live.is_endless(), live.is_spent());
         if is_endless {
-            live.brought();
+            live.completed();
             self.phase = Phase::Idle;
             return self.blob_ended(position);
         }

@@ -85,7 +85,7 @@ pub(crate) struct RangeStream {
     done: bool,
     manner: Manner,
     phase: Phase,
-    lent: Option<RequestPermit>,
+    next_permit: Option<RequestPermit>,
     waited: Duration,
 }
 
@@ -154,7 +154,7 @@ impl RangeStream {
             done: false,
             manner: Manner::default(),
             phase: Phase::Idle,
-            lent: None,
+            next_permit: None,
             waited: Duration::ZERO,
         }
     }
@@ -221,8 +221,8 @@ impl RangeStream {
     }
 
     /// Gives the stream the permit for its next request. Without it, the stream waits for a permit.
-    pub(crate) fn lend(&mut self, permit: RequestPermit) {
-        self.lent = Some(permit);
+    pub(crate) fn give_permit(&mut self, permit: RequestPermit) {
+        self.next_permit = Some(permit);
     }
 
     /// Ends the request in flight and releases its permit. The next read requests the remaining
@@ -377,7 +377,7 @@ impl RangeStream {
             request,
             budget: self.budget.clone(),
             stats: Arc::clone(&self.stats),
-            permit: self.lent.take(),
+            permit: self.next_permit.take(),
             limit: self.retrying.limit(limit),
             hedge: self.hedge,
             window: self.window.clone(),

@@ -18,14 +18,14 @@ const READ_BYTES: usize = 256 << 10;
 
 /// One part: its number, and the CRC32C and length of its bytes.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FilePart {
     pub(super) number: PartNumber,
     pub(super) crc: Crc,
 }
 
 /// The bytes of all parts, concatenated.
 #[derive(Debug)]
-pub(super) struct Whole<'a> {
+pub(super) struct UploadData<'a> {
     pub(super) data: &'a File,
     /// The blob's name, for errors.
     pub(super) blob: &'a str,
@@ -33,9 +33,9 @@ pub(super) struct Whole<'a> {
     pub(super) stop: &'a CancellationToken,
 }
 
-impl Whole<'_> {
+impl UploadData<'_> {
     /// Fails with `Integrity` if a part, or the whole, does not match its checksum.
-    pub(super) fn verify(&self, parts: &[Part], expected: Option<&Checksum>) -> Result<()> {
+    pub(super) fn verify(&self, parts: &[FilePart], expected: Option<&Checksum>) -> Result<()> {
         let whole = expected.map(|expected| checksummer(expected.algorithm(), self.blob));
         let mut whole = whole.transpose()?;
         let mut buffer = vec![0; READ_BYTES];

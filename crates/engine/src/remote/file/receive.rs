@@ -40,6 +40,8 @@ pub(super) async fn receive(
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while bytes < BATCH_BYTES && !is_over {
             match body.next().await.transpose()? {
+                // Endless empty frames must neither fill the batch nor keep the thread.
+                Some(frame) if frame.is_empty() => tokio::task::consume_budget().await,
                 Some(frame) => {
                     bytes += frame.len() as u64;
                     batch.push(frame);

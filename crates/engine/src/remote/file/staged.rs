@@ -209,7 +209,8 @@ pub(super) fn is_absent(error: &io::Error) -> bool {
 }
 
 fn exists(shown: &str) -> Error {
-    Error::new(ErrorKind::AlreadyExists, Operation::Write, shown, "it exists")
+    Error::new(ErrorKind::AlreadyExists, Operation::Write, shown, "the target already exists")
+        .with_hint("choose another name, or delete the target first")
 }
 
 /// Renames to a name that no file has; atomic. On file systems without such a rename (NFS) it

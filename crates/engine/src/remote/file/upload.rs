@@ -31,7 +31,7 @@ use tidegate_core::checksum::{Coverage, Crc, CrcAlgorithm, StoredChecksum};
 use tidegate_core::retry::RetryClass;
 use tokio_util::sync::CancellationToken;
 
-use super::parts::{Part, Whole};
+use super::parts::{FilePart, UploadData};
 use super::staged::{Place, STAGED_SUFFIX, create_private, hidden_from, unique};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::write::{
@@ -225,8 +225,8 @@ impl UploadFolder {
     }
 
     /// The parts of the blob, in order, if the records and the request agree on them.
-    fn agreed(&self, request: &CompleteRequest) -> Result<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::with_capacity(request.parts.len());
+    fn agreed(&self, request: &CompleteRequest) -> Result<Vec<FilePart>> {
+        let mut parts: Vec<FilePart> = Vec::with_capacity(request.parts.len());
         let mut end: u64 = 0;
         for asked in &request.parts {
             let number = asked.number;
@@ -243,7 +243,7 @@ impl UploadFolder {
                 super::receive::compare(checksum, &crc.to_checksum(), &self.blob)?;
             }
             end = end.saturating_add(record.len_bytes);
-            parts.push(Part { number, crc });
+            parts.push(FilePart { number, crc });
         }
         if request.last.is_some() || end != request.len_bytes {
             let message = format!("expected {} bytes, the parts have {end}", request.len_bytes);
@@ -263,7 +263,8 @@ impl UploadFolder {
         let place = Place::prepare(&self.blob, precondition)?;
         let data = self.lock(FlockOperation::NonBlockingLockExclusive)?;
         let parts = self.agreed(request)?;
-        Whole { data: &data, blob: &self.blob, stop }.verify(&parts, request.checksum.as_ref())?;
+        UploadData { data: &data, blob: &self.blob, stop }
+            .verify(&parts, request.checksum.as_ref())?;
         data.set_len(request.len_bytes).map_err(|error| self.failed(error))?;
         let mut written = place.commit(&data, &self.path.join(DATA), precondition, *durability)?;
         // The blob is complete, even if removing the records fails.
@@ -341,7 +342,9 @@ fn unknown(blob: &str) -> Error {
 
 fn busy(blob: &str) -> Error {
     let message = "a part of the upload is still being written";
-    Error::new(ErrorKind::Storage, Operation::Commit, blob, message).retryable(RetryClass::Now)
+    Error::new(ErrorKind::Storage, Operation::Commit, blob, message)
+        .retryable(RetryClass::Now)
+        .with_hint("complete the upload after the last part has ended")
 }
 
 fn invalid(blob: &str, message: String) -> Error {

@@ -121,8 +121,10 @@ impl Walk {
             used += name.len() + NAME_BYTES;
             while charged < used {
                 let Some(permit) = self.budget.try_list(CHARGE_BYTES as u64) else {
-                    let message = "the folder has more names than the budget has room for";
-                    return refuse(ErrorKind::Exhausted, message.to_owned());
+                    let message =
+                        "the names in the folder need more memory than the budget has left";
+                    return refuse(ErrorKind::Exhausted, message.to_owned())
+                        .map_err(|error| error.with_hint("raise the budget"));
                 };
                 permits.push(permit);
                 charged += CHARGE_BYTES;

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::locate::invalid;
 use crate::remote::response;
 use crate::remote::{ExtraHeaders, Version};
-use crate::transport::{self, Answer, ResponseHead, Transport, classify};
+use crate::transport::{self, ResponseBody, ResponseHead, Transport, classify};
 
 /// Enough in practice: CDNs use two or three redirects.
 const REDIRECTS_MAX: u32 = 10;
@@ -61,7 +61,7 @@ impl fmt::Debug for Stop {
 /// A response that is not a redirect.
 pub(super) struct Reached {
     pub(super) head: ResponseHead,
-    pub(super) body: Answer,
+    pub(super) body: ResponseBody,
     /// The URL that it came from.
     pub(super) stop: Stop,
     pub(super) is_redirected: bool,

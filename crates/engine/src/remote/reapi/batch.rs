@@ -147,9 +147,9 @@ impl ReapiCache {
             Error::new(ErrorKind::Unsupported, Operation::Write, target, "it makes no message")
                 .caused_by(error)
         })?;
-        let told = progress.clone();
+        let counter = progress.clone();
         // The connection takes the next piece when it has sent most of the previous ones.
-        let pieces = pieces.inspect(move |piece| told.passed(piece.len() as u64));
+        let pieces = pieces.inspect(move |piece| counter.passed(piece.len() as u64));
         let carrying = Carrying::new(self.channel(), stream::iter(pieces), progress);
         let client = Grpc::with_origin(carrying, self.channel().origin().clone());
         let limits = limits(answer_bytes, chunks.len(), &[1, 2, 3]);

@@ -34,14 +34,14 @@ use tokio::time::Instant;
 use tonic::body::Body;
 use tower_service::Service;
 
-use super::answer::Answer;
+use super::grpc_body::GrpcBody;
 use super::read;
 use crate::store::SendProgress;
-use crate::transport::{self, Http2Connector, Written};
+use crate::transport::{self, ConnectionWrites, Http2Connector};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Answering =
-    Pin<Box<dyn Future<Output = Result<http::Response<Answer>, BoxError>> + Send + 'static>>;
+    Pin<Box<dyn Future<Output = Result<http::Response<GrpcBody>, BoxError>> + Send + 'static>>;
 
 /// Streams on every open connection before another one is opened: small sequential requests need
 /// only one connection, and bulk transfers spread at once.
@@ -78,7 +78,7 @@ struct Slot {
     /// The silent connection, by the attempt that opened it; it takes no new streams. 0 is none.
     silent: AtomicU64,
     /// When the connection last received data.
-    heard: std::sync::Mutex<Option<Instant>>,
+    received_at: std::sync::Mutex<Option<Instant>>,
     // Held while connecting, so that all concurrent requests share one attempt.
     place: Mutex<Place>,
 }
@@ -94,7 +94,7 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Connection {
     requests: SendRequest<Body>,
-    written: Arc<Written>,
+    written: Arc<ConnectionWrites>,
     attempt: u64,
 }
 
@@ -141,8 +141,9 @@ impl Lease {
     }
 
     /// Records that data arrived.
-    pub(super) fn hear(&self) {
-        *self.slot.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    pub(super) fn received(&self) {
+        *self.slot.received_at.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Instant::now());
     }
 
     /// Records that no more data is expected.
@@ -155,8 +156,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.slot.streams.fetch_sub(1, Ordering::Relaxed);
         let Some(sent) = self.sent.filter(|_| !self.ended) else { return };
-        let heard = *self.slot.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if heard.map_or(sent, |heard| heard.max(sent)).elapsed() >= SILENCE_MIN {
+        let received = *self.slot.received_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if received.map_or(sent, |at| at.max(sent)).elapsed() >= SILENCE_MIN {
             self.slot.silent.store(self.attempt, Ordering::Relaxed);
         }
     }
@@ -183,7 +184,7 @@ impl Channel {
     async fn send(
         self,
         mut request: http::Request<Body>,
-    ) -> Result<http::Response<Answer>, BoxError> {
+    ) -> Result<http::Response<GrpcBody>, BoxError> {
         transport::replace(request.headers_mut(), &self.0.headers);
         let is_stream = request.uri().path() == read::PATH;
         let progress = request.extensions().get::<SendProgress>().cloned();
@@ -194,7 +195,7 @@ impl Channel {
         lease.send_over(&connection);
         progress.over(Arc::clone(&connection.written) as _);
         let mut refused = match connection.requests.try_send_request(request).await {
-            Ok(response) => return Ok(Answer::wrap(response, lease, is_stream)?),
+            Ok(response) => return Ok(GrpcBody::wrap(response, lease, is_stream)?),
             Err(refused) => refused,
         };
         lease.end();
@@ -206,7 +207,7 @@ impl Channel {
         lease.send_over(&connection);
         progress.over(Arc::clone(&connection.written) as _);
         match connection.requests.try_send_request(unsent).await {
-            Ok(response) => Ok(Answer::wrap(response, lease, is_stream)?),
+            Ok(response) => Ok(GrpcBody::wrap(response, lease, is_stream)?),
             Err(refused) => {
                 lease.end();
                 Err(refused.into_error().into())
@@ -268,7 +269,7 @@ impl Connections {
 }
 
 impl Service<http::Request<Body>> for Channel {
-    type Response = http::Response<Answer>;
+    type Response = http::Response<GrpcBody>;
     type Error = BoxError;
     type Future = Answering;
 

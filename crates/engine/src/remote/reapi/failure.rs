@@ -17,7 +17,7 @@ use tidegate_core::retry::RetryClass;
 use tidegate_reapi::rpc;
 use tonic::{Code, Status};
 
-use super::answer::NoGrpc;
+use super::grpc_body::NoGrpc;
 use crate::error::{Error, ErrorKind, Hint, Operation, Setting};
 use crate::transport::classify;
 

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_told_who_asks_and_the_callers_headers_win() {
+    fn a_request_names_the_tool_and_the_callers_headers_win() {
         let options = ReapiOptions {
             correlated_invocations_id: Some("build-7".to_owned()),
             ..ReapiOptions::default()

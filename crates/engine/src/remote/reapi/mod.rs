@@ -16,7 +16,7 @@
 //! | `split_response` | the chunks of a blob, as they arrive |
 //! | `bounded` | limits on the number of entries in a response |
 //! | `outgoing` | requests that carry the bytes of blobs |
-//! | `channel`, `answer` | connections, and responses that end with a status |
+//! | `channel`, `grpc_body` | connections, and responses that end with a status |
 //! | `metadata` | the headers of every request |
 //! | `failure` | the meaning of a status |
 //!
@@ -26,7 +26,6 @@
 //! Sources: `remote_execution.proto` and `bytestream.proto`, which `crates/reapi` holds; "gRPC over
 //! HTTP/2" of the gRPC project.
 
-mod answer;
 mod batch;
 mod blob;
 mod bounded;
@@ -34,6 +33,7 @@ mod cache;
 mod capabilities;
 mod channel;
 mod failure;
+mod grpc_body;
 mod metadata;
 mod missing;
 mod options;

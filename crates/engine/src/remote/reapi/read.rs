@@ -24,7 +24,7 @@ use tonic::{Code, Status};
 use tower_service::Service as _;
 
 use super::super::Body;
-use super::answer::Answer;
+use super::grpc_body::GrpcBody;
 use super::{Compression, ReapiCache, failure};
 use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -101,7 +101,7 @@ impl ReapiCache {
         range: &Range<u64>,
         zstd: bool,
         target: &str,
-    ) -> Result<http::Response<Answer>> {
+    ) -> Result<http::Response<GrpcBody>> {
         let limit = if zstd || range.end == digest.len { 0 } else { range.end - range.start };
         let compressor = if zstd { Compressor::Zstd } else { Compressor::Identity };
         let name = ReadName { instance: self.instance(), compressor, digest: *digest };
@@ -157,7 +157,7 @@ impl ReapiCache {
 /// The bytes of a response, as they arrive.
 struct Arriving {
     cache: ReapiCache,
-    answer: http::Response<Answer>,
+    answer: http::Response<GrpcBody>,
     deframer: Deframer,
     /// The unused rest of the last frame.
     frame: Bytes,

@@ -143,10 +143,10 @@ fn a_range_refused_at_the_very_end_is_an_answer() {
     assert!(!may_be_the_end(&refused("bytes */5"), &at(6)));
     assert!(!may_be_the_end(&refused("bytes */5"), &at(4)));
     assert!(!may_be_the_end(&head(416, &[]), &at(0)), "it tells nothing");
-    let told = refused("bytes */5");
-    assert!(at_the_end(&told, &at(0), of(5)).is_none());
-    assert_eq!(at_the_end(&told, &at(5), of(5)).map(|opened| opened.start), Some(5));
-    assert_eq!(at_the_end(&told, &at(5), BlobInfo::default()).map(|o| o.start), Some(5));
+    let with_len = refused("bytes */5");
+    assert!(at_the_end(&with_len, &at(0), of(5)).is_none());
+    assert_eq!(at_the_end(&with_len, &at(5), of(5)).map(|opened| opened.start), Some(5));
+    assert_eq!(at_the_end(&with_len, &at(5), BlobInfo::default()).map(|o| o.start), Some(5));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! - Replacing a file never widens access. If the group cannot be handed over, the group gets no
-//!   more than everybody else. If the access control list cannot be set, the file keeps no group
+//!   more than other users. If the access control list cannot be set, the file keeps no group
 //!   rights.
 //! - A file's rights are at no time wider than its final rights.
 //! - Set-user-ID and set-group-ID bits are never copied to a new file: they stay with the bytes
@@ -116,14 +116,14 @@ impl Access {
         if same_group || fchown(file, None, Some(group)).is_ok() {
             return (self.mode, true);
         }
-        (as_everybody(self.mode), false)
+        (limited_to_others(self.mode), false)
     }
 }
 
-/// The mode for a file whose group differs: the group gets no more than everybody else.
-fn as_everybody(mode: u32) -> u32 {
-    let everybody = (mode & 0o007) << 3;
-    mode & !(GROUP_BITS & !everybody)
+/// The mode for a file whose group differs: the group gets no more than other users.
+fn limited_to_others(mode: u32) -> u32 {
+    let others = (mode & 0o007) << 3;
+    mode & !(GROUP_BITS & !others)
 }
 
 /// The access of a new file in a folder.
@@ -241,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn another_group_gets_no_more_than_everybody() {
+    fn another_group_gets_no_more_than_other_users() {
         for (mode, left) in [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o777, 0o777)] {
-            assert_eq!(as_everybody(mode), left, "{mode:o}");
+            assert_eq!(limited_to_others(mode), left, "{mode:o}");
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,25 @@ pub(super) enum Checked {
     Right(File, Option<Bytes>),
 }
 
+/// A manifest's file. Files are replaced, never changed, so its length stays what it was.
+#[derive(Debug)]
+pub(super) struct ManifestText {
+    file: File,
+    len: u64,
+}
+
+impl ManifestText {
+    /// In bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The text, at most as long as [`Self::len`].
+    fn text(&self) -> impl BufRead {
+        BufReader::new((&self.file).take(self.len.min(MANIFEST_BYTES_MAX)))
+    }
+}
+
 impl Disk {
     /// Opens the files in `root`. Creates the folder if it does not exist.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
@@ -94,12 +113,18 @@ impl Disk {
         if digest.len == 0 || self.has_file(digest) {
             return Ok(true);
         }
-        match self.read_manifest(digest) {
-            Ok(Some(manifest)) => Ok(manifest.chunks().iter().all(|chunk| self.has_file(chunk))),
-            Ok(None) => Ok(false),
-            // A damaged manifest has already been removed.
-            Err(error) if error.kind() == ErrorKind::Integrity => Ok(false),
-            Err(error) => Err(error),
+        let Some(opened) = self.open_manifest(digest)? else { return Ok(false) };
+        let mut has_all = true;
+        let scanned = manifest_file::scan(digest, opened.text(), |chunk| {
+            has_all = has_all && self.has_file(&chunk);
+        });
+        match scanned.map_err(|error| self.unreadable(digest, error))? {
+            Some(_) => Ok(has_all),
+            None => {
+                // A damaged manifest is removed, so that the blob can be registered again.
+                drop(self.damaged_manifest(digest));
+                Ok(false)
+            }
         }
     }
 
@@ -192,29 +217,28 @@ impl Disk {
         }
     }
 
-    /// Reads the blob's manifest. A damaged one is removed: `Integrity`.
-    pub(super) fn read_manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
-        let path = self.manifest(digest);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.unreadable(digest, error)),
-        };
-        let mut text = String::new();
-        match file.take(MANIFEST_BYTES_MAX + 1).read_to_string(&mut text) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => text.clear(),
-            Err(error) => return Err(self.unreadable(digest, error)),
+    /// Opens the blob's manifest; `None` if it has none.
+    pub(super) fn open_manifest(&self, digest: &Digest) -> Result<Option<ManifestText>> {
+        let opened = File::open(self.manifest(digest)).and_then(|file| {
+            let len = file.metadata()?.len();
+            Ok(ManifestText { file, len })
+        });
+        match opened {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.unreadable(digest, error)),
         }
-        let Some(manifest) = manifest_file::decode(digest, &text) else {
-            return Err(self.damaged(digest, &path, "its manifest is damaged".to_owned()));
-        };
-        Ok(Some(manifest))
     }
 
-    /// The length of the blob's manifest as text, in bytes; `None` if it has none.
-    pub(super) fn manifest_len(&self, digest: &Digest) -> Option<u64> {
-        std::fs::metadata(self.manifest(digest)).ok().map(|found| found.len())
+    /// Reads the blob's manifest. A damaged one is removed: `Integrity`.
+    pub(super) fn read_manifest(&self, digest: &Digest, opened: &ManifestText) -> Result<Manifest> {
+        let manifest = manifest_file::decode(digest, opened.text());
+        let manifest = manifest.map_err(|error| self.unreadable(digest, error))?;
+        manifest.ok_or_else(|| self.damaged_manifest(digest))
+    }
+
+    fn damaged_manifest(&self, digest: &Digest) -> Error {
+        self.damaged(digest, &self.manifest(digest), "its manifest is damaged".to_owned())
     }
 
     pub(super) fn write_manifest(&self, blob: &Digest, text: &str) -> Result<()> {

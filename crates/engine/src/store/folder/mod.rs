@@ -144,19 +144,19 @@ impl FolderStore {
     }
 
     async fn read_manifest(&self, digest: Digest, budget: &Budget) -> Result<Option<Manifest>> {
-        let len = self.blocking(&digest, move |disk| Ok(disk.manifest_len(&digest))).await?;
-        let Some(len) = len else { return Ok(None) };
-        // The text, and the manifest parsed from it.
-        let bytes = len.saturating_mul(2);
+        let opened = self.blocking(&digest, move |disk| disk.open_manifest(&digest)).await?;
+        let Some(opened) = opened else { return Ok(None) };
+        // A chunk takes less memory than two lines of the text, also while the list grows.
+        let bytes = opened.len().saturating_mul(2);
         let permit = if bytes > budget.limits().bytes { None } else { budget.try_bytes(bytes) };
         let Some(permit) = permit else {
             let message = format!("its manifest takes {bytes} bytes of memory, which are in use");
             return Err(failed(ErrorKind::Unsupported, Operation::Read, &digest, message)
                 .with_hint("allow more memory"));
         };
-        let manifest = self.blocking(&digest, move |disk| disk.read_manifest(&digest)).await;
+        let read = self.blocking(&digest, move |disk| disk.read_manifest(&digest, &opened)).await;
         drop(permit);
-        manifest
+        read.map(Some)
     }
 
     /// Hashes the chunks' bytes, in order, for the comparison with the blob's digest; `None` if a

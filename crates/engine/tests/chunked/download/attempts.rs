@@ -15,12 +15,12 @@ fn small(count: u64) -> Bed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_attempt_can_mend_ends_it_at_once() {
+async fn a_permanent_failure_ends_the_download_at_once() {
     let bed = small(4);
-    let (passing, lasting) = (bed.digest(0), bed.digest(1));
+    let (transient, permanent) = (bed.digest(0), bed.digest(1));
     bed.store.script(move |_, digest, _| match digest {
-        Some(digest) if *digest == passing => Act::fault(Fault::Broken),
-        Some(digest) if *digest == lasting => Act::fault(Fault::Refused),
+        Some(digest) if *digest == transient => Act::fault(Fault::Broken),
+        Some(digest) if *digest == permanent => Act::fault(Fault::Refused),
         _ => Act::default(),
     });
     let error = bed.to_file().await.unwrap_err();
@@ -29,7 +29,7 @@ async fn what_no_attempt_can_mend_ends_it_at_once() {
 
 /// An error such as a wrong port is reported sooner than a store that fails during the download.
 #[tokio::test(start_paused = true)]
-async fn an_address_where_nothing_answers_is_tried_four_times() {
+async fn a_store_that_never_responds_is_tried_four_times() {
     let mut bed = small(4);
     bed.options.retry.attempts_max = 20;
     bed.store.script(|_, _, _| Act::fault(Fault::Broken));
@@ -40,7 +40,7 @@ async fn an_address_where_nothing_answers_is_tried_four_times() {
 
 /// A list of chunks only saves bytes: the download waits for it no longer than for any other call.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_never_comes_costs_the_stall_limit() {
+async fn a_missing_response_to_the_chunk_list_costs_one_stall_limit() {
     let mut bed = small(4);
     let stall = Duration::from_millis(bed.options.retry.stall_ms_max);
     bed.store.script(|call, _, _| match call {
@@ -62,7 +62,7 @@ async fn a_list_that_never_comes_costs_the_stall_limit() {
 /// The number of attempts is not limited if each makes progress: only attempts without progress
 /// count.
 #[tokio::test(start_paused = true)]
-async fn attempts_that_bring_something_do_not_count() {
+async fn attempts_that_make_progress_do_not_count() {
     let mut bed = small(20);
     bed.options.retry.attempts_max = 3;
     bed.options.retry.progress_bytes_min = 1;
@@ -91,7 +91,7 @@ async fn a_stream_may_break_often_as_long_as_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_number_of_answers_than_was_asked_for_is_an_error() {
+async fn a_wrong_number_of_results_is_an_error() {
     let bed = small(4);
     bed.store.script(|call, digest, _| match (call, digest) {
         (Call::Batch { .. }, None) => Act::fault(Fault::Fewer),

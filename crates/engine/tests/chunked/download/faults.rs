@@ -38,7 +38,7 @@ async fn a_stream_that_breaks_goes_on_where_it_broke() {
 
 /// A chunk that the store loses while it is read is missing, whatever came of it before.
 #[tokio::test(start_paused = true)]
-async fn a_chunk_that_is_lost_midway_is_a_missing_one() {
+async fn a_chunk_lost_midway_counts_as_missing() {
     let mut bed = large(3);
     bed.store.script(|call, _, _| match call {
         Call::Get { offset: 0, digest } if digest.len < 900_000 => {
@@ -55,7 +55,7 @@ async fn a_chunk_that_is_lost_midway_is_a_missing_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_passes_is_tried_again() {
+async fn transient_failures_are_retried() {
     let lens = [100, 200, 300_000, 5];
     let bed = Bed::new(chunks(lens.into_iter().zip(1..)));
     bed.store.script(|call, digest, nth| match (call, digest) {
@@ -69,7 +69,7 @@ async fn a_failure_that_passes_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_failed_of_a_batch_is_asked_for_again() {
+async fn only_failed_chunks_of_a_batch_are_requested_again() {
     let bed = Bed::new(chunks((0..8).map(|seed| (1000, seed))));
     let bad = bed.digest(3);
     bed.store.script(move |_, digest, nth| match digest {
@@ -97,7 +97,7 @@ async fn wrong_bytes_are_fetched_again_and_never_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_bytes_reach_no_memory() {
+async fn wrong_bytes_are_not_delivered_to_memory() {
     for len in [1000, 300_000] {
         for kind in 0..3 {
             let bed = Bed::new(chunks((0..4).map(|seed| (len, seed))));
@@ -140,7 +140,7 @@ async fn bytes_that_stay_wrong_fail_the_download_and_leave_the_old_file() {
 
 /// Wrong bytes of a chunk that is streamed into the file are overwritten by right ones.
 #[tokio::test(start_paused = true)]
-async fn wrong_bytes_of_a_long_chunk_are_written_over() {
+async fn wrong_bytes_of_a_long_chunk_are_overwritten() {
     let lens = [3_000_000, 500, 2_000_000];
     let bed = Bed::new(chunks(lens.into_iter().zip(1..))).with_budget(4 << 20, 4);
     let bad = bed.digest(0);
@@ -212,7 +212,7 @@ async fn a_whole_blob_goes_on_where_it_broke() {
 /// A client that finds a chunk missing late must not append the whole blob to the chunks that the
 /// stream already has.
 #[tokio::test(start_paused = true)]
-async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
+async fn after_a_missing_chunk_the_blob_is_fetched_whole_and_no_byte_is_written_twice() {
     for len in [1000, 300_000] {
         let bed = Bed::new(chunks((0..40).map(|seed| (len, seed))));
         bed.store.evict(&bed.digest(30));
@@ -233,7 +233,7 @@ async fn a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice() {
 
 /// The buffer already has most of its chunks, but not the first: only the gaps are filled.
 #[tokio::test(start_paused = true)]
-async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
+async fn a_whole_blob_fills_only_the_gaps_of_a_buffer() {
     let bed = large(40);
     let head = bed.digest(0);
     bed.store.evict(&bed.digest(39));
@@ -249,7 +249,7 @@ async fn a_buffer_is_given_what_it_lacks_of_the_whole() {
 
 /// A stream already has its first chunks: the whole blob is requested from the offset after them.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_has_a_prefix_is_given_the_rest_of_the_whole() {
+async fn a_stream_with_a_prefix_gets_the_rest_of_the_whole_blob() {
     let bed = large(40);
     let last = bed.digest(39);
     let gate = CancellationToken::new();
@@ -273,7 +273,7 @@ async fn a_stream_that_has_a_prefix_is_given_the_rest_of_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_chunk_is_an_error_where_the_whole_is_not_wanted() {
+async fn a_missing_chunk_is_an_error_without_whole_fallback() {
     let mut bed = large(10);
     bed.options.whole_fallback = false;
     bed.store.evict(&bed.digest(5));
@@ -283,7 +283,7 @@ async fn a_missing_chunk_is_an_error_where_the_whole_is_not_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manifest_that_cannot_be_right_makes_the_blob_come_whole_or_fails() {
+async fn an_invalid_manifest_makes_the_download_fetch_the_blob_whole_or_fail() {
     let mut bed = large(4);
     bed.store.answer_manifest(&bed.blob, Err(ErrorKind::Integrity));
     let report = bed.to_file().await.unwrap();
@@ -341,7 +341,7 @@ async fn a_store_that_does_not_answer_is_given_up_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_reads_the_output_may_go_away() {
+async fn a_reader_of_the_output_may_go_away() {
     struct Closed;
     impl std::io::Write for Closed {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -365,7 +365,7 @@ async fn whoever_reads_the_output_may_go_away() {
 
 /// Frames without bytes are no progress.
 #[tokio::test(start_paused = true)]
-async fn frames_without_a_byte_are_silence() {
+async fn frames_without_bytes_are_no_progress() {
     for can_split in [true, false] {
         let store = FakeStore::new().with_profile(|profile| profile.can_split = can_split);
         let mut bed = Bed::on(store, chunks((0..4).map(|seed| (2_000_000, seed))));

@@ -97,7 +97,7 @@ fn all_paid_for(budget: &Budget) {
 }
 
 #[tokio::test]
-async fn each_is_fetched_once_by_downloads_at_once() {
+async fn concurrent_downloads_fetch_each_long_chunk_once() {
     for kinds in [
         [Kind::File, Kind::File],
         [Kind::File, Kind::Buffer],
@@ -171,7 +171,7 @@ async fn a_stream_copies_from_a_file() {
 
 /// A stream may block on its reader, so it is never a leader: other downloads fetch for themselves.
 #[tokio::test]
-async fn nobody_waits_for_what_goes_into_a_stream() {
+async fn a_stream_never_leads_a_chunk_in_flight() {
     let mut bed = Bed::new(chunks([(2_200_000, 1), (100, 2)])).with_budget(BUDGET_BYTES, 16);
     // The limit for silence is longer than this test.
     bed.options.retry.stall_ms_max = 3_600_000;
@@ -238,7 +238,7 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
 
 /// If a leader is cancelled, one of its followers becomes the leader, and the others follow it.
 #[tokio::test]
-async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
+async fn a_follower_of_a_cancelled_leader_becomes_the_leader() {
     let bed = bed();
     let gate = CancellationToken::new();
     held_behind(&bed, &gate);
@@ -270,7 +270,7 @@ async fn of_those_that_wait_for_a_leader_that_is_cancelled_one_leads() {
 }
 
 #[tokio::test]
-async fn a_leaders_failure_is_its_own() {
+async fn a_failure_of_the_leader_does_not_fail_its_followers() {
     let bed = bed();
     let (gate, first) = (CancellationToken::new(), bed.digest(1));
     let held = gate.clone();
@@ -342,7 +342,7 @@ async fn everywhere(bed: &Bed) -> Vec<Report> {
 }
 
 #[tokio::test]
-async fn what_a_seed_has_is_copied() {
+async fn chunks_of_a_seed_are_copied() {
     let bed = seeded();
     for report in everywhere(&bed).await {
         assert!(report.chunks.unwrap().moved.chunks <= 4, "{report:?}");

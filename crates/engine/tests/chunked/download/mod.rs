@@ -5,11 +5,11 @@
 //! |---|---|
 //! | every target gets the blob, each distinct chunk is requested once, small ones share requests | `targets` |
 //! | a blob no longer than a chunk, or that the store cannot split, is fetched whole | `targets` |
-//! | a passing failure is retried from where it broke; a lasting failure is the error | `faults`, `attempts` |
+//! | a transient failure is retried from where it broke; a permanent failure is the error | `faults`, `attempts` |
 //! | wrong bytes are never delivered: neither of a chunk nor of the whole blob | `faults` |
-//! | with a missing chunk the blob is fetched whole, with nothing appended or twice (bazel#30742) | `faults::a_missing_chunk_makes_the_blob_come_whole_with_nothing_twice` |
+//! | with a missing chunk the blob is fetched whole, with nothing appended or twice (bazel#30742) | `faults::after_a_missing_chunk_the_blob_is_fetched_whole_and_no_byte_is_written_twice` |
 //! | the old file stays until the new one is whole (bazel#29544) | `faults::bytes_that_stay_wrong_…`, `model` |
-//! | an error names the blob, the chunk, and its range in the blob | `blame` |
+//! | an error names the blob, the chunk, and its range in the blob | `error_context` |
 //! | the first error ends the rest and is the one reported | `faults::the_first_error_ends_the_rest_and_is_the_one_reported` |
 //! | nothing is in flight, and nothing held, after the return | `bed`, for every test |
 //! | a pipe waits for its reader, until the download is cancelled or dropped | `pipes` |
@@ -25,7 +25,7 @@
 
 mod attempts;
 mod bed;
-mod blame;
+mod error_context;
 mod fake;
 mod faults;
 mod long;

@@ -90,7 +90,7 @@ async fn without_resume_all_is_fetched() {
 
 /// The part file of another blob with the same beginning: its chunks are in their places.
 #[tokio::test(start_paused = true)]
-async fn what_another_blob_left_is_used_where_it_is_the_same() {
+async fn equal_chunks_in_another_blobs_part_file_are_reused() {
     let first = broken_off().await;
     let mut lens_and_seeds: Vec<(usize, u64)> = (0..20).map(|seed| (300_000, seed)).collect();
     lens_and_seeds[4] = (200_000, 99);
@@ -118,7 +118,7 @@ async fn a_chunk_that_recurs_is_copied_from_where_it_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_blob_is_gone_on_with() {
+async fn a_whole_blob_can_be_resumed() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
     let bed = Bed::on(store, chunks([(5_000_000, 1)]));
     bed.store.script(|call, _, nth| match (call, nth) {
@@ -137,7 +137,7 @@ async fn a_whole_blob_is_gone_on_with() {
 /// A store may report late that the blob has changed: bytes fetched before that may be of another
 /// blob.
 #[tokio::test(start_paused = true)]
-async fn what_came_of_a_blob_that_changed_is_not_kept() {
+async fn bytes_of_a_changed_blob_are_not_kept() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
     let bed = Bed::on(store, chunks([(5_000_000, 1)]));
     for (last, is_kept) in [(Fault::Changed, false), (Fault::Refused, true)] {
@@ -153,7 +153,7 @@ async fn what_came_of_a_blob_that_changed_is_not_kept() {
 
 /// If the download is cancelled while the part file is examined, the part file stays as it is.
 #[tokio::test(start_paused = true)]
-async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
+async fn a_cancellation_during_the_examination_keeps_the_part_file() {
     let mut bed = broken_off().await;
     // Chunk by chunk, and as a whole.
     for (can_split, asked) in [(true, Call::Manifest), (false, Call::Profile)] {
@@ -181,7 +181,7 @@ async fn a_part_file_that_is_being_looked_at_outlives_a_cancellation() {
 /// A cancelled download, by the token or by dropping the future, leaves nothing in flight, and its
 /// part file for the next attempt.
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_download_is_gone_on_with() {
+async fn a_cancelled_download_can_be_resumed() {
     let mut bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
     let hanging: Vec<_> = (10..20).map(|index| bed.digest(index)).collect();
     bed.store.script(move |_, digest, _| match digest {
@@ -222,7 +222,7 @@ async fn a_dropped_download_leaves_nothing_in_flight() {
 
 /// A second download right after a drop waits for the writes of the first one.
 #[tokio::test]
-async fn a_dropped_download_can_be_begun_anew_at_once() {
+async fn a_dropped_download_can_be_restarted_at_once() {
     let bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed))));
     let hanging: Vec<_> = (10..20).map(|index| bed.digest(index)).collect();
     bed.store.script(move |_, digest, _| match digest {
@@ -250,7 +250,7 @@ async fn a_dropped_download_can_be_begun_anew_at_once() {
 }
 
 #[tokio::test]
-async fn a_download_that_goes_on_keeps_another_out() {
+async fn a_running_download_locks_its_target() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
     let gate = CancellationToken::new();
     let held = gate.clone();

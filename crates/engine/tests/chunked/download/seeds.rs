@@ -148,7 +148,7 @@ async fn a_seed_that_is_cut_short_meanwhile_costs_fetches() {
 
 /// A program can reset a file's modification time, but not its change time.
 #[tokio::test(start_paused = true)]
-async fn a_change_that_hides_makes_the_index_stale() {
+async fn a_change_with_an_old_modification_time_makes_the_index_stale() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
     let before = fs::metadata(&seed).unwrap();
@@ -168,7 +168,7 @@ async fn a_change_that_hides_makes_the_index_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_of_what_the_seed_was_is_not_used() {
+async fn a_stale_index_is_not_used() {
     let (bed, seed) = seeded();
     let first = bed.run(Target::Memory).await.unwrap();
     let index = fs::read(index_of(&seed)).unwrap();
@@ -202,7 +202,7 @@ async fn an_index_that_is_damaged_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seed_of_no_use_is_a_note() {
+async fn an_unusable_seed_is_reported_in_a_note() {
     let (_, new) = versions();
     let mut bed = bed(&new);
     let folder = bed.folder.path();
@@ -269,7 +269,7 @@ async fn a_target_that_is_kept_with_its_index_is_not_cut_as_a_seed() {
     let (mut old, mut new) = (bed(&old), bed(&new));
     let index = index_of(&old.path());
     old.to_file().await.unwrap();
-    assert!(!index.exists(), "nobody asked for it");
+    assert!(!index.exists(), "the caller did not ask for it");
     old.options.index_target = Some(true);
     old.to_file().await.unwrap();
     let kept = fs::read(&index).unwrap();
@@ -307,7 +307,7 @@ async fn an_index_that_cannot_be_kept_is_a_note() {
 
 /// A blob that was fetched whole was not verified chunk by chunk.
 #[tokio::test(start_paused = true)]
-async fn a_blob_that_came_whole_has_no_index() {
+async fn a_blob_fetched_whole_has_no_index() {
     let mut bed = bed(&versions().0);
     bed.options.index_target = Some(true);
     bed.store.evict(&bed.digest(7));

@@ -120,7 +120,7 @@ async fn a_leader_that_is_cancelled_hands_its_work_over() {
 
 /// The leader of a chunk is refused; its follower then asks for the chunk itself.
 #[tokio::test(start_paused = true)]
-async fn a_leaders_failure_is_its_own() {
+async fn a_failure_of_the_leader_does_not_fail_its_followers() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
     let first = bed.digest(0);
     bed.store.script(move |call, digest, nth| match (call, nth) {
@@ -162,7 +162,7 @@ async fn downloads_that_need_each_others_chunks_do_not_wait_for_each_other() {
 
 /// A leader may be in a runtime that is no longer driven: its followers do not wait for ever.
 #[test]
-fn a_leader_that_stands_still_is_not_waited_for_without_end() {
+fn followers_of_a_stalled_leader_do_not_wait_for_ever() {
     let kinds = [
         (300_000, BudgetOptions::default()),
         (3_000_000, BudgetOptions { requests: 64, bytes: 16 << 20 }),

@@ -24,7 +24,7 @@ fn bed(can_split: bool, chunk_bytes: usize, bytes_per_s: usize) -> Bed {
 
 /// The store never stalls, and the download would take weeks.
 #[tokio::test(start_paused = true)]
-async fn a_byte_a_second_is_asked_for_anew_and_then_fails() {
+async fn one_byte_per_second_is_retried_once_and_then_fails() {
     for can_split in [true, false] {
         let bed = bed(can_split, 2_000_000, 1);
         let start = Instant::now();
@@ -44,7 +44,7 @@ async fn a_byte_a_second_is_asked_for_anew_and_then_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reaches_the_floor_arrives() {
+async fn a_download_at_the_minimum_speed_succeeds() {
     for can_split in [true, false] {
         // The speed of the whole download counts, not that of each stream.
         let bytes_per_s = if can_split { 300 } else { 1200 };
@@ -55,7 +55,7 @@ async fn what_reaches_the_floor_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_floor_of_zero_is_none() {
+async fn a_minimum_speed_of_zero_sets_no_limit() {
     let mut bed = bed(true, 400, 1);
     bed.options.retry.bytes_per_s_min = 0;
     bed.to_file().await.unwrap();

@@ -67,7 +67,7 @@ async fn a_stream_gets_the_bytes_in_order_with_chunks_that_recur_fetched_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_only_verified_goes_nowhere() {
+async fn a_discarded_blob_is_verified() {
     let bed = mixed();
     bed.run(Target::Discard).await.unwrap();
     each_asked_for_once(&bed);
@@ -89,7 +89,7 @@ async fn a_store_without_batches_gives_chunks_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_than_one_chunk_is_not_asked_for_as_chunks() {
+async fn a_blob_no_longer_than_one_chunk_is_fetched_without_a_manifest() {
     let params = FastCdc2020Params::new(1024, 0).unwrap();
     let store = FakeStore::new()
         .with_profile(|profile| profile.chunkings = vec![Chunking::FastCdc2020(params)]);
@@ -122,7 +122,7 @@ async fn the_empty_blob_is_always_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blob_that_is_nowhere_is_not_found_and_leaves_nothing() {
+async fn an_unknown_blob_is_not_found_and_leaves_no_file() {
     let mut bed = Bed::new(chunks([(1000, 1)]));
     bed.blob = Digest::of(DigestFunction::Sha256, b"another");
     assert_eq!(bed.to_file().await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -156,7 +156,7 @@ async fn a_chunk_too_long_to_be_held_is_streamed_to_all_its_places() {
 
 /// Under any umask: the part file may be as secret as the file that it replaces.
 #[tokio::test]
-async fn what_is_on_its_way_is_for_nobody_else() {
+async fn a_part_file_is_not_readable_by_other_users() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
     std::fs::write(bed.path(), "old").unwrap();
     let secret = std::fs::Permissions::from_mode(0o600);
@@ -178,7 +178,7 @@ async fn what_is_on_its_way_is_for_nobody_else() {
 
 /// File names are bytes: two names that differ only in invalid text are different targets.
 #[tokio::test]
-async fn targets_whose_names_are_no_text_do_not_meet() {
+async fn target_names_with_invalid_text_stay_distinct() {
     let bed = Bed::new(chunks((0..4).map(|seed| (300_000, seed))));
     let gate = CancellationToken::new();
     let (held, is_first) = (gate.clone(), AtomicBool::new(true));

@@ -48,7 +48,7 @@ async fn no_more_requests_than_the_budget_has_are_in_flight() {
 /// Bazel's window stalls behind its slowest chunk. Here all other chunks arrive before the slowest
 /// one.
 #[tokio::test(start_paused = true)]
-async fn a_slow_head_stalls_nothing() {
+async fn a_slow_first_chunk_delays_no_other_chunk() {
     let bed = Bed::new(chunks((0..200).map(|seed| (300_000, seed))));
     let head = bed.digest(0);
     for is_file in [true, false] {
@@ -86,7 +86,7 @@ async fn a_slow_head_stalls_nothing() {
 /// A stream must wait for its first chunk. The bytes that wait behind it stay within the stream's
 /// share.
 #[tokio::test(start_paused = true)]
-async fn behind_a_slow_head_a_stream_holds_no_more_than_its_share() {
+async fn behind_a_slow_first_chunk_a_stream_holds_no_more_than_its_share() {
     let bed = Bed::new(chunks((0..200).map(|seed| (300_000, seed)))).with_budget(16 << 20, 64);
     let head = bed.digest(0);
     bed.store.script(move |call, digest, _| match (call, digest) {
@@ -171,7 +171,7 @@ async fn a_chunk_that_recurs_everywhere_is_fetched_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_download_gives_its_places_back() {
+async fn a_failed_download_releases_its_places_in_the_window() {
     let bed = Bed::new(chunks((0..20).map(|seed| (300_000, seed)))).with_budget(4 << 20, 2);
     bed.store.script(|call, _, _| match call {
         Call::Get { .. } => Act::after_ms(3).but(Fault::Refused),
@@ -184,7 +184,7 @@ async fn a_failed_download_gives_its_places_back() {
 
 /// The reader of one stream may wait for the other download, which needs the only request.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_pauses_keeps_no_request() {
+async fn a_paused_reader_holds_no_request() {
     for can_split in [true, false] {
         let store = FakeStore::new().with_profile(|profile| profile.can_split = can_split);
         let lens = [(20_000_000, 1), (900, 2)];

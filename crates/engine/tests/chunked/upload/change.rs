@@ -94,7 +94,7 @@ async fn a_change_after_the_last_chunk_was_put_is_found_before_it_is_registered(
 /// A write through a memory map to a page that is already dirty moves no file time. Only the store
 /// detects it, and the error still gives the cause.
 #[tokio::test]
-async fn a_change_that_only_the_store_sees_is_told_as_one() {
+async fn a_change_that_only_the_store_detects_is_reported_as_a_change() {
     let file = File::random(1 << 20, 33);
     let handle = OpenOptions::new().read(true).write(true).open(&file.path).unwrap();
     #[expect(unsafe_code, reason = "a memory map is what is tested")]

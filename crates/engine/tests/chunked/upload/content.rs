@@ -20,7 +20,7 @@ async fn holds(store: &Arc<FakeStore>, file: &File, options: &UploadOptions) -> 
 }
 
 #[tokio::test]
-async fn it_is_the_file_however_it_is_cut_and_named() {
+async fn the_registered_blob_is_the_file_for_every_chunking_and_digest() {
     let text = b"the same line again and again\n".repeat(9000);
     for bytes in [random(1 << 20, 1), vec![0; 300_000], text] {
         let file = File::new(bytes);
@@ -78,7 +78,7 @@ async fn a_store_that_cannot_make_blobs_of_chunks_gets_them_whole() {
 
 /// The store takes manifests and names no chunking: the file is cut if the caller gives a chunking.
 #[tokio::test]
-async fn a_store_that_names_no_way_of_cutting_is_given_chunks_only_if_told() {
+async fn a_store_without_a_chunking_gets_chunks_only_with_the_callers_chunking() {
     let file = File::random(1 << 20, 3);
     let store = FakeStore::new(profile(&[]));
     let chosen = UploadOptions { chunking: Some(small()), ..options() };
@@ -89,7 +89,7 @@ async fn a_store_that_names_no_way_of_cutting_is_given_chunks_only_if_told() {
 }
 
 #[tokio::test]
-async fn a_whole_blob_travels_by_itself_or_as_a_batch_of_one() {
+async fn a_whole_blob_is_sent_as_one_put_or_as_a_batch_of_one() {
     for (len, is_batch) in [(60_000, true), (70_000, false)] {
         let store = FakeStore::new(profile(&[]));
         let file = File::random(len, 4);
@@ -128,7 +128,7 @@ async fn a_file_that_is_not_what_the_caller_says_is_refused() {
 
 /// A store that does not verify takes any name that the caller gives.
 #[tokio::test]
-async fn a_store_that_does_not_verify_is_given_no_wrong_name() {
+async fn a_store_that_does_not_verify_gets_no_wrong_digest() {
     let (large, small_one) = (File::random(100_000, 6), File::random(1000, 6));
     for (file, chunkings, batches) in [
         (&large, vec![small()], true),
@@ -156,7 +156,7 @@ async fn a_store_that_does_not_verify_is_given_no_wrong_name() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_of_the_store_is_refused() {
+async fn a_digest_function_that_the_store_lacks_is_refused() {
     let store = FakeStore::new(StoreProfile::new(DigestFunction::Sha256));
     let file = File::random(10, 8);
     let blake3 = Some(DigestFunction::Blake3);
@@ -192,7 +192,7 @@ async fn a_blob_of_more_chunks_than_memory_is_put_whole() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused() {
+async fn a_source_that_is_not_a_file_is_refused() {
     let store = FakeStore::new(profile(&[small()]));
     let folder = tempfile::tempdir().unwrap();
     let error = run(&store, folder.path(), &options()).await.unwrap_err();

@@ -14,7 +14,7 @@ use super::store::{Call, FakeStore, Reply, profile};
 use crate::call::{UploadOptions, client_with, upload};
 
 #[tokio::test]
-async fn whatever_passes_is_tried_again() {
+async fn random_transient_failures_are_retried() {
     for seed in 0..40 {
         let mut random = Random(seed);
         let mut lossy = random.next() % 3;
@@ -41,7 +41,7 @@ async fn whatever_passes_is_tried_again() {
 }
 
 #[tokio::test]
-async fn of_a_batch_only_what_failed_is_sent_again() {
+async fn only_failed_chunks_of_a_batch_are_sent_again() {
     let mut is_first = true;
     let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {
         Call::PutBatch(_) if std::mem::take(&mut is_first) => Reply::Break(2),
@@ -60,7 +60,7 @@ async fn of_a_batch_only_what_failed_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_put_that_broke_goes_on_under_its_own_name() {
+async fn a_broken_put_resumes_under_its_own_name() {
     let mut breaks = 3;
     let store = FakeStore::scripted(profile(&[]), move |call, _| match call {
         Call::Put { .. } if breaks > 0 => {
@@ -87,7 +87,7 @@ async fn a_put_that_broke_goes_on_under_its_own_name() {
 /// A store that has lost the bytes it kept of a put, or has kept more than it says, refuses to
 /// continue.
 #[tokio::test]
-async fn a_put_that_may_not_go_on_begins_anew_once() {
+async fn a_put_that_cannot_resume_restarts_once() {
     for (kind, expected) in [
         (ErrorKind::Invalid, true),
         (ErrorKind::OutOfRange, true),
@@ -122,7 +122,7 @@ async fn a_put_that_may_not_go_on_begins_anew_once() {
 }
 
 #[tokio::test]
-async fn what_is_refused_anew_as_well_is_refused() {
+async fn a_restarted_put_that_is_refused_again_is_an_error() {
     let mut puts = 0;
     let store = FakeStore::scripted(profile(&[]), move |call, _| match call {
         Call::Put { .. } => {
@@ -166,7 +166,7 @@ async fn nothing_else_is_in_flight_while_the_blob_is_made() {
 
 /// The store may refuse a manifest, because it can be longer than a message.
 #[tokio::test]
-async fn what_cannot_be_made_of_chunks_is_put_whole() {
+async fn a_blob_that_cannot_be_made_of_chunks_is_put_whole() {
     for named in [false, true] {
         let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
             Call::Register { .. } => Reply::Fail(ErrorKind::Unsupported, RetryClass::Never),
@@ -199,7 +199,7 @@ async fn what_cannot_be_made_of_chunks_is_put_whole() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_ends_everything_and_is_reported() {
+async fn a_permanent_failure_ends_the_upload_and_is_reported() {
     for which in 0..4 {
         let mut puts = 0;
         let store = FakeStore::scripted(profile(&[small()]), move |call, _| match (which, call) {
@@ -226,7 +226,7 @@ async fn what_does_not_pass_ends_everything_and_is_reported() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_refused_for_good_is_not_tried_again_with_others() {
+async fn a_refused_chunk_is_not_retried_with_others() {
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::PutBatch(_) => Reply::Refuse,
         _ => Reply::Go,
@@ -237,7 +237,7 @@ async fn a_chunk_that_is_refused_for_good_is_not_tried_again_with_others() {
 }
 
 #[tokio::test]
-async fn what_waits_for_memory_is_cancelled_too() {
+async fn a_wait_for_memory_can_be_cancelled() {
     for chunkings in [vec![small()], vec![]] {
         let store = FakeStore::new(profile(&chunkings));
         let (budget, cancel) = (budget(64, 1 << 20), CancellationToken::new());
@@ -257,7 +257,7 @@ async fn what_waits_for_memory_is_cancelled_too() {
 }
 
 #[tokio::test]
-async fn attempts_are_used_up() {
+async fn exhausted_attempts_are_an_error() {
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::PutBatch(_) => Reply::Fail(ErrorKind::Throttled, RetryClass::Now),
         _ => Reply::Go,
@@ -293,7 +293,7 @@ async fn cancelling_leaves_nothing_in_flight() {
 }
 
 #[tokio::test]
-async fn dropping_it_is_cancelling_it() {
+async fn dropping_an_upload_cancels_it() {
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::Register { .. } => Reply::Wait(Arc::new(Semaphore::new(0))),
         _ => Reply::Go,
@@ -325,7 +325,7 @@ async fn a_deadline_bounds_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_is_asked_again() {
+async fn a_hanging_call_is_retried() {
     // The first length goes as a batch, the second in a request of its own.
     for (len, bound_s) in [(10_000, 3), (8 << 20, 60)] {
         let mut is_first = true;

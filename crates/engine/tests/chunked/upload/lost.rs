@@ -43,7 +43,7 @@ fn evict(blobs: &mut Blobs, count: usize) {
 }
 
 #[tokio::test]
-async fn a_store_that_loses_chunks_as_fast_as_they_come_is_given_up() {
+async fn a_store_that_keeps_losing_chunks_is_given_up() {
     let store = FakeStore::scripted(profile(&[small()]), |call, blobs| {
         if matches!(call, Call::Register { .. }) {
             evict(blobs, 1);
@@ -59,7 +59,7 @@ async fn a_store_that_loses_chunks_as_fast_as_they_come_is_given_up() {
 /// buildbuddy#12168: a chunk that exists only as a manifest is reported as present, and no blob can
 /// be made of it.
 #[tokio::test]
-async fn a_chunk_that_is_only_said_to_be_there_is_sent_all_the_same() {
+async fn a_chunk_wrongly_reported_as_present_is_sent() {
     let file = File::random(100_000, 42);
     let ghost: Arc<Mutex<Option<Digest>>> = Arc::default();
     let script = {

@@ -8,14 +8,14 @@
 //! | small chunks share requests, sending begins while cutting continues, window and budget hold | `pace` |
 //! | a file that changes is `Changed`, and nothing is registered | `change` |
 //! | chunks that the store loses, or wrongly says it has, are sent again, but not for ever | `lost` |
-//! | an error names the file, the chunk, and its range in the file | `blame` |
-//! | a passing failure is retried, a lasting one is reported; nothing is left in flight | `failures` |
+//! | an error names the file, the chunk, and its range in the file | `error_context` |
+//! | a transient failure is retried, a permanent one is reported; nothing is left in flight | `failures` |
 //! | an upload that is too slow fails | `slow` |
 
 mod bed;
-mod blame;
 mod change;
 mod content;
+mod error_context;
 mod failures;
 mod lost;
 mod pace;

@@ -26,7 +26,7 @@ async fn a_thousand_small_chunks_take_few_requests() {
 }
 
 #[tokio::test]
-async fn a_few_small_chunks_take_one_of_each() {
+async fn a_few_small_chunks_take_one_request_of_each_kind() {
     let store = FakeStore::new(profile(&[small()]));
     let report = run(&store, &File::random(12 << 10, 21).path, &options()).await.unwrap();
     let requests = report.chunks.unwrap().requests;
@@ -34,7 +34,7 @@ async fn a_few_small_chunks_take_one_of_each() {
 }
 
 #[tokio::test]
-async fn sending_begins_while_asking_goes_on() {
+async fn chunks_are_sent_while_find_missing_calls_are_in_flight() {
     let (put, mut asked) = (Arc::new(Semaphore::new(0)), 0);
     let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {
         Call::Missing(_) => {
@@ -54,7 +54,7 @@ async fn sending_begins_while_asking_goes_on() {
 }
 
 #[tokio::test]
-async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
+async fn the_number_of_puts_in_flight_is_the_window() {
     for (chunking, window, packs) in
         [(small(), 3, false), (small(), 3, true), (large(), 3, false), (large(), 1, false)]
     {
@@ -85,7 +85,7 @@ async fn no_more_is_in_flight_than_the_window_says_and_no_less() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_the_budgets() {
+async fn held_bytes_are_charged_to_the_budget() {
     for chunking in [small(), large()] {
         let limit = 16 << 20;
         let budget = budget(64, limit);
@@ -119,7 +119,7 @@ async fn progress_adds_up() {
 
 /// Bytes that a failed request had sent no longer count.
 #[tokio::test]
-async fn what_must_go_again_is_not_shown_as_gone() {
+async fn bytes_to_be_sent_again_are_not_shown_as_sent() {
     for chunking in [small(), large()] {
         let mut is_first = true;
         let store = FakeStore::scripted(profile(&[chunking]), move |call, _| match call {

@@ -30,7 +30,7 @@ async fn failure(bytes_per_s: u64, retry: RetryPolicy) -> (u64, tidegate::Error,
 
 /// The store never stalls, and each attempt could take a long time.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_takes_a_byte_a_second_is_tried_anew_and_then_the_upload_fails() {
+async fn an_upload_at_one_byte_per_second_is_retried_once_and_then_fails() {
     let retry = RetryPolicy { slow_ms_max: 10_000, ..options().retry };
     let (seconds, error, puts) = failure(1, retry).await;
     assert_eq!((error.kind(), puts), (ErrorKind::Exhausted, 2), "{}", error.chain());
@@ -42,7 +42,7 @@ async fn a_store_that_takes_a_byte_a_second_is_tried_anew_and_then_the_upload_fa
 
 /// Then the time limit of an attempt ends it.
 #[tokio::test(start_paused = true)]
-async fn a_floor_of_zero_is_none() {
+async fn a_minimum_speed_of_zero_sets_no_limit() {
     let retry = RetryPolicy { bytes_per_s_min: 0, attempts_max: 2, ..options().retry };
     let (seconds, error, _) = failure(1, retry).await;
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{}", error.chain());

@@ -18,7 +18,7 @@ fn assert_once(puts: &[Digest]) {
 }
 
 #[tokio::test]
-async fn identical_chunks_travel_once() {
+async fn identical_chunks_are_sent_once() {
     let part = random(200_000, 10);
     let file = File::new([&part[..], &vec![0; 400_000], &part[..]].concat());
     let store = FakeStore::new(profile(&[small()]));
@@ -78,7 +78,7 @@ async fn a_blob_that_is_there_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn a_blob_that_is_there_without_its_chunks_ends_their_sending() {
+async fn finding_the_blob_ends_the_sending_of_its_chunks() {
     // No put succeeds: the upload ends only if the blob is found.
     let store = FakeStore::scripted(profile(&[small()]), |call, _| match call {
         Call::Put { .. } | Call::PutBatch(_) => Reply::Wait(Arc::new(Semaphore::new(0))),
@@ -119,7 +119,7 @@ async fn uploads_at_once_of_one_file_send_each_chunk_once() {
 }
 
 #[tokio::test]
-async fn who_follows_an_upload_that_is_cancelled_leads_then() {
+async fn the_follower_of_a_cancelled_upload_becomes_the_leader() {
     let gate = Arc::new(Semaphore::new(0));
     let waits = Arc::clone(&gate);
     let store = FakeStore::scripted(profile(&[small()]), move |call, _| match call {

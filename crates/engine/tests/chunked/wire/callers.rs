@@ -79,7 +79,7 @@ async fn open(gate: &Gate, is_under_way: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_caller_without_permission_gets_nothing_of_another_ones_download() {
+async fn a_caller_without_permission_gets_nothing_from_another_callers_download() {
     let server = ReapiServer::start(ReapiOptions {
         token: Some(OWNER.to_owned()),
         open_capabilities: true,
@@ -101,7 +101,7 @@ async fn a_caller_without_permission_gets_nothing_of_another_ones_download() {
 }
 
 #[tokio::test]
-async fn a_caller_sends_what_another_one_is_sending_to_its_own_side() {
+async fn each_caller_sends_its_own_chunks() {
     for (way, rpc) in [(Way::Batches, Rpc::BatchUpdate), (Way::Streams, Rpc::Write)] {
         // One chunk, and several chunks.
         for len in [2_000, 20_000] {
@@ -147,7 +147,7 @@ async fn sends_to_its_own_side(way: Way, rpc: Rpc, len: usize) {
 
 /// Callers are separate if they differ in anything that a server could distinguish them by.
 #[tokio::test]
-async fn callers_are_told_apart_by_all_that_the_cache_sees_of_them() {
+async fn callers_are_separate_if_the_cache_can_distinguish_them() {
     let tls = Some(Tls::default());
     let secured = || ReapiOptions { tls, client_certificate: true, ..ReapiOptions::default() };
     let (one, other) = (ReapiServer::start(secured()), ReapiServer::start(secured()));

@@ -121,7 +121,7 @@ async fn the_first_error_ends_the_rest_and_is_the_one_reported() {
 }
 
 #[tokio::test]
-async fn what_arrived_before_the_end_is_not_fetched_again() {
+async fn chunks_that_arrived_before_the_end_are_not_fetched_again() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);

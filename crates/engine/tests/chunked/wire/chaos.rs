@@ -16,7 +16,7 @@ use crate::call::{ChunkedDownloadOptions, UploadOptions, client_with, upload};
 
 const SEEDS: u64 = 24;
 
-/// A passing fault, and the kind of call that it is for.
+/// A transient fault, and the kind of call that it is for.
 fn fault(random: &mut SplitMix64) -> (Option<Rpc>, ReapiFault) {
     let unavailable = || GrpcStatus::new(Code::Unavailable, "by seed");
     let bytes = random.below(3000);
@@ -42,7 +42,7 @@ fn fault(random: &mut SplitMix64) -> (Option<Rpc>, ReapiFault) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_arrives_through_chaos_is_right() {
+async fn transfers_with_random_faults_deliver_the_right_bytes() {
     for seed in 0..SEEDS {
         let mut random = SplitMix64::new(seed);
         let way = Way::ALL[usize::from(random.below(2) == 0)];
@@ -83,7 +83,7 @@ async fn what_arrives_through_chaos_is_right() {
 
 /// Uploads that share chunks, with a budget too small for any two of them. Some are cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_uploads_end_in_the_smallest_budget_through_chaos() {
+async fn many_uploads_with_random_faults_end_with_the_smallest_budget() {
     for seed in 0..SEEDS {
         let mut random = SplitMix64::new(seed);
         let way = Way::ALL[usize::from(random.below(2) == 0)];

@@ -86,7 +86,7 @@ async fn a_clients_limits_bound_all_its_transfers_and_no_other_clients() {
 }
 
 #[tokio::test]
-async fn a_blob_of_a_cache_comes_as_chunks_where_the_cache_gives_them() {
+async fn a_cache_with_chunk_support_delivers_a_blob_as_chunks() {
     for split in [true, false] {
         let options = ReapiOptions { split, ..Way::Streams.options() };
         let (_server, _, data, url) = cache(options).await;
@@ -117,7 +117,7 @@ async fn a_blob_of_a_cache_comes_as_chunks_where_the_cache_gives_them() {
 }
 
 #[tokio::test]
-async fn a_store_is_read_like_any_remote() {
+async fn a_store_can_be_read_like_a_remote() {
     let (server, name, data, _) = cache(Way::Streams.options()).await;
     let client = Client::default();
     let target = client.locate_target(&server.url()).unwrap();
@@ -173,7 +173,7 @@ async fn a_file_is_uploaded_under_its_content_or_the_name_in_the_url() {
 }
 
 #[tokio::test]
-async fn a_cache_without_a_blob_is_a_target_and_nothing_else() {
+async fn a_cache_url_without_a_blob_is_only_an_upload_target() {
     let (server, ..) = cache(Way::Streams.options()).await;
     let client = Client::default();
     let target = client.locate_target(&server.url()).unwrap();
@@ -222,7 +222,7 @@ fn every_call_can_be_waited_for_without_a_runtime() {
 }
 
 #[tokio::test]
-async fn progress_is_followed_until_the_transfer_ends_well_or_not() {
+async fn progress_events_end_with_the_transfer() {
     let (server, name, data, url) = cache(Way::Streams.options()).await;
     let client = Client::default();
     let location = client.locate(&url).unwrap();

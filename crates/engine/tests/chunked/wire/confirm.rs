@@ -25,7 +25,7 @@ async fn confirmed(way: Way, data: &Bytes, rpc: Rpc, fault: &ReapiFault) -> Erro
 }
 
 #[tokio::test]
-async fn what_a_cache_acknowledged_and_lost_is_found_and_named() {
+async fn blobs_that_a_cache_acknowledged_and_lost_are_named() {
     // Shorter than the shortest chunk.
     let short = blob(1).slice(..200);
     let name = HashFunction::Sha256.name(&short).hash;
@@ -43,14 +43,14 @@ async fn what_a_cache_acknowledged_and_lost_is_found_and_named() {
         let error = confirmed(way, &long, Rpc::Splice, &lost(&[&name])).await;
         assert!(error.chain().contains(&format!("lacks the blob sha256/{name}")), "{error:?}");
         let some = [&name, &cut[3].hash, &cut[5].hash];
-        let told = confirmed(way, &long, Rpc::Splice, &lost(&some)).await.chain();
+        let chain = confirmed(way, &long, Rpc::Splice, &lost(&some)).await.chain();
         let count = format!("2 of {} chunks", cut.len());
-        assert!(some.iter().all(|hash| told.contains(*hash)) && told.contains(&count), "{told}");
+        assert!(some.iter().all(|hash| chain.contains(*hash)) && chain.contains(&count), "{chain}");
     }
 }
 
 #[tokio::test]
-async fn a_cache_that_keeps_what_it_acknowledged_is_asked_once_more() {
+async fn confirming_costs_one_more_request() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let options = UploadOptions { confirm: Some(true), ..bed.up() };
@@ -83,7 +83,7 @@ async fn a_digest_that_the_cache_has_is_compared_with_the_file() {
 
 /// An upload that follows another one with the same digest also compares its own file.
 #[tokio::test]
-async fn a_file_that_another_upload_stands_for_is_compared() {
+async fn a_follower_of_an_upload_compares_its_own_file() {
     let bed = Bed::by(Way::Batches).await;
     let (data, other) = (blob(6).slice(..200), blob(7).slice(..200));
     let options =

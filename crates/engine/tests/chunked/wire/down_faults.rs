@@ -19,7 +19,7 @@ fn fail(code: Code) -> ReapiFault {
 }
 
 /// The call that fetches chunks.
-fn bringing(way: Way) -> Rpc {
+fn fetch_rpc(way: Way) -> Rpc {
     match way {
         Way::Batches => Rpc::BatchRead,
         Way::Streams => Rpc::Read,
@@ -53,7 +53,7 @@ async fn undisturbed(way: Way, rpc: Rpc) -> usize {
 
 /// A server that does not know batches, or makes shorter messages than it says.
 #[tokio::test]
-async fn what_cannot_be_got_in_batches_is_got_alone() {
+async fn chunks_are_fetched_alone_if_batches_fail() {
     let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
     for fault in [fail(Code::Unimplemented), ReapiFault::Fail(long)] {
         let bed = Bed::by(Way::Batches).await;
@@ -83,7 +83,7 @@ async fn a_call_that_fails_once_is_made_once_more() {
         ReapiFault::Reset(INTERNAL_ERROR),
     ];
     for way in Way::ALL {
-        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+        for rpc in [Rpc::Capabilities, Rpc::Split, fetch_rpc(way)] {
             let expected = undisturbed(way, rpc).await;
             for fault in &faults {
                 // A chunk that has arrived whole is accepted, even if its call then fails.
@@ -96,9 +96,9 @@ async fn a_call_that_fails_once_is_made_once_more() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_lost_is_given_up_and_made_again() {
+async fn a_lost_call_times_out_and_is_retried() {
     for way in Way::ALL {
-        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+        for rpc in [Rpc::Capabilities, Rpc::Split, fetch_rpc(way)] {
             for fault in [ReapiFault::Lost, ReapiFault::AnswerLost] {
                 let expected = undisturbed(way, rpc).await + 1;
                 assert_eq!(survives(way, rpc, &fault, 1).await, expected, "{rpc:?} {fault:?}");
@@ -108,16 +108,16 @@ async fn a_call_that_is_lost_is_given_up_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_goes_away_takes_no_transfer_with_it() {
+async fn a_closed_connection_does_not_end_a_transfer() {
     for way in Way::ALL {
-        for rpc in [Rpc::Capabilities, Rpc::Split, bringing(way)] {
+        for rpc in [Rpc::Capabilities, Rpc::Split, fetch_rpc(way)] {
             for fault in [ReapiFault::Close, ReapiFault::GoAway, ReapiFault::Reset(REFUSED_STREAM)]
             {
                 survives(way, rpc, &fault, 1).await;
             }
         }
-        survives(way, bringing(way), &ReapiFault::Close, 5).await;
-        survives(way, bringing(way), &ReapiFault::GoAway, 5).await;
+        survives(way, fetch_rpc(way), &ReapiFault::Close, 5).await;
+        survives(way, fetch_rpc(way), &ReapiFault::GoAway, 5).await;
     }
 }
 
@@ -139,14 +139,14 @@ async fn a_stream_that_is_cut_goes_on_where_it_was_cut() {
 #[tokio::test]
 async fn wrong_bytes_once_are_fetched_again() {
     for way in Way::ALL {
-        survives(way, bringing(way), &ReapiFault::FlipBit(100), 2).await;
+        survives(way, fetch_rpc(way), &ReapiFault::FlipBit(100), 2).await;
     }
     survives(Way::Streams, Rpc::Read, &ReapiFault::Longer(1), 2).await;
     survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(BatchLie::ShortByOne), 2).await;
 }
 
 #[tokio::test]
-async fn a_batch_that_answers_oddly_once_is_sorted_out() {
+async fn one_odd_batch_response_does_no_harm() {
     let failed = BatchLie::FailFirst(GrpcStatus::new(Code::Unavailable, "one of them"));
     survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(failed), 2).await;
     survives(Way::Batches, Rpc::BatchRead, &ReapiFault::Batch(BatchLie::Reversed), 2).await;
@@ -167,7 +167,7 @@ async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize 
 }
 
 #[tokio::test]
-async fn what_never_works_is_given_up_after_its_attempts() {
+async fn a_call_that_always_fails_is_given_up_after_its_attempts() {
     let attempts = Bed::retry().attempts_max as usize;
     for way in Way::ALL {
         let cases = [Rpc::Capabilities, Rpc::Split].into_iter().flat_map(|rpc| {
@@ -181,13 +181,13 @@ async fn what_never_works_is_given_up_after_its_attempts() {
         let all = [attempts, attempts, first_contact, attempts, attempts, attempts];
         assert_eq!(calls.await, all, "{way:?}");
         // Several of these calls are in flight, and each may use up its attempts.
-        let calls = fails(way, bringing(way), fail(Code::Unavailable), ErrorKind::Exhausted).await;
+        let calls = fails(way, fetch_rpc(way), fail(Code::Unavailable), ErrorKind::Exhausted).await;
         assert!((attempts..=16 * attempts).contains(&calls), "{way:?} {calls}");
     }
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_asked_again() {
+async fn a_refused_call_is_not_retried() {
     for way in Way::ALL {
         for rpc in [Rpc::Capabilities, Rpc::Split] {
             for (code, kind) in [
@@ -199,7 +199,7 @@ async fn what_is_refused_is_not_asked_again() {
             }
         }
         let refused = fail(Code::PermissionDenied);
-        let calls = fails(way, bringing(way), refused, ErrorKind::NoAccess).await;
+        let calls = fails(way, fetch_rpc(way), refused, ErrorKind::NoAccess).await;
         assert!(calls <= 16, "{calls}: no more than were in flight");
     }
 }
@@ -207,14 +207,14 @@ async fn what_is_refused_is_not_asked_again() {
 #[tokio::test]
 async fn bytes_that_are_always_wrong_are_never_delivered() {
     for way in Way::ALL {
-        fails(way, bringing(way), ReapiFault::FlipBit(3), ErrorKind::Integrity).await;
+        fails(way, fetch_rpc(way), ReapiFault::FlipBit(3), ErrorKind::Integrity).await;
     }
     let short = ReapiFault::Batch(BatchLie::ShortByOne);
     fails(Way::Batches, Rpc::BatchRead, short, ErrorKind::Integrity).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_in_a_batch_is_given_up() {
+async fn a_missing_result_in_a_batch_is_given_up() {
     // If one chunk of a batch never gets a response, the batches shrink, down to that chunk.
     let omitted = ReapiFault::Batch(BatchLie::Omitted);
     fails(Way::Batches, Rpc::BatchRead, omitted, ErrorKind::Exhausted).await;

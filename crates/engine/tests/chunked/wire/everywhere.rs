@@ -15,7 +15,7 @@ fn step(way: Way) -> usize {
 }
 
 #[tokio::test]
-async fn a_download_may_end_at_any_call_and_go_on() {
+async fn a_download_that_ends_at_any_call_can_be_resumed() {
     for way in Way::ALL {
         let mut ends = 0;
         for calls in (1..).step_by(step(way)) {
@@ -48,7 +48,7 @@ async fn a_download_may_end_at_any_call_and_go_on() {
 }
 
 #[tokio::test]
-async fn an_upload_may_end_at_any_call_and_go_on() {
+async fn an_upload_that_ends_at_any_call_can_be_resumed() {
     for way in Way::ALL {
         let mut ends = 0;
         for calls in (1..).step_by(step(way)) {
@@ -81,7 +81,7 @@ async fn an_upload_may_end_at_any_call_and_go_on() {
 /// Dropped again and again, into the same part file. The thread that writes the file releases it a
 /// moment later; until then the file is reported as in use.
 #[tokio::test]
-async fn a_download_that_is_dropped_again_and_again_gets_there() {
+async fn a_download_that_is_dropped_repeatedly_completes() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);

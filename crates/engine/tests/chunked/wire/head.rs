@@ -15,7 +15,7 @@ fn hold_head(bed: &Bed, data: &[u8], gate: &Gate) {
 }
 
 #[tokio::test]
-async fn a_slow_head_stalls_nothing_else_of_a_file() {
+async fn a_slow_first_chunk_delays_no_other_chunk_of_a_file() {
     let bed = Bed::by(Way::Streams).await;
     let data = blob(1);
     let name = bed.server.put(data.clone());
@@ -38,7 +38,7 @@ async fn a_slow_head_stalls_nothing_else_of_a_file() {
 }
 
 #[tokio::test]
-async fn a_slow_head_stalls_nothing_else_in_batches() {
+async fn a_slow_first_chunk_delays_no_other_batch() {
     let bed = Bed::by(Way::Batches).await;
     let data = blob(1);
     let name = bed.server.put(data.clone());
@@ -57,7 +57,7 @@ async fn a_slow_head_stalls_nothing_else_in_batches() {
 }
 
 #[tokio::test]
-async fn what_waits_behind_a_slow_head_is_the_budgets() {
+async fn bytes_behind_a_slow_first_chunk_stay_within_the_budget() {
     let bed = Bed::by(Way::Streams).await;
     let data = blob(1);
     let name = bed.server.put(data.clone());

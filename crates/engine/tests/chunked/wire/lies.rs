@@ -26,7 +26,7 @@ fn lies() -> Vec<SplitLie> {
 }
 
 #[tokio::test]
-async fn nothing_is_fetched_by_a_list_that_cannot_be_right() {
+async fn no_chunk_of_an_invalid_manifest_is_fetched() {
     for way in Way::ALL {
         for lie in lies() {
             let bed = Bed::by(way).await;
@@ -43,7 +43,7 @@ async fn nothing_is_fetched_by_a_list_that_cannot_be_right() {
 }
 
 #[tokio::test]
-async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
+async fn with_an_invalid_manifest_the_blob_is_fetched_whole() {
     for way in Way::ALL {
         for lie in lies() {
             let bed = Bed::by(way).await;
@@ -61,7 +61,7 @@ async fn the_blob_comes_whole_where_its_list_cannot_be_right() {
 
 /// A cache may fail only at Split, in any way, and still have the blob.
 #[tokio::test]
-async fn the_blob_comes_whole_where_its_list_never_comes() {
+async fn without_a_manifest_response_the_blob_is_fetched_whole() {
     let fail = |code| ReapiFault::Fail(GrpcStatus::new(code, "scripted"));
     for fault in [
         ReapiFault::Lost,
@@ -86,7 +86,7 @@ async fn the_blob_comes_whole_where_its_list_never_comes() {
 }
 
 #[tokio::test]
-async fn a_list_that_makes_up_another_blob_is_found_out() {
+async fn a_manifest_of_another_blob_is_detected() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let name = bed.server.put(blob(1));
@@ -98,7 +98,7 @@ async fn a_list_that_makes_up_another_blob_is_found_out() {
 }
 
 #[tokio::test]
-async fn another_function_than_asked_is_taken_as_it_is() {
+async fn a_manifest_with_another_chunking_function_is_accepted() {
     for way in Way::ALL {
         // The response names another function than the one asked for. Its chunks are longer, and
         // the server advertises it.
@@ -121,7 +121,7 @@ async fn another_function_than_asked_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_function_that_nobody_knows_does_not_stop_a_download() {
+async fn an_unknown_chunking_function_does_not_stop_a_download() {
     let bed = Bed::by(Way::Batches).await;
     let data = blob(1);
     let name = bed.server.put(data.clone());

@@ -3,11 +3,11 @@
 //!
 //! | promise | test |
 //! |---|---|
-//! | a passing fault is survived, a lasting fault is an error, and wrong bytes never get the target's name | `down_faults` |
+//! | a transient fault is survived, a permanent fault is an error, and wrong bytes never get the target's name | `down_faults` |
 //! | the same for uploads; a failed upload registers nothing | `up_faults` |
-//! | each chunk is fetched once; only missing chunks are sent | `down_faults::every_chunk_is_fetched_once`, `up_faults::only_what_is_missing_travels` |
+//! | each chunk is fetched once; only missing chunks are sent | `down_faults::every_chunk_is_fetched_once`, `up_faults::only_missing_chunks_are_sent` |
 //! | a manifest that cannot be right is not used | `lies` |
-//! | faults that other chunked clients and servers are known for | `troubles` |
+//! | faults that other chunked clients and servers are known for | `known_faults` |
 //! | faults of many kinds at once, from seeds | `chaos` |
 //! | a transfer that ends at any of its calls can be continued | `everywhere` |
 //! | after a cancellation, a drop or an error nothing is in flight, and the next attempt fetches the rest | `cancel` |
@@ -28,10 +28,10 @@ mod confirm;
 mod down_faults;
 mod everywhere;
 mod head;
+mod known_faults;
 mod lies;
 mod pace;
 mod packed;
 mod silence;
 mod stall;
-mod troubles;
 mod up_faults;

@@ -32,7 +32,7 @@ async fn a_read_that_is_cut_goes_on_at_its_next_byte() {
 }
 
 #[tokio::test]
-async fn a_read_that_stalls_goes_on_elsewhere() {
+async fn a_stalled_read_resumes_in_another_call() {
     let bed = Bed::by(Way::Streams).await;
     let data = blob(1);
     let name = bed.server.put(data.clone());
@@ -70,8 +70,8 @@ async fn a_write_that_is_cut_goes_on_at_its_next_byte() {
 /// The response to `QueryWriteStatus` is checked: the server may forget, and it may respond
 /// wrongly.
 #[tokio::test]
-async fn a_write_begins_again_where_nothing_is_known_of_it() {
-    let not_found = ReapiFault::Fail(GrpcStatus::new(Code::NotFound, "never heard of it"));
+async fn a_write_restarts_if_the_server_does_not_know_it() {
+    let not_found = ReapiFault::Fail(GrpcStatus::new(Code::NotFound, "no such write"));
     let refused = ReapiFault::Fail(GrpcStatus::new(Code::Unimplemented, "not here"));
     let too_much = ReapiFault::Committed(1 << 40);
     let negative = ReapiFault::Committed(-7);
@@ -90,7 +90,7 @@ async fn a_write_begins_again_where_nothing_is_known_of_it() {
 
 /// If a server acknowledges fewer bytes than were sent, the write is not done.
 #[tokio::test]
-async fn a_write_that_took_too_little_is_not_believed() {
+async fn an_acknowledgement_of_too_few_bytes_is_not_believed() {
     let bed = Bed::by(Way::Streams).await;
     bed.server
         .script()
@@ -99,7 +99,7 @@ async fn a_write_that_took_too_little_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_too_much_patience_is_given_up() {
+async fn a_server_that_asks_for_a_long_wait_is_given_up() {
     let quota = GrpcStatus::new(Code::ResourceExhausted, "come back tomorrow");
     let fault = ReapiFault::Fail(quota.retry_after_ms(86_400_000));
     for (rpc, up) in [(Rpc::Split, false), (Rpc::BatchRead, false), (Rpc::Splice, true)] {
@@ -124,7 +124,7 @@ async fn a_server_that_asks_for_too_much_patience_is_given_up() {
 
 /// The deadline bounds everything, also calls that would be retried for ever.
 #[tokio::test]
-async fn a_deadline_ends_what_would_go_on() {
+async fn a_deadline_ends_endless_retries() {
     for rpc in [Rpc::Capabilities, Rpc::Split, Rpc::BatchRead] {
         let bed = Bed::by(Way::Batches).await;
         let name = bed.server.put(blob(1));
@@ -146,7 +146,7 @@ async fn a_deadline_ends_what_would_go_on() {
 
 /// The adaptive window, over a jittery network and a server that slows down under load.
 #[tokio::test]
-async fn a_window_that_adapts_moves_the_same_bytes() {
+async fn an_adaptive_window_transfers_the_same_bytes() {
     for way in Way::ALL {
         let options = ReapiOptions {
             latency: RpcLatency { mean_ms: 3, jitter_ms: 3 },
@@ -166,7 +166,7 @@ async fn a_window_that_adapts_moves_the_same_bytes() {
 
 /// The client stays within a server's limit of calls on one connection.
 #[tokio::test]
-async fn a_connection_that_takes_few_calls_is_no_obstacle() {
+async fn transfers_work_with_few_calls_per_connection() {
     for way in Way::ALL {
         let bed = Bed::new(ReapiOptions { streams_max: 2, ..way.options() }).await;
         let data = blob(1);
@@ -179,7 +179,7 @@ async fn a_connection_that_takes_few_calls_is_no_obstacle() {
 
 /// Bytes without acknowledgement are shown as in flight, and do not count twice at the end.
 #[tokio::test]
-async fn what_goes_out_is_shown_before_it_is_acknowledged() {
+async fn sent_bytes_are_shown_before_they_are_acknowledged() {
     for (way, rpc) in [(Way::Batches, Rpc::BatchUpdate), (Way::Streams, Rpc::Write)] {
         let bed = Bed::by(way).await;
         let gate = Gate::new();

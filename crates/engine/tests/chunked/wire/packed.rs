@@ -25,7 +25,7 @@ async fn bed(options: ServerOptions) -> Bed {
 }
 
 #[tokio::test]
-async fn what_is_packed_comes_out_the_same_and_travels_as_less() {
+async fn compressed_chunks_arrive_unchanged_and_take_fewer_bytes() {
     for way in Way::ALL {
         for offered in [true, false] {
             let bed = bed(ServerOptions { zstd: offered, ..way.options() }).await;
@@ -42,7 +42,7 @@ async fn what_is_packed_comes_out_the_same_and_travels_as_less() {
 }
 
 #[tokio::test]
-async fn what_breaks_while_packed_goes_on() {
+async fn compressed_transfers_survive_faults() {
     let unavailable = || GrpcStatus::new(Code::Unavailable, "midway");
     for (way, rpc, fault) in [
         (Way::Batches, Rpc::BatchRead, ReapiFault::FlipBit(100)),

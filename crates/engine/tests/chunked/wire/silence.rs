@@ -45,7 +45,7 @@ async fn jump(bed: &Bed) {
 }
 
 #[tokio::test]
-async fn a_download_goes_on_over_another_connection() {
+async fn a_download_continues_on_another_connection() {
     for (way, rpc) in [(Way::Batches, Rpc::BatchRead), (Way::Streams, Rpc::Read)] {
         let bed = silenced(way, rpc).await;
         let data = blob(1);
@@ -60,7 +60,7 @@ async fn a_download_goes_on_over_another_connection() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_on_over_another_connection() {
+async fn an_upload_continues_on_another_connection() {
     for (way, rpc) in [
         (Way::Batches, Rpc::FindMissing),
         (Way::Batches, Rpc::BatchUpdate),

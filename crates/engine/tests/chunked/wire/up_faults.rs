@@ -18,7 +18,7 @@ fn fail(code: Code) -> ReapiFault {
 }
 
 /// The call that takes chunks.
-fn taking(way: Way) -> Rpc {
+fn put_rpc(way: Way) -> Rpc {
     match way {
         Way::Batches => Rpc::BatchUpdate,
         Way::Streams => Rpc::Write,
@@ -26,7 +26,7 @@ fn taking(way: Way) -> Rpc {
 }
 
 fn calls(way: Way) -> [Rpc; 4] {
-    [Rpc::Capabilities, Rpc::FindMissing, taking(way), Rpc::Splice]
+    [Rpc::Capabilities, Rpc::FindMissing, put_rpc(way), Rpc::Splice]
 }
 
 /// Uploads a blob with one fault and expects it at the cache. Returns the number of calls of that
@@ -66,7 +66,7 @@ async fn a_call_that_fails_once_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_splice_costs_one_call_more() {
+async fn a_lost_response_to_splice_costs_one_more_call() {
     for fault in [
         ReapiFault::AnswerLost,
         ReapiFault::FailAfter(GrpcStatus::new(Code::DeadlineExceeded, "too slow")),
@@ -76,7 +76,7 @@ async fn a_lost_answer_to_splice_costs_one_call_more() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_cut_goes_on() {
+async fn a_write_that_is_cut_resumes() {
     for cut in
         [Cut::Status(GrpcStatus::new(Code::Unavailable, "midway")), Cut::Reset(CANCEL), Cut::Close]
     {
@@ -89,7 +89,7 @@ async fn a_write_that_is_cut_goes_on() {
 
 /// A server that does not report the bytes it kept, or reports another number than it then accepts.
 #[tokio::test]
-async fn a_write_that_cannot_go_on_begins_anew() {
+async fn a_write_that_cannot_resume_restarts() {
     for answer in [
         fail(Code::PermissionDenied),
         fail(Code::InvalidArgument),
@@ -113,7 +113,7 @@ async fn a_write_that_cannot_go_on_begins_anew() {
 /// The number of restarts is not limited: bytes that the server kept are progress. Bytes that were
 /// read and lost are none.
 #[tokio::test]
-async fn a_write_that_gets_a_little_further_each_time_arrives() {
+async fn a_write_that_makes_progress_each_time_completes() {
     let bed = Bed::by(Way::Streams).await;
     let data = blob(1);
     let cut = Cut::Status(GrpcStatus::new(Code::Unavailable, "midway"));
@@ -127,7 +127,7 @@ async fn a_write_that_gets_a_little_further_each_time_arrives() {
 
 /// All bytes have arrived, and only the end of the write was lost.
 #[tokio::test]
-async fn a_write_that_lacks_only_its_end_is_ended() {
+async fn a_write_that_lacks_only_its_end_is_finished() {
     let bed = Bed::by(Way::Streams).await;
     let data = blob(1);
     let chunk = chunks(&data)[4].clone();
@@ -146,9 +146,9 @@ async fn a_write_that_lacks_only_its_end_is_ended() {
 /// restarted under another name. The same holds for a write that is reported as complete with
 /// another length.
 #[tokio::test]
-async fn a_write_that_is_not_finished_begins_anew() {
+async fn a_write_that_is_not_finished_restarts() {
     let unavailable = || fail(Code::Unavailable);
-    let told = |committed| {
+    let complete = |committed| {
         vec![
             ReapiRule::new(ReapiFault::Complete).rpc(Rpc::QueryWriteStatus),
             ReapiRule::new(ReapiFault::Committed(committed)).rpc(Rpc::QueryWriteStatus),
@@ -162,8 +162,8 @@ async fn a_write_that_is_not_finished_begins_anew() {
         (unfinished(unavailable()), vec![0, len, 0]),
         (unfinished(fail(Code::Internal)), vec![0, len, 0]),
         (unfinished(fail(Code::InvalidArgument)), vec![0, len, 0]),
-        (told(len - 1), vec![0, 0]),
-        (told(len + 1), vec![0, 0]),
+        (complete(len - 1), vec![0, 0]),
+        (complete(len + 1), vec![0, 0]),
     ] {
         let bed = Bed::by(Way::Streams).await;
         let cut = Cut::Status(GrpcStatus::new(Code::Unavailable, "just then"));
@@ -186,7 +186,7 @@ async fn a_write_that_is_not_finished_begins_anew() {
 
 /// A server that does not know batches, or takes shorter messages than it says.
 #[tokio::test]
-async fn what_cannot_be_put_in_batches_is_put_alone() {
+async fn chunks_are_put_alone_if_batches_fail() {
     let long = GrpcStatus::new(Code::ResourceExhausted, "message larger than max (9 vs. 4)");
     for fault in [fail(Code::Unimplemented), ReapiFault::Fail(long)] {
         let bed = Bed::by(Way::Batches).await;
@@ -212,7 +212,7 @@ async fn a_blob_that_cannot_be_spliced_is_put_whole() {
 }
 
 #[tokio::test]
-async fn odd_answers_do_no_harm() {
+async fn odd_responses_do_no_harm() {
     let failed = BatchLie::FailFirst(GrpcStatus::new(Code::Unavailable, "one of them"));
     for lie in [failed, BatchLie::Reversed] {
         survives(Way::Batches, Rpc::BatchUpdate, &ReapiFault::Batch(lie), 2).await;
@@ -231,14 +231,14 @@ async fn odd_answers_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_nobody_asked_for_is_not_believed_to_be_missing() {
+async fn a_chunk_that_was_not_asked_for_is_not_believed_to_be_missing() {
     let foreign = ReapiFault::FindMissing(FindMissingLie::Foreign);
     fails(Way::Batches, Rpc::FindMissing, foreign, ErrorKind::Integrity).await;
 }
 
 /// `FindMissing` reports all chunks as present, and none is: all are sent after Splice has failed.
 #[tokio::test]
-async fn a_store_that_lacks_what_it_says_it_has_gets_it() {
+async fn chunks_wrongly_reported_as_present_are_sent_after_splice_fails() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);
@@ -251,9 +251,9 @@ async fn a_store_that_lacks_what_it_says_it_has_gets_it() {
 }
 
 #[tokio::test]
-async fn a_store_that_forgets_what_it_took_gets_it_again() {
+async fn chunks_that_the_store_forgets_are_sent_again() {
     for way in Way::ALL {
-        assert!(survives(way, taking(way), &ReapiFault::Forget, 2).await > 1);
+        assert!(survives(way, put_rpc(way), &ReapiFault::Forget, 2).await > 1);
     }
 }
 
@@ -270,7 +270,7 @@ async fn fails(way: Way, rpc: Rpc, fault: ReapiFault, kind: ErrorKind) -> usize 
 }
 
 #[tokio::test]
-async fn what_never_works_is_given_up_after_its_attempts() {
+async fn a_call_that_always_fails_is_given_up_after_its_attempts() {
     let attempts = Bed::retry().attempts_max as usize;
     for way in Way::ALL {
         let cases = [Rpc::Capabilities, Rpc::Splice]
@@ -280,7 +280,7 @@ async fn what_never_works_is_given_up_after_its_attempts() {
         let calls =
             join_all(cases.map(|(rpc, fault)| fails(way, rpc, fault, ErrorKind::Exhausted)));
         assert!(calls.await.iter().all(|calls| *calls == attempts));
-        for rpc in [Rpc::FindMissing, taking(way)] {
+        for rpc in [Rpc::FindMissing, put_rpc(way)] {
             let calls = fails(way, rpc, fail(Code::Unavailable), ErrorKind::Exhausted).await;
             // A call that pauses before its retry keeps its place in the window.
             let most = if rpc == Rpc::FindMissing { 4 } else { 16 } * attempts;
@@ -290,7 +290,7 @@ async fn what_never_works_is_given_up_after_its_attempts() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_asked_again() {
+async fn a_refused_call_is_not_retried() {
     for way in Way::ALL {
         for rpc in calls(way) {
             let refused = fail(Code::PermissionDenied);
@@ -306,7 +306,7 @@ async fn a_store_that_loses_everything_is_given_up() {
         // The cache acknowledges every chunk, and has none when the blob is to be made of them.
         let splices = {
             let bed = Bed::by(way).await;
-            bed.server.script().always(taking(way), ReapiFault::Forget);
+            bed.server.script().always(put_rpc(way), ReapiFault::Forget);
             bed.upload(&blob(1), &bed.up()).await.unwrap_err();
             bed.server.counts().calls(Rpc::Splice)
         };
@@ -315,7 +315,7 @@ async fn a_store_that_loses_everything_is_given_up() {
 }
 
 #[tokio::test]
-async fn only_what_is_missing_travels() {
+async fn only_missing_chunks_are_sent() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);

@@ -60,16 +60,16 @@ fn seeds() -> Range<u64> {
 }
 
 #[test]
-fn whatever_a_cache_answers_a_success_is_right() {
+fn a_success_with_a_hostile_cache_is_right() {
     watch::begin();
-    let (told, news) = mpsc::channel();
+    let (sender, news) = mpsc::channel();
     let seeds = seeds();
     let playing = std::thread::spawn(move || {
         for seed in seeds {
-            told.send((seed, None)).unwrap();
+            sender.send((seed, None)).unwrap();
             let scenario = Scenario::of(seed);
             match stage::run(&scenario) {
-                Ok(outcome) => told.send((seed, Some(outcome))).unwrap(),
+                Ok(outcome) => sender.send((seed, Some(outcome))).unwrap(),
                 Err(wrong) => {
                     let (small, wrong_then) = shrink(&scenario, wrong.clone());
                     panic!("seed {seed}: {wrong}\nsmaller: {wrong_then}\n{small:#?}");

@@ -237,7 +237,7 @@ fn sockets_read_straight_into_their_shards() {
 }
 
 #[test]
-fn writing_past_the_caches_writes_the_same() {
+fn writing_with_cache_bypass_gives_the_same_bytes() {
     each_backing(|backing| {
         let options = ShardBufferOptions {
             limit_bytes: 16 * MIB,

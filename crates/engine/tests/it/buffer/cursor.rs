@@ -17,7 +17,7 @@ fn refused(error: &io::Error) -> &BufferError {
 }
 
 #[test]
-fn what_is_written_in_order_is_read_in_order() {
+fn bytes_written_in_order_are_read_back() {
     each_backing(|backing| {
         let mut buffer = buffer(backing);
         let mut cursor = buffer.cursor();
@@ -34,7 +34,7 @@ fn what_is_written_in_order_is_read_in_order() {
 }
 
 #[test]
-fn what_is_written_out_of_order_is_read_in_order() {
+fn bytes_written_out_of_order_are_read_in_order() {
     each_backing(|backing| {
         let mut buffer = buffer(backing);
         let mut cursor = buffer.cursor();
@@ -70,7 +70,7 @@ fn a_gap_is_an_error_that_names_it_and_not_zeros() {
 }
 
 #[test]
-fn one_write_overwrites_fills_a_gap_and_goes_on_behind_the_end() {
+fn one_write_overwrites_fills_a_gap_and_appends() {
     each_backing(|backing| {
         let mut buffer = buffer(backing);
         fill(&buffer, 2..4);
@@ -113,7 +113,7 @@ fn seeks_go_from_the_start_the_current_position_and_the_end() {
 }
 
 #[test]
-fn a_seek_to_nowhere_is_refused_and_moves_nothing() {
+fn an_invalid_seek_is_refused_and_keeps_the_position() {
     each_backing(|backing| {
         let mut buffer = buffer(backing);
         fill(&buffer, 0..10);
@@ -187,7 +187,7 @@ fn nothing_is_written_beyond_the_limit_or_the_positions_there_are() {
 }
 
 #[test]
-fn nothing_read_or_written_is_nothing_anywhere() {
+fn empty_reads_and_writes_have_no_effect_at_any_position() {
     each_backing(|backing| {
         let mut buffer = limited(backing, 10);
         fill(&buffer, 2..4);
@@ -216,7 +216,7 @@ fn overwrites(buffer: &mut ShardBuffer) -> bool {
 }
 
 #[test]
-fn overwriting_is_refused_while_somebody_could_see_it_and_allowed_after() {
+fn overwriting_is_refused_while_a_handle_could_see_it_and_allowed_after() {
     each_backing(|backing| {
         let mut buffer = buffer(backing);
         fill(&buffer, 0..10);
@@ -382,7 +382,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_gaps_it_is_what_a_vector_and_a_file_are(
+    fn without_gaps_a_cursor_behaves_like_a_vector_and_a_file(
         steps in prop::collection::vec(any_step(), 1..40),
         len_hint in prop::option::of(0..200_000_u64),
     ) {
@@ -404,7 +404,7 @@ proptest! {
 }
 
 #[test]
-fn a_write_that_does_not_fit_writes_what_does() {
+fn a_write_that_does_not_fit_is_short() {
     each_backing(|backing| {
         let mut buffer = limited(backing, 10);
         let mut cursor = buffer.cursor();

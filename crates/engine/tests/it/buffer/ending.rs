@@ -146,7 +146,7 @@ fn after_a_failure_nothing_begins_and_the_first_failure_stays() {
 }
 
 #[test]
-fn what_was_written_is_not_given_out_once_filling_has_failed() {
+fn no_bytes_are_readable_after_a_failure() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         fill(&buffer, 0..100);

@@ -49,7 +49,7 @@ fn a_stream_follows_writers_that_come_out_of_order() {
         assert_eq!(given(&mut reader, &wakes), pattern(4..20));
         assert_eq!(reader.position(), 20);
         buffer.set_total(20).unwrap();
-        assert_eq!(wakes.count(), 3, "the end is something to be told");
+        assert_eq!(wakes.count(), 3, "the end wakes the reader, too");
         for _ in 0..3 {
             assert!(is_end(&next(&mut reader, &wakes)));
         }
@@ -79,7 +79,7 @@ fn an_end_that_is_settled_late_ends_a_reader_that_has_caught_up() {
 }
 
 #[test]
-fn pieces_lie_over_the_same_memory_and_are_handed_on_early() {
+fn streamed_pieces_share_the_buffers_memory() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         fill(&buffer, 0..4 * MIB + 1);
@@ -148,7 +148,7 @@ fn a_reader_may_be_read_and_streamed_in_turns() {
 }
 
 #[test]
-fn a_read_into_nothing_does_not_wait() {
+fn an_empty_read_does_not_wait() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let mut reader = buffer.reader();
@@ -159,7 +159,7 @@ fn a_read_into_nothing_does_not_wait() {
 }
 
 #[test]
-fn a_failed_fill_reaches_every_reader_once_with_nothing_false_before_it() {
+fn a_failure_reaches_every_reader_once_after_right_bytes_only() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let mut writer = buffer.shard(0..10).unwrap();
@@ -257,7 +257,7 @@ fn a_reader_that_is_dropped_is_forgotten() {
 }
 
 #[test]
-fn a_reader_at_the_last_position_there_is_waits_for_the_end() {
+fn a_reader_at_the_largest_position_waits_for_the_end() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let (mut reader, wakes) = (buffer.reader_at(u64::MAX), Wakes::new());
@@ -269,7 +269,7 @@ fn a_reader_at_the_last_position_there_is_waits_for_the_end() {
 }
 
 #[test]
-fn a_failure_after_the_end_was_settled_is_told_to_those_who_have_not_been_given_it() {
+fn a_failure_after_the_end_was_settled_reaches_readers_that_have_not_seen_the_end() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         fill(&buffer, 0..10);

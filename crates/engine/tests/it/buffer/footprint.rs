@@ -42,7 +42,7 @@ fn a_hint_touches_no_page_and_a_reservation_none_either() {
 }
 
 #[test]
-fn what_is_resident_is_the_blob_and_at_most_a_huge_page() {
+fn resident_memory_is_the_blob_and_at_most_a_huge_page() {
     for (len_hint, len) in [(8 * MIB, 8 * MIB), (1 << 30, 8 * MIB), (0, 8 * MIB), (0, 100_000)] {
         let buffer = hinted(len_hint);
         fill(&buffer, 0..len);
@@ -54,7 +54,7 @@ fn what_is_resident_is_the_blob_and_at_most_a_huge_page() {
 }
 
 #[test]
-fn what_a_dropped_writer_touched_and_did_not_publish_goes_back_to_the_system() {
+fn unpublished_pages_of_a_dropped_writer_are_returned_to_the_system() {
     let buffer = hinted(64 * MIB);
     fill(&buffer, 0..1);
     let mut writer = buffer.shard(2 * MIB..64 * MIB).unwrap();

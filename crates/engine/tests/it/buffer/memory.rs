@@ -45,7 +45,7 @@ fn nothing_is_committed_or_charged_for_a_hint() {
 }
 
 #[test]
-fn what_is_committed_is_the_blob_and_a_page_whatever_the_hint_and_the_order() {
+fn committed_memory_is_the_blob_and_a_page_for_any_hint_and_order() {
     each_backing(|backing| {
         for (shards, shard_bytes) in [(1, 4 * MIB), (4, 4 * MIB), (10, 4 * MIB), (32, MIB)] {
             let len = shards * shard_bytes;
@@ -80,7 +80,7 @@ fn a_small_blob_costs_no_more_than_its_bytes_and_a_page() {
 }
 
 #[test]
-fn growth_is_charged_as_it_happens_and_given_back_at_the_end() {
+fn growth_is_charged_as_it_happens_and_released_at_the_end() {
     each_backing(|backing| {
         let budget = budget(64 * MIB);
         let buffer = charged(backing, &budget, Some(0));
@@ -102,7 +102,7 @@ fn growth_is_charged_as_it_happens_and_given_back_at_the_end() {
 }
 
 #[test]
-fn memory_that_was_paid_for_is_not_paid_for_twice() {
+fn memory_is_charged_only_once() {
     each_backing(|backing| {
         let budget = budget(64 * MIB);
         let buffer = charged(backing, &budget, Some(4 * MIB));
@@ -117,7 +117,7 @@ fn memory_that_was_paid_for_is_not_paid_for_twice() {
 }
 
 #[test]
-fn what_the_budget_has_no_room_for_is_refused_with_nothing_changed() {
+fn a_reservation_beyond_the_budget_is_refused_and_changes_nothing() {
     each_backing(|backing| {
         let budget = budget(4 * MIB);
         let buffer = charged(backing, &budget, Some(4 * MIB));
@@ -142,7 +142,7 @@ fn what_the_budget_has_no_room_for_is_refused_with_nothing_changed() {
 }
 
 #[test]
-fn what_was_granted_is_used_up_before_the_budget_is_asked() {
+fn granted_bytes_are_used_before_the_budget() {
     each_backing(|backing| {
         let budget = budget(8 * MIB);
         let granted = Some(block_on(budget.bytes(4 * MIB)));
@@ -170,7 +170,7 @@ fn what_was_granted_is_used_up_before_the_budget_is_asked() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_dropped_writer_did_not_write_is_given_back() {
+fn unwritten_memory_of_a_dropped_writer_is_released() {
     let budget = budget(64 * MIB);
     let buffer = charged(Backing::Reserved, &budget, Some(8 * MIB));
     let mut writer = buffer.shard(0..8 * MIB).unwrap();
@@ -190,7 +190,7 @@ fn what_a_dropped_writer_did_not_write_is_given_back() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_page_is_given_back_with_the_last_of_the_writers_that_share_it() {
+fn a_shared_page_is_released_with_its_last_writer() {
     let budget = budget(64 * MIB);
     let buffer = charged(Backing::Reserved, &budget, Some(8 * MIB));
     let shards = [0..100, 100..5_000, 5_000..2 * MIB].map(|range| buffer.shard(range).unwrap());
@@ -204,7 +204,7 @@ fn a_page_is_given_back_with_the_last_of_the_writers_that_share_it() {
 }
 
 #[test]
-fn frozen_slices_keep_memory_and_charge_until_the_last_of_them_goes() {
+fn memory_stays_charged_until_the_last_frozen_slice_is_dropped() {
     each_backing(|backing| {
         let budget = budget(64 * MIB);
         let buffer = charged(backing, &budget, Some(4 * MIB));
@@ -245,7 +245,7 @@ fn readers_and_waits_keep_memory_and_charge_too() {
 }
 
 #[test]
-fn what_was_granted_stays_the_blobs_when_a_writer_begins_again() {
+fn granted_bytes_stay_with_the_buffer_when_a_writer_is_dropped() {
     each_backing(|backing| {
         let budget = budget(4 * MIB);
         let granted = Some(block_on(budget.bytes(4 * MIB)));
@@ -254,14 +254,14 @@ fn what_was_granted_stays_the_blobs_when_a_writer_begins_again() {
             ShardBufferOptions { len_hint, granted, backing, ..ShardBufferOptions::default() };
         let buffer = ShardBuffer::new(options).unwrap();
         drop(buffer.shard(0..4 * MIB).unwrap());
-        assert!(budget.try_bytes(1).is_none(), "nobody else is given it meanwhile");
+        assert!(budget.try_bytes(1).is_none(), "no other reservation gets it meanwhile");
         fill(&buffer, 0..4 * MIB);
         assert_eq!(budget.held_bytes(), 4 * MIB);
     });
 }
 
 #[test]
-fn what_the_system_has_no_memory_for_is_not_charged() {
+fn a_failed_allocation_is_not_charged() {
     let budget = budget(4 * MIB);
     let options = ShardBufferOptions {
         limit_bytes: u64::MAX,
@@ -276,7 +276,7 @@ fn what_the_system_has_no_memory_for_is_not_charged() {
 }
 
 #[test]
-fn a_wish_beyond_the_whole_budget_disturbs_nobody() {
+fn a_reservation_beyond_the_whole_budget_takes_nothing_from_it() {
     each_backing(|backing| {
         let budget = budget(4 * MIB);
         let buffer = charged(backing, &budget, None);
@@ -288,7 +288,7 @@ fn a_wish_beyond_the_whole_budget_disturbs_nobody() {
 
 /// Only this path copies bytes, to join segments.
 #[test]
-fn a_copy_that_joins_segments_is_paid_for() {
+fn a_copy_that_joins_segments_is_charged() {
     let budget = budget(16 * MIB);
     let buffer = charged(Backing::Segments, &budget, Some(64 * KIB));
     fill(&buffer, 0..4 * MIB);

@@ -163,7 +163,7 @@ impl Trial {
                 assert!(overlaps(held), "{held:?} does not overlap {asked:?}");
                 let held = self.writers.get(&(held.start / self.scale)).map(|(_, _, end)| *end)
                     == Some(held.end / self.scale);
-                assert!(held, "nobody holds this range");
+                assert!(held, "no writer holds this range");
             }
             Err(BufferError::Written { asked, written }) => {
                 assert_eq!(asked, &asked_bytes);

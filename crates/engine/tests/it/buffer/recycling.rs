@@ -65,7 +65,7 @@ fn memory_is_used_again_without_another_charge() {
 }
 
 #[test]
-fn it_is_the_same_memory() {
+fn a_new_buffer_reuses_the_same_memory() {
     let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
     let address = || {
         let buffer = recycled(&pool, &budget, 4 * MIB);
@@ -100,14 +100,14 @@ fn memory_comes_back_only_with_the_last_slice_of_it() {
     assert_eq!(pool.kept_bytes(), 0);
     let other = recycled(&pool, &budget, 2 * MIB);
     other.write_at(0, &[0xff; 100]).unwrap();
-    assert_eq!(last, pattern(5..6), "nobody else was given it");
+    assert_eq!(last, pattern(5..6), "no other buffer reused the memory");
     drop(other);
     drop(last);
     assert_eq!((pool.kept_bytes(), budget.held_bytes()), (4 * MIB, 4 * MIB));
 }
 
 #[test]
-fn no_more_is_kept_than_was_said() {
+fn the_pool_keeps_no_more_than_its_limit() {
     let (pool, budget) = (pool(8 * MIB), budget(256 * MIB));
     let blobs: Vec<_> = (0..6)
         .map(|_| {
@@ -128,7 +128,7 @@ fn no_more_is_kept_than_was_said() {
 }
 
 #[test]
-fn it_gives_way_to_whoever_asks_the_budget_for_more_than_is_left() {
+fn the_pool_frees_memory_for_a_reservation_larger_than_the_rest_of_the_budget() {
     let (pool, budget) = (pool(16 * MIB), budget(8 * MIB));
     let keep = || {
         fill(&recycled(&pool, &budget, 6 * MIB), 0..6 * MIB);
@@ -150,7 +150,7 @@ fn it_gives_way_to_whoever_asks_the_budget_for_more_than_is_left() {
 }
 
 #[test]
-fn nothing_is_kept_from_somebody_who_waits_already() {
+fn the_pool_keeps_no_memory_that_a_reservation_waits_for() {
     let (pool, budget) = (pool(16 * MIB), budget(8 * MIB));
     let buffer = recycled(&pool, &budget, 8 * MIB);
     fill(&buffer, 0..8 * MIB);
@@ -167,7 +167,7 @@ fn nothing_is_kept_from_somebody_who_waits_already() {
 }
 
 #[test]
-fn what_lies_idle_is_given_back() {
+fn idle_memory_is_freed() {
     let pool = BufferPool::new(BufferPoolOptions { bytes_max: 16 * MIB, idle_ms_max: 1 });
     let budget = budget(64 * MIB);
     // More than once: the thread that looks for idle memory must start again, too.
@@ -178,7 +178,7 @@ fn what_lies_idle_is_given_back() {
 }
 
 #[test]
-fn what_is_kept_goes_with_the_last_handle_of_the_pool() {
+fn kept_memory_is_freed_with_the_last_handle_of_the_pool() {
     let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
     let buffer = recycled(&pool, &budget, 4 * MIB);
     fill(&recycled(&pool, &budget, 2 * MIB), 0..2 * MIB);
@@ -190,7 +190,7 @@ fn what_is_kept_goes_with_the_last_handle_of_the_pool() {
 }
 
 #[test]
-fn recycled_memory_shows_nothing_of_what_was_in_it() {
+fn recycled_memory_exposes_no_earlier_bytes() {
     let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
     let secret = recycled(&pool, &budget, 4 * MIB);
     secret.write_at(0, &vec![0x5e; 4 << 20]).unwrap();
@@ -211,7 +211,7 @@ fn recycled_memory_shows_nothing_of_what_was_in_it() {
 }
 
 #[test]
-fn memory_for_a_small_limit_serves_one_with_a_larger_limit() {
+fn memory_of_a_small_buffer_is_reused_for_a_larger_limit() {
     let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
     for limit_bytes in [2 * MIB, 1 << 20, 3 << 20, 1 << 36] {
         let options = ShardBufferOptions {
@@ -236,7 +236,7 @@ fn memory_for_a_small_limit_serves_one_with_a_larger_limit() {
 }
 
 #[test]
-fn memory_that_nobody_pays_for_is_charged_to_whoever_takes_it() {
+fn kept_memory_without_a_budget_is_charged_to_the_buffer_that_reuses_it() {
     let (pool, budget) = (pool(16 * MIB), budget(64 * MIB));
     let options = |budget| ShardBufferOptions {
         len_hint: Some(4 * MIB),
@@ -251,7 +251,7 @@ fn memory_that_nobody_pays_for_is_charged_to_whoever_takes_it() {
 }
 
 #[test]
-fn a_blob_whose_bytes_were_granted_has_its_room_whatever_memory_it_is_given() {
+fn a_buffer_with_granted_bytes_can_be_filled_with_any_recycled_memory() {
     let (pool, budget) = (pool(16 * MIB), budget(8 * MIB));
     // The kept memory lies at another offset than the next blob's bytes.
     let sparse = recycled(&pool, &budget, 4 * MIB);

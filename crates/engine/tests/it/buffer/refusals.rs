@@ -128,7 +128,7 @@ fn nothing_is_reserved_beyond_the_limit() {
 }
 
 #[test]
-fn a_limit_of_nothing_takes_nothing() {
+fn a_limit_of_zero_accepts_no_bytes() {
     each_backing(|backing| {
         let buffer = limited(backing, 0);
         assert!(matches!(buffer.write_at(0, b"a"), Err(BufferError::BeyondLimit { .. })));
@@ -138,7 +138,7 @@ fn a_limit_of_nothing_takes_nothing() {
 }
 
 #[test]
-fn every_position_there_is_may_be_the_limit() {
+fn the_limit_may_be_any_position() {
     // Larger than any reservation of address space, so that only segments remain.
     let options =
         |backing| ShardBufferOptions { limit_bytes: u64::MAX, backing, ..Default::default() };
@@ -186,7 +186,7 @@ fn a_hint_beyond_the_limit_or_the_address_space_is_refused() {
 }
 
 #[test]
-fn nothing_is_nothing_everywhere() {
+fn empty_ranges_are_accepted_everywhere() {
     each_backing(|backing| {
         let buffer = limited(backing, LIMIT);
         fill(&buffer, 100..200);
@@ -236,7 +236,7 @@ fn thousands_of_tiny_shards_make_one_blob() {
 }
 
 #[test]
-fn a_writer_takes_what_it_has_room_for_and_then_nothing() {
+fn a_writer_accepts_bytes_until_its_range_is_full() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let mut writer = buffer.shard(10..20).unwrap();
@@ -250,7 +250,7 @@ fn a_writer_takes_what_it_has_room_for_and_then_nothing() {
 }
 
 #[test]
-fn what_a_writer_dropped_midway_did_not_write_is_free_again() {
+fn the_unwritten_rest_of_a_dropped_writer_is_free_again() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let mut writer = buffer.shard(0..100_000).unwrap();
@@ -286,7 +286,7 @@ fn a_writer_dropped_by_a_panic_fails_the_buffer() {
 }
 
 #[test]
-fn reading_what_is_not_there_names_the_first_gap() {
+fn reading_missing_bytes_names_the_first_gap() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         fill(&buffer, 0..10);

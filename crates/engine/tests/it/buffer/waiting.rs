@@ -38,7 +38,7 @@ fn a_wait_is_woken_once_and_not_before_its_last_byte() {
 }
 
 #[test]
-fn what_is_written_already_is_not_waited_for() {
+fn a_wait_for_written_bytes_is_over_at_once() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         fill(&buffer, 0..10);
@@ -105,7 +105,7 @@ fn many_waits_are_each_woken_for_their_own_range() {
 }
 
 #[test]
-fn a_wait_for_what_nobody_has_reserved_yet_is_woken_too() {
+fn a_wait_for_bytes_that_no_writer_has_reserved_yet_is_woken_too() {
     each_backing(|backing| {
         let buffer = buffer(backing);
         let (mut wait, wakes) = waiting(buffer.wait_for(0..10));
@@ -254,7 +254,7 @@ fn threads_wait_for_threads_without_missing_a_wake() {
 }
 
 #[test]
-fn a_wait_that_was_given_up_costs_its_writer_nothing() {
+fn a_dropped_wait_costs_its_writer_nothing() {
     each_backing(|backing| {
         let buffer = &buffer(backing);
         let mut writer = buffer.shard(0..MIB).unwrap();

@@ -63,7 +63,7 @@ async fn a_version_given_by_hand_is_what_is_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_was_replaced_is_brought_where_it_is_kept_and_is_an_error_elsewhere() {
+async fn a_version_that_was_replaced_is_delivered_if_the_remote_keeps_it_and_an_error_otherwise() {
     for flavour in ALL {
         let bed = versioned(flavour).await;
         let old = bed.server.blob(bed.path()).unwrap();
@@ -89,7 +89,7 @@ async fn a_version_that_was_replaced_is_brought_where_it_is_kept_and_is_an_error
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked() {
+async fn a_version_of_another_kind_of_remote_is_refused_before_the_first_request() {
     let generation = || Version::Generation("17".to_owned());
     let id = || Version::VersionId("v.1".to_owned());
     let stamp = || Version::FileStamp("1-2-3".to_owned());
@@ -124,7 +124,7 @@ async fn a_version_of_another_remotes_kind_is_refused_before_anything_is_asked()
 
 /// An interrupted download of one version is not continued with another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_given_by_hand_is_not_mixed_with_what_an_earlier_run_left() {
+async fn a_version_given_by_hand_is_not_mixed_with_an_earlier_runs_bytes() {
     let bed = versioned(Flavour::Gcs).await;
     let new = Bytes::from(pseudo_random(LEN, 9).to_vec());
     bed.server.replace(bed.path(), Blob::new(new.clone()));

@@ -142,7 +142,7 @@ async fn a_short_body_is_asked_again_and_one_that_stays_short_is_an_error() {
 
 /// Status 200 with `Content-Range`: the body may be a part of the blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_that_calls_itself_whole_is_an_error() {
+async fn a_whole_response_with_a_content_range_is_an_error() {
     for flavour in ALL {
         let origin = Origin::new(|asked| {
             if asked.is_head() {

@@ -60,7 +60,7 @@ async fn verified(origin: &Origin, algorithm: ChecksumAlgorithm) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_member_does_not_cost_the_good_ones() {
+async fn an_invalid_checksum_does_not_discard_the_valid_ones() {
     for (bad, good, algorithm) in [
         ("md5=nonsense", crc32c(&blob()), ChecksumAlgorithm::Crc32c),
         ("crc32c=yZRl", md5(&blob()), ChecksumAlgorithm::Md5),
@@ -125,7 +125,7 @@ async fn a_stored_length_that_the_body_contradicts_is_an_error() {
 /// Azure has no suffix ranges, so the engine finds the last bytes through the facts. A length of 0
 /// verifies nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_bytes_are_not_those_of_an_empty_head() {
+async fn a_head_with_length_zero_does_not_decide_the_last_bytes() {
     for head_len in [Some("0"), None, Some("300000"), Some("200000"), Some("400000")] {
         for tagged in [true, false] {
             let origin = Origin::new(move |asked| {

@@ -20,7 +20,7 @@ fn dated(asked: &Asked, date: Option<&str>) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_date_pins_where_it_is_a_second_older_than_the_response() {
+async fn a_date_allows_a_resume_if_it_is_a_second_older_than_the_response() {
     let earlier = "Tue, 14 Nov 2023 22:13:19 GMT";
     for (date, pins) in [
         (Some(SECOND_LATER), true),
@@ -55,7 +55,7 @@ async fn a_date_pins_where_it_is_a_second_older_than_the_response() {
 
 /// A blob that changes within the second of its date is not mixed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_break_is_not_bridged_by_a_date_that_pins_nothing() {
+async fn a_weak_date_does_not_allow_a_resume() {
     for flavour in DATED {
         let origin = Origin::new(|asked| {
             if asked.is_later() {

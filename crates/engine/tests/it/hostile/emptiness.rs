@@ -14,7 +14,7 @@ fn wanted(range: &ByteRange) -> Bytes {
 /// `HEAD` says that the blob is empty. Every range gets 416 without `Content-Range`. `GET` without
 /// a range delivers the blob.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bare_refusal_of_a_range_is_asked_again_without_one() {
+async fn after_a_bare_range_refusal_the_request_is_repeated_without_a_range() {
     for flavour in ALL {
         for (pinned, head_len) in [(false, "0"), (true, "0"), (true, "300000")] {
             let origin = Origin::new(move |asked| {
@@ -122,7 +122,7 @@ async fn a_server_that_refuses_everything_is_asked_twice() {
 /// If `HEAD` is refused, a request for one byte gives the facts. If that is refused too, a request
 /// for the whole blob does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn facts_do_not_take_a_bare_refusal_for_an_empty_blob() {
+async fn stat_does_not_take_a_bare_range_refusal_for_an_empty_blob() {
     let origin = Origin::new(|asked| match (asked.is_head(), asked.range(LEN)) {
         (true, _) => Reply::new(405),
         (_, Some(_)) => Reply::new(416),

@@ -40,7 +40,7 @@ async fn an_end_before_what_was_delivered_is_damage() {
 
 /// The same after a first response that gave the length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_end_before_the_length_that_was_told_is_none() {
+async fn an_end_before_the_reported_length_is_not_the_end() {
     for framing in FRAMINGS {
         for end in [50_000, 150_000, LEN] {
             let origin = Origin::new(move |asked| {

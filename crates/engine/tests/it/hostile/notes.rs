@@ -17,7 +17,7 @@ fn says(notes: &[String], word: &str) -> bool {
 const DOWNLOADS: [Reader; 3] = [Reader::File(1), Reader::File(4), Reader::Ordered(4)];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_note_says_where_the_length_was_unknown() {
+async fn a_note_reports_an_unknown_length() {
     for flavour in ALL {
         for framing in [Framing::Length, Framing::Chunked, Framing::Close] {
             for range in [ByteRange::All, ByteRange::From(10)] {
@@ -55,7 +55,7 @@ async fn a_length_that_a_checksum_proves_needs_no_note() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_note_says_where_a_body_came_compressed_unasked() {
+async fn a_note_reports_an_unrequested_content_coding() {
     for flavour in ALL {
         for (coding, compressed) in
             [(Some("gzip"), true), (Some("br"), true), (Some("identity"), false), (None, false)]

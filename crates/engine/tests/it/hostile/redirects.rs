@@ -29,7 +29,7 @@ async fn redirector(mirrors: &[&Origin]) -> Origin {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_parts_come_from_the_mirror_that_the_first_came_from() {
+async fn all_parts_are_read_from_the_first_parts_mirror() {
     for reader in READERS {
         let mirrors = [mirror("\"a\"", blob()).await, mirror("\"b\"", blob()).await];
         let first = redirector(&[&mirrors[0], &mirrors[1]]).await;
@@ -51,7 +51,7 @@ async fn all_parts_come_from_the_mirror_that_the_first_came_from() {
 
 /// A refused final URL may have expired. The first URL gives a new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_final_url_that_is_refused_is_resolved_again() {
+async fn a_refused_final_url_is_resolved_again() {
     for status in [401, 403, 404, 410] {
         for reader in READERS {
             let signed = Arc::new(AtomicUsize::new(0));
@@ -85,7 +85,7 @@ async fn a_final_url_that_is_refused_is_resolved_again() {
 
 /// A refusal by the first URL is an error, and another mirror's version is `Changed`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_resolved_again_is_compared() {
+async fn a_newly_resolved_url_must_have_the_same_version() {
     for (kind, next) in [(ErrorKind::NoAccess, None), (ErrorKind::Changed, Some("\"b\""))] {
         let origin = Origin::new(move |asked| match (asked.path.as_str(), asked.nth, next) {
             ("/one", ..) if asked.is_later() => Reply::new(403),

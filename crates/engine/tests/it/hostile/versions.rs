@@ -136,7 +136,7 @@ async fn the_refused_range_of_an_empty_blob_names_no_version() {
 
 /// A remote from outside the library that does not compare versions itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_remote_that_does_not_compare_is_compared() {
+async fn the_engine_compares_versions_for_a_remote_that_does_not() {
     #[derive(Debug)]
     struct Careless;
 

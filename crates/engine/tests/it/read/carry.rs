@@ -27,7 +27,7 @@ fn carried(channel: &mut ReadChannel, bed: &Bed) -> ReadChannel {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_goes_on_in_another_process() {
+async fn a_read_continues_in_another_process() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         let mut channel = crate::call::read(bed.location(), options());
@@ -67,7 +67,7 @@ async fn damage_before_a_capture_is_found_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_that_was_chosen_is_carried() {
+async fn all_options_are_carried() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let options = ReadOptions {
         verify: Verify::Off,
@@ -105,7 +105,7 @@ async fn everything_that_was_chosen_is_carried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_bytes_are_carried_before_and_after_the_first_answer() {
+async fn a_read_of_the_last_bytes_is_carried_before_and_after_the_first_response() {
     let bed = Bed::new(ServerOptions::of(Flavour::S3), LEN).await;
     let range = ByteRange::Last(1000);
     let mut channel = crate::call::read(bed.location(), ReadOptions { range, ..options() });
@@ -119,7 +119,7 @@ async fn the_last_bytes_are_carried_before_and_after_the_first_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_state_that_is_not_whole_is_refused() {
+async fn a_newer_or_damaged_state_is_refused() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();
@@ -163,7 +163,7 @@ fn forged(state: &ReadState, changes: &[(&str, serde_json::Value)]) -> ReadState
 /// Nothing follows a position beyond the end. Without a version, nothing ties the rest of the blob
 /// to the delivered bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_state_from_which_nothing_goes_on_is_refused() {
+async fn a_state_that_cannot_be_continued_is_refused() {
     use serde_json::{Value, json};
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let mut channel = crate::call::read(bed.location(), options());
@@ -204,7 +204,7 @@ async fn a_state_from_which_nothing_goes_on_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blob_that_changed_is_not_gone_on_with() {
+async fn a_read_of_a_changed_blob_is_not_continued() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::S3] {
         let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
         let mut channel = crate::call::read(bed.location(), options());
@@ -236,7 +236,7 @@ async fn a_state_holds_no_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_sum_that_has_a_state_is_carried_and_the_other_says_so() {
+async fn checksums_with_a_saved_state_are_carried_and_the_others_are_reported() {
     for algorithm in ChecksumAlgorithm::ALL.into_iter().filter(|one| one.is_computable()) {
         let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
         let sum = Checksummer::of(algorithm, &bed.bytes).unwrap();
@@ -282,7 +282,7 @@ async fn damage_is_found_across_a_capture_whatever_the_sum() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_seek_nothing_is_carried_as_if_it_were_whole() {
+async fn after_a_seek_a_captured_state_does_not_claim_the_whole_blob() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let mut channel = crate::call::read(bed.location(), options());
     channel.read_exact(&mut [0; 100]).await.unwrap();

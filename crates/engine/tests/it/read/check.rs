@@ -52,7 +52,7 @@ async fn the_whole_blob_is_verified() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_is_told_instead_of_the_end() {
+async fn damage_is_reported_instead_of_the_end() {
     for (server, algorithm) in keepers() {
         for face in FACES {
             let bed = bed(server.clone(), Checksums::Wrong).await;
@@ -110,7 +110,7 @@ async fn a_checksum_given_by_hand_is_compared_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_whole_says_why() {
+async fn an_unverified_read_has_a_reason() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let why = |channel: &ReadChannel| match channel.verified() {
         Verification::Unverified(why) => Some(why),
@@ -159,7 +159,7 @@ async fn what_is_not_whole_says_why() {
 
 /// A key may allow reads and refuse S3's checksum request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_question_for_the_checksums_costs_only_the_proof() {
+async fn a_refused_checksum_request_costs_only_the_verification() {
     for budget_requests in [1, 8] {
         let bed = Bed::new(ServerOptions::of(Flavour::S3), LEN).await;
         bed.server.script().push(Rule::new(Fault::status(403)).method("HEAD").always());

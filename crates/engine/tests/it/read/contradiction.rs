@@ -67,7 +67,7 @@ fn location(answers: impl IntoIterator<Item = Answer>, stat: BlobInfo) -> Locati
 }
 
 #[tokio::test]
-async fn bytes_from_further_on_are_not_taken_for_those_asked_for() {
+async fn bytes_from_a_later_offset_are_not_delivered() {
     let blob = facts(Some(256), "1");
     let answer = |start| Answer { info: blob.clone(), start, end: 256 };
     let answers = [answer(10), answer(11), answer(12), answer(0)];

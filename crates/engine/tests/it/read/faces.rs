@@ -41,7 +41,7 @@ async fn nothing_is_sent_before_the_first_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_request_brings_everything() {
+async fn one_request_delivers_everything() {
     for flavour in [Flavour::Http, Flavour::Gcs, Flavour::Azure] {
         for face in FACES {
             let bed = Bed::new(ServerOptions::of(flavour), LEN).await;
@@ -55,7 +55,7 @@ async fn one_request_brings_everything() {
 
 /// Like Go's `iotest.TestReader`: any interface and any read size give the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faces_and_sizes_can_be_mixed() {
+async fn interfaces_and_read_sizes_can_be_mixed() {
     for seed in 0..30 {
         let mut random = SplitMix64::new(seed);
         let profile =
@@ -198,7 +198,7 @@ fn blocking_channels_work_without_any_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_gives_everything_back() {
+async fn a_dropped_channel_releases_its_permits() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let gate = Gate::new();
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });

@@ -41,7 +41,7 @@ fn decoding() -> ReadOptions {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_delivered_as_it_is_stored_or_decoded() {
+async fn gzip_is_delivered_as_stored_or_decoded() {
     for flavour in FLAVOURS {
         for face in FACES {
             for interruptions in [0, 3] {
@@ -73,7 +73,7 @@ async fn it_is_delivered_as_it_is_stored_or_decoded() {
 
 /// The request asks the service not to decode on the way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decoding_on_the_way_is_asked_off() {
+async fn the_request_forbids_transcoding() {
     for (flavour, accepted) in [(Flavour::Gcs, "gzip"), (Flavour::Http, "identity")] {
         let bed = bed(flavour, gzip(&content())).await;
         read(bed.location(), decoding(), FACES[0]).await.result.unwrap();
@@ -135,7 +135,7 @@ async fn data_that_is_no_gzip_or_not_all_of_it_is_an_error() {
 
 /// A small blob that decodes to a large one is delivered in small pieces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bomb_comes_in_pieces() {
+async fn a_decompression_bomb_is_delivered_in_pieces() {
     let bomb = gzip(&vec![0; 64 << 20]);
     assert!(bomb.len() < 1 << 20);
     let bed = bed(Flavour::Gcs, bomb).await;
@@ -192,7 +192,7 @@ async fn a_decoded_read_is_carried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_encoded_is_delivered_as_it_is() {
+async fn a_blob_without_gzip_coding_is_delivered_unchanged() {
     let bed = Bed::new(ServerOptions::of(Flavour::S3), 300_000).await;
     for (range, bytes) in super::matrix::ranges() {
         let outcome = read(bed.location(), ReadOptions { range, ..decoding() }, FACES[0]).await;

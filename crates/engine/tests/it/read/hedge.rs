@@ -14,7 +14,7 @@ use crate::trial::within;
 const LEN: usize = 300_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_answer_is_overtaken() {
+async fn a_hedge_overtakes_a_late_response() {
     for face in FACES {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
         // Far longer than the test waits: only the second request can deliver the bytes.
@@ -36,7 +36,7 @@ async fn a_late_answer_is_overtaken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_in_time_is_not_raced() {
+async fn a_response_in_time_is_not_hedged() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let options = ReadOptions { hedge_ms: Some(30_000), ..options() };
     let mut channel = crate::call::read(bed.location(), options);
@@ -46,7 +46,7 @@ async fn an_answer_in_time_is_not_raced() {
 
 /// A read that holds the only permit must not wait for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_permit_to_spare_there_is_no_race() {
+async fn without_a_spare_permit_there_is_no_hedge() {
     let profile = NetworkProfile { latency_ms: 50, ..NetworkProfile::LOOPBACK };
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
@@ -60,7 +60,7 @@ async fn without_a_permit_to_spare_there_is_no_race() {
 
 /// The first request fails while the second is in flight. The second one's response counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_leaves_the_word_to_the_other() {
+async fn after_one_request_fails_the_other_ones_response_counts() {
     let profile = NetworkProfile { latency_ms: 50, ..NetworkProfile::LOOPBACK };
     let bed = Bed::new(ServerOptions { profile, ..ServerOptions::of(Flavour::Gcs) }, LEN).await;
     bed.server.script().next(Fault::status(503));

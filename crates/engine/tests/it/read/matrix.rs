@@ -39,7 +39,7 @@ fn requests(flavour: Flavour, range: &ByteRange) -> usize {
 }
 
 /// Transient faults, and the number of interruptions of each.
-fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
+fn transient(range: &ByteRange) -> Vec<(Fault, usize)> {
     let busy = |code, after: &str| Fault::status_retry_after(code, after);
     let mut faults = vec![
         (Fault::Latency(5), 0),
@@ -90,10 +90,10 @@ fn passing(range: &ByteRange) -> Vec<(Fault, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_passes_costs_its_own_requests() {
+async fn a_transient_fault_costs_its_own_requests() {
     for flavour in FLAVOURS {
         for (range, bytes) in ranges() {
-            for (fault, extra) in passing(&range) {
+            for (fault, extra) in transient(&range) {
                 at_once(FACES, |face| {
                     passes(flavour, face, range.clone(), bytes.clone(), fault.clone(), extra)
                 })
@@ -164,7 +164,7 @@ async fn n_interruptions_cost_n_requests() {
 }
 
 /// Permanent faults, and the error that each ends in.
-fn staying(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, ErrorKind)> {
+fn permanent(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, ErrorKind)> {
     let mut faults = vec![
         (Fault::CutAfter(0), ErrorKind::Exhausted),
         (Fault::ResetAfter(0), ErrorKind::Exhausted),
@@ -191,10 +191,10 @@ fn staying(flavour: Flavour, range: &ByteRange) -> Vec<(Fault, ErrorKind)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_that_stays_is_an_error_after_right_bytes() {
+async fn a_permanent_fault_is_an_error_after_right_bytes() {
     for flavour in FLAVOURS {
         for (range, bytes) in ranges() {
-            for (fault, kind) in staying(flavour, &range) {
+            for (fault, kind) in permanent(flavour, &range) {
                 at_once(FACES, |face| {
                     let (range, bytes, fault) = (range.clone(), bytes.clone(), fault.clone());
                     async move {
@@ -221,7 +221,7 @@ async fn a_fault_that_stays_is_an_error_after_right_bytes() {
 
 /// Random faults that a correct client survives, by seed. A failure prints the seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_faults_that_pass_are_survived() {
+async fn random_transient_faults_are_survived() {
     for seed in 0..72_u64 {
         let index = usize::try_from(seed).unwrap();
         let flavour = FLAVOURS[index % 3];

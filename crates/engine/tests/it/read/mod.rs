@@ -3,42 +3,42 @@
 //! | behaviour | test |
 //! |---|---|
 //! | nothing is sent before the first read | `faces::nothing_is_sent_before_the_first_read` |
-//! | one request delivers everything, through every interface | `faces::one_request_brings_everything` |
-//! | the interfaces can be mixed, in pieces of any size | `faces::faces_and_sizes_can_be_mixed` |
+//! | one request delivers everything, through every interface | `faces::one_request_delivers_everything` |
+//! | the interfaces can be mixed, in pieces of any size | `faces::interfaces_and_read_sizes_can_be_mixed` |
 //! | `buffer_bytes: 0` works, and takes nothing from the budget | `faces::any_buffer_gives_the_same_bytes` |
 //! | the stream hands on the transport's own buffers | `faces::the_stream_does_not_copy` |
 //! | a blocking read inside a task is an error | `faces::a_blocking_read_inside_a_task_is_refused` |
-//! | dropping or suspending a channel releases its permits | `faces::what_is_dropped_gives_everything_back` |
+//! | dropping or suspending a channel releases its permits | `faces::a_dropped_channel_releases_its_permits` |
 //! | a dropped future loses nothing | `faces::a_dropped_future_loses_nothing` |
 //! | a local file is read, too | `faces::a_local_file_is_a_blob` |
 //! | restart at the first undelivered byte, for every range and interface | `matrix::*` |
 //! | the restart of the last n asks for what is left | `restart::the_last_bytes_restart_where_they_broke` |
-//! | a body that ends early is an interruption | `matrix::a_fault_that_passes_costs_its_own_requests` |
-//! | 200 in response to a range: skipped, never shifted | `restart::a_whole_answer_to_a_range_is_cut` |
+//! | a body that ends early is an interruption | `matrix::a_transient_fault_costs_its_own_requests` |
+//! | 200 in response to a range: skipped, never shifted | `restart::a_whole_response_to_a_range_request_is_cut` |
 //! | 416 at the exact end is the end, elsewhere an error | `restart::a_range_at_the_end_is_empty_and_one_beyond_an_error` |
-//! | 404 and 412 after the first byte are `Changed` | `restart::what_is_gone_after_the_first_byte_has_changed` |
-//! | no version: no restart once bytes were delivered | `restart::without_a_version_nothing_is_bridged` |
+//! | 404 and 412 after the first byte are `Changed` | `restart::a_blob_that_is_gone_after_the_first_byte_is_reported_as_changed` |
+//! | no version: no restart once bytes were delivered | `restart::without_a_version_a_broken_read_is_not_resumed` |
 //! | a new version is never mixed in | `restart::a_new_version_is_never_mixed_in` |
 //! | a remote that contradicts itself is not believed | `contradiction::*` |
 //! | after an error the next read tries again | `restart::after_an_error_the_channel_goes_on` |
-//! | a stall is an interruption, a pause of the caller is not | `matrix::*`, `restart::a_caller_may_pause` |
+//! | a stall is an interruption, a pause of the caller is not | `matrix::*`, `restart::a_pause_of_the_caller_is_no_stall` |
 //! | the deadline bounds the whole read | `restart::the_deadline_bounds_all_requests` |
-//! | a short seek forward reads on, a long one reopens | `seek::a_short_way_forward_is_read_and_a_long_one_asked_for` |
-//! | backwards reopens, unless the bytes are held | `seek::backwards_asks_again` |
+//! | a short seek forward reads on, a long one reopens | `seek::a_short_seek_forward_reads_on_and_a_long_one_sends_a_request` |
+//! | backwards reopens, unless the bytes are held | `seek::a_seek_backwards_sends_a_request` |
 //! | to, at and beyond the end: 0, repeatedly | `seek::at_and_beyond_the_end_there_is_nothing` |
-//! | the end of a blob whose length only range responses give | `seek::a_length_that_only_ranges_tell_is_found` |
+//! | the end of a blob whose length only range responses give | `seek::a_length_that_only_range_responses_give_is_found` |
 //! | negative positions are errors | `seek::a_position_before_the_start_is_an_error` |
 //! | seeks from the end | `seek::the_end_is_found_when_it_is_asked_for` |
 //! | limit: absolute, exclusive | `seek::the_limit_is_absolute_and_exclusive` |
-//! | any mix of reads, seeks and limits gives the bytes of a slice | `seek::any_plan_is_what_a_slice_gives` |
-//! | capture and restore, also with bytes held | `carry::a_read_goes_on_in_another_process` |
-//! | a state of a newer format, or a damaged one | `carry::a_state_that_is_not_whole_is_refused` |
-//! | a state beyond the end, or without a version | `carry::a_state_from_which_nothing_goes_on_is_refused` |
-//! | a state of a blob that has changed | `carry::a_blob_that_changed_is_not_gone_on_with` |
+//! | any mix of reads, seeks and limits gives the bytes of a slice | `seek::random_plans_agree_with_a_slice` |
+//! | capture and restore, also with bytes held | `carry::a_read_continues_in_another_process` |
+//! | a state of a newer format, or a damaged one | `carry::a_newer_or_damaged_state_is_refused` |
+//! | a state beyond the end, or without a version | `carry::a_state_that_cannot_be_continued_is_refused` |
+//! | a state of a blob that has changed | `carry::a_read_of_a_changed_blob_is_not_continued` |
 //! | a state holds no secrets | `carry::a_state_holds_no_secrets` |
 //! | verified across restarts, with the checksum that the remote keeps | `check::the_whole_blob_is_verified` |
-//! | a mismatch is returned instead of the end, and stays | `check::damage_is_told_instead_of_the_end` |
-//! | partial reads and seeks turn verification off, visibly | `check::what_is_not_whole_says_why` |
+//! | a mismatch is returned instead of the end, and stays | `check::damage_is_reported_instead_of_the_end` |
+//! | partial reads and seeks turn verification off, visibly | `check::an_unverified_read_has_a_reason` |
 //! | gzip raw, decoded, with restarts | `gzip::*` |
 //! | a hedge races a late response, and only with a spare permit | `hedge::*` |
 //! | counters | `matrix::*`, `hedge::*` |

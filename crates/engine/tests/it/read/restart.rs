@@ -38,7 +38,7 @@ async fn the_last_bytes_restart_where_they_broke() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_answer_to_a_range_is_cut() {
+async fn a_whole_response_to_a_range_request_is_cut() {
     for flavour in FLAVOURS {
         for (range, bytes) in ranges() {
             for face in FACES {
@@ -89,7 +89,7 @@ async fn a_range_at_the_end_is_empty_and_one_beyond_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_gone_after_the_first_byte_has_changed() {
+async fn a_blob_that_is_gone_after_the_first_byte_is_reported_as_changed() {
     for flavour in FLAVOURS {
         for code in [404, 412] {
             for (range, bytes) in ranges() {
@@ -143,7 +143,7 @@ fn nameless(framing: Framing) -> ServerOptions {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_version_nothing_is_bridged() {
+async fn without_a_version_a_broken_read_is_not_resumed() {
     for face in FACES {
         let bed = Bed::new(nameless(Framing::ContentLength), LEN).await;
         bed.server.script().next(Fault::CutAfter(10_000));
@@ -214,7 +214,7 @@ async fn after_an_error_the_channel_goes_on() {
 
 /// Time in which the caller asks for no bytes is no stall, however long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_may_pause() {
+async fn a_pause_of_the_caller_is_no_stall() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let gate = Gate::new();
     bed.server.script().next(Fault::HoldAfter { bytes: 10_000, gate: gate.clone() });

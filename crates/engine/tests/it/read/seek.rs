@@ -27,7 +27,7 @@ async fn is_at_end(channel: &mut ReadChannel) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
+async fn a_short_seek_forward_reads_on_and_a_long_one_sends_a_request() {
     for (drain_bytes_max, requests) in [(400_000, 1), (399_999, 2), (0, 2)] {
         let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
         // Frames of at most this size, so that the channel holds little.
@@ -55,7 +55,7 @@ async fn a_short_way_forward_is_read_and_a_long_one_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn backwards_asks_again() {
+async fn a_seek_backwards_sends_a_request() {
     let bed = Bed::new(ServerOptions::of(Flavour::Gcs), LEN).await;
     let mut channel = crate::call::read(bed.location(), options());
     take(&mut channel, 500_000).await;
@@ -97,7 +97,7 @@ async fn at_and_beyond_the_end_there_is_nothing() {
 
 /// Only responses to ranges give the length.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_length_that_only_ranges_tell_is_found() {
+async fn a_length_that_only_range_responses_give_is_found() {
     let framing = tidegate_testkit::Framing::Chunked;
     for len in [0, LEN] {
         let chunked = ServerOptions { framing, ..ServerOptions::of(Flavour::Http) };
@@ -209,7 +209,7 @@ async fn the_limit_is_absolute_and_exclusive() {
 
 /// Random plans of reads, seeks, limits and captures through random faults, against a slice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_plan_is_what_a_slice_gives() {
+async fn random_plans_agree_with_a_slice() {
     for seed in 0..40_u64 {
         let flavour =
             [Flavour::Http, Flavour::Gcs, Flavour::S3][usize::try_from(seed % 3).unwrap()];

@@ -307,11 +307,11 @@ impl<'a> Drive<'a> {
     }
 
     async fn info(&mut self) -> Verdict {
-        let told = match self.channel.info().await {
+        let len_bytes = match self.channel.info().await {
             Ok(info) => info.len_bytes,
             Err(error) => return self.failed(&error),
         };
-        told.map_or(Ok(()), |len| self.model.len(len))
+        len_bytes.map_or(Ok(()), |len| self.model.len(len))
     }
 
     /// Polls the next piece and drops the future, `times` times. Data in flight may arrive in

@@ -110,7 +110,7 @@ impl Model {
     fn brief(&self) -> String {
         let lens: Vec<_> = self.candidates.iter().map(|c| (c.real_len(), c.len)).collect();
         let Self { at, limit, .. } = self;
-        format!("expected at {at:?}, limit {limit}, real and told lengths {lens:?}")
+        format!("expected at {at:?}, limit {limit}, real and reported lengths {lens:?}")
     }
 
     /// The channel delivered these bytes, and is at `position` now.

@@ -144,11 +144,12 @@ impl Play<'_> {
                 _ => {}
             }
         }
-        let told = |bytes: &Bytes, by| (bytes.len() as u64).saturating_add_signed(by);
+        let reported_len = |bytes: &Bytes, by| (bytes.len() as u64).saturating_add_signed(by);
         contents
             .iter()
             .flat_map(|bytes| {
-                lies.iter().map(|by| Candidate { bytes: bytes.clone(), len: told(bytes, *by) })
+                lies.iter()
+                    .map(|by| Candidate { bytes: bytes.clone(), len: reported_len(bytes, *by) })
             })
             .collect()
     }

@@ -26,7 +26,7 @@ fn digests(chunks: &[(Digest, Bytes)]) -> Vec<Digest> {
 }
 
 #[tokio::test]
-async fn chunks_come_in_the_order_asked_and_one_that_is_gone_is_told_so() {
+async fn chunks_come_in_the_order_of_the_request_and_an_evicted_one_is_none() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let chunks = chunks(Some(&server));
     server.evict(&chunks[3].0.checksum().hex());
@@ -64,7 +64,7 @@ async fn each_chunk_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_much_of_a_failure_is_heard() {
+async fn a_failure_with_a_long_message_is_received() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let status = GrpcStatus::new(Code::ResourceExhausted, "no space left; ".repeat(4_000));
     let lie = ReapiFault::Batch(BatchLie::FailFirst(status));
@@ -79,7 +79,7 @@ async fn a_server_that_says_much_of_a_failure_is_heard() {
 
 /// Two responses name one chunk, and the one with the failure counts.
 #[tokio::test]
-async fn of_two_answers_for_one_chunk_a_failure_counts() {
+async fn if_two_results_name_one_chunk_the_failure_counts() {
     for is_last in [true, false] {
         let (server, cache) = start(ReapiOptions::default()).await;
         let status = GrpcStatus::new(Code::ResourceExhausted, "no space left");
@@ -97,7 +97,7 @@ async fn of_two_answers_for_one_chunk_a_failure_counts() {
 }
 
 #[tokio::test]
-async fn chunks_are_put_and_what_is_there_is_no_failure() {
+async fn putting_a_chunk_that_exists_is_no_failure() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let chunks = chunks(None);
     for _ in 0..2 {
@@ -114,7 +114,7 @@ async fn chunks_are_put_and_what_is_there_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_put_chunk_of_which_nothing_is_said_failed() {
+async fn a_chunk_without_an_entry_in_the_response_has_failed() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let mut chunks = chunks(None);
     server.script().next(Rpc::BatchUpdate, ReapiFault::Batch(BatchLie::Omitted));
@@ -128,7 +128,7 @@ async fn a_put_chunk_of_which_nothing_is_said_failed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_longer_than_what_was_asked_is_wrong() {
+async fn a_response_longer_than_the_requested_blobs_is_an_error() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(300_000, 1);
     server.put(bytes);

@@ -51,7 +51,7 @@ async fn a_blob_is_downloaded_in_shards_and_verified_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_not_let_through() {
+async fn a_flipped_bit_is_detected() {
     let server = start().await;
     let (_, bytes) = noise(100_000, 2);
     let location = locate(&server, &server.put(bytes));
@@ -88,7 +88,7 @@ async fn a_read_that_is_cut_goes_on_where_it_ended() {
 }
 
 #[tokio::test]
-async fn facts_come_without_reading() {
+async fn stat_reads_no_bytes() {
     let server = start().await;
     let (_, bytes) = noise(1000, 4);
     let name = server.put(bytes);
@@ -118,7 +118,7 @@ async fn the_empty_blob_is_there_without_asking() {
 }
 
 #[tokio::test]
-async fn another_version_than_the_name_says_cannot_be_asked_for() {
+async fn only_the_version_of_the_digest_can_be_requested() {
     let server = start().await;
     let location = locate(&server, &server.put(&b"data"[..]));
     let tag = location.at(Version::ETag("\"a\"".to_owned())).unwrap_err();

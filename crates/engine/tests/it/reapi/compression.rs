@@ -21,7 +21,7 @@ async fn start(
 }
 
 #[tokio::test]
-async fn bytes_are_packed_both_ways_where_the_cache_offers_it() {
+async fn bytes_are_compressed_both_ways_if_the_cache_offers_it() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;
     let (digest, bytes) = text(3_000_000);
     cache.put(&request(digest, &bytes)).await.unwrap();
@@ -34,7 +34,7 @@ async fn bytes_are_packed_both_ways_where_the_cache_offers_it() {
 }
 
 #[tokio::test]
-async fn batches_are_packed_too() {
+async fn batches_are_compressed_too() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Auto).await;
     cache.profile().await.unwrap();
     assert_eq!(cache.put_batch_buffer_bytes(100), 100);
@@ -51,7 +51,7 @@ async fn batches_are_packed_too() {
 }
 
 #[tokio::test]
-async fn what_does_not_shrink_is_sent_as_it_is_unless_told_otherwise() {
+async fn incompressible_bytes_are_sent_plain_unless_compression_is_always() {
     let (digest, bytes) = noise(1_000_000, 2);
     for (compression, packed) in
         [(Compression::Auto, false), (Compression::Always, true), (Compression::Never, false)]
@@ -63,7 +63,7 @@ async fn what_does_not_shrink_is_sent_as_it_is_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_cache_that_does_not_offer_it_gets_and_gives_plain_bytes() {
+async fn a_cache_without_zstd_transfers_plain_bytes() {
     let options = ReapiOptions { zstd: false, ..ReapiOptions::default() };
     let (server, cache) = start(options, Compression::Always).await;
     let (digest, bytes) = text(1_000_000);
@@ -75,7 +75,7 @@ async fn a_cache_that_does_not_offer_it_gets_and_gives_plain_bytes() {
 }
 
 #[tokio::test]
-async fn a_packed_upload_of_what_is_there_is_success() {
+async fn a_compressed_upload_of_an_existing_blob_succeeds() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;
     let (digest, bytes) = noise(1_000_000, 3);
     server.put(bytes.clone());
@@ -83,7 +83,7 @@ async fn a_packed_upload_of_what_is_there_is_success() {
 }
 
 #[tokio::test]
-async fn packed_bytes_that_unpack_to_too_many_are_refused() {
+async fn compressed_bytes_that_decompress_to_too_many_are_refused() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;
     let (digest, bytes) = text(1000);
     server.put(bytes);
@@ -99,7 +99,7 @@ async fn packed_bytes_that_unpack_to_too_many_are_refused() {
 /// Some servers compress with windows of 32 MiB. If the client cannot decompress a blob, the next
 /// request asks for plain bytes.
 #[tokio::test]
-async fn a_window_that_is_too_large_is_asked_for_as_plain_bytes() {
+async fn after_a_window_that_is_too_large_plain_bytes_are_requested() {
     let (server, cache) = start(ReapiOptions::default(), Compression::Always).await;
     let (digest, bytes) = text(1000);
     server.put(bytes.clone());

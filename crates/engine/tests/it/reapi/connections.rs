@@ -46,7 +46,7 @@ async fn many_calls_at_once_are_spread_over_no_more_than_are_allowed() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_politely_is_called_again() {
+async fn after_goaway_the_client_opens_another_connection() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (name, bytes) = noise(1_000_000, 1);
     server.put(bytes.clone());
@@ -64,7 +64,7 @@ async fn a_server_that_closes_politely_is_called_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
+async fn a_broken_connection_fails_only_its_own_calls() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let name = digest(&server.put(&b"data"[..]));
     server.script().next(Rpc::FindMissing, ReapiFault::Close);
@@ -77,7 +77,7 @@ async fn a_connection_that_breaks_fails_what_it_carries_and_no_more() {
 
 /// An HTML page of a proxy: HTTP/2, status 200, `text/html`.
 #[tokio::test]
-async fn what_is_no_grpc_server_is_told_at_once() {
+async fn a_server_without_grpc_is_reported_after_one_request() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpc://{}", listener.local_addr().unwrap());
     let answers = Arc::new(AtomicUsize::new(0));
@@ -123,7 +123,7 @@ async fn answer_with_a_page(mut stream: TcpStream, answers: Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn more_calls_than_the_server_takes_at_once_wait_their_turn() {
+async fn calls_beyond_the_servers_stream_limit_wait() {
     let options = ReapiOptions { streams_max: 100, ..ReapiOptions::default() };
     let server = ReapiServer::start(options).await.unwrap();
     let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
@@ -139,7 +139,7 @@ async fn more_calls_than_the_server_takes_at_once_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn bodies_that_nobody_reads_do_not_hold_up_others() {
+async fn unread_bodies_do_not_delay_other_bodies() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
     let (name, bytes) = noise(8_000_000, 2);
@@ -155,7 +155,7 @@ async fn bodies_that_nobody_reads_do_not_hold_up_others() {
 }
 
 #[tokio::test]
-async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
+async fn hundreds_of_cancelled_reads_leave_the_connection_usable() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, CacheOptions { connections_max: 1, ..CacheOptions::default() });
     let (name, bytes) = noise(1_000_000, 3);
@@ -176,7 +176,7 @@ async fn reads_that_are_given_up_by_the_hundred_leave_the_connection_whole() {
 /// The clock is paused, because a slow machine may take longer than the limit to read the system's
 /// certificates.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_connection_that_cannot_be_made_fails_with_it() {
+async fn calls_that_wait_for_a_connection_fail_with_its_error() {
     // It accepts connections and sends nothing, so the TLS handshake never begins.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("grpcs://{}", mute.local_addr().unwrap());

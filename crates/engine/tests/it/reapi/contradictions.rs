@@ -43,7 +43,7 @@ async fn nothing_is_acknowledged_by_a_response_that_contradicts_itself() {
 }
 
 #[tokio::test]
-async fn a_success_in_the_head_does_not_outweigh_the_end() {
+async fn the_status_in_the_trailers_outweighs_the_headers() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let lies = vec![Lie::Head(HeadLie::Status(0)), Lie::End(EndLie::Status(14))];
     server.tell(&HostileCall { rpc: Rpc::FindMissing, turns: Turns::First, lies });
@@ -56,7 +56,7 @@ async fn a_success_in_the_head_does_not_outweigh_the_end() {
 /// An empty entry takes two bytes, and 150 once it is decoded. So the client limits a response to
 /// as many entries as it can need.
 #[tokio::test]
-async fn entries_that_say_nothing_are_bounded() {
+async fn the_number_of_empty_entries_is_limited() {
     let (digest, bytes) = noise(1000, 1);
     for rpc in [Rpc::BatchUpdate, Rpc::BatchRead] {
         for (blanks, is_fine) in [(8, true), (60_000, false)] {

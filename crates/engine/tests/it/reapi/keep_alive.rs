@@ -44,7 +44,7 @@ fn assert_given_up(error: &Error, since: Instant) {
 }
 
 #[tokio::test]
-async fn a_call_on_a_connection_that_goes_silent_fails_in_the_time_that_is_set() {
+async fn a_call_on_a_silent_connection_fails_within_the_limit() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, asking_after(Some(SILENCE_MS)));
     let name = digest(&server.put(&b"data"[..]));
@@ -118,7 +118,7 @@ async fn mute() -> (Arc<dyn ChunkStore>, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+async fn a_server_that_accepts_and_sends_nothing_is_given_up() {
     let (cache, _listening) = mute().await;
     tokio::time::pause();
     let since = Instant::now();
@@ -127,7 +127,7 @@ async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_where_that_is_switched_off() {
+async fn keep_alive_can_be_switched_off() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, asking_after(None));
     let (name, _) = noise(1, 5);
@@ -145,7 +145,7 @@ async fn nobody_is_asked_where_that_is_switched_off() {
 /// A caller gives up on a call and retries before keep-alive has found the silence. The retry does
 /// not use the silent connection.
 #[tokio::test]
-async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() {
+async fn after_a_call_on_a_silent_connection_is_cancelled_the_next_uses_another() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, asking_after(None));
     let name = digest(&server.put(&b"data"[..]));
@@ -168,7 +168,7 @@ async fn after_a_call_that_was_given_up_the_next_goes_over_another_connection() 
 
 /// A call that waits long for a live server is no sign of silence.
 #[tokio::test]
-async fn a_connection_that_brought_something_is_kept_whatever_is_given_up() {
+async fn a_connection_that_delivered_bytes_is_kept_when_a_call_is_cancelled() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let cache = connect(&server, asking_after(None));
     let name = digest(&server.put(&b"data"[..]));
@@ -261,7 +261,7 @@ impl Frames {
 }
 
 #[tokio::test]
-async fn a_server_that_lives_is_asked_and_waited_for() {
+async fn a_live_server_gets_pings_and_is_waited_for() {
     let server = ReapiServer::start(ReapiOptions::default()).await.unwrap();
     let pings = Arc::new(Semaphore::new(0));
     let (url, _relaying) = relay(&server, Arc::clone(&pings)).await;

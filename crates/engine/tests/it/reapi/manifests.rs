@@ -79,7 +79,7 @@ async fn no_lie_about_chunks_is_believed() {
 }
 
 #[tokio::test]
-async fn the_server_may_cut_otherwise_and_is_measured_by_how_it_did() {
+async fn a_manifest_is_checked_against_the_chunking_that_the_server_names() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (blob, bytes) = noise(5_000_000, 4);
     server.put(bytes);
@@ -128,7 +128,7 @@ async fn chunks_that_make_another_blob_are_refused() {
 }
 
 #[tokio::test]
-async fn a_manifest_too_long_for_the_servers_messages_is_no_passing_trouble() {
+async fn a_manifest_too_long_for_the_servers_messages_is_unsupported() {
     // The server accepts 4 MiB.
     let (_server, cache) = start(ReapiOptions::default()).await;
     let chunk = super::bed::sha256(b"x");

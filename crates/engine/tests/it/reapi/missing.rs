@@ -11,7 +11,7 @@ fn many(count: u64) -> Vec<Digest> {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_into_one_message_is_asked_in_several() {
+async fn a_long_list_of_digests_is_split_into_several_messages() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let there = server.put(&b"there"[..]);
     let mut digests = many(45_000);
@@ -25,7 +25,7 @@ async fn what_does_not_fit_into_one_message_is_asked_in_several() {
 }
 
 #[tokio::test]
-async fn one_asked_for_twice_or_named_twice_comes_once() {
+async fn a_digest_asked_for_twice_or_listed_twice_is_returned_once() {
     let (server, cache) = start(ReapiOptions::default()).await;
     server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Twice));
     let one = sha256(b"one");
@@ -33,14 +33,14 @@ async fn one_asked_for_twice_or_named_twice_comes_once() {
 }
 
 #[tokio::test]
-async fn naming_all_of_them_twice_is_not_too_much() {
+async fn a_response_that_lists_every_digest_twice_is_accepted() {
     let (server, cache) = start(ReapiOptions::default()).await;
     server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Twice));
     assert_eq!(cache.missing(&many(2_000)).await.unwrap().len(), 2_000);
 }
 
 #[tokio::test]
-async fn nothing_is_asked_where_there_is_nothing_to_ask() {
+async fn no_request_is_sent_for_no_digests_or_the_empty_blob() {
     let (server, cache) = start(ReapiOptions::default()).await;
     assert!(cache.missing(&[]).await.unwrap().is_empty());
     assert!(cache.missing(&[sha256(b"")]).await.unwrap().is_empty());
@@ -48,7 +48,7 @@ async fn nothing_is_asked_where_there_is_nothing_to_ask() {
 }
 
 #[tokio::test]
-async fn a_blob_that_nobody_asked_for_makes_the_answer_wrong() {
+async fn a_response_that_lists_another_blob_is_refused() {
     let (server, cache) = start(ReapiOptions::default()).await;
     server.script().next(Rpc::FindMissing, ReapiFault::FindMissing(FindMissingLie::Foreign));
     let error = cache.missing(&many(3)).await.unwrap_err();

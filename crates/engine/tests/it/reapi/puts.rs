@@ -35,7 +35,7 @@ async fn a_blob_arrives_whole_under_its_name() {
 }
 
 #[tokio::test]
-async fn what_is_there_already_is_not_sent_again() {
+async fn a_blob_that_exists_is_not_sent_again() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(20_000_000, 2);
     server.put(bytes.clone());
@@ -66,7 +66,7 @@ async fn an_attempt_after_another_sends_what_is_missing() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_whole_upload_is_found_out_by_asking() {
+async fn after_a_lost_response_the_client_asks_whether_the_blob_exists() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(600_000, 4);
     let status = GrpcStatus::new(Code::Unavailable, "too late");
@@ -78,7 +78,7 @@ async fn a_lost_answer_to_a_whole_upload_is_found_out_by_asking() {
 }
 
 #[tokio::test]
-async fn a_server_that_kept_less_is_not_believed() {
+async fn an_acknowledgement_of_fewer_bytes_is_an_error() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(10_000, 5);
     server.script().next(Rpc::Write, ReapiFault::Committed(9_999));
@@ -90,7 +90,7 @@ async fn a_server_that_kept_less_is_not_believed() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_the_blobs_are_refused_for_good() {
+async fn bytes_that_do_not_match_the_digest_are_refused_without_a_retry() {
     let (_server, cache) = start(ReapiOptions::default()).await;
     let (digest, _) = noise(10_000, 6);
     let (_, other) = noise(10_000, 7);
@@ -142,7 +142,7 @@ async fn a_source_that_fails_ends_the_upload_with_its_own_error() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_dropped_is_in_flight_no_more() {
+async fn a_dropped_upload_is_no_longer_in_flight() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(2_000_000, 10);
     let source = Arc::new(Failing { bytes: bytes.clone(), after: 1 << 20, hangs: true });
@@ -154,7 +154,7 @@ async fn an_upload_that_is_dropped_is_in_flight_no_more() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_waited_for_can_be_given_up() {
+async fn waiting_for_a_response_can_be_cancelled() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(1000, 11);
     let gate = Gate::new();
@@ -168,7 +168,7 @@ async fn an_answer_that_is_waited_for_can_be_given_up() {
 
 /// The responses to a compressed upload that the client accepts, and those that it rejects.
 #[tokio::test]
-async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
+async fn only_plausible_responses_to_a_compressed_upload_are_accepted() {
     // More than one compressed message, of bytes that do not compress.
     let (digest, bytes) = noise(3_000_000, 12);
     let len = 3_000_000;
@@ -205,7 +205,7 @@ async fn of_a_packed_upload_only_what_can_be_right_is_believed() {
 
 /// An early response to an uncompressed upload must name the whole blob.
 #[tokio::test]
-async fn an_early_answer_counts_only_for_all_of_the_blob() {
+async fn an_early_response_counts_only_for_the_whole_blob() {
     let (digest, bytes) = noise(3_000_000, 13);
     for (committed, is_believed) in [(3_000_000, true), (256 << 10, false), (-1, false)] {
         let (server, cache) = start(ReapiOptions::default()).await;

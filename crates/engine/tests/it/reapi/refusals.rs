@@ -15,7 +15,7 @@ use tidegate_testkit::{Flavour, Server, ServerOptions};
 use super::bed::{noise, sha256, start};
 
 #[tokio::test]
-async fn the_servers_words_and_its_wish_to_wait_are_kept() {
+async fn the_servers_message_and_retry_delay_are_kept() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(1000, 1);
     server.put(bytes);
@@ -37,7 +37,7 @@ async fn the_servers_words_and_its_wish_to_wait_are_kept() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_reset_is_told_from_one_that_is_refused() {
+async fn a_reset_stream_is_distinguished_from_throttling() {
     let (server, cache) = start(ReapiOptions::default()).await;
     let (digest, bytes) = noise(1000, 2);
     server.put(bytes);
@@ -57,7 +57,7 @@ async fn a_stream_that_is_reset_is_told_from_one_that_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_lost_is_given_up_with_the_call() {
+async fn a_lost_response_is_cancelled_with_its_call() {
     let (server, cache) = start(ReapiOptions::default()).await;
     for fault in [ReapiFault::Lost, ReapiFault::AnswerLost] {
         server.script().next(Rpc::FindMissing, fault);
@@ -73,7 +73,7 @@ async fn an_answer_that_is_lost_is_given_up_with_the_call() {
 }
 
 #[tokio::test]
-async fn what_a_cache_can_do_is_asked_once_and_again_after_a_failure() {
+async fn capabilities_are_requested_once_and_again_after_a_failure() {
     let (server, cache) = start(ReapiOptions {
         hash_functions: vec![HashFunction::Blake3],
         splice: false,
@@ -113,7 +113,7 @@ async fn a_server_of_another_version_or_instance_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_grpc_server_is_told_so() {
+async fn an_endpoint_without_a_grpc_server_is_reported() {
     // A server that speaks only HTTP/1.1, and a port without a listener.
     let http = Server::start(ServerOptions::of(Flavour::Http)).await.unwrap();
     let url = http.url("/").replace("http://", "grpc://");

@@ -14,7 +14,7 @@ async fn ask(server: &ReapiServer, options: RemoteOptions) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_authority_and_shown_who_we_are() {
+async fn the_client_verifies_the_server_and_sends_its_certificate() {
     let server = ReapiServer::start(ReapiOptions {
         tls: Some(Tls::Trusted),
         client_certificate: true,
@@ -63,7 +63,7 @@ fn rcgen_key() -> String {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_every_request_and_its_lack_is_told() {
+async fn a_token_goes_with_every_request_and_a_missing_token_is_reported() {
     let server =
         ReapiServer::start(ReapiOptions { token: Some("s3cret".to_owned()), ..Default::default() })
             .await
@@ -73,10 +73,10 @@ async fn a_token_goes_with_every_request_and_its_lack_is_told() {
     let mut headers = ExtraHeaders::new();
     headers.add_line("Authorization: Bearer s3cret").unwrap();
     ask(&server, RemoteOptions { headers, ..RemoteOptions::default() }).await.unwrap();
-    let told = server.calls();
+    let calls = server.calls();
     let metadata = "build.bazel.remote.execution.v2.requestmetadata-bin";
-    assert!(told.iter().all(|call| call.header(metadata).is_some()));
-    assert!(told.iter().all(|call| {
+    assert!(calls.iter().all(|call| call.header(metadata).is_some()));
+    assert!(calls.iter().all(|call| {
         call.header("user-agent").is_some_and(|agent| agent.starts_with("tidegate/"))
     }));
 }

@@ -97,7 +97,7 @@ pub fn judge(
             let _ = writeln!(why, "  exchange {index} is of no use: {reason}");
         }
     }
-    Err(format!("no version that the server told of explains it:\n{why}"))
+    Err(format!("no version that the server sent explains it:\n{why}"))
 }
 
 fn is_a_version(scenario: &Scenario, delivered: &Delivered) -> bool {
@@ -128,9 +128,9 @@ fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result
         reading.head.encoding() == first.head.encoding()
             && reading.total.zip(first.total).is_none_or(|(one, other)| one == other)
     };
-    let told: Vec<&&Reading> =
+    let parts: Vec<&&Reading> =
         sound.iter().filter(|r| !r.is_head).filter(same).filter(like).collect();
-    is_honest(&told, sound, delivered)?;
+    is_honest(&parts, sound, delivered)?;
     let is_proven = !delivered.verified.is_empty() || delivered.wanted != Wanted::All;
     if !is_proven && first.refutes(&delivered.bytes) {
         return Err("its checksum is another".to_owned());
@@ -139,13 +139,13 @@ fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result
         return Err("a checksum that was looked up is another".to_owned());
     }
     let usable: Vec<&&Reading> =
-        told.into_iter().filter(|r| is_proven || !r.contradicts(first)).collect();
+        parts.into_iter().filter(|r| is_proven || !r.contradicts(first)).collect();
     // A refused range contains the length and no version; so may a response to `HEAD`.
     let refused = sound.iter().filter(|r| r.index >= first.index && r.is_refusal(pin));
-    let told = usable.iter().map(|reading| reading.total);
+    let stated = usable.iter().map(|reading| reading.total);
     let looked_up = facts.iter().map(|reading| reading.total);
     let mut totals: Vec<Option<u64>> =
-        told.chain(looked_up).chain(refused.map(|reading| reading.total)).collect();
+        stated.chain(looked_up).chain(refused.map(|reading| reading.total)).collect();
     totals.push(None);
     totals.sort_unstable();
     totals.dedup();
@@ -161,11 +161,11 @@ fn explain(first: &Reading, sound: &[&Reading], delivered: &Delivered) -> Result
 
 /// Whether the server sent the version and the checksums that the client reports, with these bytes
 /// or in a response to `HEAD`.
-fn is_honest(told: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
+fn is_honest(parts: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> Result<(), String> {
     if let Some(named) = &delivered.named {
         let mut facts = sound.iter().filter(|reading| reading.is_head);
         let by_facts = facts.any(|reading| reading.head.says(named));
-        if !by_facts && !told.iter().any(|reading| reading.head.says(named)) {
+        if !by_facts && !parts.iter().any(|reading| reading.head.says(named)) {
             return Err(format!("it names {named:?}, which was not sent"));
         }
     }
@@ -188,7 +188,7 @@ fn is_honest(told: &[&&Reading], sound: &[&Reading], delivered: &Delivered) -> R
 fn covered(usable: &[&&Reading], total: Option<u64>, delivered: &Delivered) -> Result<(), String> {
     let bytes = &delivered.bytes;
     let of_total = |reading: &&&&Reading| {
-        reading.total.is_none_or(|told| Some(told) == total)
+        reading.total.is_none_or(|stated| Some(stated) == total)
             && total.is_none_or(|total| reading.end() <= total)
     };
     let usable: Vec<_> = usable.iter().filter(of_total).collect();
@@ -201,9 +201,9 @@ fn covered(usable: &[&&Reading], total: Option<u64>, delivered: &Delivered) -> R
         return Err(format!("{range:?} was wanted, and {} bytes came", bytes.len()));
     }
     for (offset, byte) in range.zip(bytes) {
-        let brought = usable.iter().any(|reading| reading.byte(offset) == Some(*byte));
-        if !brought {
-            return Err(format!("the byte at {offset} was not brought"));
+        let was_sent = usable.iter().any(|reading| reading.byte(offset) == Some(*byte));
+        if !was_sent {
+            return Err(format!("the byte at {offset} was not sent"));
         }
     }
     Ok(())

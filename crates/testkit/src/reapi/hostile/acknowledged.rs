@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_keep_to_grpc_acknowledges_nothing() {
+    fn a_response_that_violates_grpc_acknowledges_nothing() {
         let blob = name(b"0123456789");
         let asked = Asked::WriteStatus(blob.clone());
         let whole = QueryWriteStatusResponse { committed_size: 10, complete: true };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_missing_is_there_unless_the_list_is_wrong() {
+    fn a_blob_that_the_list_omits_exists_unless_the_list_is_wrong() {
         let (blob, other) = (name(b"blob"), name(b"other"));
         let asked = Asked::FindMissing(vec![blob.clone()]);
         for (missing, expected) in

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_read_by_the_library() {
+    fn valid_frames_are_read_by_the_library() {
         let data = crate::pseudo_random(300_000, 1);
         let allowed = [PackedLie::Halves, PackedLie::Skippable, PackedLie::Size(SizeForm::Exact)];
         assert_eq!(unpacked(&pack(&data, &[])).unwrap(), data);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_by_the_library() {
+    fn invalid_frames_are_refused_by_the_library() {
         let data = crate::pseudo_random(3_000, 1);
         for lie in [
             PackedLie::Plain,

@@ -97,7 +97,7 @@ async fn a_compressed_read_may_begin_anywhere() {
 }
 
 #[tokio::test]
-async fn what_is_written_is_there() {
+async fn a_written_blob_exists() {
     for function in [HashFunction::Sha256, HashFunction::Blake3] {
         let bed = Bed::honest().await;
         let data = pseudo_random(3500, 1);
@@ -137,7 +137,7 @@ async fn an_unfinished_write_goes_on_where_it_ended() {
 }
 
 #[tokio::test]
-async fn what_is_not_what_it_is_called_is_not_stored() {
+async fn bytes_that_do_not_match_their_digest_are_not_stored() {
     let bed = Bed::honest().await;
     let data = pseudo_random(3500, 1);
     let wrong = BlobName { len_bytes: 3500, ..HashFunction::Sha256.name(b"other") };

@@ -45,7 +45,7 @@ async fn another_instance_is_refused() {
 }
 
 #[tokio::test]
-async fn missing_is_what_is_not_there() {
+async fn find_missing_lists_the_absent_blobs() {
     for function in [HashFunction::Sha256, HashFunction::Blake3] {
         let bed = Bed::honest().await;
         let here = bed.server.put_as(function, &b"here"[..]);
@@ -58,7 +58,7 @@ async fn missing_is_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_batch_stores_what_is_what_it_is_called() {
+async fn a_batch_stores_only_blobs_that_match_their_digests() {
     for function in [HashFunction::Sha256, HashFunction::Blake3] {
         let bed = Bed::honest().await;
         let (data, other) = (Bytes::from_static(b"data"), Bytes::from_static(b"atad"));
@@ -72,7 +72,7 @@ async fn a_batch_stores_what_is_what_it_is_called() {
 }
 
 #[tokio::test]
-async fn a_batch_gives_what_is_there() {
+async fn a_batch_returns_the_blobs_that_exist() {
     let bed = Bed::honest().await;
     let name = bed.server.put(&b"data"[..]);
     let absent = HashFunction::Sha256.name(b"absent");
@@ -110,7 +110,7 @@ async fn messages_keep_their_limit() {
 }
 
 #[tokio::test]
-async fn batches_speak_zstd_when_asked() {
+async fn batches_use_zstd_on_request() {
     let mut bed = Bed::honest().await;
     let data = Bytes::from(vec![7; 100_000]);
     let name = bed.server.put(data.clone());
@@ -138,7 +138,7 @@ async fn batches_speak_zstd_when_asked() {
 }
 
 #[tokio::test]
-async fn trees_are_not_kept() {
+async fn trees_are_not_supported() {
     let mut bed = Bed::honest().await;
     let refused = bed.cas.get_tree(v2::GetTreeRequest::default()).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);

@@ -36,7 +36,7 @@ fn check(data: &[u8], function: ChunkFunction, count: usize, expected: &str) {
 }
 
 #[test]
-fn fastcdc_cuts_where_others_cut() {
+fn fastcdc_agrees_with_other_implementations() {
     check(
         &random(10_485_760, 1),
         ChunkFunction::FastCdc2020 { avg_bytes: 65_536, seed: 0 },
@@ -82,7 +82,7 @@ fn fastcdc_cuts_where_others_cut() {
 }
 
 #[test]
-fn repmax_cuts_where_others_cut() {
+fn repmax_agrees_with_other_implementations() {
     check(
         &random(10_485_760, 1),
         ChunkFunction::RepMaxCdc { min_bytes: 65_536, horizon_bytes: 524_288 },

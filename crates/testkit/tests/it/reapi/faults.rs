@@ -50,7 +50,7 @@ async fn a_lost_call_is_in_flight_until_its_client_gives_up() {
 }
 
 #[tokio::test]
-async fn a_failed_call_carries_what_it_was_told() {
+async fn a_failed_call_returns_the_scripted_status() {
     let bed = Bed::honest().await;
     let name = bed.server.put(&b"data"[..]);
     let quota = GrpcStatus::new(tidegate_testkit::reapi::Code::ResourceExhausted, "quota");
@@ -73,7 +73,7 @@ async fn a_failed_call_carries_what_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_read_is_cut_where_it_was_told() {
+async fn a_read_is_cut_at_the_scripted_byte() {
     let bed = Bed::honest().await;
     let data = pseudo_random(3_000_000, 1);
     let name = bed.server.put(data.clone());
@@ -107,7 +107,7 @@ async fn a_closed_connection_and_a_reset_end_a_call() {
 }
 
 #[tokio::test]
-async fn goaway_answers_what_is_in_flight_and_takes_no_more() {
+async fn goaway_completes_calls_in_flight_and_accepts_no_more() {
     let bed = Bed::honest().await;
     let name = bed.server.put(&b"data"[..]);
     bed.server.script().next(Rpc::Read, ReapiFault::GoAway);
@@ -205,8 +205,8 @@ async fn splits_that_do_not_add_up() {
 async fn splits_that_add_up_and_are_wrong() {
     let bed = small().await;
     let honest = lie(&bed, SplitLie::NamesFunction(1)).await.0;
-    for (told, size) in [(SplitLie::ZeroLength, 0), (SplitLie::NegativeLength, -1)] {
-        let chunks = lie(&bed, told).await.0;
+    for (length_lie, size) in [(SplitLie::ZeroLength, 0), (SplitLie::NegativeLength, -1)] {
+        let chunks = lie(&bed, length_lie).await.0;
         assert_eq!((chunks[0].size_bytes, sum(&chunks)), (size, 50_000));
     }
     let chunks = lie(&bed, SplitLie::Oversized).await.0;
@@ -222,7 +222,7 @@ async fn splits_that_add_up_and_are_wrong() {
 }
 
 #[tokio::test]
-async fn lies_about_what_is_missing() {
+async fn lies_about_missing_blobs() {
     let bed = Bed::honest().await;
     let (here, absent) = (bed.server.put(&b"here"[..]), HashFunction::Sha256.name(b"absent"));
     let names = [here, absent];

@@ -35,7 +35,7 @@ async fn hundreds_of_calls_are_in_flight_at_once() {
 }
 
 #[tokio::test]
-async fn answers_are_as_late_as_was_chosen() {
+async fn responses_have_the_chosen_delay() {
     const HOUR_MS: u64 = 3_600_000;
     let late = ReapiOptions {
         latency: RpcLatency { mean_ms: HOUR_MS, jitter_ms: 0 },
@@ -56,7 +56,7 @@ async fn answers_are_as_late_as_was_chosen() {
 }
 
 #[tokio::test]
-async fn dropping_the_server_ends_what_is_in_flight() {
+async fn dropping_the_server_ends_calls_in_flight() {
     let bed = Bed::honest().await;
     let name = bed.server.put(&b"data"[..]);
     bed.server.script().always(Rpc::Read, ReapiFault::Lost);

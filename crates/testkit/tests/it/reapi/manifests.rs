@@ -37,7 +37,7 @@ async fn a_whole_blob_is_cut_on_demand() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_split() {
+async fn an_absent_blob_is_not_split() {
     let bed = Bed::new(small()).await;
     let absent = HashFunction::Sha256.name(b"absent");
     assert_eq!(bed.split(&absent, 0).await.unwrap_err().code(), Code::NotFound);
@@ -103,7 +103,7 @@ async fn a_blob_that_is_there_is_not_spliced_again() {
 }
 
 #[tokio::test]
-async fn what_was_not_advertised_is_not_done() {
+async fn calls_that_are_not_advertised_are_unimplemented() {
     let bed = Bed::new(ReapiOptions { split: false, splice: false, ..small() }).await;
     let name = bed.server.put(&b"data"[..]);
     assert_eq!(bed.split(&name, 0).await.unwrap_err().code(), Code::Unimplemented);
@@ -111,7 +111,7 @@ async fn what_was_not_advertised_is_not_done() {
 }
 
 #[tokio::test]
-async fn a_haunted_blob_is_said_to_be_there_until_it_is_put_again() {
+async fn a_haunted_blob_is_reported_as_present_until_it_is_put_again() {
     let bed = Bed::new(small()).await;
     let data = pseudo_random(100, 1);
     let name = bed.server.put(data.clone());

@@ -23,7 +23,7 @@ async fn reaches(server: &ReapiServer, certified: bool) -> bool {
 }
 
 #[tokio::test]
-async fn who_trusts_the_ca_is_served() {
+async fn a_client_that_trusts_the_ca_is_served() {
     let options = ReapiOptions { tls: Some(Tls::Trusted), ..Default::default() };
     let server = ReapiServer::start(options).await.unwrap();
     assert!(server.url().starts_with("grpcs://"));

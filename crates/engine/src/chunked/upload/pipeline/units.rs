@@ -55,7 +55,7 @@ impl Units for Pipeline {
     fn is_over(&self, _in_flight: usize) -> bool {
         // If nothing had to be sent, the store likely has the blob: its response then saves
         // registering.
-        let is_awaited = self.brought == 0 && self.blob_query != BlobQuery::None;
+        let is_awaited = self.delivered_chunks == 0 && self.blob_query != BlobQuery::None;
         self.is_present || (self.cutting.is_none() && self.ledger.open() == 0 && !is_awaited)
     }
 

@@ -68,7 +68,7 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[test]
-fn nobody_else_may_read_it_before_it_has_its_name() {
+fn only_the_owner_may_read_it_before_it_has_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     File::create(folder.path().join("plain")).unwrap();

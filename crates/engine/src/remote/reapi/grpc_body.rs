@@ -1,4 +1,4 @@
-//! [`Answer`]: the body of a gRPC response, which ends with a status or is an error.
+//! [`GrpcBody`]: the body of a gRPC response, which ends with a status or is an error.
 //!
 //! In HTTP/2, a server or a proxy can end a stream without a status. hyper reports a stream that
 //! was reset without an error as an ordinary end. In gRPC only a status ends a response. So a
@@ -43,7 +43,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// See the module docs. Counts as a stream of its connection until it is dropped.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GrpcBody {
     body: Incoming,
     /// The status has arrived, or none is expected.
     ended: bool,
@@ -52,14 +52,14 @@ pub(super) struct Answer {
     lease: Lease,
 }
 
-impl Answer {
+impl GrpcBody {
     /// Wraps the body of `response`, which has one message unless it `is_stream`.
     pub(super) fn wrap(
         response: http::Response<Incoming>,
         mut lease: Lease,
         is_stream: bool,
     ) -> Result<http::Response<Self>, NoGrpc> {
-        lease.hear();
+        lease.received();
         let (mut head, body) = response.into_parts();
         sanitise(&mut head.headers);
         refuse_status(head.status, &mut head.headers);
@@ -84,7 +84,7 @@ impl Answer {
 #[error("expected an answer of type application/grpc")]
 pub(super) struct NoGrpc;
 
-impl Body for Answer {
+impl Body for GrpcBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -93,7 +93,7 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        self.lease.hear();
+        self.lease.received();
         if !matches!(frame, Some(Ok(_))) {
             self.lease.end();
         }

@@ -53,7 +53,7 @@ async fn bazel_29544_a_chunk_never_takes_the_place_of_the_blob() {
 /// The bug: a chunk was found missing late, and the whole blob was appended to the bytes already
 /// written.
 #[tokio::test]
-async fn bazel_30742_a_late_missing_chunk_begins_the_blob_from_its_beginning() {
+async fn bazel_30742_after_a_late_missing_chunk_the_blob_is_fetched_from_the_start() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);
@@ -71,7 +71,7 @@ async fn bazel_30742_a_late_missing_chunk_begins_the_blob_from_its_beginning() {
 }
 
 #[tokio::test]
-async fn bazel_30742_a_late_missing_chunk_fails_where_the_blob_is_not_wanted_whole() {
+async fn bazel_30742_a_late_missing_chunk_is_an_error_without_whole_fallback() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);
@@ -283,7 +283,7 @@ async fn a_chunk_evicted_before_splice_is_sent_again() {
 
 /// Evicted as soon as `FindMissing` had reported it as present.
 #[tokio::test]
-async fn a_chunk_evicted_after_find_missing_is_sent_after_all() {
+async fn a_chunk_evicted_after_find_missing_is_sent() {
     for way in Way::ALL {
         let bed = Bed::by(way).await;
         let data = blob(1);
@@ -361,7 +361,7 @@ async fn tuist_12971_chunks_are_sent_while_others_are_still_asked_for() {
 
 /// For a cache without Splice, and for a blob too short to be cut, the blob is sent whole.
 #[tokio::test]
-async fn what_cannot_be_spliced_goes_whole() {
+async fn a_blob_that_cannot_be_spliced_is_sent_whole() {
     let without = ReapiOptions { splice: false, ..Way::Streams.options() };
     let other = ChunkFunction::RepMaxCdc { min_bytes: 64 << 10, horizon_bytes: 0 };
     let longer = ReapiOptions { chunk_functions: vec![other], ..Way::Streams.options() };

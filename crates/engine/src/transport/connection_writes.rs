@@ -1,4 +1,4 @@
-//! [`Written`]: how many bytes one connection has handed to the kernel, and when it last did.
+//! [`ConnectionWrites`]: how many bytes one connection has handed to the kernel, and when it last did.
 //!
 //! A request's bytes queue in the connection behind those of other requests, which takes time on a
 //! slow link. The caller must distinguish this from a server that has stopped reading. The
@@ -22,12 +22,12 @@ const COUNTED_BYTES_MIN: usize = 1 << 10;
 
 /// The writes of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct ConnectionWrites {
     bytes: AtomicU64,
     last: Mutex<Option<Instant>>,
 }
 
-impl Written {
+impl ConnectionWrites {
     fn wrote(&self, count: usize) {
         if count >= COUNTED_BYTES_MIN {
             self.bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Written {
     }
 }
 
-impl Outgoing for Written {
+impl Outgoing for ConnectionWrites {
     fn written(&self) -> (u64, Option<Instant>) {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         (self.bytes.load(Ordering::Relaxed), last)
@@ -47,11 +47,11 @@ impl Outgoing for Written {
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
-    written: Arc<Written>,
+    written: Arc<ConnectionWrites>,
 }
 
 impl<S> Watched<S> {
-    pub(super) fn new(stream: S, written: &Arc<Written>) -> Self {
+    pub(super) fn new(stream: S, written: &Arc<ConnectionWrites>) -> Self {
         Self { stream, written: Arc::clone(written) }
     }
 

@@ -18,7 +18,7 @@ use super::pool::Pool;
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
 
 /// See the module docs.
-pub(crate) struct Answer {
+pub(crate) struct ResponseBody {
     // None once it has been dropped.
     body: Option<Incoming>,
     // None once the body has ended or failed.
@@ -27,13 +27,13 @@ pub(crate) struct Answer {
     pool: Option<Pool>,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("ResponseBody").field("link", &self.link).finish_non_exhaustive()
     }
 }
 
-impl Answer {
+impl ResponseBody {
     pub(super) fn new(body: Incoming, link: Box<Link>, pool: Option<Pool>) -> Self {
         let mut answer = Self { body: Some(body), link: Some(link), pool };
         if answer.is_end_stream() {
@@ -63,7 +63,7 @@ impl Answer {
     }
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -98,7 +98,7 @@ impl Body for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         let left = self.size_hint().exact();
         // The connection discards the rest once the body is dropped.

@@ -6,7 +6,7 @@ use super::bed::{Bed, chunks};
 use super::fake::{Act, Call, FakeStore, Fault};
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
+async fn an_error_names_the_blob_the_chunk_and_its_range() {
     let faults = [
         (Fault::Flipped, "expected sha256", ErrorKind::Integrity),
         (Fault::Broken, "as the script says", ErrorKind::Exhausted),
@@ -30,36 +30,36 @@ async fn a_failure_tells_the_blob_the_chunk_and_its_place() {
                 _ => Act::default(),
             });
             let error = bed.to_file().await.unwrap_err();
-            let told = error.chain();
-            assert_eq!(error.kind(), *kind, "{told}");
-            assert_eq!(error.target(), bed.blob.to_string(), "{told}");
-            assert_eq!(error.range(), Some(start..start + lens[2] as u64), "{told}");
-            assert!(told.contains(&format!("chunk {bad}")) && told.contains(cause), "{told}");
-            assert!(error.hint().is_some(), "{told}");
-            assert!(told.matches("attempts").count() <= 1, "{told}");
+            let chain = error.chain();
+            assert_eq!(error.kind(), *kind, "{chain}");
+            assert_eq!(error.target(), bed.blob.to_string(), "{chain}");
+            assert_eq!(error.range(), Some(start..start + lens[2] as u64), "{chain}");
+            assert!(chain.contains(&format!("chunk {bad}")) && chain.contains(cause), "{chain}");
+            assert!(error.hint().is_some(), "{chain}");
+            assert!(chain.matches("attempts").count() <= 1, "{chain}");
         }
     }
 }
 
 /// The error of a whole batch names its first chunk, and the range of all its chunks.
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
+async fn an_error_of_a_batch_has_the_range_of_its_chunks() {
     let bed = Bed::new(chunks((0..4).map(|seed| (1000, seed))));
     bed.store.script(|call, _, _| match call {
         Call::Batch { .. } => Act::fault(Fault::Broken),
         _ => Act::default(),
     });
     let error = bed.to_file().await.unwrap_err();
-    let told = error.chain();
-    assert_eq!((error.target(), error.range()), (&*bed.blob.to_string(), Some(0..4000)), "{told}");
+    let chain = error.chain();
+    assert_eq!((error.target(), error.range()), (&*bed.blob.to_string(), Some(0..4000)), "{chain}");
     let batch = format!("a batch of 4 chunks, the first {}: gave up", bed.digest(0));
-    assert!(told.contains(&batch), "{told}");
-    assert!(told.contains("(8 attempts)") && told.matches("attempt").count() == 1, "{told}");
+    assert!(chain.contains(&batch), "{chain}");
+    assert!(chain.contains("(8 attempts)") && chain.matches("attempt").count() == 1, "{chain}");
 }
 
 /// The error of a blob that is fetched whole has the range of the missing bytes.
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_the_whole_tells_how_far_it_came() {
+async fn the_error_of_a_whole_blob_has_the_missing_range() {
     let store = FakeStore::new().with_profile(|profile| profile.can_split = false);
     let bed = Bed::on(store, chunks([(3_000_000, 1)])).with_budget(4 << 20, 4);
     bed.store.script(|call, _, _| match call {
@@ -68,7 +68,7 @@ async fn a_failure_of_the_whole_tells_how_far_it_came() {
         _ => Act::default(),
     });
     let error = bed.to_file().await.unwrap_err();
-    let told = error.chain();
-    assert_eq!(error.target(), bed.blob.to_string(), "{told}");
-    assert_eq!(error.range(), Some(1_000_000..3_000_000), "{told}");
+    let chain = error.chain();
+    assert_eq!(error.target(), bed.blob.to_string(), "{chain}");
+    assert_eq!(error.range(), Some(1_000_000..3_000_000), "{chain}");
 }

@@ -1,5 +1,6 @@
-//! [`Part`]: the part of a blob that an error is about. Its range and name are added to the error.
-//! So the user learns which blob failed, which chunk of it, and where the chunk lies in the blob.
+//! [`BlobPart`]: the part of a blob that an error is about. Its range and name are added to the
+//! error. So the user learns which blob failed, which chunk of it, and where the chunk lies in the
+//! blob.
 
 use std::ops::Range;
 
@@ -10,13 +11,13 @@ use crate::error::Error;
 
 /// Consecutive bytes of a blob, and their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct BlobPart {
     range: Range<u64>,
     /// `None` if the blob's own name is enough.
     name: Option<String>,
 }
 
-impl Part {
+impl BlobPart {
     /// Bytes that arrive as one stream.
     pub(crate) fn of_bytes(range: Range<u64>) -> Self {
         Self { range, name: None }

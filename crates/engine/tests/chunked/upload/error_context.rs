@@ -25,7 +25,7 @@ fn places(file: &File, chunking: &Chunking) -> Vec<(Digest, std::ops::Range<u64>
 /// A chunk in a request of its own: the store refuses it, for now or for good, until the upload
 /// gives up.
 #[tokio::test]
-async fn a_failure_tells_the_file_the_chunk_and_its_place() {
+async fn an_error_names_the_file_the_chunk_and_its_range() {
     for (class, kind) in
         [(RetryClass::Never, ErrorKind::NoAccess), (RetryClass::Now, ErrorKind::Exhausted)]
     {
@@ -36,18 +36,18 @@ async fn a_failure_tells_the_file_the_chunk_and_its_place() {
             _ => Reply::Go,
         });
         let error = run(&store, &file.path, &options()).await.unwrap_err();
-        let told = error.chain();
-        assert_eq!((error.kind(), error.range()), (kind, Some(place)), "{told}");
-        assert_eq!(error.target(), file.path.display().to_string(), "{told}");
-        assert!(told.contains(&format!("chunk {bad}")), "{told}");
-        assert!(told.contains("the script says so") && error.hint().is_some(), "{told}");
+        let chain = error.chain();
+        assert_eq!((error.kind(), error.range()), (kind, Some(place)), "{chain}");
+        assert_eq!(error.target(), file.path.display().to_string(), "{chain}");
+        assert!(chain.contains(&format!("chunk {bad}")), "{chain}");
+        assert!(chain.contains("the script says so") && error.hint().is_some(), "{chain}");
     }
 }
 
 /// A refused chunk of a batch is reported with its own range. A batch that fails as a whole is
 /// reported with the range of all its chunks.
 #[tokio::test]
-async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
+async fn an_error_of_a_batch_has_the_range_of_its_chunks() {
     for alone in [true, false] {
         let file = File::random(12_000, 71);
         let places = places(&file, &small());
@@ -57,22 +57,22 @@ async fn a_failure_of_a_batch_tells_where_its_chunks_are() {
             _ => Reply::Go,
         });
         let error = run(&store, &file.path, &options()).await.unwrap_err();
-        let told = error.chain();
+        let chain = error.chain();
         let (last, all) = (places.last().unwrap(), 0..file.bytes.len() as u64);
         let (range, name) = if alone {
             (last.1.clone(), format!("chunk {}", last.0))
         } else {
             (all, format!("a batch of {} chunks, the first {}", places.len(), places[0].0))
         };
-        assert_eq!((error.kind(), error.range()), (ErrorKind::NoAccess, Some(range)), "{told}");
-        assert_eq!(error.target(), file.path.display().to_string(), "{told}");
-        assert!(told.contains(&name), "{told}");
+        assert_eq!((error.kind(), error.range()), (ErrorKind::NoAccess, Some(range)), "{chain}");
+        assert_eq!(error.target(), file.path.display().to_string(), "{chain}");
+        assert!(chain.contains(&name), "{chain}");
     }
 }
 
 /// If bytes have changed, the error names the chunk that they are in.
 #[tokio::test]
-async fn a_change_that_is_found_in_a_chunk_tells_its_place() {
+async fn a_change_found_in_a_chunk_is_reported_with_its_range() {
     for chunking in [small(), large()] {
         let file = File::random(1 << 20, 72);
         let (changed, place) = places(&file, &chunking).swap_remove(3);
@@ -88,9 +88,9 @@ async fn a_change_that_is_found_in_a_chunk_tells_its_place() {
             Reply::Go
         });
         let error = run(&store, &file.path, &options()).await.unwrap_err();
-        let told = error.chain();
-        assert_eq!((error.kind(), error.range()), (ErrorKind::Changed, Some(place)), "{told}");
-        assert!(error.hint().unwrap().contains("upload it again"), "{told}");
+        let chain = error.chain();
+        assert_eq!((error.kind(), error.range()), (ErrorKind::Changed, Some(place)), "{chain}");
+        assert!(error.hint().unwrap().contains("upload it again"), "{chain}");
         assert!(!store.blobs().contains_key(&changed));
     }
 }
