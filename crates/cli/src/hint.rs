@@ -6,7 +6,7 @@
 use tidegate::{Error, ErrorKind, Setting};
 
 /// Hints by setting and error kind (`None` for any kind); the first match is shown.
-const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
+const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
     (Setting::Chunks, None, "leave out --chunking always"),
     (Setting::Window, None, "the server, or a proxy before it, mishandles ranges; try --window 1"),
@@ -37,7 +37,7 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
     (
         Setting::Headers,
         Some(ErrorKind::NoAccess),
-        "check the credentials: --header 'Authorization: …', or --client-cert",
+        "check the credentials: --header 'Authorization: …', --netrc, or --client-cert",
     ),
     (Setting::Headers, None, "give them with --header 'Authorization: …'"),
     (Setting::CustomerKey, Some(ErrorKind::Invalid), "leave out --customer-key-file"),
@@ -59,6 +59,12 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
          requester pays",
     ),
     (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
+    (
+        Setting::Proxy,
+        None,
+        "check --proxy, or http_proxy, https_proxy and all_proxy; list hosts without a proxy in \
+         no_proxy, or pass --no-proxy",
+    ),
 ];
 
 /// How the user of the command can fix the error.

@@ -1,10 +1,13 @@
 //! The command line: one definition for parsing, `--help`, man pages and completions. Values are
 //! checked here, so that a wrong value is a usage error before the command starts work.
 
+mod authorities;
 mod cache;
 mod chunk;
 mod examples;
 mod header;
+mod netrc;
+mod proxy;
 mod remote;
 mod transfer;
 mod version;

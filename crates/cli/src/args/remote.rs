@@ -9,7 +9,10 @@ use tidegate::transport::{ClientIdentity, TransportOptions};
 use tidegate::{Budget, Client, ClientOptions, Error, ErrorKind, Operation, Result};
 use tidegate_core::RetryPolicy;
 
+use super::authorities;
 use super::header::{self, HeaderArg};
+use super::netrc::NetrcArgs;
+use super::proxy::ProxyArgs;
 use crate::size;
 
 /// The longest time that an option accepts: a year, so that no arithmetic on it overflows.
@@ -24,6 +27,10 @@ pub(crate) struct RemoteArgs {
     /// Send no credentials, and look for none
     #[arg(long)]
     pub(crate) anonymous: bool,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+    #[command(flatten)]
+    pub(crate) netrc: NetrcArgs,
     /// Trust the certificate authorities in this PEM file besides the system's; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) ca_cert: Vec<PathBuf>,
@@ -93,10 +100,13 @@ impl RemoteArgs {
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
         options.anonymous = self.anonymous;
-        options.ca_certs.clone_from(&self.ca_cert);
+        options.ca_certs = authorities::from_environment(names)?;
+        options.ca_certs.extend(self.ca_cert.iter().cloned());
+        options.netrc = self.netrc.netrc()?;
         let (certificates, key) = (self.client_cert.clone(), self.client_key.clone());
         options.transport = TransportOptions {
             connect_ms_max: self.connect_timeout,
+            proxies: self.proxy.proxies(names)?,
             client_identity: certificates
                 .zip(key)
                 .map(|(certificates, key)| ClientIdentity { certificates, key }),

@@ -14,6 +14,8 @@
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
+//! | passwords by host, and authorities that the environment names | `netrc` |
+//! | proxies of the environment and of `--proxy` | `proxy` |
 //! | **failures** | |
 //! | each failure has its exit code and a message that says what to do | `errors`, `usage` |
 //! | a target that cannot be written is reported before a request, or loses nothing | `disk`, `limits` |
@@ -42,7 +44,9 @@ mod interrupt;
 mod limits;
 mod local;
 mod names;
+mod netrc;
 mod output;
+mod proxy;
 mod secrets;
 mod several;
 mod stat;

@@ -129,6 +129,12 @@ impl ExtraHeaders {
         Ok(self.0.clone())
     }
 
+    /// For fields that the engine adds itself.
+    #[cfg(feature = "reapi")]
+    pub(super) fn as_map_mut(&mut self) -> &mut HeaderMap {
+        &mut self.0
+    }
+
     /// The fields for a server without a credential scheme, and for further processing.
     pub(super) fn as_map(&self) -> &HeaderMap {
         &self.0

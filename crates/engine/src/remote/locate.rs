@@ -11,6 +11,8 @@ use super::CustomerKey;
 #[cfg(feature = "_transport")]
 use super::ExtraHeaders;
 use super::Location;
+#[cfg(feature = "_transport")]
+use super::Netrc;
 #[cfg(feature = "reapi")]
 use super::reapi::ReapiOptions;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -33,6 +35,9 @@ pub struct RemoteOptions {
     /// Sent with every request for a blob at a network remote.
     #[cfg(feature = "_transport")]
     pub headers: ExtraHeaders,
+    /// Credentials by host, for `http://`, `https://`, `grpc://` and `grpcs://`.
+    #[cfg(feature = "_transport")]
+    pub netrc: Option<Netrc>,
     /// The project that pays for requests to Google Cloud Storage, for buckets with requester pays.
     pub user_project: Option<String>,
     /// The requester agrees to pay for requests to S3.

@@ -45,6 +45,8 @@ mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod key;
 #[cfg(feature = "_transport")]
+mod netrc;
+#[cfg(feature = "_transport")]
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
@@ -73,6 +75,8 @@ pub use locate::RemoteOptions;
 pub(crate) use locate::Remotes;
 pub use location::Location;
 pub(crate) use location::Stored;
+#[cfg(feature = "_transport")]
+pub use netrc::Netrc;
 pub use read::{BlobInfo, Body, OpenRequest, Opened, Read};
 pub use selection::Selection;
 pub use version::Version;

@@ -106,7 +106,8 @@ impl Network {
         let transport = self.transport()?;
         let mut client = self.http.lock().unwrap_or_else(PoisonError::into_inner);
         let client = client.get_or_insert_with(|| {
-            Arc::new(super::http::HttpClient::new(transport, &self.options.headers))
+            let RemoteOptions { headers, netrc, .. } = &self.options;
+            Arc::new(super::http::HttpClient::new(transport, headers, netrc.clone()))
         });
         Ok(Arc::new(super::http::HttpRemote::new(Arc::clone(client), &self.options)))
     }
@@ -139,8 +140,14 @@ impl Network {
         if let Some(cache) = caches.get(&key) {
             return Ok(cache.clone());
         }
-        let RemoteOptions { reapi, headers, .. } = &self.options;
-        let cache = ReapiCache::new(url, reapi, headers, &self.transport_options())?;
+        let RemoteOptions { reapi, headers, netrc, .. } = &self.options;
+        let mut headers = headers.clone();
+        if let Some(netrc) = netrc {
+            let authority = url.authority().parse::<http::uri::Authority>().ok();
+            let host = authority.as_ref().map(http::uri::Authority::host);
+            netrc.authorize(host, true, headers.as_map_mut());
+        }
+        let cache = ReapiCache::new(url, reapi, &headers, &self.transport_options())?;
         caches.insert(key, cache.clone());
         Ok(cache)
     }

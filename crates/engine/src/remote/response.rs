@@ -16,6 +16,7 @@ mod place;
 use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
+use http::StatusCode;
 use http_body_util::BodyExt;
 use tidegate_core::retry::RetryClass;
 
@@ -26,7 +27,7 @@ pub(super) use self::place::{
     Placement, at_the_end, may_be_the_end, place, proves_nothing, same_version, unsatisfied_len,
 };
 use super::{BlobInfo, Body, Opened, Version};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseBody, ResponseHead, classify};
 
 /// Which headers carry a blob's version.
@@ -104,7 +105,7 @@ pub(super) fn refusal(
         404 | 410 => (ErrorKind::NotFound, "the remote has no such blob".to_owned()),
         401 => (ErrorKind::NoAccess, "the remote asks for credentials (401)".to_owned()),
         403 => (ErrorKind::NoAccess, "the remote refuses access (403)".to_owned()),
-        407 => (ErrorKind::NoAccess, "the proxy asks for credentials (407)".to_owned()),
+        407 => (ErrorKind::NoAccess, "the proxy requires credentials (407)".to_owned()),
         412 if pinned => (ErrorKind::Changed, "it is not the version that was asked for".into()),
         416 => (ErrorKind::OutOfRange, range_refused(head)),
         429 => (ErrorKind::Throttled, "the remote asks for fewer requests (429)".to_owned()),
@@ -116,6 +117,7 @@ pub(super) fn refusal(
     let error = Error::new(kind, operation, target, message).retryable(retry_class(head));
     match kind {
         ErrorKind::Unsupported => error.with_hint("check the endpoint and the bucket's region"),
+        _ if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => error.with_hint(Setting::Proxy),
         _ => error,
     }
 }

@@ -83,7 +83,8 @@ pub struct TransportOptions {
     pub ca_certs: Vec<PathBuf>,
     /// The client certificate for servers that request one in TLS.
     pub client_identity: Option<ClientIdentity>,
-    /// The proxies between this process and the servers.
+    /// The proxies between this process and the servers: none by default. A program that its users
+    /// configure by the environment gives [`Proxies::from_environment`].
     pub proxies: Proxies,
     /// Makes connections in place of TCP. For tests only; it may change at any time.
     #[doc(hidden)]

@@ -51,7 +51,7 @@ const METADATA_VARIABLES: [&str; 5] = [
 /// Which connections go through a proxy. Clones share the rules. The default uses no proxy.
 ///
 /// ```
-/// use tidegate::Proxies;
+/// use tidegate::transport::Proxies;
 ///
 /// let proxies = Proxies::through("http://proxy.example:3128")?;
 /// assert!(Proxies::through("socks5://proxy.example").is_err());
@@ -179,7 +179,7 @@ impl fmt::Debug for Proxies {
 /// The proxy's URL with its scheme and port. `name` is the variable that holds it.
 fn checked(name: &str, url: &str) -> Result<String> {
     let invalid = |message: String, kind| {
-        Error::new(kind, Operation::Connect, name, message).with_hint(Setting::Proxy)
+        Error::new(kind, Operation::Locate, name, message).with_hint(Setting::Proxy)
     };
     let url = with_scheme(url);
     // The text may hold a password, so neither the error nor its cause shows it.

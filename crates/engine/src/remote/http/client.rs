@@ -19,7 +19,7 @@ use super::display;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::locate::invalid;
 use crate::remote::response;
-use crate::remote::{ExtraHeaders, Version};
+use crate::remote::{ExtraHeaders, Netrc, Version};
 use crate::transport::{self, ResponseBody, ResponseHead, Transport, classify};
 
 /// Enough in practice: CDNs use two or three redirects.
@@ -33,6 +33,7 @@ pub(in crate::remote) struct HttpClient {
     transport: Transport,
     // For the first host only.
     headers: HeaderMap,
+    netrc: Option<Netrc>,
     // Origins that decompress when a request asks for `identity`.
     decoding: Mutex<HashSet<String>>,
 }
@@ -70,8 +71,13 @@ pub(super) struct Reached {
 }
 
 impl HttpClient {
-    pub(in crate::remote) fn new(transport: Transport, headers: &ExtraHeaders) -> Self {
-        Self { transport, headers: headers.as_map().clone(), decoding: Mutex::default() }
+    pub(in crate::remote) fn new(
+        transport: Transport,
+        headers: &ExtraHeaders,
+        netrc: Option<Netrc>,
+    ) -> Self {
+        let headers = headers.as_map().clone();
+        Self { transport, headers, netrc, decoding: Mutex::default() }
     }
 
     /// The target of the first request for a blob.
@@ -80,7 +86,14 @@ impl HttpClient {
             .map_err(|error| invalid("URL", "it is not a valid URL").caused_by(error))?;
         let mut own = take_user_info(&mut url)?;
         transport::replace(&mut own, &self.headers);
+        self.authorize(&url, true, &mut own);
         Ok(Stop { url, own })
+    }
+
+    fn authorize(&self, url: &Url, is_first: bool, own: &mut HeaderMap) {
+        if let Some(netrc) = &self.netrc {
+            netrc.authorize(url.host_str(), is_first, own);
+        }
     }
 
     fn decodes(&self, url: &Url) -> bool {
@@ -113,6 +126,7 @@ impl HttpClient {
                 return Ok(Reached { head, body, stop, is_redirected, asked_identity });
             }
             stop = stop.next(&head, ask.operation)?;
+            self.authorize(&stop.url, false, &mut stop.own);
             is_redirected = true;
         }
         Err(Error::new(
