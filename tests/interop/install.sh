@@ -21,10 +21,11 @@ install_all() {
   done
 }
 
-# nginx is the only server that is a Debian package.
+# nginx and tinyproxy are Debian packages.
 install_debian_packages() {
   local missing=()
   have nginx || missing+=(nginx-light)
+  have tinyproxy || missing+=(tinyproxy-bin)
   have openssl || missing+=(openssl)
   have curl || missing+=(curl)
   have python3 || missing+=(python3 python3-venv)
@@ -40,7 +41,7 @@ install_debian_packages() {
     tail -n 20 "$work/apt.log" >&2
     return 1
   }
-  have nginx
+  have nginx && have tinyproxy
 }
 
 install_go_servers() {
