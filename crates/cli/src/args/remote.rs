@@ -1,11 +1,12 @@
 //! Options for the connections to remotes, credentials, retries and timeouts.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use tidegate::remote::reapi::{Compression, ReapiOptions};
 use tidegate::remote::{CustomerKey, RemoteOptions};
-use tidegate::transport::{ClientIdentity, TransportOptions};
+use tidegate::transport::{ClientIdentity, RateLimit, TransportOptions};
 use tidegate::{Budget, Client, ClientOptions, Error, ErrorKind, Operation, Result};
 use tidegate_core::RetryPolicy;
 
@@ -80,6 +81,9 @@ pub(crate) struct RemoteArgs {
     /// that is longer]
     #[arg(long, value_name = "SECONDS", value_parser = milliseconds_or_none)]
     pub(crate) min_speed_time: Option<u64>,
+    /// Receive and send at most this many bytes per second, over all connections together
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    pub(crate) limit_rate: Option<NonZeroU64>,
     /// The longest that one connection may take to be made
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = milliseconds)]
     pub(crate) connect_timeout: u64,
@@ -107,6 +111,7 @@ impl RemoteArgs {
         options.transport = TransportOptions {
             connect_ms_max: self.connect_timeout,
             proxies: self.proxy.proxies(names)?,
+            rate: self.limit_rate.map(RateLimit::new),
             client_identity: certificates
                 .zip(key)
                 .map(|(certificates, key)| ClientIdentity { certificates, key }),
@@ -158,7 +163,9 @@ impl RemoteArgs {
     fn retry(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         RetryPolicy {
-            bytes_per_s_min: self.min_speed,
+            bytes_per_s_min: self
+                .min_speed
+                .min(self.limit_rate.map_or(u64::MAX, |rate| rate.get() / 2)),
             // A pause that `--stall` allows must not count as too slow.
             slow_ms_max: self.min_speed_time.unwrap_or(usual.slow_ms_max.max(self.stall)),
             attempts_max: self.retries,
@@ -189,6 +196,12 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 /// The same, or 0.
 fn milliseconds_or_none(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { milliseconds(text) }
+}
+
+/// Parses bytes per second; at least one.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    let bytes = size::parse(text).map_err(|error| error.to_string())?;
+    NonZeroU64::new(bytes).ok_or_else(|| "expected at least 1 byte per second".to_owned())
 }
 
 /// Errors show the endpoint, so it must not contain secrets.

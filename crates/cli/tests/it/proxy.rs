@@ -1,4 +1,4 @@
-//! Proxies: which requests go through one, and what a wrong one does.
+//! Proxies: which requests go through one, and what a wrong one does; and the limit of the rate.
 
 use tidegate_testkit::reapi::{ReapiOptions, ReapiServer};
 use tidegate_testkit::{Proxy, ServerOptions, Tls, pseudo_random};
@@ -125,4 +125,16 @@ async fn a_wrong_proxy_is_an_error_that_names_it() {
     // A local copy needs no proxy.
     std::fs::write(bed.path("file"), "x").unwrap();
     run(&bed, &[("all_proxy", "socks5://127.0.0.1:1")], &["cp", "file", "copy"]).await.ends(0);
+}
+
+/// The rate itself is tested on a paused clock in the engine.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_rate_delivers_the_same_bytes() {
+    let bed = Bed::http().await;
+    let bytes = bed.put("/f/blob", 300_000);
+    let url = bed.server.url("/f/blob");
+    let args = ["cp", "--limit-rate", "4MiB", "--shard-size", SHARD, &url, "out"];
+    bed.run(&args).await.ends(0);
+    assert_eq!(bed.read("out"), bytes);
+    bed.run(&["cp", "--limit-rate", "0", &url, "none"]).await.ends(2).says("at least 1 byte");
 }

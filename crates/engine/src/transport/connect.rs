@@ -20,7 +20,7 @@ use crate::error::Result;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, BoxError>> + Send>>;
-type Stream = Prompt<dial::Stream>;
+type Stream = Prompt<dial::Dialed>;
 /// A connection, with TLS if the address is `https`.
 pub(super) type Secured = MaybeHttpsStream<Stream>;
 

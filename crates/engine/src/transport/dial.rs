@@ -23,6 +23,7 @@ use super::TransportOptions;
 use super::proxy::Proxies;
 #[cfg(feature = "_http1")]
 use super::proxy::Proxy;
+use super::rate::{Paced, RateLimit};
 use super::tcp::tcp;
 use super::tunnel::{self, Tunnel};
 
@@ -49,6 +50,7 @@ pub(super) struct Dialer {
     dial: Option<Arc<dyn Dial>>,
     proxies: Proxies,
     forwarding: Forwarding,
+    rate: Option<RateLimit>,
 }
 
 /// What a proxy does for `http` addresses. For `https` addresses it always opens a tunnel.
@@ -64,8 +66,13 @@ pub(super) enum Forwarding {
 
 impl Dialer {
     pub(super) fn new(options: &TransportOptions, forwarding: Forwarding) -> Self {
-        let (dial, proxies) = (options.dial.clone(), options.proxies.clone());
-        Self { tcp: tcp(options), dial, proxies, forwarding }
+        Self {
+            tcp: tcp(options),
+            dial: options.dial.clone(),
+            proxies: options.proxies.clone(),
+            forwarding,
+            rate: options.rate.clone(),
+        }
     }
 
     /// Adds the `Dial` and the proxies, because they decide which server an address reaches.
@@ -94,6 +101,21 @@ impl Dialer {
         }
     }
 
+    /// Connects to the host of `address`, directly or through its proxy.
+    fn route(&mut self, address: Uri) -> Connecting {
+        let Some(proxy) = self.proxies.proxy(&address) else { return self.connect(address) };
+        let connecting = self.connect(proxy.uri.clone());
+        let is_forwarded = self.is_forwarded(&address);
+        Box::pin(async move {
+            let stream = connecting.await.map_err(|error| proxy.unreachable(error))?;
+            if is_forwarded {
+                return Ok(stream);
+            }
+            let tunnel = tunnel::open(stream, &proxy, &address).await?;
+            Ok(Stream::Tunnel(Box::new(tunnel)))
+        })
+    }
+
     /// Connects to the host of `address` itself.
     fn connect(&mut self, address: Uri) -> Connecting {
         let Some(dial) = self.dial.clone() else {
@@ -108,28 +130,23 @@ impl Dialer {
 }
 
 impl Service<Uri> for Dialer {
-    type Response = Stream;
+    type Response = Dialed;
     type Error = BoxError;
-    type Future = Connecting;
+    type Future = Pin<Box<dyn Future<Output = Result<Dialed, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.tcp.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, address: Uri) -> Connecting {
-        let Some(proxy) = self.proxies.proxy(&address) else { return self.connect(address) };
-        let connecting = self.connect(proxy.uri.clone());
-        let is_forwarded = self.is_forwarded(&address);
-        Box::pin(async move {
-            let stream = connecting.await.map_err(|error| proxy.unreachable(error))?;
-            if is_forwarded {
-                return Ok(stream);
-            }
-            let tunnel = tunnel::open(stream, &proxy, &address).await?;
-            Ok(Stream::Tunnel(Box::new(tunnel)))
-        })
+    fn call(&mut self, address: Uri) -> Self::Future {
+        let connecting = self.route(address);
+        let rate = self.rate.clone();
+        Box::pin(async move { Ok(Paced::new(connecting.await?, rate)) })
     }
 }
+
+/// A connection before TLS, which keeps to the limit of the options.
+pub(super) type Dialed = Paced<Stream>;
 
 /// A connection before TLS.
 pub(super) enum Stream {

@@ -9,6 +9,7 @@
 //! | `caller` | a hash that distinguishes the callers of one server |
 //! | `dial` | the stream below a connection: TCP, a test's own, or a tunnel |
 //! | `proxy`, `tunnel` | which connections go through a proxy; the method `CONNECT` |
+//! | `rate` | a limit on the bytes per second of all connections |
 //! | `connect`, `prompt` | how connections of `http1` are made |
 //! | `link`, `response_body`, `pool` | how they are used: the reader drives one, then the pool keeps it |
 //! | `framing` | the length of a body if its head gives two |
@@ -39,6 +40,7 @@ mod probe;
 #[cfg(feature = "_http1")]
 mod prompt;
 mod proxy;
+mod rate;
 #[cfg(feature = "_http1")]
 mod response_body;
 mod tcp;
@@ -63,6 +65,7 @@ pub(crate) use http2::Http2Connector;
 #[cfg(feature = "_http1")]
 pub(crate) use probe::{Probe, ResponseHead};
 pub use proxy::Proxies;
+pub use rate::RateLimit;
 #[cfg(feature = "_http1")]
 pub(crate) use response_body::ResponseBody;
 
@@ -86,6 +89,8 @@ pub struct TransportOptions {
     /// The proxies between this process and the servers: none by default. A program that its users
     /// configure by the environment gives [`Proxies::from_environment`].
     pub proxies: Proxies,
+    /// A limit on the bytes per second that all connections receive and send.
+    pub rate: Option<RateLimit>,
     /// Makes connections in place of TCP. For tests only; it may change at any time.
     #[doc(hidden)]
     pub dial: Option<Arc<dyn Dial>>,
@@ -110,6 +115,7 @@ impl Default for TransportOptions {
             ca_certs: Vec::new(),
             client_identity: None,
             proxies: Proxies::none(),
+            rate: None,
             dial: None,
         }
     }
