@@ -52,7 +52,8 @@ mod verified;
 
 pub use budget::{Budget, BudgetOptions};
 pub use client::{
-    ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, UploadBuilder,
+    ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, Unchanged,
+    UploadBuilder,
 };
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};

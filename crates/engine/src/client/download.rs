@@ -13,7 +13,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
-use super::Client;
+use super::{Client, unchanged};
 use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
 use crate::download::{self, ShardedDownloadOptions};
@@ -219,13 +219,27 @@ impl DownloadBuilder {
     }
 
     async fn transfer(self) -> Result<Report> {
-        let Self { blob, target, chunk_policy, window, sharded, chunked } = self;
-        let _running = sharded.progress.begin_transfer();
-        blob.check_is_blob()?;
-        if sharded.cancel.is_cancelled() {
+        let _running = self.sharded.progress.begin_transfer();
+        self.blob.check_is_blob()?;
+        if self.sharded.cancel.is_cancelled() {
             // Not even a part file is created.
-            return Err(failure(&blob, ErrorKind::Cancelled, "it was cancelled"));
+            return Err(failure(&self.blob, ErrorKind::Cancelled, "it was cancelled"));
         }
+        let copy = match (&self.target, &self.sharded.range) {
+            (Target::File(path), None) => {
+                Some((path.clone(), self.blob.clone(), self.sharded.state.clone()))
+            }
+            _ => None,
+        };
+        let report = self.fetch().await?;
+        if let Some((path, blob, state)) = copy {
+            unchanged::record(path, &blob, &report.info, state).await;
+        }
+        Ok(report)
+    }
+
+    async fn fetch(self) -> Result<Report> {
+        let Self { blob, target, chunk_policy, window, sharded, chunked } = self;
         let Some((store, digest)) = store_of(&blob, chunk_policy, &sharded).await? else {
             let usual = sharded.window;
             let window = window.map_or(usual, |window| window.start);

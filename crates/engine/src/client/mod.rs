@@ -7,17 +7,20 @@
 //! | `read` | one read |
 //! | `upload` | one upload |
 //! | `stat` | the description of one blob |
+//! | `unchanged` | whether a local file is already the blob |
 
 mod download;
 mod options;
 mod read;
 mod stat;
+mod unchanged;
 mod upload;
 
 pub use download::{ChunkPolicy, DownloadBuilder};
 pub use options::ClientOptions;
 pub use read::ReadBuilder;
 pub use stat::StatBuilder;
+pub use unchanged::Unchanged;
 pub use upload::UploadBuilder;
 
 use std::fmt;

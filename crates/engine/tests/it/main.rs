@@ -18,6 +18,7 @@
 //! | **interruptions** | |
 //! | the next run continues where an interrupted run stopped | `resume` |
 //! | a forged or damaged part file is not believed | `forged` |
+//! | a file that is already the blob is not fetched again | `unchanged` |
 //! | **limits that blobs share** | |
 //! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
 //! | small blobs do not wait for large ones | `fairness` |
@@ -60,4 +61,5 @@ mod silence;
 mod targets;
 mod transport;
 mod trial;
+mod unchanged;
 mod verify;

@@ -14,6 +14,7 @@
 //! | [`journal`] | the record of written extents, behind the data of a part file |
 //! | [`writer`] | the thread that writes |
 //! | [`writeback`] | starts early the disk writes that a sync would wait for |
+//! | [`provenance`] | which version of which blob a finished file is a copy of |
 //! | [`follow`] | hashes written bytes in order, in parallel with the transfer |
 
 pub(crate) mod access;
@@ -22,6 +23,7 @@ pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod journal;
 pub(crate) mod part_file;
+pub(crate) mod provenance;
 mod run;
 mod state_folder;
 mod sticky;
