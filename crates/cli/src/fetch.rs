@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::args::{FileArgs, TransferArgs};
 use crate::exit::Exit;
+use crate::guard::{self, TextOnly};
 use crate::progress::Display;
 use crate::report::{self, Done, Failure, count};
 use crate::session::Session;
@@ -73,14 +74,17 @@ impl Place {
         matches!(self, Self::File(path) if is_file(path))
     }
 
-    fn target(&self) -> Result<Target> {
-        match self {
-            Self::File(path) => Ok(Target::File(path.clone())),
-            Self::Stdout => Ok(Target::Writer {
-                writer: Box::new(standard::output()?),
-                name: standard::OUTPUT.to_owned(),
-            }),
+    /// `force` allows binary data on a terminal.
+    fn target(&self, force: bool) -> Result<Target> {
+        if let Self::File(path) = self {
+            return Ok(Target::File(path.clone()));
         }
+        let output = standard::output()?;
+        let name = standard::OUTPUT.to_owned();
+        if force || !standard::output_is_terminal() {
+            return Ok(Target::Writer { writer: Box::new(output), name });
+        }
+        Ok(Target::Writer { writer: Box::new(TextOnly::new(output)), name })
     }
 }
 
@@ -151,7 +155,7 @@ impl Plan {
         progress: Arc<Progress>,
         cancel: CancellationToken,
     ) -> Outcome {
-        let download = self.client.download(&fetch.source, fetch.place.target()?);
+        let download = self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
         let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
         if let Some(file) = &self.file {
             download = file.download(download);
@@ -162,7 +166,8 @@ impl Plan {
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
-        let outcome = download.await.map_err(|error| self.hinted(fetch, error));
+        let outcome =
+            download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }
@@ -201,7 +206,7 @@ fn succeed(session: &Session, done: &Done) -> Exit {
     if session.output.json {
         return session.json(done);
     }
-    session.say(&done.text());
+    session.say_result(&done.text());
     Exit::Success
 }
 

@@ -75,11 +75,10 @@ fn named(setting: Setting, kind: ErrorKind) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use tidegate::Operation;
 
     use super::*;
-    use crate::args::Cli;
+    use crate::args::definition;
 
     fn error(kind: ErrorKind) -> Error {
         Error::new(kind, Operation::Read, "x", "y")
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_flag_of_the_command() {
-        let mut top = Cli::command();
+        let mut top = definition();
         top.build();
         let cp = top.find_subcommand("cp").unwrap();
         let known: Vec<_> = cp.get_arguments().filter_map(clap::Arg::get_long).collect();

@@ -3,19 +3,18 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use serde::Serialize;
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
 
-use crate::args::Cli;
+use crate::args::definition;
 use crate::exit::Exit;
 use crate::session::Session;
 
 pub(crate) fn completions(session: &Session, shell: Shell) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+    clap_complete::generate(shell, &mut definition(), "tidegate", &mut script);
     session.print(&String::from_utf8_lossy(&script))
 }
 
@@ -59,7 +58,7 @@ fn unwritable(path: &Path, error: std::io::Error) -> Error {
 
 /// File name and text of each page, that of the whole command first.
 fn pages() -> Result<Vec<(String, String)>> {
-    let mut command = Cli::command();
+    let mut command = definition();
     command.build();
     let mut pages = vec![page(&command)?];
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
