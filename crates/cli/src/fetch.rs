@@ -15,10 +15,9 @@ use tokio::task::JoinSet;
 use crate::args::{FileArgs, TransferArgs};
 use crate::exit::Exit;
 use crate::guard::{self, TextOnly};
-use crate::progress::Display;
+use crate::progress::{Display, Followed};
 use crate::report::{self, Done, Failure, count};
 use crate::session::Session;
-use crate::size;
 use crate::standard;
 
 /// The target of one blob.
@@ -88,6 +87,14 @@ impl Place {
     }
 }
 
+impl Fetch {
+    /// A short name for the display: that of the file, or of the blob if there is no file.
+    fn name(&self) -> String {
+        let name = report::short_name(self.source.display(), &self.place.name()).to_owned();
+        name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&name).to_owned()
+    }
+}
+
 impl Chunks {
     /// For a blob that is in no cache.
     pub(crate) fn none() -> Self {
@@ -113,19 +120,19 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
 /// the plan.
 async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
     let fetches = &plan.fetches;
-    let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
-    let followed = progress.clone();
-    let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
+    let blobs: Vec<Followed> = fetches.iter().map(|fetch| Followed::new(fetch.name())).collect();
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();
-    for (index, (fetch, progress)) in fetches.iter().zip(progress).enumerate() {
+    for (index, (fetch, blob)) in fetches.iter().zip(blobs).enumerate() {
         let (fetch, slots, plan) = (fetch.clone(), Arc::clone(&slots), Arc::clone(plan));
         let session = session.clone();
         running.spawn(async move {
             // The semaphore is never closed; without a permit, only the limit on blobs would be
             // missing.
             let _slot = slots.acquire().await;
-            let outcome = plan.fetch(&fetch, progress, session.cancel.clone()).await;
+            let outcome = plan.fetch(&fetch, blob.progress(), session.cancel.clone()).await;
+            blob.end(outcome.is_ok());
             if plan.fetches.len() > 1 {
                 tell(&session, &outcome);
             }
@@ -185,7 +192,7 @@ impl Plan {
 /// With several blobs, each is reported when it ends; in JSON all are reported at the end.
 fn tell(session: &Session, outcome: &Outcome) {
     match outcome {
-        Ok(done) => session.say(&done.text()),
+        Ok(done) => session.say(&done.text(session.output.verbose)),
         Err(_) if session.output.json => {}
         // Reported once for all blobs.
         Err(error) if error.kind() == ErrorKind::Cancelled => {}
@@ -206,7 +213,7 @@ fn succeed(session: &Session, done: &Done) -> Exit {
     if session.output.json {
         return session.json(done);
     }
-    session.say_result(&done.text());
+    session.say_result(&done.text(session.output.verbose));
     Exit::Success
 }
 
@@ -270,17 +277,14 @@ fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {
 }
 
 impl Summary<'_> {
+    /// `2 of 3 blobs  1.95 KiB in 0.12 s (16.3 KiB/s)`.
     fn text(&self) -> String {
         let fetched = self.bytes.saturating_sub(self.resumed_bytes);
         format!(
-            "{} of {}: {} in {}, {}, {}, {}",
+            "{} of {}  {}",
             self.blobs.len() - self.failed,
             count(self.blobs.len() as u64, "blob"),
-            size::human(self.bytes),
-            report::seconds(self.seconds),
-            size::human_rate(report::rate(fetched, self.seconds)),
-            count(self.requests, "request"),
-            count(self.restarts, "restart"),
+            report::pace(self.bytes, fetched, self.seconds),
         )
     }
 }

@@ -55,9 +55,19 @@ pub(crate) fn parse_within(text: &str, min: u64, max: u64) -> Result<u64, String
 
 /// Three significant digits and a binary unit: `1.50 GiB`, `824 MiB`, `17 B`.
 pub(crate) fn human(bytes: u64) -> String {
-    let (name, factor) = UNITS.into_iter().find(|(_, factor)| bytes >= *factor).unwrap_or(("B", 1));
+    let (name, factor) = unit(bytes);
+    format!("{} {name}", in_unit(bytes, factor))
+}
+
+/// The largest unit that `bytes` has at least one of, and its bytes.
+fn unit(bytes: u64) -> (&'static str, u64) {
+    UNITS.into_iter().find(|(_, factor)| bytes >= *factor).unwrap_or(("B", 1))
+}
+
+/// Three significant digits.
+fn in_unit(bytes: u64, factor: u64) -> String {
     if factor == 1 {
-        return format!("{bytes} B");
+        return bytes.to_string();
     }
     #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
     let value = bytes as f64 / factor as f64;
@@ -66,7 +76,13 @@ pub(crate) fn human(bytes: u64) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
-    format!("{value:.decimals$} {name}")
+    format!("{value:.decimals$}")
+}
+
+/// A part of a size, in the unit of the whole: `99.2 of 256 MiB`.
+pub(crate) fn human_part(part: u64, whole: u64) -> String {
+    let (_, factor) = unit(whole);
+    format!("{} of {}", in_unit(part, factor), human(whole))
 }
 
 /// A rate in bytes a second; empty for a rate that is not known yet.
@@ -134,6 +150,8 @@ mod tests {
         ] {
             assert_eq!(human(bytes), text);
         }
+        assert_eq!(human_part(104_019_763, 256 << 20), "99.2 of 256 MiB");
+        assert_eq!(human_part(0, 17), "0 of 17 B");
         assert_eq!(human_rate(f64::NAN), "- B/s");
         assert_eq!(human_rate(1024.0), "1.00 KiB/s");
     }
