@@ -162,7 +162,8 @@ impl Plan {
         progress: Arc<Progress>,
         cancel: CancellationToken,
     ) -> Outcome {
-        let download = self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
+        let download =
+            self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
         let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
         if let Some(file) = &self.file {
             download = file.download(download);
@@ -173,8 +174,7 @@ impl Plan {
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
-        let outcome =
-            download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
+        let outcome = download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }

@@ -112,7 +112,9 @@ mod tests {
     #[test]
     fn nothing_of_binary_data_is_written() {
         let late = [&b"text ".repeat(100)[..], b"\0"].concat();
-        for bytes in [&b"\0"[..], b"\x7fELF", b"PK\x03\x04", b"\xff\xfe", b"gr\xfcn", b"ab\xc3", &late] {
+        for bytes in
+            [&b"\0"[..], b"\x7fELF", b"PK\x03\x04", b"\xff\xfe", b"gr\xfcn", b"ab\xc3", &late]
+        {
             let mut out = Vec::new();
             let mut guard = TextOnly::new(&mut out);
             let outcome = bytes.chunks(2).try_for_each(|part| guard.write_all(part));

@@ -12,7 +12,7 @@
 //! | `progress`, `report` | the display while a transfer runs, and the report at its end |
 //! | `exit`, `signals` | exit codes and cancellation |
 //! | `threads` | the number of threads, and the runtime that uses them |
-//! | `hint` | the flag behind a setting that an error is about |
+//! | `message`, `hint` | the text of an error, and what to do about it |
 //! | `redact`, `size`, `duration`, `json` | secrets, sizes and durations in text; text as JSON |
 //! | `usage`, `verbose` | an invalid command line; the output of `-v` |
 //!
@@ -34,6 +34,7 @@ mod guard;
 mod hint;
 mod json;
 mod local;
+mod message;
 mod progress;
 mod redact;
 mod report;

@@ -81,7 +81,10 @@ impl Total {
     /// The part that is done, in per cent, rounded down: 100 is the end.
     fn percent(&self) -> Option<u64> {
         let len = self.len_bytes.filter(|len| *len > 0)?;
-        Some(u64::try_from(u128::from(self.done_bytes) * 100 / u128::from(len)).map_or(100, |p| p.min(100)))
+        Some(
+            u64::try_from(u128::from(self.done_bytes) * 100 / u128::from(len))
+                .map_or(100, |p| p.min(100)),
+        )
     }
 }
 
@@ -262,7 +265,8 @@ impl SteadyUnit {
 
     /// `16.7 MiB/s`, always of the same width.
     fn show(&mut self, bytes_per_s: f64) -> String {
-        let value = |unit: usize| bytes_per_s / 1024_f64.powi(i32::try_from(unit).unwrap_or_default() + 1);
+        let value =
+            |unit: usize| bytes_per_s / 1024_f64.powi(i32::try_from(unit).unwrap_or_default() + 1);
         while value(self.0) >= 999.5 && self.0 + 1 < Self::NAMES.len() {
             self.0 += 1;
         }

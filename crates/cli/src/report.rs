@@ -10,7 +10,7 @@ use tidegate::{Error, ErrorKind, Form, Report};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
-use crate::{hint, size};
+use crate::{hint, message, size};
 
 /// The start of engine hints that promise a resume.
 const RESUME: &str = "run the same command again";
@@ -177,7 +177,7 @@ impl Failure {
     pub(crate) fn new(error: &Error) -> Self {
         Self {
             kind: error.kind().name(),
-            message: error.chain(),
+            message: message::of(error),
             hint: hint::of(error).map(str::to_owned),
             attempts: Some(error.attempts()).filter(|attempts| *attempts > 0),
         }
@@ -221,7 +221,7 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 /// `0.004 s`, `1.23 s`, `75.2 s`.
 pub(crate) fn seconds(seconds: f64) -> String {
     match seconds {
-        s if s < 0.1 => format!("{s:.3} s"),
+        s if s < 0.01 => format!("{s:.3} s"),
         s if s < 10.0 => format!("{s:.2} s"),
         s => format!("{s:.1} s"),
     }

@@ -128,9 +128,17 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in
-            ["", "MiB", "-1", "1.5GiB", "8Mi", "8MiBs", "1e3", "99999999999999999999", "17000000TiB"]
-        {
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "1.5GiB",
+            "8Mi",
+            "8MiBs",
+            "1e3",
+            "99999999999999999999",
+            "17000000TiB",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("8X").unwrap_err().contains("MiB"));

@@ -33,7 +33,10 @@ const TIPS: [(&[&str], &str); 14] = [
         "no flag is needed: run the same command again to resume",
     ),
     (&["--limit-rate", "--bwlimit"], "there is no limit on the rate; --window 1 uses one request"),
-    (&["--timeout", "--max-time", "--read-timeout"], "see --deadline, --stall and --connect-timeout"),
+    (
+        &["--timeout", "--max-time", "--read-timeout"],
+        "see --deadline, --stall and --connect-timeout",
+    ),
     (&["--exclude", "--include"], "there are no filters: name each blob"),
 ];
 

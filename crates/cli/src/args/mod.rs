@@ -154,8 +154,8 @@ pub(crate) struct DemoArgs {
 impl Cli {
     /// Reads the process's own command line.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let cli = Self::parsed(std::env::args_os())
-            .map_err(|error| foreign::tipped(printable(error)))?;
+        let cli =
+            Self::parsed(std::env::args_os()).map_err(|error| foreign::tipped(printable(error)))?;
         match &cli.command {
             Command::Cp(args) if args.names.len() < 2 => Err(wrong("cp", "the target is missing")),
             Command::Cp(args) if args.sources().is_none() => {

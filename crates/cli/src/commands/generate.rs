@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
 
+use super::manual;
 use crate::args::definition;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -69,9 +70,6 @@ fn pages() -> Result<Vec<(String, String)>> {
 
 fn page(command: &clap::Command) -> Result<(String, String)> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .render(&mut text)
-        .map_err(|error| unwritable(Path::new(&name), error))?;
-    Ok((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()))
+    let text = manual::page(command).map_err(|error| unwritable(Path::new(&name), error))?;
+    Ok((format!("{name}.1"), text))
 }

@@ -15,7 +15,7 @@ use tidegate_core::printable::escaped;
 use super::cp::invalid;
 use crate::args::CpArgs;
 use crate::exit::Exit;
-use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, is_input};
+use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, check_spelling, is_input};
 use crate::progress::{Display, Followed};
 use crate::report::{self, Failure, count};
 use crate::session::Session;
@@ -93,6 +93,7 @@ fn local(name: &str) -> Result<PathBuf> {
         return Err(invalid(&shown, "only files can be put into a cache")
             .with_hint("copy it to a file first"));
     }
+    check_spelling(name)?;
     Ok(PathBuf::from(name))
 }
 
