@@ -21,6 +21,11 @@ impl Console {
         io::stderr().is_terminal()
     }
 
+    /// Whether standard error is a terminal that moves its cursor and shows colours.
+    pub(crate) fn has_escapes() -> bool {
+        Self::is_terminal() && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
+    }
+
     /// Writes a line, above the progress bar if there is one.
     pub(crate) fn line(&self, text: &str) {
         let _ = self.write(text);

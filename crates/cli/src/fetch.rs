@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 
 use crate::args::{FileArgs, TransferArgs};
 use crate::exit::Exit;
-use crate::progress::Display;
+use crate::guard::{self, TextOnly};
+use crate::progress::{Display, Followed};
 use crate::report::{self, Done, Failure, count};
 use crate::session::Session;
-use crate::size;
 use crate::standard;
 
 /// The target of one blob.
@@ -73,14 +73,25 @@ impl Place {
         matches!(self, Self::File(path) if is_file(path))
     }
 
-    fn target(&self) -> Result<Target> {
-        match self {
-            Self::File(path) => Ok(Target::File(path.clone())),
-            Self::Stdout => Ok(Target::Writer {
-                writer: Box::new(standard::output()?),
-                name: standard::OUTPUT.to_owned(),
-            }),
+    /// `force` allows binary data on a terminal.
+    fn target(&self, force: bool) -> Result<Target> {
+        if let Self::File(path) = self {
+            return Ok(Target::File(path.clone()));
         }
+        let output = standard::output()?;
+        let name = standard::OUTPUT.to_owned();
+        if force || !standard::output_is_terminal() {
+            return Ok(Target::Writer { writer: Box::new(output), name });
+        }
+        Ok(Target::Writer { writer: Box::new(TextOnly::new(output)), name })
+    }
+}
+
+impl Fetch {
+    /// A short name for the display: that of the file, or of the blob if there is no file.
+    fn name(&self) -> String {
+        let name = report::short_name(self.source.display(), &self.place.name()).to_owned();
+        name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&name).to_owned()
     }
 }
 
@@ -109,19 +120,19 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
 /// the plan.
 async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
     let fetches = &plan.fetches;
-    let progress: Vec<Arc<Progress>> = fetches.iter().map(|_| Arc::default()).collect();
-    let followed = progress.clone();
-    let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
+    let blobs: Vec<Followed> = fetches.iter().map(|fetch| Followed::new(fetch.name())).collect();
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();
-    for (index, (fetch, progress)) in fetches.iter().zip(progress).enumerate() {
+    for (index, (fetch, blob)) in fetches.iter().zip(blobs).enumerate() {
         let (fetch, slots, plan) = (fetch.clone(), Arc::clone(&slots), Arc::clone(plan));
         let session = session.clone();
         running.spawn(async move {
             // The semaphore is never closed; without a permit, only the limit on blobs would be
             // missing.
             let _slot = slots.acquire().await;
-            let outcome = plan.fetch(&fetch, progress, session.cancel.clone()).await;
+            let outcome = plan.fetch(&fetch, blob.progress(), session.cancel.clone()).await;
+            blob.end(outcome.is_ok());
             if plan.fetches.len() > 1 {
                 tell(&session, &outcome);
             }
@@ -151,7 +162,8 @@ impl Plan {
         progress: Arc<Progress>,
         cancel: CancellationToken,
     ) -> Outcome {
-        let download = self.client.download(&fetch.source, fetch.place.target()?);
+        let download =
+            self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
         let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
         if let Some(file) = &self.file {
             download = file.download(download);
@@ -162,7 +174,7 @@ impl Plan {
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
-        let outcome = download.await.map_err(|error| self.hinted(fetch, error));
+        let outcome = download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }
@@ -180,7 +192,7 @@ impl Plan {
 /// With several blobs, each is reported when it ends; in JSON all are reported at the end.
 fn tell(session: &Session, outcome: &Outcome) {
     match outcome {
-        Ok(done) => session.say(&done.text()),
+        Ok(done) => session.say(&done.text(session.output.verbose)),
         Err(_) if session.output.json => {}
         // Reported once for all blobs.
         Err(error) if error.kind() == ErrorKind::Cancelled => {}
@@ -201,7 +213,7 @@ fn succeed(session: &Session, done: &Done) -> Exit {
     if session.output.json {
         return session.json(done);
     }
-    session.say(&done.text());
+    session.say_result(&done.text(session.output.verbose));
     Exit::Success
 }
 
@@ -265,17 +277,14 @@ fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {
 }
 
 impl Summary<'_> {
+    /// `2 of 3 blobs  1.95 KiB in 0.12 s (16.3 KiB/s)`.
     fn text(&self) -> String {
         let fetched = self.bytes.saturating_sub(self.resumed_bytes);
         format!(
-            "{} of {}: {} in {}, {}, {}, {}",
+            "{} of {}  {}",
             self.blobs.len() - self.failed,
             count(self.blobs.len() as u64, "blob"),
-            size::human(self.bytes),
-            report::seconds(self.seconds),
-            size::human_rate(report::rate(fetched, self.seconds)),
-            count(self.requests, "request"),
-            count(self.restarts, "restart"),
+            report::pace(self.bytes, fetched, self.seconds),
         )
     }
 }

@@ -5,6 +5,8 @@
 
 use tidegate::{Error, ErrorKind, Setting};
 
+use crate::message;
+
 /// Hints by setting and error kind (`None` for any kind); the first match is shown.
 const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
@@ -67,8 +69,25 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
     ),
 ];
 
+/// For a URL of a web server, whose path is all there is to misspell.
+const CHECK_URL: &str = "check the URL";
+/// For a connection that was refused, first or last: nothing listens there.
+const CHECK_ADDRESS: &str = "check the host and the port, and that the server is running";
+
 /// How the user of the command can fix the error.
 pub(crate) fn of(error: &Error) -> Option<&str> {
+    let is_web = ["http://", "https://"].iter().any(|scheme| error.target().starts_with(scheme));
+    match error.kind() {
+        ErrorKind::NotFound if is_web => return Some(CHECK_URL),
+        // A web server knows no credentials of a cloud, so there are none to leave out.
+        ErrorKind::NoAccess if is_web && error.setting() == Some(Setting::Anonymous) => {
+            return named(Setting::Headers, ErrorKind::NoAccess);
+        }
+        ErrorKind::Exhausted | ErrorKind::Transport if message::is_refused(error) => {
+            return Some(CHECK_ADDRESS);
+        }
+        _ => {}
+    }
     error.setting().and_then(|setting| named(setting, error.kind())).or_else(|| error.hint())
 }
 
@@ -81,11 +100,10 @@ fn named(setting: Setting, kind: ErrorKind) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use tidegate::Operation;
 
     use super::*;
-    use crate::args::Cli;
+    use crate::args::definition;
 
     fn error(kind: ErrorKind) -> Error {
         Error::new(kind, Operation::Read, "x", "y")
@@ -99,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_flag_of_the_command() {
-        let mut top = Cli::command();
+        let mut top = definition();
         top.build();
         let cp = top.find_subcommand("cp").unwrap();
         let known: Vec<_> = cp.get_arguments().filter_map(clap::Arg::get_long).collect();
@@ -139,6 +157,16 @@ mod tests {
                 assert!(flags(hint).contains(&flag), "{setting:?} {kind:?}: {hint}");
             }
         }
+    }
+
+    #[test]
+    fn hints_fit_a_web_server() {
+        let web = |kind| Error::new(kind, Operation::Read, "https://h/x", "y");
+        let hint = of(&web(ErrorKind::NoAccess)).map(str::to_owned).unwrap();
+        assert!(hint.contains("--header") && !hint.contains("--anonymous"), "{hint}");
+        assert_eq!(of(&web(ErrorKind::NotFound)), Some(CHECK_URL));
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(of(&web(ErrorKind::Exhausted).caused_by(refused)), Some(CHECK_ADDRESS));
     }
 
     #[test]

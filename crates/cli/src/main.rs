@@ -8,11 +8,12 @@
 //! | `local` | standard input as a source; sources that are their own targets |
 //! | `session`, `console`, `terminal` | the output: messages, JSON, a progress bar |
 //! | `standard` | standard input, output and error, as the parent passed them |
+//! | `guard` | no binary data on a terminal |
 //! | `progress`, `report` | the display while a transfer runs, and the report at its end |
 //! | `exit`, `signals` | exit codes and cancellation |
 //! | `threads` | the number of threads, and the runtime that uses them |
-//! | `hint` | the flag behind a setting that an error is about |
-//! | `redact`, `size`, `json` | secrets and sizes in text; text as JSON |
+//! | `message`, `hint` | the text of an error, and what to do about it |
+//! | `redact`, `size`, `duration`, `json` | secrets, sizes and durations in text; text as JSON |
 //! | `usage`, `verbose` | an invalid command line; the output of `-v` |
 //!
 //! # Invariants
@@ -26,11 +27,14 @@
 mod args;
 mod commands;
 mod console;
+mod duration;
 mod exit;
 mod fetch;
+mod guard;
 mod hint;
 mod json;
 mod local;
+mod message;
 mod progress;
 mod redact;
 mod report;

@@ -2,12 +2,13 @@
 //! error is a file or a log.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use ::console::truncate_str;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::Progress;
+use tidegate_core::printable::escaped;
 use tokio::task::JoinHandle;
 
 use crate::console::Console;
@@ -23,16 +24,68 @@ const LINE: Duration = Duration::from_secs(5);
 /// makes it lag.
 const RATE_WINDOW: Duration = Duration::from_secs(4);
 
+/// A blob of the display.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed {
+    name: String,
+    progress: Arc<Progress>,
+    /// Whether the transfer succeeded, once it has ended.
+    outcome: Arc<OnceLock<bool>>,
+}
+
+impl Followed {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, progress: Arc::default(), outcome: Arc::default() }
+    }
+
+    pub(crate) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Reports the end of the transfer. From then on a failed blob counts as no longer than what
+    /// arrived of it, so the total of the others stays known.
+    pub(crate) fn end(&self, is_success: bool) {
+        let _ = self.outcome.set(is_success);
+    }
+}
+
 /// Counters of one blob, or of all of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Total {
+struct Total {
     /// `None` until the length of every blob is known.
     len_bytes: Option<u64>,
     done_bytes: u64,
     /// Bytes that were reused instead of fetched.
     reused_bytes: u64,
-    in_flight: u64,
     restarts: u64,
+}
+
+impl Total {
+    fn of(blobs: &[Followed]) -> Self {
+        let mut total = Self { len_bytes: Some(0), ..Self::default() };
+        for followed in blobs {
+            let blob = followed.progress.snapshot();
+            let done_bytes = blob.done_bytes + blob.going_bytes;
+            let len_bytes = match followed.outcome.get() {
+                Some(false) => Some(done_bytes),
+                _ => blob.len_bytes,
+            };
+            total.len_bytes = total.len_bytes.zip(len_bytes).map(|(a, b)| a.saturating_add(b));
+            total.done_bytes += done_bytes;
+            total.reused_bytes += blob.reused_bytes;
+            total.restarts += blob.restarts;
+        }
+        total
+    }
+
+    /// The part that is done, in per cent, rounded down: 100 is the end.
+    fn percent(&self) -> Option<u64> {
+        let len = self.len_bytes.filter(|len| *len > 0)?;
+        Some(
+            u64::try_from(u128::from(self.done_bytes) * 100 / u128::from(len))
+                .map_or(100, |p| p.min(100)),
+        )
+    }
 }
 
 /// A display on standard error that follows a transfer until [`Display::end`].
@@ -44,9 +97,14 @@ pub(crate) struct Display {
 
 impl Display {
     /// Follows `blobs`: with a bar on a terminal, otherwise with lines.
-    pub(crate) fn start(console: &Console, blobs: Vec<Arc<Progress>>) -> Self {
-        let follower = Follower { blobs, meter: Meter::default(), start: Instant::now() };
-        let task = if Console::is_terminal() {
+    pub(crate) fn start(console: &Console, blobs: Vec<Followed>) -> Self {
+        let follower = Follower {
+            blobs,
+            meter: Meter::default(),
+            rates: SteadyUnit::default(),
+            start: Instant::now(),
+        };
+        let task = if Console::has_escapes() {
             tokio::spawn(follower.draw(console.clone()))
         } else {
             tokio::spawn(follower.log(console.clone()))
@@ -63,8 +121,9 @@ impl Display {
 }
 
 struct Follower {
-    blobs: Vec<Arc<Progress>>,
+    blobs: Vec<Followed>,
     meter: Meter,
+    rates: SteadyUnit,
     start: Instant,
 }
 
@@ -72,26 +131,24 @@ impl Follower {
     async fn draw(mut self, console: Console) {
         let bar = ProgressBar::with_draw_target(Some(0), terminal::target());
         console.show(&bar);
-        let mut known = false;
+        let mut shown = None;
         let mut ticks = tokio::time::interval(FRAME);
         loop {
             ticks.tick().await;
             let (total, rate) = self.sample();
-            if let Some(len) = total.len_bytes {
-                if !known {
-                    // The template is a constant; if it were wrong, the bar would only look plain.
-                    if let Ok(style) = ProgressStyle::with_template("{wide_bar:.cyan/dim} {msg}") {
-                        bar.set_style(style.progress_chars("━╸─"));
-                    }
-                    known = true;
+            let room = Room::of(terminal::columns());
+            let template = room.template(total.percent().is_some());
+            if shown != Some(template) {
+                // The templates are constants; if one were wrong, the bar would only look plain.
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    bar.set_style(style.progress_chars("━╸─"));
                 }
-                bar.set_length(len);
-            } else if !known && let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-                bar.set_style(style);
-                known = false;
+                shown = Some(template);
             }
+            bar.set_length(total.len_bytes.unwrap_or_default());
             bar.set_position(total.done_bytes);
-            bar.set_message(describe(&total, rate));
+            bar.set_prefix(truncate_str(&self.name(), room.name, "…").into_owned());
+            bar.set_message(self.describe(&total, rate));
             bar.tick();
         }
     }
@@ -105,57 +162,83 @@ impl Follower {
             frames += 1;
             if FRAME * frames > LINE {
                 frames = 1;
-                console.line(&describe(&total, rate));
+                let line = self.describe(&total, rate);
+                let restarts = match total.restarts {
+                    0 => String::new(),
+                    restarts => format!("  {}", count(restarts, "restart")),
+                };
+                console.line(&format!("{}  {}{restarts}", self.name(), line.trim_start()));
             }
         }
     }
 
     fn sample(&mut self) -> (Total, Option<f64>) {
-        let total = total(&self.blobs);
+        let total = Total::of(&self.blobs);
         let fetched = total.done_bytes.saturating_sub(total.reused_bytes);
         (total, self.meter.sample(self.start.elapsed(), fetched))
     }
-}
 
-fn total(blobs: &[Arc<Progress>]) -> Total {
-    let mut total = Total { len_bytes: Some(0), ..Total::default() };
-    for blob in blobs {
-        let blob = blob.snapshot();
-        total.len_bytes = total.len_bytes.zip(blob.len_bytes).map(|(a, b)| a.saturating_add(b));
-        total.done_bytes += blob.done_bytes + blob.going_bytes;
-        total.reused_bytes += blob.reused_bytes;
-        total.in_flight += u64::from(blob.in_flight);
-        total.restarts += blob.restarts;
-    }
-    total
-}
-
-/// `1.20 GiB of 4.00 GiB, 812 MiB/s, 4 s left, 32 in flight, 2 restarts`.
-fn describe(total: &Total, rate: Option<f64>) -> String {
-    let mut text = size::human(total.done_bytes);
-    // Writing to a String cannot fail, here and below.
-    if let Some(len) = total.len_bytes {
-        let _ = write!(text, " of {}", size::human(len));
-    }
-    if let Some(rate) = rate {
-        let _ = write!(text, ", {}", size::human_rate(rate));
-        if let Some(left) = left(total, rate) {
-            let _ = write!(text, ", {left} left");
+    /// The name of the only blob, or how many of several have ended.
+    fn name(&self) -> String {
+        match &*self.blobs {
+            [only] => escaped(&only.name).into_owned(),
+            several => {
+                let ended = several.iter().filter(|blob| blob.outcome.get().is_some()).count();
+                format!("{ended}/{} blobs", several.len())
+            }
         }
     }
-    // Each counts as one request: a shard, a chunk or a batch of chunks.
-    let _ = write!(text, ", {} in flight", total.in_flight);
-    if total.restarts > 0 {
-        let _ = write!(text, ", {}", count(total.restarts, "restart"));
+
+    /// ` 42%  16.7 MiB/s     0:42 left`, always of the same width; without the length,
+    /// `12.3 MiB  16.7 MiB/s`.
+    fn describe(&mut self, total: &Total, rate: Option<f64>) -> String {
+        let shown = self.rates.show(rate.unwrap_or_default());
+        match total.percent() {
+            Some(percent) => {
+                let left = left(total, rate.unwrap_or_default());
+                format!("{percent:>3}%  {shown}  {left:>7} left")
+            }
+            None => format!("{}  {shown}", size::human(total.done_bytes)),
+        }
     }
-    text
 }
 
-/// The remaining time at this rate: `42 s`, `3 min`, `5 h`.
-fn left(total: &Total, rate: f64) -> Option<String> {
-    let rest = total.len_bytes?.saturating_sub(total.done_bytes);
-    if rate < 1.0 {
-        return None;
+/// The columns of the description of [`Follower::describe`].
+const DESCRIPTION: usize = 30;
+
+/// How the columns of a terminal are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// For the name; 0 if there is no room for a name and a bar.
+    name: usize,
+}
+
+impl Room {
+    /// A longer name leaves too little of the bar.
+    const NAME_MAX: usize = 40;
+    /// With fewer columns for the name, it would tell nothing.
+    const NAME_MIN: usize = 6;
+
+    /// The name and the bar have half of the rest each.
+    fn of(columns: usize) -> Self {
+        let name = columns.saturating_sub(DESCRIPTION + 2) / 2;
+        Self { name: if name < Self::NAME_MIN { 0 } else { name.min(Self::NAME_MAX) } }
+    }
+
+    fn template(self, has_end: bool) -> &'static str {
+        match (self.name, has_end) {
+            (0, _) => "{msg}",
+            (_, true) => "{prefix} {wide_bar:.cyan/dim} {msg}",
+            (_, false) => "{spinner} {prefix} {msg}",
+        }
+    }
+}
+
+/// The remaining time at this rate: `0:42`, `12:05`, `1:02:33`.
+fn left(total: &Total, rate: f64) -> String {
+    let rest = total.len_bytes.unwrap_or_default().saturating_sub(total.done_bytes);
+    if rate < 1.0 && rest > 0 {
+        return "-:--".to_owned();
     }
     #[expect(
         clippy::cast_precision_loss,
@@ -163,12 +246,38 @@ fn left(total: &Total, rate: f64) -> Option<String> {
         clippy::cast_sign_loss,
         reason = "an estimate; the cast saturates"
     )]
-    let seconds = (rest as f64 / rate).ceil() as u64;
-    Some(match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
-    })
+    let seconds = (rest as f64 / rate.max(1.0)).ceil() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        1..100 => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => "> 99 h".to_owned(),
+    }
+}
+
+/// Shows rates in one unit: the largest that a rate has reached. So a rate about 1 MiB/s does not
+/// change its unit with each frame.
+#[derive(Debug, Default)]
+struct SteadyUnit(usize);
+
+impl SteadyUnit {
+    const NAMES: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+
+    /// `16.7 MiB/s`, always of the same width.
+    fn show(&mut self, bytes_per_s: f64) -> String {
+        let value =
+            |unit: usize| bytes_per_s / 1024_f64.powi(i32::try_from(unit).unwrap_or_default() + 1);
+        while value(self.0) >= 999.5 && self.0 + 1 < Self::NAMES.len() {
+            self.0 += 1;
+        }
+        let value = value(self.0);
+        let decimals = match value {
+            v if v < 9.995 => 2,
+            v if v < 99.95 => 1,
+            _ => 0,
+        };
+        format!("{value:>4.decimals$} {}/s", Self::NAMES.get(self.0).unwrap_or(&"TiB"))
+    }
 }
 
 /// The rate of the last few seconds.
@@ -207,16 +316,67 @@ mod tests {
         assert_eq!(meter.sample(Duration::from_secs(21), 1000), Some(0.0));
     }
 
+    fn follower(blobs: Vec<Followed>) -> Follower {
+        let (meter, rates) = (Meter::default(), SteadyUnit::default());
+        Follower { blobs, meter, rates, start: Instant::now() }
+    }
+
     #[test]
-    fn a_line_tells_what_there_is_to_tell() {
-        let mut total = Total { done_bytes: 1 << 30, in_flight: 1, ..Total::default() };
-        assert_eq!(describe(&total, None), "1.00 GiB, 1 in flight");
+    fn a_description_has_percent_rate_and_time_left() {
+        const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+        let mut follower = follower(vec![Followed::new("model.bin".to_owned())]);
+        let mut total = Total { done_bytes: 1 << 30, ..Total::default() };
+        assert_eq!(follower.describe(&total, None), "1.00 GiB  0.00 KiB/s");
         total.len_bytes = Some(4 << 30);
-        total.restarts = 2;
-        assert_eq!(
-            describe(&total, Some(1024.0 * 1024.0 * 1024.0)),
-            "1.00 GiB of 4.00 GiB, 1.00 GiB/s, 3 s left, 1 in flight, 2 restarts"
-        );
-        assert!(!describe(&total, Some(0.0)).contains("left"));
+        let text = follower.describe(&total, Some(GIB / 4.0));
+        assert_eq!(text, " 25%   256 MiB/s     0:12 left");
+        assert_eq!(text.len(), DESCRIPTION);
+        assert_eq!(follower.describe(&total, Some(0.0)), " 25%  0.00 MiB/s     -:-- left");
+        assert_eq!(follower.describe(&total, Some(1.0)), " 25%  0.00 MiB/s   > 99 h left");
+        assert_eq!(follower.name(), "model.bin");
+    }
+
+    #[test]
+    fn a_rate_keeps_its_unit() {
+        let mut rates = SteadyUnit::default();
+        let mib = 1024.0 * 1024.0;
+        for (rate, text) in [
+            (0.0, "0.00 KiB/s"),
+            (0.9 * mib, " 922 KiB/s"),
+            (1.1 * mib, "1.10 MiB/s"),
+            (0.9 * mib, "0.90 MiB/s"),
+            (99.97 * mib, " 100 MiB/s"),
+            (0.0, "0.00 MiB/s"),
+        ] {
+            assert_eq!(rates.show(rate), text);
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_written_as_a_clock() {
+        let total = |rest| Total { len_bytes: Some(rest), ..Total::default() };
+        for (seconds, text) in [(0, "0:00"), (42, "0:42"), (725, "12:05"), (3753, "1:02:33")] {
+            assert_eq!(left(&total(seconds * 10), 10.0), text);
+        }
+    }
+
+    #[test]
+    fn a_line_fits_the_terminal() {
+        for columns in 0..200 {
+            let name = Room::of(columns).name;
+            assert!(name == 0 || name + 1 + 5 + 1 + DESCRIPTION <= columns, "{columns}");
+        }
+        assert!(Room::of(60).name >= 14);
+    }
+
+    /// A blob that failed before its length was known has none.
+    #[test]
+    fn a_failed_blob_leaves_the_total_of_the_others() {
+        let blobs = vec![Followed::new("a".to_owned()), Followed::new("b".to_owned())];
+        assert_eq!(Total::of(&blobs).len_bytes, None);
+        blobs[0].end(false);
+        assert_eq!(Total::of(&blobs[..1]).len_bytes, Some(0));
+        assert_eq!(Total::of(&blobs).len_bytes, None, "the other is not known yet");
+        assert_eq!(follower(blobs).name(), "1/2 blobs");
     }
 }

@@ -10,10 +10,13 @@ use tidegate::{Error, ErrorKind, Form, Report};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
-use crate::{hint, size};
+use crate::{hint, message, size};
 
 /// The start of engine hints that promise a resume.
 const RESUME: &str = "run the same command again";
+
+/// The start of the engine's note about a resume, which counts bytes.
+const RESUMED: &str = "resumed: ";
 
 /// A finished transfer of one blob.
 #[derive(Clone, Debug, Serialize)]
@@ -83,16 +86,42 @@ impl Done {
         }
     }
 
-    /// One line, and one more for each note.
-    pub(crate) fn text(&self) -> String {
+    /// One line, and one more for each note; if `verbose`, one with the details.
+    ///
+    /// `disk.img  10.0 MiB in 0.06 s (167 MiB/s)  verified crc32c`
+    pub(crate) fn text(&self, verbose: bool) -> String {
         let fetched = self.bytes.saturating_sub(self.resumed_bytes);
         let mut text = format!(
-            "{} -> {}: {} in {}, {}, {}, {}",
+            "{}  {}  ",
+            escaped(short_name(&self.source, &self.target)),
+            pace(self.bytes, fetched, self.seconds),
+        );
+        // Writing to a String cannot fail, here and below.
+        let _ = if self.verified.is_empty() {
+            let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
+            write!(text, "not verified: {}", escaped(reason))
+        } else {
+            write!(text, "verified {}", self.verified.join(", "))
+        };
+        if verbose {
+            let _ = write!(text, "\n  {}", self.details());
+        }
+        for note in self.notes.iter().filter(|note| !note.starts_with(RESUMED)) {
+            let _ = write!(text, "\nnote: {}", escaped(note));
+        }
+        if self.resumed_bytes > 0 {
+            let part = size::human_part(self.resumed_bytes, self.bytes);
+            let _ = write!(text, "\nnote: resumed: {part} already on disk");
+        }
+        text
+    }
+
+    /// `gs://b/k -> k: 3 requests, 1 restart, generation 17`.
+    fn details(&self) -> String {
+        let mut text = format!(
+            "{} -> {}: {}, {}",
             escaped(&self.source),
             escaped(&self.target),
-            size::human(self.bytes),
-            seconds(self.seconds),
-            size::human_rate(rate(fetched, self.seconds)),
             count(self.requests, "request"),
             count(self.restarts, "restart"),
         );
@@ -108,20 +137,24 @@ impl Done {
         // The stamp of a local file is of no use to people, and a digest is in the URL already.
         let tells = |text: &&String| !text.starts_with("file ") && !text.starts_with("digest ");
         if let Some(version) = self.version.as_ref().filter(tells) {
-            // Writing to a String cannot fail, here and below.
             let _ = write!(text, ", {}", escaped(version));
-        }
-        if self.verified.is_empty() {
-            let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
-            let _ = write!(text, ", not verified: {}", escaped(reason));
-        } else {
-            let _ = write!(text, ", verified by {}", self.verified.join(" and "));
-        }
-        for note in &self.notes {
-            let _ = write!(text, "\nnote: {}", escaped(note));
         }
         text
     }
+}
+
+/// What people call a transfer: its target, or its source if the target is no file.
+pub(crate) fn short_name<'a>(source: &'a str, target: &'a str) -> &'a str {
+    match target {
+        "-" | "/dev/null" => source.rsplit('/').find(|part| !part.is_empty()).unwrap_or(source),
+        path => path.strip_prefix("./").unwrap_or(path),
+    }
+}
+
+/// `10.0 MiB in 0.06 s (167 MiB/s)`; `moved` bytes took this time.
+pub(crate) fn pace(bytes: u64, moved: u64, secs: f64) -> String {
+    let rate = size::human_rate(rate(moved, secs));
+    format!("{} in {} ({rate})", size::human(bytes), seconds(secs))
 }
 
 /// Why something failed.
@@ -144,7 +177,7 @@ impl Failure {
     pub(crate) fn new(error: &Error) -> Self {
         Self {
             kind: error.kind().name(),
-            message: error.chain(),
+            message: message::of(error),
             hint: hint::of(error).map(str::to_owned),
             attempts: Some(error.attempts()).filter(|attempts| *attempts > 0),
         }
@@ -188,7 +221,7 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 /// `0.004 s`, `1.23 s`, `75.2 s`.
 pub(crate) fn seconds(seconds: f64) -> String {
     match seconds {
-        s if s < 0.1 => format!("{s:.3} s"),
+        s if s < 0.01 => format!("{s:.3} s"),
         s if s < 10.0 => format!("{s:.2} s"),
         s => format!("{s:.1} s"),
     }

@@ -9,6 +9,7 @@ use crate::console::{self, Console};
 use crate::exit::Exit;
 use crate::json;
 use crate::report::Failure;
+use crate::standard;
 
 /// One run of the command.
 #[derive(Clone, Debug)]
@@ -69,13 +70,26 @@ impl Session {
 
     /// Whether only the outcome is shown. JSON on standard error must be the only output there.
     pub(crate) fn is_silent(&self) -> bool {
-        self.output.quiet || (self.output.json && self.data_on_stdout)
+        self.output.quiet || (self.output.json && self.data_on_stdout) || self.is_shown()
+    }
+
+    /// Whether the blob is shown on the terminal that messages go to. There a bar would overwrite
+    /// it, and a summary would look like its last line.
+    fn is_shown(&self) -> bool {
+        self.data_on_stdout && standard::output_is_terminal() && Console::is_terminal()
     }
 
     /// Writes a message for people that is no error.
     pub(crate) fn say(&self, text: &str) {
         if !self.output.quiet && !self.output.json {
             self.console.line(text);
+        }
+    }
+
+    /// Writes the result of a transfer, unless the blob itself is shown there.
+    pub(crate) fn say_result(&self, text: &str) {
+        if self.output.verbose || !self.is_shown() {
+            self.say(text);
         }
     }
 

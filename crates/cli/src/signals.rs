@@ -41,7 +41,7 @@ pub(crate) fn watch(session: &Session) {
             () = next(hang_up) => {}
         }
         session.cancel.cancel();
-        session.say("interrupted: ending in order; once more ends at once");
+        session.say("Interrupted, saving progress. Press Ctrl-C again to quit now.");
         // A closed terminal often sends the signal twice: from its shell, and from the kernel.
         ends.next().await;
         session.console.clear();

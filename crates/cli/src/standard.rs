@@ -10,7 +10,7 @@
 //! Why waiting: the parent may have set `O_NONBLOCK` on a pipe, for every process that shares it.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -37,6 +37,11 @@ pub(crate) fn output() -> Result<Patient<File>> {
 /// The metadata of standard output, if it is open.
 pub(crate) fn output_metadata() -> Option<Metadata> {
     output().ok()?.0.metadata().ok()
+}
+
+/// Whether standard output is a terminal.
+pub(crate) fn output_is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Writes to standard output. If the reader has closed the pipe, the error's cause says so.

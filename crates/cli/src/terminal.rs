@@ -24,6 +24,11 @@ pub(crate) fn target() -> ProgressDrawTarget {
     ProgressDrawTarget::term_like_with_hz(Box::new(Line(Term::buffered_stderr())), FRAMES_PER_S)
 }
 
+/// The columns of standard error.
+pub(crate) fn columns() -> usize {
+    Term::stderr().size().1.into()
+}
+
 impl TermLike for Line {
     fn width(&self) -> u16 {
         self.0.size().1

@@ -16,7 +16,8 @@ use crate::standard;
 /// command line asks for JSON.
 pub(crate) fn report(error: &clap::Error) -> Exit {
     let rendered = error.render();
-    let is_plain = std::env::var_os("NO_COLOR").is_some();
+    let is_plain = std::env::var_os("NO_COLOR").is_some()
+        || std::env::var_os("TERM").is_some_and(|name| name == "dumb");
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // The whole text is our own, and may contain colours.
         let coloured = io::stdout().is_terminal() && !is_plain;
@@ -56,15 +57,16 @@ fn unwritten(error: &tidegate::Error) -> Exit {
     exit
 }
 
-/// The parser's text, without its prefix and its hints.
+/// The parser's text, without its prefix. Its first tip is the hint.
 fn failure(text: &str) -> Failure {
+    let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
     let message = text.split("\n\n").next().unwrap_or_default();
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     Failure {
         kind: tidegate::ErrorKind::Invalid.name(),
         message,
-        hint: Some("see tidegate --help".to_owned()),
+        hint: Some(tip.unwrap_or("see tidegate --help").to_owned()),
         attempts: None,
     }
 }

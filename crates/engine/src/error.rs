@@ -269,9 +269,6 @@ impl fmt::Display for Error {
             write!(f, " at bytes {}..{}", range.start, range.end)?;
         }
         write!(f, ": {}", inner.message)?;
-        if inner.attempts > 1 {
-            write!(f, " ({} attempts)", inner.attempts)?;
-        }
         Ok(())
     }
 }

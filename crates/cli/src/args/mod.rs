@@ -4,7 +4,9 @@
 mod authorities;
 mod cache;
 mod chunk;
+mod definition;
 mod examples;
+mod foreign;
 mod header;
 mod netrc;
 mod proxy;
@@ -14,6 +16,7 @@ mod version;
 
 pub(crate) use cache::{CacheArgs, ChunkingArg};
 pub(crate) use chunk::ChunkArgs;
+pub(crate) use definition::definition;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
@@ -21,7 +24,7 @@ pub(crate) use version::VersionArgs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use tidegate_core::ByteRange;
 use tidegate_core::printable::{escaped, is_control};
@@ -47,40 +50,37 @@ pub(crate) struct Cli {
 
 /// What is said, and in which form.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Print errors only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print one JSON object at the end: on standard output, or on standard error where standard
-    /// output carries the blob
+    /// Print one JSON object at the end: on standard error if the blob is on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Show each restart, and why
+    /// Show more: requests, versions, and each restart with its cause
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy blobs to a file or into a folder, in parallel, resumable and verified; or files into a
-    /// cache
+    /// Copy blobs to a file or into a folder, verified and resumable; or files into a cache
     #[command(
-        after_help = examples::CP,
+        after_long_help = examples::CP,
         override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"
     )]
     Cp(Box<CpArgs>),
     /// Write a blob, or a range of it, to standard output
-    #[command(after_help = examples::CAT)]
+    #[command(after_long_help = examples::CAT)]
     Cat(Box<CatArgs>),
     /// Show a blob's size, version and checksums
-    #[command(after_help = examples::STAT)]
+    #[command(after_long_help = examples::STAT)]
     Stat(Box<StatArgs>),
     /// Show where files are cut into chunks by their content, and what several of them share
-    #[command(after_help = examples::CHUNK)]
+    #[command(after_long_help = examples::CHUNK)]
     Chunk(ChunkArgs),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
-    #[command(after_help = examples::DEMO)]
+    #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
     /// Print a completion script for a shell
     #[command(after_help = examples::COMPLETIONS)]
@@ -99,9 +99,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// The blobs to fetch, each a URL, a path, or - for standard input; and at the end where they go:
-    /// a file, a folder, - for standard output, /dev/null to fetch and verify only, or a cache's URL (grpc:// or
-    /// grpcs://) to put files into it
+    /// The blobs: URLs, paths, or - for standard input. Last, the target: a file, a folder, - for
+    /// standard output, /dev/null to verify only, or the URL of a grpc:// cache
     // With two lists, options could not stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
@@ -158,7 +157,8 @@ pub(crate) struct DemoArgs {
 impl Cli {
     /// Reads the process's own command line.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let cli = Self::try_parse().map_err(printable)?;
+        let cli =
+            Self::parsed(std::env::args_os()).map_err(|error| foreign::tipped(printable(error)))?;
         match &cli.command {
             Command::Cp(args) if args.names.len() < 2 => Err(wrong("cp", "the target is missing")),
             Command::Cp(args) if args.sources().is_none() => {
@@ -171,6 +171,12 @@ impl Cli {
             _ => Ok(cli),
         }
     }
+
+    fn parsed(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut definition = definition();
+        let matches = definition.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+    }
 }
 
 /// The same error with the control characters of the arguments escaped: the parser quotes them.
@@ -179,12 +185,13 @@ fn printable(error: clap::Error) -> clap::Error {
     if !arguments().any(|text| text.contains(is_control)) {
         return error;
     }
-    Cli::try_parse_from(arguments().map(|text| escaped(&text).into_owned())).err().unwrap_or(error)
+    let escaped = arguments().map(|text| escaped(&text).into_owned().into());
+    Cli::parsed(escaped).err().unwrap_or(error)
 }
 
 /// A usage error that the parser cannot detect.
 fn wrong(command: &str, message: &str) -> clap::Error {
-    let mut top = Cli::command();
+    let mut top = definition();
     top.build();
     let kind = clap::error::ErrorKind::MissingRequiredArgument;
     match top.find_subcommand_mut(command) {

@@ -31,15 +31,18 @@ pub(crate) struct TransferArgs {
     /// Bytes held in memory over all blobs
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = memory_size)]
     pub(crate) memory: u64,
-    /// The SHA-256 that the blob must have, in hexadecimal digits
+    /// The SHA-256 that the blob must have: HEX, or sha256:HEX
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub(crate) sha256: Option<Checksum>,
-    /// The MD5 that the blob must have, in hexadecimal digits
+    /// The MD5 that the blob must have: HEX, or md5:HEX
     #[arg(long, value_name = "HEX", value_parser = md5)]
     pub(crate) md5: Option<Checksum>,
-    /// The BLAKE3 hash that the blob must have, in hexadecimal digits
+    /// The BLAKE3 hash that the blob must have: HEX, or blake3:HEX
     #[arg(long, value_name = "HEX", value_parser = blake3)]
     pub(crate) blake3: Option<Checksum>,
+    /// Write binary data to a terminal, which is refused otherwise
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// What matters only where there is a file at the end.
@@ -125,9 +128,14 @@ fn blake3(text: &str) -> Result<Checksum, String> {
     hex(ChecksumAlgorithm::Blake3, text)
 }
 
+/// Reads `HEX`, or `sha256:HEX` as container tools write it.
 fn hex(algorithm: ChecksumAlgorithm, text: &str) -> Result<Checksum, String> {
-    let digits = algorithm.len_bytes() * 2;
-    Checksum::from_hex(algorithm, text)
+    let (digits, name) = (algorithm.len_bytes() * 2, algorithm.name());
+    let value = match text.split_once(':') {
+        Some((prefix, value)) if prefix.eq_ignore_ascii_case(name) => value,
+        _ => text,
+    };
+    Checksum::from_hex(algorithm, value)
         .ok()
-        .ok_or_else(|| format!("expected {digits} hexadecimal digits"))
+        .ok_or_else(|| format!("expected {digits} hexadecimal digits, or {name}: and the digits"))
 }

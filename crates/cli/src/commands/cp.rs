@@ -10,7 +10,7 @@ use super::put;
 use crate::args::{ChunkingArg, CpArgs};
 use crate::exit::Exit;
 use crate::fetch::{self, Chunks, Fetch, Place, Plan};
-use crate::local::{check_inputs, check_targets, is_input, source};
+use crate::local::{check_inputs, check_spelling, check_targets, is_input, source};
 use crate::redact;
 use crate::session::Session;
 
@@ -119,6 +119,9 @@ fn chunks(text: &str, args: &CpArgs) -> Chunks {
 
 /// The target as a path. `file://` URLs name paths; other URLs name blobs.
 fn local(client: &Client, target: &Path) -> Result<PathBuf> {
+    if let Some(text) = target.to_str() {
+        check_spelling(text)?;
+    }
     let Some(text) = target.to_str().filter(|text| text.contains("://")) else {
         return Ok(target.to_path_buf());
     };
@@ -133,9 +136,9 @@ fn no_uploads(shown: &str) -> Error {
         ErrorKind::Unsupported,
         Operation::Locate,
         format!("{shown} as the target"),
-        "uploads are not supported yet but to grpc:// caches",
+        "uploading is only supported to grpc:// caches",
     )
-    .with_hint("name a file or a folder")
+    .with_hint("name a file, a folder or a grpc:// cache as the target")
 }
 
 fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fetch>> {

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use serde::Serialize;
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
 
-use crate::args::Cli;
+use super::manual;
+use crate::args::definition;
 use crate::exit::Exit;
 use crate::session::Session;
 
 pub(crate) fn completions(session: &Session, shell: Shell) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+    clap_complete::generate(shell, &mut definition(), "tidegate", &mut script);
     session.print(&String::from_utf8_lossy(&script))
 }
 
@@ -59,7 +59,7 @@ fn unwritable(path: &Path, error: std::io::Error) -> Error {
 
 /// File name and text of each page, that of the whole command first.
 fn pages() -> Result<Vec<(String, String)>> {
-    let mut command = Cli::command();
+    let mut command = definition();
     command.build();
     let mut pages = vec![page(&command)?];
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
@@ -70,9 +70,6 @@ fn pages() -> Result<Vec<(String, String)>> {
 
 fn page(command: &clap::Command) -> Result<(String, String)> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .render(&mut text)
-        .map_err(|error| unwritable(Path::new(&name), error))?;
-    Ok((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()))
+    let text = manual::page(command).map_err(|error| unwritable(Path::new(&name), error))?;
+    Ok((format!("{name}.1"), text))
 }

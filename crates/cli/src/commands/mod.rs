@@ -6,5 +6,6 @@ pub(crate) mod chunk;
 pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod generate;
+mod manual;
 pub(crate) mod put;
 pub(crate) mod stat;

@@ -3,20 +3,20 @@
 //! It writes each blob's URL to standard output, in the order of the files, for use in later
 //! commands.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 use tidegate::remote::reapi::CacheUrl;
-use tidegate::{Client, Error, Form, Location, Progress, Report, Result};
+use tidegate::{Client, Error, Form, Location, Report, Result};
 use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
 use crate::args::CpArgs;
 use crate::exit::Exit;
-use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, is_input};
-use crate::progress::Display;
+use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, check_spelling, is_input};
+use crate::progress::{Display, Followed};
 use crate::report::{self, Failure, count};
 use crate::session::Session;
 use crate::size;
@@ -34,24 +34,24 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
-    let progress: Vec<_> = files.iter().map(|_| Arc::<Progress>::default()).collect();
-    let followed = progress.clone();
-    let display = (!session.is_silent()).then(|| Display::start(&session.console, followed));
+    let blobs: Vec<_> = files.iter().map(|file| Followed::new(short_name(file))).collect();
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let begun = Instant::now();
     let mut outcomes = Vec::new();
     // One file after another: each uses all cores and, if there is enough to send, all of the link.
-    for (file, progress) in files.iter().zip(progress) {
+    for (file, blob) in files.iter().zip(blobs) {
         let start = Instant::now();
         let upload = args.transfer.upload(client.upload(file, &target));
         let mut upload = upload
             .chunks(args.cache.chunking.policy())
             .confirm(args.cache.confirm)
-            .progress(progress)
+            .progress(blob.progress())
             .cancel(session.cancel.clone());
         if let Some(function) = args.cache.function() {
             upload = upload.digest_function(function);
         }
         let put = upload.await.map_err(|error| report::without_resume(error, SENT_STAYS));
+        blob.end(put.is_ok());
         outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
     }
     if let Some(display) = display {
@@ -93,6 +93,7 @@ fn local(name: &str) -> Result<PathBuf> {
         return Err(invalid(&shown, "only files can be put into a cache")
             .with_hint("copy it to a file first"));
     }
+    check_spelling(name)?;
     Ok(PathBuf::from(name))
 }
 
@@ -144,26 +145,29 @@ impl Put {
         }
     }
 
-    fn text(&self) -> String {
+    /// `disk.img  10.0 MiB in 0.31 s (32.3 MiB/s)  sent 3 of 40 chunks, 1.20 MiB`, and one line more
+    /// for each note; if `verbose`, one with the details.
+    fn text(&self, verbose: bool) -> String {
         let sent = match self.outcome {
-            "present" => "it was there".to_owned(),
+            "present" => "already in the cache".to_owned(),
             "whole" => "sent whole".to_owned(),
             _ => format!(
-                "{} of {} sent, {}",
+                "sent {} of {}, {}",
                 self.sent_chunks,
                 count(self.chunks, "chunk"),
                 size::human(self.sent_bytes),
             ),
         };
-        let line = format!(
-            "{} -> {}: {} in {}, {sent}, {}",
-            escaped(&self.source),
-            escaped(&self.target),
-            size::human(self.bytes),
-            report::seconds(self.seconds),
-            count(self.requests, "request"),
-        );
-        self.notes.iter().fold(line, |text, note| format!("{text}\nnote: {}", escaped(note)))
+        let pace = report::pace(self.bytes, self.bytes, self.seconds);
+        let mut text = format!("{}  {pace}  {sent}", escaped(&self.source));
+        if verbose {
+            let (source, target) = (escaped(&self.source), escaped(&self.target));
+            let (requests, retries) =
+                (count(self.requests, "request"), count(self.retries, "restart"));
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n  {source} -> {target}: {requests}, {retries}");
+        }
+        self.notes.iter().fold(text, |text, note| format!("{text}\nnote: {}", escaped(note)))
     }
 }
 
@@ -173,6 +177,12 @@ fn name(file: &Path) -> String {
         return INPUT_NAME.to_owned();
     }
     file.display().to_string()
+}
+
+/// The last part of that name.
+fn short_name(file: &Path) -> String {
+    let last = file.file_name().filter(|_| file != Path::new(INPUT_PATH));
+    last.map_or_else(|| name(file), |last| last.to_string_lossy().into_owned())
 }
 
 /// The JSON of several files.
@@ -249,7 +259,7 @@ fn tell(
     for outcome in outcomes {
         match outcome {
             Ok(put) => {
-                session.say(&put.text());
+                session.say(&put.text(session.output.verbose));
                 match session.print(&format!("{}\n", put.target)) {
                     Exit::Success => {}
                     // A reader of the URLs must not take some of them for all.

@@ -56,7 +56,7 @@ async fn an_uploaded_file_is_downloaded_unchanged() {
         let url = caches.put("in").await;
         assert!(url.starts_with(&format!("{}/sha256/", caches.server.url())), "{url}");
         assert!(url.ends_with(&format!("/{len}")), "{url}");
-        caches.run(&["cp", &url, "out"]).await.ends(0).says("verified by sha256");
+        caches.run(&["cp", &url, "out"]).await.ends(0).says("verified sha256");
         assert!(caches.read("out") == bytes);
         let stat = caches.run(&["stat", "--json", &url]).await;
         let facts: Value = serde_json::from_slice(&stat.ends(0).stdout).unwrap();

@@ -26,8 +26,8 @@ async fn a_blob_of_each_remote_becomes_a_file() {
             args.extend(["--endpoint", &endpoint]);
         }
         let ran = bed.run(&args).await;
-        ran.ends(0).says("-> out: 977 KiB in ");
-        ran.says(verified.map_or("not verified: ", |_| "verified by "));
+        ran.ends(0).says("out  977 KiB in ");
+        ran.says(verified.map_or("not verified: ", |_| "verified "));
         ran.says(verified.unwrap_or_default());
         assert!(ran.stdout.is_empty());
         assert!(bed.read("out") == bytes, "{flavour:?}: other content");
@@ -85,11 +85,11 @@ async fn other_targets() {
     let bytes = bed.put("/bucket/blob", LEN);
     let shards = ["cp", "--shard-size", SHARD, "gs://bucket/blob"];
     let ran = bed.gcs_run(&[&shards[..], &["-"]].concat()).await;
-    assert!(ran.ends(0).says("verified by crc32c").stdout == bytes);
+    assert!(ran.ends(0).says("  verified crc32c").stdout == bytes);
     let ran = bed.gcs_run(&[&shards[..], &["-", "--json"]].concat()).await;
     assert!(ran.ends(0).stdout == bytes);
     assert_eq!(crate::bed::object(&ran.stderr)["target"], "-");
-    bed.gcs_run(&[&shards[..], &["/dev/null"]].concat()).await.ends(0).says("verified by crc32c");
+    bed.gcs_run(&[&shards[..], &["/dev/null"]].concat()).await.ends(0).says("  verified crc32c");
     let url = format!("file://{}", bed.arg("by-url"));
     bed.gcs_run(&[&shards[..], &[&url]].concat()).await.ends(0);
     assert_eq!(bed.names(), ["by-url"]);
@@ -115,11 +115,7 @@ async fn checksums_on_the_command_line_are_compared() {
         ("--blake3", "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"),
     ];
     for (flag, value) in right {
-        bed.run(&["cp", flag, value, &url, "out"])
-            .await
-            .ends(0)
-            .says("verified by ")
-            .says(&flag[2..]);
+        bed.run(&["cp", flag, value, &url, "out"]).await.ends(0).says("verified ").says(&flag[2..]);
     }
     std::fs::write(bed.path("out"), "old").unwrap();
     for (flag, value) in right {

@@ -24,7 +24,7 @@ async fn several_blobs_are_downloaded_into_a_folder() {
     assert_eq!(json["blobs"][1]["target"], "./b");
     assert_eq!(bed.names(), ["a", "b", "c"]);
     let ran = bed.run(&["cp", &urls[0], &urls[1], "/dev/null"]).await;
-    ran.ends(0).says("2 of 2 blobs: 1.95 KiB in ");
+    ran.ends(0).says("2 of 2 blobs  1.95 KiB in ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,6 +52,6 @@ async fn impossible_arguments_are_reported_before_the_first_request() {
     run(&["-"]).await.ends(1).says("several sources need");
     let md5 = "900150983cd24fb0d6963f7d28e17f72";
     run(&[".", "--md5", md5]).await.ends(2).says("several sources");
-    bed.run(&["cp", &urls[0], "nosuch://x/y", "."]).await.ends(2).says("scheme is unknown");
+    bed.run(&["cp", &urls[0], "nosuch://x/y", "."]).await.ends(2).says("unsupported scheme");
     assert_eq!((bed.server.requests(), bed.names()), (0, vec!["file".to_owned()]));
 }

@@ -125,7 +125,7 @@ async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     let mut child = command.env("TERM", "xterm").spawn().unwrap();
     drop(command);
     within(gate.reached(1)).await;
-    terminal.shows("in flight").await;
+    terminal.shows(" left").await;
     terminal.keys.write_all(b"\x03").unwrap();
     terminal.shows("^C").await;
     // It is not this process's controlling terminal, so the key alone sends no signal.
@@ -134,6 +134,6 @@ async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     assert_eq!(status.code(), Some(8));
     let given = terminal.end();
     let lines = seen(&given);
-    assert!(lines.first().is_some_and(|line| line.starts_with("interrupted")), "{lines:#?}");
-    assert!(!lines.iter().any(|line| line.contains("in flight")), "{lines:#?}");
+    assert!(lines.first().is_some_and(|line| line.starts_with("Interrupted")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains(" left")), "{lines:#?}");
 }

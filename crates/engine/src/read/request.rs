@@ -119,7 +119,7 @@ async fn open(ask: &RequestPlan, permit: RequestPermit) -> OpenResult {
     let asked = ask.location.remote.open(&ask.location.blob, &ask.request, &ask.budget);
     let sent = ask.window.as_ref().map(TransferWindow::send);
     let outcome = timeout(ask.limit, asked).await.unwrap_or_else(|_elapsed| {
-        let message = format!("no answer came within {} s", ask.limit.as_secs_f64());
+        let message = format!("timed out after {} s: no answer", ask.limit.as_secs_f64());
         Err(Error::new(ErrorKind::Timeout, Operation::Read, ask.location.display(), message)
             .retryable(RetryClass::Now))
     });

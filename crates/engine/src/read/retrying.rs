@@ -23,7 +23,7 @@ pub(crate) enum Next {
     After(Duration),
     /// Report the failure itself: a retry would fail the same way.
     Fail,
-    /// No retry for this reason, although a retry could help.
+    /// No retry, although a retry could help. The text says so, and why.
     GiveUp(String),
 }
 
@@ -70,12 +70,18 @@ impl Retrying {
             && error.kind() == ErrorKind::Transport
             && self.requests >= FIRST_CONTACT_ATTEMPTS_MAX;
         match self.retry.on_interruption(*error.retry(), self.epoch.elapsed()) {
-            RetryDecision::After(_) if is_nothing_there => {
-                Next::GiveUp("nothing answers there".to_owned())
-            }
+            RetryDecision::After(_) if is_nothing_there => Next::GiveUp(self.gave_up()),
             RetryDecision::After(delay) => Next::After(delay),
             RetryDecision::GiveUp(GiveUpReason::NotRetryable) => Next::Fail,
-            RetryDecision::GiveUp(reason) => Next::GiveUp(reason.to_string()),
+            RetryDecision::GiveUp(GiveUpReason::AttemptsExhausted { .. }) => {
+                Next::GiveUp(self.gave_up())
+            }
+            RetryDecision::GiveUp(reason) => Next::GiveUp(format!("gave up: {reason}")),
         }
+    }
+
+    fn gave_up(&self) -> String {
+        let plural = if self.requests == 1 { "" } else { "s" };
+        format!("gave up after {} attempt{plural}", self.requests)
     }
 }

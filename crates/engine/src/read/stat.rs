@@ -58,7 +58,7 @@ pub(crate) async fn ask(
             Next::After(delay) => sleep(delay).await,
             Next::Fail => return Err(error),
             Next::GiveUp(reason) => {
-                let gave_up = exhausted(location, format!("gave up: {reason}"));
+                let gave_up = exhausted(location, reason);
                 return Err(gave_up.after_attempts(retrying.requests()).caused_by(error));
             }
         }
@@ -70,7 +70,7 @@ fn exhausted(location: &Location, message: impl Into<String>) -> Error {
 }
 
 fn late(location: &Location, limit: Duration) -> Error {
-    let message = format!("no answer came within {} s", limit.as_secs_f64());
+    let message = format!("timed out after {} s: no answer", limit.as_secs_f64());
     Error::new(ErrorKind::Timeout, Operation::Stat, location.display(), message)
         .retryable(RetryClass::Now)
 }

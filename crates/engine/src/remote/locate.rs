@@ -149,7 +149,7 @@ pub(super) fn unsupported(scheme: &str) -> Error {
     match FEATURES.iter().find(|(known, _)| *known == scheme) {
         Some((_, feature)) => unsupported("this build does not support the scheme")
             .with_hint(format!("enable the feature `{feature}` of the crate `tidegate`")),
-        None => unsupported("the scheme is unknown").with_hint(
+        None => unsupported("unsupported scheme").with_hint(
             "use gs://, s3://, az://, http://, https://, grpc://, grpcs://, file:// or a path",
         ),
     }

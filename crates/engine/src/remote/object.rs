@@ -28,7 +28,7 @@ use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use super::{key, refusal};
 use crate::budget::Budget;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{Added, Probe, ResponseBody, ResponseHead, classify};
 
 /// S3 redirects once, to the bucket's own address; one more redirect is allowed.
@@ -237,14 +237,35 @@ impl ObjectRemote {
 
     /// The error for a request that was not sent: before sending, only credentials are requested.
     fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
-        let (kind, message) = match &error {
-            object_store::Error::NotSupported { .. }
-            | object_store::Error::NotImplemented { .. } => {
-                (ErrorKind::Unsupported, "this store cannot be asked for such a range")
-            }
-            _ => (ErrorKind::NoAccess, "no credentials could be had"),
-        };
-        Error::new(kind, Operation::Connect, self.target(blob), message).caused_by(error)
+        let failed =
+            |kind, message| Error::new(kind, Operation::Connect, self.target(blob), message);
+        if let object_store::Error::NotSupported { .. }
+        | object_store::Error::NotImplemented { .. } = &error
+        {
+            let message = "this store cannot be asked for such a range";
+            return failed(ErrorKind::Unsupported, message).caused_by(error);
+        }
+        // The library's text is about its last lookup, which few users know of.
+        let cause: &dyn std::error::Error = &error;
+        tracing::debug!(blob = self.target(blob), error = cause, "no credentials");
+        match self.asked().dialect {
+            #[cfg(feature = "s3")]
+            Dialect::S3 => failed(
+                ErrorKind::NoAccess,
+                "no credentials found (tried environment, profile, instance role)",
+            )
+            .with_hint(Setting::AwsCredentials),
+            #[cfg(feature = "gcs")]
+            Dialect::Gcs => failed(
+                ErrorKind::NoAccess,
+                "no credentials found (tried environment, gcloud's file, metadata server)",
+            ),
+            #[cfg(any(feature = "http", feature = "azure"))]
+            _ => failed(
+                ErrorKind::NoAccess,
+                "no credentials found (tried environment, managed identity)",
+            ),
+        }
     }
 
     /// The error for a failed call that got no usable response.

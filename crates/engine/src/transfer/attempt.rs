@@ -169,7 +169,7 @@ impl Attempts<'_> {
             biased;
             () = self.calls.cancel.cancelled() => Err(self.calls.cancelled()),
             outcome = tokio::time::timeout(limit, step) => outcome.unwrap_or_else(|_elapsed| {
-                let message = format!("no answer for {} s", limit.as_secs_f64());
+                let message = format!("timed out after {} s: no answer", limit.as_secs_f64());
                 Err(self.calls.error(ErrorKind::Timeout, message).retryable(RetryClass::Now))
             }),
         }
@@ -184,7 +184,7 @@ impl Attempts<'_> {
     /// The error of a call that is not retried because of `reason`. `error` is the error of the
     /// last attempt.
     fn gave_up(&self, reason: impl fmt::Display, error: Error) -> Error {
-        let gave_up = self.calls.error(ErrorKind::Exhausted, format!("gave up: {reason}"));
+        let gave_up = self.calls.error(ErrorKind::Exhausted, reason.to_string());
         gave_up.after_attempts(self.retrying.requests()).caused_by(error)
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let outcome: Result<()> =
             calls.attempt(Duration::from_secs(1), |_| std::future::pending()).await;
         let error = outcome.unwrap_err();
-        assert!(error.chain().contains("no answer for 1 s"), "{}", error.chain());
+        assert!(error.chain().contains("timed out after 1 s"), "{}", error.chain());
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,6 +21,9 @@ use crate::sink::file::{FileTarget, PartFile, RunOwner, StateFolder, descriptors
 const FOREIGN: &str =
     "a part file was there whose journal was not written with this user's key: started again";
 
+/// Note for the user when a part file was begun by a run with another source.
+const OTHER_SOURCE: &str = "a part file of another source was there and was dropped: started again";
+
 /// Where a download goes.
 #[non_exhaustive]
 pub enum Target {
@@ -136,6 +139,9 @@ impl Prepared {
             let mut notes: Vec<String> = key.into_iter().collect();
             let found = match source.map(|source| (part.ending(), source)) {
                 Some((Ending::Journal(found), source)) => {
+                    if found.identity.source != source {
+                        notes.push(OTHER_SOURCE.to_owned());
+                    }
                     (found.identity.source == source).then_some(found)
                 }
                 Some((Ending::Foreign, _)) => {

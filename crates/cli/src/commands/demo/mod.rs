@@ -7,19 +7,17 @@
 mod stage;
 mod table;
 
-use std::sync::Arc;
-
 use tidegate::remote::RemoteOptions;
 use tidegate::{
-    Client, ClientOptions, Durability, Error, ErrorKind, Location, Operation, Progress, Report,
-    Result, Target,
+    Client, ClientOptions, Durability, Error, ErrorKind, Location, Operation, Report, Result,
+    Target,
 };
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, RangeMatch, Rule};
 use tidegate_testkit::{Server, ServerOptions, SplitMix64};
 
 use crate::args::DemoArgs;
 use crate::exit::Exit;
-use crate::progress::Display;
+use crate::progress::{Display, Followed};
 use crate::report::{self, Done};
 use crate::session::Session;
 use stage::Stage;
@@ -112,16 +110,16 @@ async fn fetch(
     source: &Location,
     stage: &Stage,
 ) -> Result<Report> {
-    let progress: Arc<Progress> = Arc::default();
+    let blob = Followed::new(way.name.to_owned());
     session.say(&format!("fetching with {} ...", way.name));
     let download = client
         .download(source, Target::file(stage.target()))
         .window(way.window)
         .durability(Durability::None)
         .resume(false)
-        .progress(Arc::clone(&progress))
+        .progress(blob.progress())
         .cancel(session.cancel.clone());
-    let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![progress]));
+    let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![blob]));
     let outcome = download.await;
     let report = outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER));
     if let Some(display) = display {

@@ -83,7 +83,9 @@ impl RangeStream {
             .retryable(RetryClass::Now);
         if last {
             self.phase = Phase::Idle;
-            return Err(self.gave_up("the transfer is too slow", error).with_hint(SLOW_HINT));
+            return Err(self
+                .gave_up("gave up: the transfer is too slow", error)
+                .with_hint(SLOW_HINT));
         }
         if self.delivered_bytes > 0 && self.pinned.is_none() {
             if let Phase::Live(live) = &mut self.phase {
@@ -123,7 +125,7 @@ impl RangeStream {
     /// The error if no further request is sent. `reason` says why; `error` is from the last
     /// request.
     fn gave_up(&self, reason: impl Display, error: Error) -> Error {
-        self.error(ErrorKind::Exhausted, format!("gave up: {reason}"))
+        self.error(ErrorKind::Exhausted, reason.to_string())
             .after_attempts(self.retrying.requests())
             .caused_by(error)
     }

@@ -277,7 +277,7 @@ impl RangeStream {
                 Arrival::Stalled(limit) => {
                     let seconds = limit.as_secs_f64();
                     let error = self
-                        .error(ErrorKind::Timeout, format!("no byte arrived for {seconds} s"))
+                        .error(ErrorKind::Timeout, format!("timed out after {seconds} s: no data"))
                         .retryable(RetryClass::Now);
                     self.interrupted(error)?;
                 }

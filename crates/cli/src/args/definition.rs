@@ -1,0 +1,112 @@
+//! The definition of the command line: what the derived types give, and what applies to all flags
+//! at once.
+//!
+//! - Each flag whose value is `SECONDS` takes a duration.
+//! - The long help of a command explains the sizes and the durations that its flags take.
+//! - The short help (`-h`) fits on a terminal: it shows a few flags, the long help shows all.
+
+use clap::{Arg, Command, CommandFactory};
+
+use super::Cli;
+use crate::duration;
+
+/// The value name of flags that take a duration.
+const SECONDS: &str = "SECONDS";
+const DURATION: &str = "DURATION";
+const SIZE: &str = "SIZE";
+
+const SIZES: &str = "\
+A SIZE is a number of bytes, or has a unit: 8K, 8M, 8G, 8T or 8KiB, 8MiB, ... (powers of 1024), \
+8KB, 8MB, ... (powers of 1000).";
+
+const DURATIONS: &str = "\
+A DURATION has a unit, as in 500ms, 30s, 5m or 2h; a number without a unit is in seconds.";
+
+/// Commands with more flags than a terminal has lines.
+const LONG: [&str; 3] = ["cp", "cat", "stat"];
+
+/// The flags of these commands in the short help.
+const SHORT: [&str; 9] =
+    ["names", "source", "range", "sha256", "endpoint", "anonymous", "quiet", "json", "verbose"];
+
+/// The whole definition.
+pub(crate) fn definition() -> Command {
+    Cli::command().mut_subcommands(|command| {
+        let is_long = LONG.contains(&command.get_name());
+        let command = command.mut_args(|arg| {
+            let is_hidden = is_long && !SHORT.contains(&arg.get_id().as_str());
+            timed(arg).hide_short_help(is_hidden)
+        });
+        let command = explained(command);
+        if is_long {
+            let name = command.get_name().to_owned();
+            return command.after_help(format!(
+                "All options, such as --header and --retries, with examples: tidegate {name} --help"
+            ));
+        }
+        command
+    })
+}
+
+/// The flag with its parser, if its value is a duration.
+fn timed(arg: Arg) -> Arg {
+    if !has_value(&arg, SECONDS) {
+        return arg;
+    }
+    let arg = arg.value_name(DURATION);
+    // The only duration for which 0 means "no limit".
+    if arg.get_id() == "min_speed_time" {
+        return arg.value_parser(duration::parse_ms_or_none);
+    }
+    arg.value_parser(duration::parse_ms)
+}
+
+/// The command with the explanation of its values before its examples.
+fn explained(command: Command) -> Command {
+    let takes = |name| command.get_arguments().any(|arg| has_value(arg, name));
+    let texts = [(SIZE, SIZES), (DURATION, DURATIONS)];
+    let mut parts: Vec<String> =
+        texts.into_iter().filter(|(name, _)| takes(name)).map(|(_, text)| text.into()).collect();
+    if parts.is_empty() {
+        return command;
+    }
+    let values = parts.join("\n");
+    parts = command.get_after_long_help().map(ToString::to_string).into_iter().collect();
+    parts.insert(0, values);
+    command.after_long_help(parts.join("\n\n"))
+}
+
+fn has_value(arg: &Arg, name: &str) -> bool {
+    arg.get_value_names().is_some_and(|names| names.iter().any(|known| known.as_str() == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_for_a_time_takes_a_unit() {
+        for command in definition().get_subcommands() {
+            assert!(!command.get_arguments().any(|arg| has_value(arg, SECONDS)), "{command:?}");
+        }
+        let args = ["tidegate", "stat", "x", "--stall", "500ms", "--min-speed-time", "0"];
+        assert!(definition().try_get_matches_from(args).is_ok());
+        for text in ["0", "soon"] {
+            let args = ["tidegate", "stat", "x", "--stall", text];
+            assert!(definition().try_get_matches_from(args).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_flags_of_the_short_help_exist() {
+        let definition = definition();
+        let ids = |command: &Command| {
+            command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()
+        };
+        let all: Vec<String> =
+            definition.get_subcommands().flat_map(ids).chain(ids(&definition)).collect();
+        for flag in SHORT {
+            assert!(all.iter().any(|id| id == flag), "{flag}");
+        }
+    }
+}
