@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::args::{FileArgs, TransferArgs};
 use crate::exit::Exit;
 use crate::guard::{self, TextOnly};
+use crate::present;
 use crate::progress::{Display, Followed};
 use crate::report::{self, Done, Failure, count};
 use crate::session::Session;
@@ -162,6 +163,9 @@ impl Plan {
         progress: Arc<Progress>,
         cancel: CancellationToken,
     ) -> Outcome {
+        if let Some(done) = self.present(fetch, &cancel).await? {
+            return Ok(done);
+        }
         let download =
             self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
         let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
@@ -177,6 +181,17 @@ impl Plan {
         let outcome = download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
+    }
+
+    /// The report of a target that needs no transfer, if it is one.
+    async fn present(&self, fetch: &Fetch, cancel: &CancellationToken) -> Result<Option<Done>> {
+        let (Some(file), Place::File(path)) = (&self.file, &fetch.place) else { return Ok(None) };
+        let expected = self.transfer.expected();
+        let source = &fetch.source;
+        let found = present::find(&self.client, file, &expected, source, path, cancel).await?;
+        let bytes = path.metadata().map_or(0, |found| found.len());
+        Ok(found
+            .map(|present| Done::present(source.display(), &fetch.place.name(), bytes, &present)))
     }
 
     /// The error with a hint that applies to this command.

@@ -3,6 +3,8 @@
 //! The library's hints name its own options, because it knows no command. This table names the flag
 //! for a [`Setting`] in a hint; every other hint is shown as the library gives it.
 
+use std::error::Error as StdError;
+
 use tidegate::{Error, ErrorKind, Setting};
 
 use crate::message;
@@ -76,6 +78,9 @@ const CHECK_ADDRESS: &str = "check the host and the port, and that the server is
 
 /// How the user of the command can fix the error.
 pub(crate) fn of(error: &Error) -> Option<&str> {
+    if innermost(error).setting() == Some(Setting::Proxy) {
+        return named(Setting::Proxy, error.kind());
+    }
     let is_web = ["http://", "https://"].iter().any(|scheme| error.target().starts_with(scheme));
     match error.kind() {
         ErrorKind::NotFound if is_web => return Some(CHECK_URL),
@@ -89,6 +94,17 @@ pub(crate) fn of(error: &Error) -> Option<&str> {
         _ => {}
     }
     error.setting().and_then(|setting| named(setting, error.kind())).or_else(|| error.hint())
+}
+
+/// The failure below all errors that only report it.
+fn innermost(error: &Error) -> &Error {
+    let mut inner = error;
+    let mut level = StdError::source(error);
+    while let Some(cause) = level {
+        inner = cause.downcast_ref::<Error>().unwrap_or(inner);
+        level = cause.source();
+    }
+    inner
 }
 
 fn named(setting: Setting, kind: ErrorKind) -> Option<&'static str> {

@@ -35,6 +35,7 @@ mod hint;
 mod json;
 mod local;
 mod message;
+mod present;
 mod progress;
 mod redact;
 mod report;

@@ -10,6 +10,7 @@ use tidegate::{Error, ErrorKind, Form, Report};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
+use crate::present::Present;
 use crate::{hint, message, size};
 
 /// The start of engine hints that promise a resume.
@@ -37,6 +38,12 @@ pub(crate) struct Done {
     /// Present if it came as chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chunks: Option<ChunkCounts>,
+    /// Present if nothing was fetched, because of the target: `exists` or `unchanged`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skipped: Option<&'static str>,
+    /// The same for people.
+    #[serde(skip)]
+    skipped_text: Option<String>,
 }
 
 /// The sources of a blob's chunks. A chunk that occurs several times counts each time, except that
@@ -83,6 +90,34 @@ impl Done {
             unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
             chunks: ChunkCounts::new(report),
+            skipped: None,
+            skipped_text: None,
+        }
+    }
+
+    /// The report of a target of `bytes` bytes that is left as it is.
+    pub(crate) fn present(source: &str, target: &str, bytes: u64, present: &Present) -> Self {
+        let verified = match present {
+            Present::Checksums(names) => names.clone(),
+            Present::Exists | Present::Version => Vec::new(),
+        };
+        Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            bytes,
+            seconds: 0.0,
+            requests: 0,
+            restarts: 0,
+            resumed_bytes: 0,
+            held_bytes_peak: 0,
+            version: None,
+            checksums: BTreeMap::new(),
+            unverified: verified.is_empty().then(|| present.text()),
+            verified,
+            notes: Vec::new(),
+            chunks: None,
+            skipped: Some(present.name()),
+            skipped_text: Some(present.text()),
         }
     }
 
@@ -90,6 +125,9 @@ impl Done {
     ///
     /// `disk.img  10.0 MiB in 0.06 s (167 MiB/s)  verified crc32c`
     pub(crate) fn text(&self, verbose: bool) -> String {
+        if let Some(skipped) = &self.skipped_text {
+            return format!("{}  {skipped}", escaped(short_name(&self.source, &self.target)));
+        }
         let fetched = self.bytes.saturating_sub(self.resumed_bytes);
         let mut text = format!(
             "{}  {}  ",

@@ -53,7 +53,7 @@ mod verified;
 pub use budget::{Budget, BudgetOptions};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, DownloadBuilder, ReadBuilder, StatBuilder, Unchanged,
-    UploadBuilder,
+    UploadBuilder, file_matches,
 };
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};

@@ -55,6 +55,13 @@ pub(crate) struct FileArgs {
     /// Begin anew where an earlier run of the same command was interrupted
     #[arg(long)]
     pub(crate) no_resume: bool,
+    /// Do not fetch a blob whose target exists, whatever it holds; sends no request
+    #[arg(long, conflicts_with = "if_changed")]
+    pub(crate) skip_existing: bool,
+    /// Do not fetch a blob whose target already is that blob: it was copied from the same version
+    /// and not changed since then, or it has the checksum that the remote provides or that is given
+    #[arg(long)]
+    pub(crate) if_changed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

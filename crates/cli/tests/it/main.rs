@@ -10,6 +10,7 @@
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
 //! | caches: files into them and out again | `caches` |
+//! | targets that are there already | `present` |
 //! | local sources that are streams, pipes, or of unknown length | `local` |
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
@@ -46,6 +47,7 @@ mod local;
 mod names;
 mod netrc;
 mod output;
+mod present;
 mod proxy;
 mod secrets;
 mod several;

@@ -20,7 +20,7 @@ pub use download::{ChunkPolicy, DownloadBuilder};
 pub use options::ClientOptions;
 pub use read::ReadBuilder;
 pub use stat::StatBuilder;
-pub use unchanged::Unchanged;
+pub use unchanged::{Unchanged, file_matches};
 pub use upload::UploadBuilder;
 
 use std::fmt;

@@ -52,19 +52,53 @@ impl Client {
         let _guard = stop.clone().drop_guard();
         offload(Operation::Verify, blob.display(), move || {
             let target = location.display().to_owned();
-            compare(&location, &info, &path, &state, &stop).map_or_else(
-                |error| match error.kind() {
-                    io::ErrorKind::Interrupted => {
-                        let message = "it was cancelled";
-                        Err(Error::new(ErrorKind::Cancelled, Operation::Verify, target, message))
-                    }
-                    _ => Ok(None),
-                },
-                Ok,
-            )
+            match compare(&location, &info, &path, &state, &stop) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(cancelled(target)),
+                found => Ok(found.unwrap_or(None)),
+            }
         })
         .await
     }
+}
+
+/// Whether the file at `path` has all these checksums; `false` if it cannot be read. Sends no request.
+///
+/// # Errors
+///
+/// `Cancelled`.
+pub async fn file_matches(
+    path: impl AsRef<Path>,
+    expected: &[Checksum],
+    cancel: &CancellationToken,
+) -> Result<bool> {
+    let (path, expected) = (path.as_ref().to_path_buf(), expected.to_vec());
+    let stop = cancel.child_token();
+    // CANCEL: the reading of the file ends soon after the future is dropped.
+    let _guard = stop.clone().drop_guard();
+    let target = path.display().to_string();
+    offload(Operation::Verify, &target.clone(), move || match has_all(&path, &expected, &stop) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(cancelled(target)),
+        found => Ok(found.unwrap_or(false)),
+    })
+    .await
+}
+
+fn has_all(path: &Path, expected: &[Checksum], stop: &CancellationToken) -> io::Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(false);
+    }
+    for expected in expected {
+        let Ok(mut checksummer) = Checksummer::new(expected.algorithm()) else { return Ok(false) };
+        hash(path, &mut checksummer, stop)?;
+        if checksummer.finish() != *expected {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn cancelled(target: String) -> Error {
+    Error::new(ErrorKind::Cancelled, Operation::Verify, target, "it was cancelled")
 }
 
 /// Notes in a downloaded file which version it is a copy of. This may fail silently: then a later

@@ -9,6 +9,7 @@ use tidegate_core::retry::RetryClass;
 
 #[cfg(feature = "_http1")]
 use super::framing::CodingRefused;
+use super::proxy::ProxyUnreachable;
 use super::tunnel::TunnelRefused;
 use crate::error::{ErrorKind, Hint, Setting};
 
@@ -37,6 +38,11 @@ pub(crate) fn classify(error: &(dyn StdError + 'static)) -> Failure {
     let mut level: Option<&(dyn StdError + 'static)> = Some(error);
     let mut failure = Failure::broken("the connection broke");
     while let Some(error) = level {
+        if error.is::<ProxyUnreachable>() {
+            // Its cause would read as a failure of the server.
+            let hint = Some(Setting::Proxy.into());
+            return Failure { hint, ..Failure::broken("the proxy cannot be reached") };
+        }
         if let Some(found) = specific(error) {
             failure = found;
         }

@@ -14,7 +14,7 @@
 //! | [`journal`] | the record of written extents, behind the data of a part file |
 //! | [`writer`] | the thread that writes |
 //! | [`writeback`] | starts early the disk writes that a sync would wait for |
-//! | [`provenance`] | which version of which blob a finished file is a copy of |
+//! | [`provenance`] | the blob and version that a finished file is a copy of |
 //! | [`follow`] | hashes written bytes in order, in parallel with the transfer |
 
 pub(crate) mod access;
