@@ -8,7 +8,7 @@ use tidegate::{Error, ErrorKind, Setting};
 use crate::message;
 
 /// Hints by setting and error kind (`None` for any kind); the first match is shown.
-const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
+const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
     (Setting::Chunks, None, "leave out --chunking always"),
     (Setting::Window, None, "the server, or a proxy before it, mishandles ranges; try --window 1"),
@@ -61,6 +61,12 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 17] = [
          requester pays",
     ),
     (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
+    (
+        Setting::Proxy,
+        None,
+        "check the variables http_proxy, https_proxy and all_proxy; list hosts without a proxy in \
+         no_proxy",
+    ),
 ];
 
 /// For a URL of a web server, whose path is all there is to misspell.
@@ -121,7 +127,11 @@ mod tests {
         }
         for (setting, kind, text) in HINTS {
             let flags = flags(text);
-            assert!(!flags.is_empty(), "{setting:?} {kind:?} names no flag: {text}");
+            let names_variables = setting == Setting::Proxy;
+            assert!(
+                !flags.is_empty() || names_variables,
+                "{setting:?} {kind:?} names no flag: {text}"
+            );
             for flag in flags {
                 assert!(known.contains(&flag), "{setting:?} {kind:?}: cp has no --{flag}");
             }
