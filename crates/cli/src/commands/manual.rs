@@ -92,8 +92,7 @@ fn section(roff: &mut Roff, name: &str, entries: &[(&str, &str)]) {
 
 /// The text after the options, in its own lines.
 fn examples(roff: &mut Roff, command: &Command) {
-    let text = command.get_after_long_help().or_else(|| command.get_after_help());
-    let Some(text) = text.map(ToString::to_string) else { return };
+    let Some(text) = command.get_after_help().map(ToString::to_string) else { return };
     roff.control("SH", ["NOTES"]).control("nf", []);
     for line in text.lines() {
         roff.text([roman(line)]);

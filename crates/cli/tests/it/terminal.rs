@@ -44,10 +44,10 @@ fn shape(line: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bar_fits_its_terminal_and_leaves_one_line() {
     for (columns, bar) in [
-        (60_u16, "a-model-with-… ━━━━━━╸─────── 00%"),
+        (60_u16, "a-model-with-… ━━━━━━━╸────── 00%"),
         (
             120,
-            "a-model-with-a-long-name.safetensors ━━━━━━━━━━━━━━━━━━━━━━━━━━╸────────────────────────── 00%",
+            "a-model-with-a-long-name.safetensors ━━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────────────── 00%",
         ),
     ] {
         let bed = Bed::gcs().await;
