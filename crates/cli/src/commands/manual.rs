@@ -40,8 +40,8 @@ const FILES: [(&str, &str); 5] = [
     (".NAME.tidegate-chunks", "The index of the chunks of the file NAME. It may be removed."),
     (
         "~/.local/state/tidegate",
-        "The key that tells this user's part files from those of others. Without it, no part file \
-         is resumed.",
+        "The key that marks this user's part files. Without it, a part file is resumed only if a \
+         checksum proves its bytes.",
     ),
     ("~/.aws/credentials, ~/.aws/config", "Profiles for s3://."),
     ("~/.config/gcloud/application_default_credentials.json", "Credentials for gs://."),
