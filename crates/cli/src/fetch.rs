@@ -74,6 +74,14 @@ impl Place {
         matches!(self, Self::File(path) if is_file(path))
     }
 
+    /// The error with what the target knows about it.
+    fn explained(&self, error: Error) -> Error {
+        match self {
+            Self::Stdout if standard::output_is_terminal() => guard::explained(error),
+            _ => error,
+        }
+    }
+
     /// `force` allows binary data on a terminal.
     fn target(&self, force: bool) -> Result<Target> {
         if let Self::File(path) = self {
@@ -178,7 +186,8 @@ impl Plan {
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
-        let outcome = download.await.map_err(|error| self.hinted(fetch, guard::explained(error)));
+        let outcome =
+            download.await.map_err(|error| self.hinted(fetch, fetch.place.explained(error)));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
     }

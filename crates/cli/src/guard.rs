@@ -15,10 +15,9 @@ use crate::standard::OUTPUT;
 /// few; a stream of text that is slower than a line a second is still shown soon.
 const HEAD_BYTES: usize = 512;
 
-/// The error of a write that would put binary data on a terminal.
-#[derive(Debug, thiserror::Error)]
-#[error("the data is binary")]
-struct BinaryData;
+/// The kind of the error of a refused write. The engine passes it on, and a write to a terminal
+/// never fails with it.
+const BINARY: io::ErrorKind = io::ErrorKind::InvalidData;
 
 /// A writer to a terminal that refuses binary data. The last bytes of a short text are written by
 /// [`Write::flush`].
@@ -38,7 +37,7 @@ impl<W: Write> TextOnly<W> {
     fn decide(&mut self, is_whole: bool) -> io::Result<()> {
         let Some(head) = &self.head else { return Ok(()) };
         if !is_text(head, is_whole) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, BinaryData));
+            return Err(io::Error::new(BINARY, "the data is binary"));
         }
         self.inner.write_all(head)?;
         self.head = None;
@@ -73,10 +72,9 @@ fn is_text(bytes: &[u8], is_whole: bool) -> bool {
 
 /// The error for the user, if a transfer failed because of binary data.
 pub(crate) fn explained(error: Error) -> Error {
-    let mut cause = StdError::source(&error);
+    let mut cause = StdError::source(&error).filter(|_| error.operation() == Operation::Write);
     while let Some(level) = cause {
-        let io = level.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if io.is_some_and(|inner| inner.is::<BinaryData>()) {
+        if level.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == BINARY) {
             let message = "it is a terminal, and the data is binary";
             return Error::new(ErrorKind::Invalid, Operation::Write, OUTPUT, message)
                 .with_hint("redirect it to a file (> FILE) or a pipe, or pass --force");

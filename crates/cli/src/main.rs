@@ -100,7 +100,9 @@ fn run(mut session: Session, command: Command) -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        signals::watch(&session);
+        let saves_progress =
+            matches!(&command, Command::Cp(args) if args.target() != std::path::Path::new("-"));
+        signals::watch(&session, saves_progress);
         match command {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,

@@ -23,8 +23,8 @@ pub(crate) fn survive_file_limit() {
 }
 
 /// Cancels the session on the first signal and exits on the second, for as long as the runtime
-/// lives. If the system grants no handler, signals still end the process at once.
-pub(crate) fn watch(session: &Session) {
+/// lives. `saves_progress` says whether the message promises it. If the system grants no handler, signals still end the process at once.
+pub(crate) fn watch(session: &Session, saves_progress: bool) {
     let (Ok(interrupt), Ok(terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -41,7 +41,8 @@ pub(crate) fn watch(session: &Session) {
             () = next(hang_up) => {}
         }
         session.cancel.cancel();
-        session.say("Interrupted, saving progress. Press Ctrl-C again to quit now.");
+        let saving = if saves_progress { ", saving progress" } else { "" };
+        session.say(&format!("Interrupted{saving}. Press Ctrl-C again to quit now."));
         // A closed terminal often sends the signal twice: from its shell, and from the kernel.
         ends.next().await;
         session.console.clear();

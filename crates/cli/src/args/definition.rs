@@ -2,8 +2,8 @@
 //! at once.
 //!
 //! - Each flag whose value is `SECONDS` takes a duration.
-//! - The long help of a command explains the sizes and the durations that its flags take.
-//! - The short help (`-h`) fits on a terminal: it shows a few flags, the long help shows all.
+//! - The help of a command explains the sizes and the durations that its flags take.
+//! - The short help (`-h`) fits on a terminal: it shows a few flags, `--help` shows all.
 
 use clap::{Arg, Command, CommandFactory};
 
@@ -29,22 +29,28 @@ const LONG: [&str; 3] = ["cp", "cat", "stat"];
 const SHORT: [&str; 9] =
     ["names", "source", "range", "sha256", "endpoint", "anonymous", "quiet", "json", "verbose"];
 
-/// The whole definition.
+/// The whole definition, with the long help.
 pub(crate) fn definition() -> Command {
-    Cli::command().mut_subcommands(|command| {
-        let is_long = LONG.contains(&command.get_name());
-        let command = command.mut_args(|arg| {
-            let is_hidden = is_long && !SHORT.contains(&arg.get_id().as_str());
-            timed(arg).hide_short_help(is_hidden)
-        });
-        let command = explained(command);
-        if is_long {
-            let name = command.get_name().to_owned();
-            return command.after_help(format!(
-                "All options, such as --header and --retries, with examples: tidegate {name} --help"
-            ));
+    Cli::command().mut_subcommands(|command| explained(command.mut_args(timed)))
+}
+
+/// The same with the short help for `-h`. It is a definition of its own because the parser's long
+/// help takes twice the lines as soon as there is a short one.
+pub(super) fn short_definition() -> Command {
+    definition().mut_subcommands(|command| {
+        if !LONG.contains(&command.get_name()) {
+            return command;
         }
+        let name = command.get_name().to_owned();
+        let is_short = |arg: &Arg| SHORT.contains(&arg.get_id().as_str());
         command
+            .mut_args(|arg| {
+                let is_hidden = !is_short(&arg);
+                arg.hide_short_help(is_hidden)
+            })
+            .after_help(format!(
+                "All options, such as --header and --retries, with examples: tidegate {name} --help"
+            ))
     })
 }
 
@@ -71,9 +77,9 @@ fn explained(command: Command) -> Command {
         return command;
     }
     let values = parts.join("\n");
-    parts = command.get_after_long_help().map(ToString::to_string).into_iter().collect();
+    parts = command.get_after_help().map(ToString::to_string).into_iter().collect();
     parts.insert(0, values);
-    command.after_long_help(parts.join("\n\n"))
+    command.after_help(parts.join("\n\n"))
 }
 
 fn has_value(arg: &Arg, name: &str) -> bool {
@@ -99,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_flags_of_the_short_help_exist() {
-        let definition = definition();
+        let definition = short_definition();
         let ids = |command: &Command| {
             command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()
         };

@@ -64,7 +64,8 @@ Examples:
           the report goes to standard error, as the blob has standard output
 
 A reader that stops early, as `head` does, ends the command without a message and with exit
-code 141. Verification comes after the last byte: do not use the output if the command fails.";
+code 141. Verification comes after the last byte: do not use the output if the command fails.
+On a terminal the blob is shown alone, and binary data is refused without --force.";
 
 pub(super) const STAT: &str = "\
 Examples:

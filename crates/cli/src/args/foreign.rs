@@ -32,7 +32,9 @@ const TIPS: [(&[&str], &str); 14] = [
         &["-C", "-c", "--continue", "--continue-at", "--resume"],
         "no flag is needed: run the same command again to resume",
     ),
-    (&["--limit-rate", "--bwlimit"], "there is no limit on the rate; --window 1 uses one request"),
+    (&["--bwlimit", "--max-download-limit"], "use --limit-rate SIZE"),
+    (&["--ignore-existing", "--no-clobber"], "use --skip-existing"),
+    (&["--update", "-u", "-N", "--timestamping"], "use --if-changed"),
     (
         &["--timeout", "--max-time", "--read-timeout"],
         "see --deadline, --stall and --connect-timeout",

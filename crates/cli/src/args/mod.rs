@@ -17,6 +17,7 @@ mod version;
 pub(crate) use cache::{CacheArgs, ChunkingArg};
 pub(crate) use chunk::ChunkArgs;
 pub(crate) use definition::definition;
+use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
@@ -52,35 +53,35 @@ pub(crate) struct Cli {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Print errors only
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
     pub(crate) quiet: bool,
-    /// Print one JSON object at the end: on standard error if the blob is on standard output
-    #[arg(long, global = true)]
+    /// Print one JSON object; for cat, on standard error
+    #[arg(long, global = true, display_order = 901)]
     pub(crate) json: bool,
-    /// Show more: requests, versions, and each restart with its cause
-    #[arg(long, short, global = true)]
+    /// Show requests, versions, and each restart with its cause
+    #[arg(long, short, global = true, display_order = 902)]
     pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy blobs to a file or into a folder, verified and resumable; or files into a cache
+    /// Copy blobs to files, verified and resumable; or files into a cache
     #[command(
-        after_long_help = examples::CP,
+        after_help = examples::CP,
         override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"
     )]
     Cp(Box<CpArgs>),
     /// Write a blob, or a range of it, to standard output
-    #[command(after_long_help = examples::CAT)]
+    #[command(after_help = examples::CAT)]
     Cat(Box<CatArgs>),
     /// Show a blob's size, version and checksums
-    #[command(after_long_help = examples::STAT)]
+    #[command(after_help = examples::STAT)]
     Stat(Box<StatArgs>),
     /// Show where files are cut into chunks by their content, and what several of them share
-    #[command(after_long_help = examples::CHUNK)]
+    #[command(after_help = examples::CHUNK)]
     Chunk(ChunkArgs),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
-    #[command(after_long_help = examples::DEMO)]
+    #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
     /// Print a completion script for a shell
     #[command(after_help = examples::COMPLETIONS)]
@@ -121,8 +122,8 @@ pub(crate) struct CatArgs {
     /// The blob: a URL, a path, or - for standard input
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: String,
-    /// Only these bytes: 0-99 is the first hundred, 100- all but them, -500 the last 500. A part
-    /// of a blob cannot be verified
+    /// Only these bytes, not verified: 0-99 is the first hundred, 100- all but them, -500 the last
+    /// 500
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true, value_parser = range)]
     pub(crate) range: Option<ByteRange>,
     #[command(flatten)]
@@ -173,8 +174,14 @@ impl Cli {
     }
 
     fn parsed(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
         let mut definition = definition();
-        let matches = definition.try_get_matches_from_mut(arguments)?;
+        let matches = definition.try_get_matches_from_mut(&arguments).map_err(|error| {
+            let is_short = error.kind() == clap::error::ErrorKind::DisplayHelp
+                && arguments.iter().take_while(|text| *text != "--").any(|text| text == "-h");
+            let short = || short_definition().try_get_matches_from(&arguments).err();
+            is_short.then(short).flatten().unwrap_or(error)
+        })?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
     }
 }

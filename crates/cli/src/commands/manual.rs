@@ -40,8 +40,8 @@ const FILES: [(&str, &str); 5] = [
     (".NAME.tidegate-chunks", "The index of the chunks of the file NAME. It may be removed."),
     (
         "~/.local/state/tidegate",
-        "The key that tells this user's part files from those of others. Without it, no part file \
-         is resumed.",
+        "The key that marks this user's part files. Without it, a part file is resumed only if a \
+         checksum proves its bytes.",
     ),
     ("~/.aws/credentials, ~/.aws/config", "Profiles for s3://."),
     ("~/.config/gcloud/application_default_credentials.json", "Credentials for gs://."),
@@ -92,8 +92,7 @@ fn section(roff: &mut Roff, name: &str, entries: &[(&str, &str)]) {
 
 /// The text after the options, in its own lines.
 fn examples(roff: &mut Roff, command: &Command) {
-    let text = command.get_after_long_help().or_else(|| command.get_after_help());
-    let Some(text) = text.map(ToString::to_string) else { return };
+    let Some(text) = command.get_after_help().map(ToString::to_string) else { return };
     roff.control("SH", ["NOTES"]).control("nf", []);
     for line in text.lines() {
         roff.text([roman(line)]);

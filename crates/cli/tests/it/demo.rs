@@ -19,6 +19,10 @@ async fn the_demo_verifies_both_downloads_and_leaves_no_file() {
         assert!(run["restarts"].as_u64().unwrap() >= 1, "{run}");
     }
     assert!(json["speed_up"].as_f64().unwrap() > 0.0);
+    let resumed = &json["resumed"];
+    assert!(resumed["killed_after_bytes"].as_u64().unwrap() >= 20 << 20, "{resumed}");
+    assert_eq!(resumed["verified"], serde_json::json!(["crc32c"]), "{resumed}");
+    assert!(json["caught"]["error"].as_str().unwrap().contains("crc32c"), "{json}");
     let ran = run(&["--seed", "2"]).await;
     let out = ran.ends(0).out();
     assert!(out.contains("one stream") && out.contains("times as fast"), "{out}");

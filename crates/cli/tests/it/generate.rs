@@ -1,6 +1,6 @@
 //! Man pages and completions.
 
-use crate::bed::{names, run_in};
+use crate::bed::{finish, names, run_in, shell};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_has_a_page() {
@@ -16,6 +16,9 @@ async fn every_command_has_a_page() {
     assert_eq!(names(&folder.path().join("new/man1")), expected);
     let page = std::fs::read_to_string(folder.path().join("new/man1/tidegate-cp.1")).unwrap();
     assert!(page.contains("tidegate\\-cp") && page.contains("\\-\\-shard\\-size"), "{page}");
+    for section in [".SH ENVIRONMENT", ".SH FILES", ".SH \"EXIT STATUS\""] {
+        assert!(page.contains(section), "{page}");
+    }
     let all = run_in(folder.path(), &["man"]).await.ends(0).out();
     assert_eq!(all.matches("\n.TH ").count(), expected.len());
     std::fs::write(folder.path().join("file"), "").unwrap();
@@ -30,4 +33,15 @@ async fn shells_can_complete() {
         assert!(out.contains("tidegate") && out.contains("shard-size"), "{shell}");
     }
     run_in(folder.path(), &["completions", "cmd"]).await.ends(2).says("bash");
+}
+
+/// Some machines have no groff.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_render_without_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), &["man", "--dir", "."]).await.ends(0);
+    let script =
+        "command -v groff >/dev/null || exit 0; groff -man -ww -Tutf8 -rLL=78n *.1 >/dev/null";
+    let ran = finish(shell(folder.path(), script, &[])).await;
+    assert_eq!(ran.ends(0).stderr, "");
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::bed::run_in;
+use crate::bed::{command, finish, run_in};
 
 const COMMANDS: [&str; 8] = ["", "cp", "cat", "stat", "chunk", "demo", "completions", "man"];
 
@@ -42,4 +42,18 @@ async fn no_command_is_an_error_that_shows_help() {
     let folder = tempfile::tempdir().unwrap();
     run_in(folder.path(), &[]).await.ends(2).says("Usage: tidegate");
     assert!(run_in(folder.path(), &["--version"]).await.ends(0).out().starts_with("tidegate "));
+}
+
+/// With the line of the prompt and of the command itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_short_help_fits_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cp", "cat", "stat"] {
+        let mut command = command(folder.path());
+        command.args([name, "-h"]).env("COLUMNS", "80");
+        let short = finish(command).await.ends(0).out();
+        assert!(short.lines().count() <= 23, "{name}: {} lines\n{short}", short.lines().count());
+        assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+        assert!(short.contains(&format!("tidegate {name} --help")), "{short}");
+    }
 }

@@ -88,15 +88,30 @@ async fn a_killed_run_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_part_file_of_another_source_is_dropped_and_mentioned() {
+    let bed = Bed::gcs().await;
+    let (_, _gate, child) = start(&bed, &[]).await;
+    signal(&child, "INT").await;
+    end(child).await.ends(8);
+    assert_eq!(bed.names(), [PART]);
+    let other = bed.put("/bucket/other", 1000);
+    bed.server.script().clear();
+    let ran = bed.gcs_run(&["cp", "gs://bucket/other", "out"]).await;
+    ran.ends(0).says("note: a part file of another source was there and was dropped");
+    assert!(bed.read("out") == other && bed.names() == ["out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_saves_progress_and_says_how_to_resume() {
     for name in ["INT", "TERM", "HUP"] {
         let bed = Bed::gcs().await;
         let (bytes, _gate, child) = start(&bed, &[]).await;
         signal(&child, name).await;
         let ran = end(child).await;
-        ran.ends(8).says("interrupted").says("hint: run the same command again to resume");
+        ran.ends(8).says("Interrupted, saving progress. Press Ctrl-C again to quit now.");
+        ran.says("hint: run the same command again to resume");
         assert!(!bed.path("out").exists());
-        again(&bed, &[]).await.ends(0);
+        again(&bed, &[]).await.ends(0).says(" of 8.00 MiB already on disk");
         assert!(bed.read("out") == bytes && bed.names() == ["out"]);
     }
 }
@@ -160,7 +175,7 @@ async fn a_blob_that_changed_is_fetched_from_the_start() {
     end(child).await.ends(8);
     let other = tidegate_testkit::pseudo_random(LEN, 8);
     bed.server.replace("/bucket/blob", tidegate_testkit::Blob::new(other.clone()));
-    again(&bed, &[]).await.ends(0).says("note: ").says("changed since").says("generation 2");
+    again(&bed, &["-v"]).await.ends(0).says("note: ").says("changed since").says("generation 2");
     assert!(bed.read("out") == other && bed.names() == ["out"]);
 }
 
@@ -250,7 +265,7 @@ async fn the_demo_cleans_up() {
         for name in names_of_signals {
             signal(&child, name).await;
         }
-        end(child).await.ends(8).says("interrupted");
+        end(child).await.ends(8).says("Interrupted. Press Ctrl-C again to quit now.");
         assert_eq!(names(folder.path()), Vec::<String>::new());
     }
 }

@@ -25,7 +25,7 @@
 //! | **terminal output** | |
 //! | no secret in any output or on disk | `secrets` |
 //! | no control character from a name or a server reaches the terminal | `names` |
-//! | nothing of the progress bar stays on the terminal | `terminal` |
+//! | the bar, the result and binary data on a terminal, at several widths | `terminal`, `screen` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -49,6 +49,7 @@ mod netrc;
 mod output;
 mod present;
 mod proxy;
+mod screen;
 mod secrets;
 mod several;
 mod stat;

@@ -1,113 +1,140 @@
-//! What stays on a terminal.
+//! What a person sees on a terminal: the bar while a transfer runs, and what is left at the end.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-use tidegate_testkit::{Fault, Gate, Rule};
+use tidegate_testkit::{Blob, Fault, Gate, RangeMatch, Rule};
+use tokio::process::Child;
 
-use crate::bed::{Bed, command, within};
+use crate::bed::{Bed, SHARD, command, within};
 use crate::interrupt::signal;
+use crate::screen::{Terminal, seen};
 
-const COLUMNS: usize = 80;
+/// The blob, of which the server sends the first half and holds the rest back.
+const LEN: usize = 1 << 20;
 
-/// A terminal, and the text that it has received so far.
-struct Terminal {
-    keys: File,
-    given: Arc<Mutex<String>>,
-    reading: JoinHandle<()>,
+/// Starts `cp` with standard error on a terminal, and waits until half of the blob is there.
+async fn half(bed: &Bed, gate: &Gate, program: File, term: &str) -> Child {
+    bed.put("/bucket/a-model-with-a-long-name.safetensors", LEN);
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server
+        .script()
+        .push(Rule::new(hold).range(RangeMatch::StartsFrom(LEN as u64 / 2)).always());
+    let mut command = command(bed.folder.path());
+    command.args(["cp", "--anonymous", "--shard-size", SHARD, "--endpoint"]);
+    command.arg(bed.server.endpoint()).arg("gs://bucket/a-model-with-a-long-name.safetensors");
+    command.arg(".").env("TERM", term).stdout(Stdio::null()).stderr(Stdio::from(program));
+    command.spawn().unwrap()
 }
 
-impl Terminal {
-    /// Returns the program's end, too.
-    fn new() -> (Self, File) {
-        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&keys).unwrap();
-        unlockpt(&keys).unwrap();
-        let columns = u16::try_from(COLUMNS).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&keys, size).unwrap();
-        let name = ptsname(&keys, Vec::new()).unwrap();
-        let program = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-        let keys = File::from(keys);
-        let given = Arc::new(Mutex::new(String::new()));
-        let (mut screen, theirs) = (keys.try_clone().unwrap(), Arc::clone(&given));
-        let reading = std::thread::spawn(move || {
-            let mut bytes = vec![0; 4096];
-            let mut text = Vec::new();
-            // An error means the end: the program's end is closed.
-            while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                text.extend_from_slice(&bytes[..count]);
-                *theirs.lock().unwrap() = String::from_utf8_lossy(&text).into_owned();
-            }
-        });
-        (Self { keys, given, reading }, File::from(program))
+/// The line without what differs from run to run: digits, and the padding before them.
+fn shape(line: &str) -> String {
+    let mut text = String::new();
+    for word in line.split_whitespace() {
+        let digits = |c: char| if c.is_ascii_digit() { '0' } else { c };
+        let word: String = word.chars().map(digits).collect();
+        text.push_str(if text.is_empty() { "" } else { " " });
+        text.push_str(&word.replace("00.0", "0.00").replace("000", "0.00"));
     }
+    text
+}
 
-    /// Waits until the terminal has received this text.
-    async fn shows(&self, text: &str) {
-        within(async {
-            while !self.given.lock().unwrap().contains(text) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    }
-
-    /// All received text, once the program has ended.
-    fn end(self) -> String {
-        self.reading.join().unwrap();
-        std::mem::take(&mut self.given.lock().unwrap())
+/// While half of the blob is missing the rate falls to 0, and no time left is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bar_fits_its_terminal_and_leaves_one_line() {
+    for (columns, bar) in [
+        (60_u16, "a-model-with-… ━━━━━━━╸────── 00%"),
+        (
+            120,
+            "a-model-with-a-long-name.safetensors ━━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────────────── 00%",
+        ),
+    ] {
+        let bed = Bed::gcs().await;
+        let gate = Gate::new();
+        let (terminal, program) = Terminal::new(columns);
+        let mut child = half(&bed, &gate, program, "xterm").await;
+        terminal.shows(" 50%").await;
+        let lines = seen(&terminal.given(), columns.into());
+        let [line] = &lines[..] else { panic!("one line is drawn: {lines:#?}") };
+        assert!(shape(line).starts_with(bar), "{columns}: {line:?}");
+        assert!(line.contains("iB/s  ") && line.ends_with(" left"), "{columns}: {line:?}");
+        assert!(line.chars().count() <= columns.into(), "{columns}: {line:?}");
+        gate.open();
+        assert!(within(child.wait()).await.unwrap().success());
+        let lines = seen(&terminal.end(), columns.into());
+        let text = lines.concat();
+        let result = "a-model-with-a-long-name.safetensors  1.00 MiB in ";
+        assert!(text.starts_with(result), "{lines:#?}");
+        assert!(text.ends_with("  verified crc32c"), "{lines:#?}");
     }
 }
 
-/// The lines that are visible after this text was written.
-fn seen(given: &str) -> Vec<String> {
-    let mut lines: Vec<Vec<char>> = vec![Vec::new()];
-    let (mut row, mut column) = (0_usize, 0_usize);
-    let mut chars = given.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '\r' => column = 0,
-            '\n' => row += 1,
-            '\u{1b}' => {
-                assert_eq!(chars.next(), Some('['), "{given:?}");
-                let mut number = String::new();
-                let kind = loop {
-                    match chars.next().unwrap() {
-                        digit if digit.is_ascii_digit() || digit == ';' => number.push(digit),
-                        kind => break kind,
-                    }
-                };
-                let count = number.parse().unwrap_or(1);
-                match (kind, &*number) {
-                    ('A', _) => row = row.saturating_sub(count),
-                    ('B', _) => row += count,
-                    ('K', "2") => lines[row].clear(),
-                    ('m', _) => {}
-                    other => panic!("unknown to this terminal: {other:?}"),
-                }
-            }
-            char => {
-                if column == COLUMNS {
-                    (row, column) = (row + 1, 0);
-                }
-                lines.resize(lines.len().max(row + 1), Vec::new());
-                let line = &mut lines[row];
-                line.resize(line.len().max(column + 1), ' ');
-                line[column] = char;
-                column += 1;
-            }
-        }
-        lines.resize(lines.len().max(row + 1), Vec::new());
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dumb_terminal_gets_no_escapes() {
+    let bed = Bed::gcs().await;
+    let gate = Gate::new();
+    let (terminal, program) = Terminal::new(60);
+    let mut child = half(&bed, &gate, program, "dumb").await;
+    within(gate.reached(1)).await;
+    gate.open();
+    assert!(within(child.wait()).await.unwrap().success());
+    let given = terminal.end();
+    assert!(!given.contains('\u{1b}'), "{given:?}");
+    assert_eq!(given.lines().count(), 1, "{given:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_gets_no_escapes() {
+    let bed = Bed::gcs().await;
+    bed.put("/bucket/blob", LEN);
+    let ran = bed.gcs_run(&["cp", "gs://bucket/blob", "out"]).await;
+    assert!(!ran.ends(0).stderr.contains('\u{1b}'), "{:?}", ran.stderr);
+    assert_eq!(ran.stderr.lines().count(), 1, "{:?}", ran.stderr);
+}
+
+/// Runs the command with standard output and standard error on one terminal. Returns the exit code
+/// and all that the terminal received.
+async fn shown(bed: &Bed, args: &[&str]) -> (Option<i32>, String) {
+    let (terminal, program) = Terminal::new(80);
+    let mut command = command(bed.folder.path());
+    command.args(args).env("TERM", "xterm");
+    command.stdout(Stdio::from(program.try_clone().unwrap())).stderr(Stdio::from(program));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let code = within(child.wait()).await.unwrap().code();
+    (code, terminal.end())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_on_a_terminal_stands_alone() {
+    let bed = Bed::http().await;
+    let text = "The first line.\nThe last line, without an end: grün";
+    bed.server.put("/f/text", Blob::new(text));
+    let url = &*bed.server.url("/f/text");
+    for args in [&["cat", url][..], &["cp", url, "-"]] {
+        let (code, given) = shown(&bed, args).await;
+        assert_eq!((code, given.replace("\r\n", "\n").as_str()), (Some(0), text), "{args:?}");
     }
-    let text = |line: Vec<char>| line.into_iter().collect::<String>().trim_end().to_owned();
-    lines.into_iter().map(text).filter(|line| !line.is_empty()).collect()
+    let (code, given) = shown(&bed, &["cat", "-v", url]).await;
+    assert!(code == Some(0) && given.contains("1 request"), "{given:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binary_data_on_a_terminal_is_refused() {
+    let bed = Bed::http().await;
+    bed.server.put("/f/binary", Blob::new("GIF89a\0\u{1}"));
+    let url = &*bed.server.url("/f/binary");
+    for args in [&["cat", url][..], &["cp", url, "-"]] {
+        let (code, given) = shown(&bed, args).await;
+        assert_eq!(code, Some(2), "{given:?}");
+        assert!(!given.contains("GIF89a"), "{given:?}");
+        assert!(given.contains("binary") && given.contains("--force"), "{given:?}");
+        let (code, given) = shown(&bed, &[args, &["--force"]].concat()).await;
+        assert_eq!((code, given.as_str()), (Some(0), "GIF89a\0\u{1}"));
+    }
+    // A file or a pipe takes all bytes.
+    assert_eq!(bed.run(&["cat", url]).await.ends(0).stdout, b"GIF89a\0\x01");
 }
 
 /// The terminal itself prints `^C` in the line of the bar.
@@ -118,7 +145,7 @@ async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     let gate = Gate::new();
     let hold = Fault::HoldAfter { bytes: 1 << 20, gate: gate.clone() };
     bed.server.script().push(Rule::new(hold).always());
-    let (mut terminal, program) = Terminal::new();
+    let (mut terminal, program) = Terminal::new(80);
     let mut command = command(bed.folder.path());
     command.args(["cp", "--anonymous", "gs://bucket/blob", "out", "--endpoint"]);
     command.arg(bed.server.endpoint()).stderr(Stdio::from(program)).stdout(Stdio::null());
@@ -133,7 +160,7 @@ async fn nothing_of_the_bar_is_left_after_ctrl_c() {
     let status = within(child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(8));
     let given = terminal.end();
-    let lines = seen(&given);
+    let lines = seen(&given, 80);
     assert!(lines.first().is_some_and(|line| line.starts_with("Interrupted")), "{lines:#?}");
     assert!(!lines.iter().any(|line| line.contains(" left")), "{lines:#?}");
 }

@@ -76,3 +76,69 @@ async fn uploads_are_refused() {
         assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_durations_and_digests_have_several_forms() {
+    let bed = Bed::http().await;
+    bed.server.put("/f/abc", tidegate_testkit::Blob::new("abc"));
+    let url = &*bed.server.url("/f/abc");
+    let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let named = &*format!("sha256:{hex}");
+    for more in [
+        &["--memory", "64M", "--shard-size", "1MB"][..],
+        &["--memory", "1G", "--shard-size", "512K", "--min-speed", "1KB"],
+        &["--stall", "500ms", "--deadline", "2h", "--connect-timeout", "30s"],
+        &["--stall", "0.5", "--deadline", "5m", "--min-speed-time", "0"],
+        &["--sha256", hex],
+        &["--sha256", named],
+    ] {
+        bed.run(&[&["cp", url, "/dev/null"][..], more].concat()).await.ends(0);
+    }
+    bed.run(&["chunk", "--avg", "64K", "nothing"]).await.ends(3);
+    let wrong = &*format!("md5:{hex}");
+    bed.run(&["cp", url, "x", "--sha256", wrong]).await.ends(2).says("64 hexadecimal digits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_of_other_tools_name_their_counterpart() {
+    let folder = tempfile::tempdir().unwrap();
+    for (flag, tip) in [
+        ("--recursive", "there is no recursive copy"),
+        ("-r", "there is no recursive copy"),
+        ("--no-sign-request", "--anonymous"),
+        ("--endpoint-url", "--endpoint URL"),
+        ("--endpoint-url=http://h", "--endpoint URL"),
+        ("--profile", "AWS_PROFILE"),
+        ("-P", "--window"),
+        ("--concurrency", "--window"),
+        ("--no-check-certificate", "--ca-cert"),
+        ("--output", "tidegate cp SOURCE FILE"),
+        ("-o", "tidegate cp SOURCE FILE"),
+    ] {
+        let ran = run_in(folder.path(), &["cp", flag, "a", "b"]).await;
+        ran.ends(2).says("unexpected argument").says("tip: ").says(tip);
+        let json = run_in(folder.path(), &["cp", "--json", flag, "a", "b"]).await.ends(2).json();
+        assert!(json["error"]["hint"].as_str().unwrap().contains(tip), "{flag}: {json}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn urls_with_a_mistake_ask_what_was_meant() {
+    let bed = Bed::http().await;
+    std::fs::write(bed.path("file"), "x").unwrap();
+    for (text, meant) in [
+        ("s3:/bucket/key", "did you mean s3://bucket/key?"),
+        ("gs:bucket/key", "did you mean gs://bucket/key?"),
+        ("localhost:8980/main", "did you mean http://localhost:8980/main?"),
+    ] {
+        for args in
+            [&["cp", text, "out"][..], &["cat", text], &["stat", text], &["cp", "file", text]]
+        {
+            bed.run(args).await.ends(2).says(meant);
+        }
+    }
+    // A file may have such a name.
+    std::fs::write(bed.path("gs:b"), "x").unwrap();
+    bed.run(&["cp", "gs:b", "out"]).await.ends(0);
+    assert_eq!(bed.names(), ["file", "gs:b", "out"]);
+}

@@ -1,16 +1,18 @@
-//! `tidegate demo`: shows parallel download on any machine, offline. A blob behind a server that
-//! simulates a cloud is fetched with one stream and then in shards.
+//! `tidegate demo`: shows on any machine, offline, what is special. A blob behind a server that
+//! simulates a cloud is fetched with one stream and then in shards. Then a copy is killed and
+//! resumed, and a bit is flipped on the way.
 //!
-//! Both runs meet the same faults, to the same kind of file, and both are verified against the
-//! server's checksum. No files remain, also after Ctrl-C.
+//! The first two runs meet the same faults, to the same kind of file, and both are verified against
+//! the server's checksum. No files remain, also after Ctrl-C.
 
+mod interruption;
 mod stage;
 mod table;
 
 use tidegate::remote::RemoteOptions;
 use tidegate::{
     Client, ClientOptions, Durability, Error, ErrorKind, Location, Operation, Report, Result,
-    Target,
+    StateFolder, Target,
 };
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, RangeMatch, Rule};
 use tidegate_testkit::{Server, ServerOptions, SplitMix64};
@@ -20,14 +22,17 @@ use crate::exit::Exit;
 use crate::progress::{Display, Followed};
 use crate::report::{self, Done};
 use crate::session::Session;
+use interruption::{flip_a_bit, kill_and_resume};
 use stage::Stage;
 use table::Table;
 
 /// The blob's path on the server.
 const PATH: &str = "/demo/blob";
+/// The same as a URL.
+const URL: &str = "gs://demo/blob";
 /// Connections cut in each run: enough to be visible, too few to hide the rates.
-const CUTS: usize = 4;
-/// Each cut comes within this many bytes of a response: fewer than the smallest planned shard has.
+const CUTS: u64 = 4;
+/// The cut of a shard comes within this many bytes: fewer than the smallest planned shard has.
 const CUT_BYTES_MAX: u64 = 4 << 20;
 
 /// One way to fetch the blob.
@@ -57,11 +62,12 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
         anonymous: true,
         ..RemoteOptions::default()
     };
-    let client = Client::new(ClientOptions::default().remote(remote));
-    let source = client.locate(&format!("gs:/{PATH}"))?;
+    let state = StateFolder::at(stage.state().join("tidegate"));
+    let client = Client::new(ClientOptions::default().remote(remote).state(state));
+    let source = client.locate(URL)?;
     let mut runs = Vec::new();
     for way in WAYS {
-        break_connections(&server, args.seed, stage.bytes);
+        break_connections(&server, way, args.seed, stage.bytes);
         let report = fetch(session, &client, way, &source, &stage).await?;
         if !report.is_verified() {
             let message = "the blob arrived, but was not verified";
@@ -70,8 +76,10 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
         }
         runs.push((way.name, Done::new(source.display(), "a file", &report)));
     }
+    let resumed = kill_and_resume(session, &client, &server, &source, &stage).await?;
+    let caught = flip_a_bit(session, &client, &server, &source, &stage).await?;
     server.shutdown().await;
-    Ok(Table::new(stage.bytes, runs))
+    Ok(Table::new(stage.bytes, runs, resumed, caught))
 }
 
 /// Starts the server. The blob's checksum is computed first, so that the first request does not
@@ -93,13 +101,21 @@ async fn serve(stage: &Stage, session: &Session) -> Result<Server> {
     }
 }
 
-/// Cuts the connections of some requests. Each is chosen by a byte that the request asks for.
-fn break_connections(server: &Server, seed: u64, len_bytes: u64) {
+/// Cuts some connections, one in each part of the blob. A rule is for the request that asks for a
+/// certain byte. One stream is cut at that byte, a shard soon after its start.
+fn break_connections(server: &Server, way: Way, seed: u64, len_bytes: u64) {
     let mut random = SplitMix64::new(seed);
     server.script().clear();
-    for _ in 0..CUTS {
-        let (asked, at) = (random.below(len_bytes), random.below(CUT_BYTES_MAX.min(len_bytes)));
-        server.script().push(Rule::new(Fault::CutAfter(at)).range(RangeMatch::Covers(asked)));
+    let part = len_bytes / CUTS;
+    let mut begin = 0;
+    for cut in 0..CUTS {
+        let byte = cut * part + random.below(part.max(1));
+        let after = match way.window {
+            1 => byte - begin,
+            _ => random.below(CUT_BYTES_MAX.min(len_bytes)),
+        };
+        server.script().push(Rule::new(Fault::CutAfter(after)).range(RangeMatch::Covers(byte)));
+        begin = byte;
     }
 }
 

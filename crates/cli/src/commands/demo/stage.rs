@@ -75,6 +75,11 @@ impl Stage {
         self.folder.path().join("fetched")
     }
 
+    /// The folder for what processes of the demo keep from run to run.
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     /// Removes the copy.
     pub(super) fn clear(&self) {
         // If this fails, the file is removed with the folder.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::interruption::{Caught, Resumed};
 use crate::report::{self, Done};
 use crate::size;
 
@@ -14,6 +15,8 @@ pub(super) struct Table {
     runs: Vec<Run>,
     /// Time of the first run divided by the time of the last.
     speed_up: f64,
+    resumed: Resumed,
+    caught: Caught,
 }
 
 #[derive(Debug, Serialize)]
@@ -24,17 +27,22 @@ struct Run {
 }
 
 impl Table {
-    pub(super) fn new(bytes: u64, runs: Vec<(&'static str, Done)>) -> Self {
+    pub(super) fn new(
+        bytes: u64,
+        runs: Vec<(&'static str, Done)>,
+        resumed: Resumed,
+        caught: Caught,
+    ) -> Self {
         let seconds = |run: Option<&(&str, Done)>| run.map_or(0.0, |(_, done)| done.seconds);
         let speed_up = seconds(runs.first()) / seconds(runs.last()).max(1e-6);
         let runs = runs.into_iter().map(|(name, done)| Run { name, done }).collect();
-        Self { bytes, runs, speed_up }
+        Self { bytes, runs, speed_up, resumed, caught }
     }
 
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\n{} from a server in this process: 20 ms before each answer, 100 MiB/s a \
-             connection,\nand some connections cut on the way\n\n",
+             connection,\nand four connections cut on the way\n\n",
             size::human(self.bytes)
         );
         // Writing to a String cannot fail, here and below.
@@ -56,6 +64,20 @@ impl Table {
             );
         }
         let _ = writeln!(text, "\n{:.1} times as fast in shards", self.speed_up);
+        let Resumed { killed_after_bytes, resumed_bytes, verified } = &self.resumed;
+        let _ = writeln!(
+            text,
+            "\na copy killed (SIGKILL) after {}, run again: {} already on disk, verified {}",
+            size::human(*killed_after_bytes),
+            size::human_part(*resumed_bytes, self.bytes),
+            verified.join(", "),
+        );
+        let Caught { flipped_at, error } = &self.caught;
+        let _ = writeln!(
+            text,
+            "one bit flipped at {}, on the way: caught, and no file is left\n  {error}",
+            size::human(*flipped_at),
+        );
         text
     }
 }
