@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags of curl, wget, aws, gcloud and rclone, and the tip for each.
-const TIPS: [(&[&str], &str); 14] = [
+const TIPS: [(&[&str], &str); 16] = [
     (
         &["--recursive", "-r", "-R"],
         "there is no recursive copy: name each blob, with a folder as the target",
