@@ -32,8 +32,8 @@ pub struct StoredChecksum {
 pub enum Coverage {
     /// The stored bytes of the whole object.
     FullObject,
-    /// The checksums of the object's parts, in order, not its bytes. It cannot be verified without
-    /// the boundaries of the parts.
+    /// The checksums of the object's parts, in order, not its bytes. It can be verified by
+    /// [`CompositeChecksummer`](super::CompositeChecksummer) if the ends of the parts are known.
     Composite {
         /// The number of parts, if the value contains it.
         parts: Option<u32>,

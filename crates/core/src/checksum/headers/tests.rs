@@ -62,7 +62,7 @@ fn amz_checksums_of_whole_objects_and_of_parts() {
     assert_eq!(coverage("4waSgw==", Some("composite")), Coverage::Composite { parts: None });
 
     let sha1 = parse_amz_checksum("sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", None).unwrap();
-    assert!(!sha1.is_verifiable());
+    assert!(sha1.is_verifiable());
 }
 
 #[test]
