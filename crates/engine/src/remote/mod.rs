@@ -57,6 +57,8 @@ mod response;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]
+mod s3_parts;
+#[cfg(feature = "s3")]
 mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
@@ -73,7 +75,7 @@ pub use locate::RemoteOptions;
 pub(crate) use locate::Remotes;
 pub use location::Location;
 pub(crate) use location::Stored;
-pub use read::{BlobInfo, Body, OpenRequest, Opened, Read};
+pub use read::{BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{

@@ -77,6 +77,15 @@ pub(super) fn content_range(head: &ResponseHead) -> Option<ContentRange> {
     ContentRange::parse(only(head, "content-range")?).ok()
 }
 
+/// The range of the blob that a partial response describes.
+#[cfg(feature = "s3")]
+pub(in crate::remote) fn range_of(head: &ResponseHead) -> Option<std::ops::Range<u64>> {
+    match content_range(head)? {
+        ContentRange::Bytes { range, .. } => Some(range),
+        ContentRange::Unsatisfied { .. } => None,
+    }
+}
+
 /// A header's value as text; `None` if it has two different values.
 fn only<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
     let first = head.headers.get(name)?;
