@@ -40,6 +40,16 @@ pub(crate) struct TransferArgs {
     /// The BLAKE3 hash that the blob must have, in hexadecimal digits
     #[arg(long, value_name = "HEX", value_parser = blake3)]
     pub(crate) blake3: Option<Checksum>,
+    /// What to compare if no checksum is given: what the server stores, or also an entity tag that
+    /// is an MD5, as S3 makes it without encryption keys
+    #[arg(long, value_name = "WHAT", default_value = "stored")]
+    pub(crate) verify: VerifyArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyArg {
+    Stored,
+    Etag,
 }
 
 /// What matters only where there is a file at the end.
@@ -71,6 +81,7 @@ impl TransferArgs {
         if let Some(bytes) = self.shard_size {
             download = download.shard_bytes_min(bytes).shard_bytes_max(bytes);
         }
+        download = download.entity_tag(self.verify == VerifyArg::Etag);
         self.expected().into_iter().fold(download, DownloadBuilder::expect)
     }
 

@@ -53,7 +53,8 @@ pub(super) async fn prove(
         Ok(layout) => layout,
     };
     let Some(composite) = kept.composite(algorithm, &layout).await? else {
-        let reason = "they are of different sizes, which was known only after the bytes were gone";
+        let reason =
+            "they are of different sizes, which was known only after the bytes were delivered";
         return Ok(Proof { computed, verified: not(reason) });
     };
     let check = PartsCheck { layout, is_inferred: false, ..check.clone() };
