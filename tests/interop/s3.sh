@@ -31,7 +31,6 @@ s3_suite() {
   check 's3: a composite of unequal parts is verified' s3_composite unequal sha256
   check 's3: a composite of parts that look equal is verified' s3_composite like-equal crc32c
   check 's3: damage under a composite is found' s3_composite_damage
-  check 's3: an entity tag of parts verifies if asked' s3_entity_tag
   check 's3: stat shows the checksum' s3_shows_checksum
   check 's3: damage in storage is found, nothing is delivered' s3_finds_damage
   check 's3: a wrong secret is no access' s3_wrong_secret
@@ -59,7 +58,6 @@ s3_prepare() {
     $((16 * mib)) $((5 * mib)) $((20 * mib)) $((64 * mib)) || return 1
   s3_client put-composite bench like-equal "$blobs/large" CRC32C \
     $((64 * mib)) $((32 * mib)) $((96 * mib)) $((64 * mib)) || return 1
-  s3_client put-composite bench tagged "$blobs/large" - $((32 * mib)) || return 1
   s3_client put-composite bench composite-damaged "$blobs/large" CRC32C $((16 * mib)) || return 1
   printf '\xa5\x5a\xa5' |
     dd of="$work/s3/bench/composite-damaged" bs=1 seek=150000000 conv=notrunc status=none
@@ -95,14 +93,6 @@ s3_composite_damage() {
   expect_exit 5 tg cp --json s3://bench/composite-damaged out/target >report.json 2>error
   expect_equal kind "$(field report.json error.kind)" integrity
   expect_clean out
-}
-
-# The server may store a checksum all the same; then that one verifies.
-s3_entity_tag() {
-  mkdir out
-  expect_exit 0 tg cp --json --verify etag s3://bench/tagged out/target >report.json
-  cmp out/target "$blobs/large" || fail 'other bytes'
-  [[ $(field report.json verified) == *of*parts* ]] || fail "$(cat report.json)"
 }
 
 s3_shows_checksum() {

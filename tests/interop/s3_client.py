@@ -7,7 +7,7 @@ Usage: s3_client.py ENDPOINT put BUCKET KEY FILE
        s3_client.py ENDPOINT make-public BUCKET
 
 `put-composite` stores a composite checksum. Without sizes of parts it is the upload of boto3 with
-its own defaults; with `-` as algorithm there is only the entity tag.
+its own defaults.
 
 `put` and `put-parts` store a CRC64-NVME over the full object, as today's SDKs do by
 default; `put-parts` is a multipart upload. They and `show` print the ETag, the type of the
@@ -71,8 +71,7 @@ def put_composite(s3, bucket, key, path, algorithm, *sizes):
         s3.upload_file(path, bucket, key)
         return
     whole = {"Bucket": bucket, "Key": key}
-    checksum = {} if algorithm == "-" else {"ChecksumAlgorithm": algorithm}
-    kind = {"ChecksumType": "COMPOSITE"} if checksum else {}
+    checksum, kind = {"ChecksumAlgorithm": algorithm}, {"ChecksumType": "COMPOSITE"}
     upload = s3.create_multipart_upload(**whole, **checksum, **kind)["UploadId"]
     parts = []
     with open(path, "rb") as source:
@@ -81,10 +80,8 @@ def put_composite(s3, bucket, key, path, algorithm, *sizes):
             answer = s3.upload_part(
                 **whole, UploadId=upload, PartNumber=number, Body=body, **checksum
             )
-            part = {"PartNumber": number, "ETag": answer["ETag"]}
-            if checksum:
-                part[f"Checksum{algorithm}"] = answer[f"Checksum{algorithm}"]
-            parts.append(part)
+            value = {f"Checksum{algorithm}": answer[f"Checksum{algorithm}"]}
+            parts.append({"PartNumber": number, "ETag": answer["ETag"], **value})
     s3.complete_multipart_upload(
         **whole, UploadId=upload, MultipartUpload={"Parts": parts}, **kind
     )

@@ -215,5 +215,8 @@ fn names(verified: &Verified) -> Vec<String> {
         }
     }
     names.extend(verified.parts_checksum().map(ToString::to_string));
+    if let Verified::ReadBack(checksum) = verified {
+        names.push(format!("{} of the copy, read back", checksum.algorithm()));
+    }
     names
 }

@@ -13,6 +13,9 @@ pub enum Verified {
     /// The checksum of the checksums of the parts in which the blob was uploaded was computed and
     /// matched. No checksum of the whole blob is known.
     ByParts(PartsChecksum),
+    /// A file was copied to a file: the bytes that were written, read back, have this checksum of the
+    /// bytes that were read.
+    ReadBack(Checksum),
     /// Nothing was compared.
     Not(Unverified),
 }
@@ -40,7 +43,7 @@ impl Verified {
     pub fn checksums(&self) -> &[Checksum] {
         match self {
             Self::By(checksums) => checksums,
-            Self::ByParts(_) | Self::Not(_) => &[],
+            Self::ByParts(_) | Self::ReadBack(_) | Self::Not(_) => &[],
         }
     }
 
@@ -48,14 +51,14 @@ impl Verified {
     pub fn parts_checksum(&self) -> Option<&PartsChecksum> {
         match self {
             Self::ByParts(parts) => Some(parts),
-            Self::By(_) | Self::Not(_) => None,
+            Self::By(_) | Self::ReadBack(_) | Self::Not(_) => None,
         }
     }
 
     /// Why nothing was compared.
     pub fn reason(&self) -> Option<&Unverified> {
         match self {
-            Self::By(_) | Self::ByParts(_) => None,
+            Self::By(_) | Self::ByParts(_) | Self::ReadBack(_) => None,
             Self::Not(reason) => Some(reason),
         }
     }

@@ -56,7 +56,7 @@ pub(super) async fn transfer(
     refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<Transferred> {
     let Job { location, options, .. } = *job;
-    let checks = match checks(job, &mut opening) {
+    let checks = match checks(job, &prepared, &mut opening) {
         Ok(checks) => checks,
         Err(error) => {
             let rest = prepared.abandon(&error).await;
@@ -198,7 +198,7 @@ fn identity(
     })
 }
 
-fn checks(job: &Job<'_>, opening: &mut Opening) -> Result<Checks> {
+fn checks(job: &Job<'_>, prepared: &Prepared, opening: &mut Opening) -> Result<Checks> {
     let options = job.options;
     if options.range.is_some() {
         return Ok(Checks::none());
@@ -212,6 +212,8 @@ fn checks(job: &Job<'_>, opening: &mut Opening) -> Result<Checks> {
         lookup: opening.unverified.clone(),
         parts: opening.parts.take().map(|check| PartsToCheck::new(check, lookup())),
         entity_tag: options.entity_tag,
+        is_file_copy: job.location.remote.scheme() == "file"
+            && matches!(prepared, Prepared::File { .. }),
     };
     match opening.required_proof {
         // A CRC verifies nothing here: forged bytes can match it.

@@ -33,6 +33,8 @@ pub(crate) struct Checks {
     parts: Option<PartsToCheck>,
     /// The MD5 in the entity tag: a match is a proof, a mismatch is not.
     entity_tag: Option<Checksum>,
+    /// Compare the CRC of the written bytes, read back, with that of the units.
+    reads_back: bool,
     /// The reason that is reported if no checksum is expected.
     unverified: Unverified,
 }
@@ -72,6 +74,8 @@ pub(crate) struct ChecksOptions<'a> {
     pub(crate) parts: Option<PartsToCheck>,
     /// Compare the entity tag if nothing else can be compared.
     pub(crate) entity_tag: bool,
+    /// Source and target are files. If no checksum is known, what was written is read back.
+    pub(crate) is_file_copy: bool,
 }
 
 /// The result of a comparison.
@@ -102,7 +106,8 @@ pub(crate) fn is_hash(checksum: &Checksum) -> bool {
 impl Checks {
     /// Chooses the checksums for a blob that the remote describes as `info`.
     pub(crate) fn choose(info: &BlobInfo, options: ChecksOptions<'_>) -> Result<Self> {
-        let ChecksOptions { by_hand, journal, resumed, lookup, parts, entity_tag } = options;
+        let ChecksOptions { by_hand, journal, resumed, lookup, parts, .. } = options;
+        let ChecksOptions { entity_tag, is_file_copy, .. } = options;
         let stored = info
             .checksums
             .iter()
@@ -146,7 +151,12 @@ impl Checks {
         } else if wants_tag && unverified == Unverified::NoChecksum {
             unverified = Unverified::NoEntityTag;
         }
-        Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), parts, entity_tag, unverified })
+        let reads_back = is_file_copy && expected.is_empty();
+        if reads_back {
+            hashes.push(crc.algorithm());
+        }
+        let by_hand = by_hand.len();
+        Ok(Self { crc, hashes, expected, by_hand, parts, entity_tag, reads_back, unverified })
     }
 
     /// The checks of a blob that is named by its digest.
@@ -159,6 +169,7 @@ impl Checks {
             by_hand: 0,
             parts: None,
             entity_tag: None,
+            reads_back: false,
             unverified: Unverified::Partial,
         }
     }
@@ -172,6 +183,7 @@ impl Checks {
             by_hand: 0,
             parts: None,
             entity_tag: None,
+            reads_back: false,
             unverified: Unverified::Partial,
         }
     }
@@ -198,6 +210,9 @@ impl Checks {
     /// Compares the computed checksums with those expected of `target`.
     pub(crate) fn verify(&self, sums: Sums, target: &str) -> Result<Verdict> {
         let Sums { whole: computed, parts: composite } = sums;
+        if self.reads_back {
+            return self.compare_copy(computed, target);
+        }
         let mut verified = Vec::new();
         for (index, expected) in self.expected.iter().enumerate() {
             let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
@@ -228,6 +243,27 @@ impl Checks {
             None => Verified::Not(self.unverified.clone()),
         };
         Ok(Verdict::Proof(Proof { computed, verified }))
+    }
+}
+
+impl Checks {
+    /// Compares the CRC of the bytes that were read with that of the bytes that were written.
+    fn compare_copy(&self, mut computed: Vec<Checksum>, target: &str) -> Result<Verdict> {
+        let of_crc = |sum: &Checksum| sum.algorithm() == self.crc.algorithm();
+        let written = computed.iter().rposition(of_crc).map(|index| computed.remove(index));
+        let read = computed.iter().find(|sum| of_crc(sum)).cloned();
+        match (read, written) {
+            (Some(read), Some(written)) if read == written => {
+                let verified = Verified::ReadBack(read);
+                Ok(Verdict::Proof(Proof { computed, verified }))
+            }
+            (read, written) => {
+                let shown = |sum: Option<Checksum>| sum.map_or("nothing".into(), |s| s.to_string());
+                let (read, written) = (shown(read), shown(written));
+                let message = format!("read {read}, but read back {written} from the target");
+                Err(Error::new(ErrorKind::Integrity, Operation::Verify, target, message))
+            }
+        }
     }
 }
 
