@@ -27,6 +27,10 @@ s3_suite() {
     check "s3: the stored CRC64-NVME of $blob is verified, and reported" s3_verifies "$blob"
   done
   check 's3: a multipart object' copies s3://bench/parts large
+  check 's3: the composite that boto3 stores by default is verified' s3_composite boto3 crc32
+  check 's3: a composite of unequal parts is verified' s3_composite unequal sha256
+  check 's3: a composite of parts that look equal is verified' s3_composite like-equal crc32c
+  check 's3: damage under a composite is found' s3_composite_damage
   check 's3: stat shows the checksum' s3_shows_checksum
   check 's3: damage in storage is found, nothing is delivered' s3_finds_damage
   check 's3: a wrong secret is no access' s3_wrong_secret
@@ -48,6 +52,15 @@ s3_prepare() {
     s3_client put bench "$blob" "$blobs/$blob" || return 1
   done
   s3_client put-parts bench parts "$blobs/large" $((16 * 1024 * 1024)) || return 1
+  local mib=$((1024 * 1024))
+  s3_client put-composite bench boto3 "$blobs/large" CRC32 || return 1
+  s3_client put-composite bench unequal "$blobs/large" SHA256 \
+    $((16 * mib)) $((5 * mib)) $((20 * mib)) $((64 * mib)) || return 1
+  s3_client put-composite bench like-equal "$blobs/large" CRC32C \
+    $((64 * mib)) $((32 * mib)) $((96 * mib)) $((64 * mib)) || return 1
+  s3_client put-composite bench composite-damaged "$blobs/large" CRC32C $((16 * mib)) || return 1
+  printf '\xa5\x5a\xa5' |
+    dd of="$work/s3/bench/composite-damaged" bs=1 seek=150000000 conv=notrunc status=none
   s3_client put bench damaged "$blobs/large" || return 1
   # Changes one byte in the middle, directly in the server's folder.
   printf '\x00' | dd of="$work/s3/bench/damaged" bs=1 seek=150000000 conv=notrunc status=none
@@ -65,6 +78,21 @@ s3_verifies() {
   mkdir out
   expect_exit 0 tg cp --json "s3://bench/$1" out/target >report.json
   expect_verified report.json crc64nvme
+}
+
+# s3_composite KEY ALGORITHM: the blob arrives, verified by its parts.
+s3_composite() {
+  mkdir out
+  expect_exit 0 tg cp --json "s3://bench/$1" out/target >report.json
+  cmp out/target "$blobs/large" || fail 'other bytes'
+  [[ $(field report.json verified) == *"$2 of "*" parts"* ]] || fail "$(cat report.json)"
+}
+
+s3_composite_damage() {
+  mkdir out
+  expect_exit 5 tg cp --json s3://bench/composite-damaged out/target >report.json 2>error
+  expect_equal kind "$(field report.json error.kind)" integrity
+  expect_clean out
 }
 
 s3_shows_checksum() {

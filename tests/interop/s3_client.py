@@ -2,8 +2,12 @@
 
 Usage: s3_client.py ENDPOINT put BUCKET KEY FILE
        s3_client.py ENDPOINT put-parts BUCKET KEY FILE PART_BYTES
+       s3_client.py ENDPOINT put-composite BUCKET KEY FILE ALGORITHM [PART_BYTES...]
        s3_client.py ENDPOINT show BUCKET KEY
        s3_client.py ENDPOINT make-public BUCKET
+
+`put-composite` stores a composite checksum. Without sizes of parts it is the upload of boto3 with
+its own defaults.
 
 `put` and `put-parts` store a CRC64-NVME over the full object, as today's SDKs do by
 default; `put-parts` is a multipart upload. They and `show` print the ETag, the type of the
@@ -62,6 +66,27 @@ def put_parts(s3, bucket, key, path, part_bytes):
     )
 
 
+def put_composite(s3, bucket, key, path, algorithm, *sizes):
+    if not sizes:
+        s3.upload_file(path, bucket, key)
+        return
+    whole = {"Bucket": bucket, "Key": key}
+    checksum, kind = {"ChecksumAlgorithm": algorithm}, {"ChecksumType": "COMPOSITE"}
+    upload = s3.create_multipart_upload(**whole, **checksum, **kind)["UploadId"]
+    parts = []
+    with open(path, "rb") as source:
+        while body := source.read(int(sizes[min(len(parts), len(sizes) - 1)])):
+            number = len(parts) + 1
+            answer = s3.upload_part(
+                **whole, UploadId=upload, PartNumber=number, Body=body, **checksum
+            )
+            value = {f"Checksum{algorithm}": answer[f"Checksum{algorithm}"]}
+            parts.append({"PartNumber": number, "ETag": answer["ETag"], **value})
+    s3.complete_multipart_upload(
+        **whole, UploadId=upload, MultipartUpload={"Parts": parts}, **kind
+    )
+
+
 def make_public(s3, bucket):
     allow_reads = {
         "Version": "2012-10-17",
@@ -88,6 +113,9 @@ def main(endpoint, action, bucket, *arguments):
     s3 = connect(endpoint)
     if action == "make-public":
         make_public(s3, bucket)
+        return
+    if action == "put-composite":
+        put_composite(s3, bucket, *arguments)
         return
     if action != "show":
         {"put": put, "put-parts": put_parts}[action](s3, bucket, *arguments)

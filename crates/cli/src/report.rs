@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::{Error, ErrorKind, Form, Report};
+use tidegate::{Error, ErrorKind, Form, Report, Verified};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
@@ -32,7 +32,7 @@ pub(crate) struct Done {
     pub(crate) held_bytes_peak: u64,
     pub(crate) version: Option<String>,
     pub(crate) checksums: BTreeMap<&'static str, String>,
-    pub(crate) verified: Vec<&'static str>,
+    pub(crate) verified: Vec<String>,
     pub(crate) unverified: Option<String>,
     pub(crate) notes: Vec<String>,
     /// Present if it came as chunks.
@@ -86,7 +86,7 @@ impl Done {
             held_bytes_peak: report.held_bytes_peak,
             version: report.version().map(ToString::to_string),
             checksums: report.checksums.iter().map(by_name).collect(),
-            verified: names(report.verified.checksums()),
+            verified: names(&report.verified),
             unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
             chunks: ChunkCounts::new(report),
@@ -277,13 +277,17 @@ fn by_name(checksum: &Checksum) -> (&'static str, String) {
 }
 
 /// Each algorithm once: the remote and the user may both name the same one.
-fn names(checksums: &[Checksum]) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for checksum in checksums {
+fn names(verified: &Verified) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for checksum in verified.checksums() {
         let name = checksum.algorithm().name();
-        if !names.contains(&name) {
-            names.push(name);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
         }
+    }
+    names.extend(verified.parts_checksum().map(ToString::to_string));
+    if let Verified::ReadBack(checksum) = verified {
+        names.push(format!("{} of the copy, read back", checksum.algorithm()));
     }
     names
 }

@@ -66,9 +66,9 @@ impl Report {
         self.info.version.as_ref()
     }
 
-    /// Whether at least one checksum of the whole blob matches.
+    /// Whether at least one checksum of the whole blob, or of all its parts, matches.
     pub fn is_verified(&self) -> bool {
-        matches!(self.verified, Verified::By(_))
+        !matches!(self.verified, Verified::Not(_))
     }
 }
 

@@ -10,23 +10,55 @@ use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredCheck
 pub enum Verified {
     /// Each of these checksums of the whole blob was computed and matched. There is at least one.
     By(Vec<Checksum>),
+    /// The checksum of the checksums of the parts in which the blob was uploaded was computed and
+    /// matched. No checksum of the whole blob is known.
+    ByParts(PartsChecksum),
+    /// A file was copied to a file: the bytes that were written, read back, have this checksum of the
+    /// bytes that were read.
+    ReadBack(Checksum),
     /// Nothing was compared.
     Not(Unverified),
 }
 
+/// A composite checksum: the checksum of the concatenated checksums of a blob's parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartsChecksum {
+    /// The value.
+    pub checksum: Checksum,
+    /// The number of parts.
+    pub parts: u32,
+}
+
+/// `crc32c of 12 parts`.
+impl fmt::Display for PartsChecksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.parts == 1 { "" } else { "s" };
+        write!(f, "{} of {} part{plural}", self.checksum.algorithm(), self.parts)
+    }
+}
+
 impl Verified {
-    /// The checksums that matched.
+    /// The checksums of the whole blob that matched.
     pub fn checksums(&self) -> &[Checksum] {
         match self {
             Self::By(checksums) => checksums,
-            Self::Not(_) => &[],
+            Self::ByParts(_) | Self::ReadBack(_) | Self::Not(_) => &[],
+        }
+    }
+
+    /// The composite checksum that matched.
+    pub fn parts_checksum(&self) -> Option<&PartsChecksum> {
+        match self {
+            Self::ByParts(parts) => Some(parts),
+            Self::By(_) | Self::ReadBack(_) | Self::Not(_) => None,
         }
     }
 
     /// Why nothing was compared.
     pub fn reason(&self) -> Option<&Unverified> {
         match self {
-            Self::By(_) => None,
+            Self::By(_) | Self::ByParts(_) | Self::ReadBack(_) => None,
             Self::Not(reason) => Some(reason),
         }
     }
@@ -46,6 +78,19 @@ pub enum Unverified {
     NoChecksum,
     /// The server provides only a checksum over the checksums of an upload's parts.
     Composite(ChecksumAlgorithm),
+    /// The server provides only a checksum over the checksums of an upload's parts, and the sizes of
+    /// the parts are not known.
+    PartSizes {
+        /// The algorithm of the checksum.
+        algorithm: ChecksumAlgorithm,
+        /// Why the sizes are not known.
+        reason: String,
+    },
+    /// The entity tag is not the MD5 of the bytes. That is no proof of damage: with some kinds of
+    /// encryption, and at some servers, the tag is something else.
+    EntityTagDiffers,
+    /// The entity tag is no MD5, and the server provides no checksum.
+    NoEntityTag,
     /// The request for the blob's checksums failed, with this error.
     LookupFailed(String),
     /// The algorithm of the checksum is not implemented here.
@@ -75,6 +120,15 @@ impl fmt::Display for Unverified {
             Self::NoChecksum => f.write_str("the server provides no checksum"),
             Self::Composite(algorithm) => {
                 write!(f, "the server provides only a composite {algorithm} of the upload's parts")
+            }
+            Self::PartSizes { algorithm, reason } => write!(
+                f,
+                "the server provides only a composite {algorithm} of the upload's parts, and the \
+                 sizes of the parts are not known: {reason}"
+            ),
+            Self::EntityTagDiffers => f.write_str("the entity tag is not the MD5 of the bytes"),
+            Self::NoEntityTag => {
+                f.write_str("the server provides no checksum, and its entity tag is no MD5")
             }
             Self::LookupFailed(error) => {
                 write!(f, "the checksums could not be looked up: {error}")

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use crate::{
     checksums::{Checksums, Computed, Kind, Sums},
     random::mix,
+    uploaded::{PartsAlgorithm, Uploaded, md5_etag},
 };
 
 /// Bytes read from a file at once; with the page cache warm, larger reads gain nothing.
@@ -75,6 +76,7 @@ pub struct Blob {
     pub(crate) md5: bool,
     pub(crate) customer_key: Option<[u8; 32]>,
     decoded: Option<Bytes>,
+    pub(crate) uploaded: Option<Arc<Uploaded>>,
     computed: Arc<Computed>,
 }
 
@@ -115,6 +117,7 @@ impl Blob {
             md5: true,
             customer_key: None,
             decoded: None,
+            uploaded: None,
             computed: Arc::default(),
         }
     }
@@ -177,6 +180,24 @@ impl Blob {
     pub fn with_checksums(mut self, checksums: Checksums) -> Self {
         self.checksums = checksums;
         self
+    }
+
+    /// Says that the blob was uploaded in parts of these sizes; the last one has the rest. S3 then
+    /// stores the composite checksum of the parts and no other, describes each part at
+    /// `?partNumber=`, and makes the entity tag of the parts' MD5s. The other flavours do not
+    /// remember parts. Fails if the content cannot be read.
+    pub fn with_parts(mut self, sizes: &[u64], algorithm: PartsAlgorithm) -> io::Result<Self> {
+        let uploaded = Uploaded::new(&self.content, sizes, algorithm)?;
+        self.etag = Some(uploaded.etag());
+        self.uploaded = Some(Arc::new(uploaded));
+        Ok(self)
+    }
+
+    /// Sets the `ETag` to the MD5 of the content, as S3 does for an object that was uploaded in one
+    /// request. Fails if the content cannot be read.
+    pub fn with_md5_etag(self) -> io::Result<Self> {
+        let etag = md5_etag(&self.content)?;
+        Ok(self.with_etag(etag))
     }
 
     /// Leaves out the MD5, which takes two seconds per GiB to compute. The CRCs stay.

@@ -61,6 +61,7 @@ mod server;
 mod store;
 mod tls;
 mod treatment;
+mod uploaded;
 mod wire;
 
 pub use blob::Blob;
@@ -78,3 +79,4 @@ pub use random::SplitMix64;
 pub use script::{RangeMatch, Rule, Script};
 pub use server::Server;
 pub use tls::Tls;
+pub use uploaded::PartsAlgorithm;

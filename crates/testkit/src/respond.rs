@@ -144,6 +144,20 @@ async fn decide(
     }
     let validators = validators(origin, &blob);
     check(origin, request, &blob, &validators)?;
+    if let (Some(number), Some(uploaded)) = (dialect.part_number(request), &blob.uploaded) {
+        let number = number.parse().ok().and_then(|number: usize| number.checked_sub(1));
+        let Some(part) = number.and_then(|index| uploaded.parts.get(index).cloned()) else {
+            return Err(Refusal::unsatisfiable(blob.len_bytes()));
+        };
+        let count = uploaded.parts.len();
+        let mut head = describe(origin, request, &blob, &validators, false).await?;
+        head.status = 206;
+        if let Some(value) = content_range(&part, blob.len_bytes(), treatment.content_range) {
+            head.add("Content-Range", value);
+        }
+        head.add("x-amz-mp-parts-count", count.to_string());
+        return Ok(Answer { head, body: Body::Blob(blob, part) });
+    }
     let asked = if range_allowed(origin, request, treatment, &validators) {
         dialect.range(request)
     } else {

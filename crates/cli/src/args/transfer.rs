@@ -43,6 +43,16 @@ pub(crate) struct TransferArgs {
     /// Write binary data to a terminal, which is refused otherwise
     #[arg(long)]
     pub(crate) force: bool,
+    /// What to compare if no checksum is given: what the server stores, or also an entity tag that
+    /// is an MD5, as S3 makes it without encryption keys
+    #[arg(long, value_name = "WHAT", default_value = "stored")]
+    pub(crate) verify: VerifyArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyArg {
+    Stored,
+    Etag,
 }
 
 /// What matters only where there is a file at the end.
@@ -81,6 +91,7 @@ impl TransferArgs {
         if let Some(bytes) = self.shard_size {
             download = download.shard_bytes_min(bytes).shard_bytes_max(bytes);
         }
+        download = download.entity_tag(self.verify == VerifyArg::Etag);
         self.expected().into_iter().fold(download, DownloadBuilder::expect)
     }
 

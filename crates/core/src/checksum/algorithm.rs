@@ -1,7 +1,6 @@
 //! [`ChecksumAlgorithm`]: names, sizes, and the order in which verification prefers them.
 //!
-//! An algorithm may be known by name only, such as SHA-1. The computation is in
-//! [`Checksummer`](super::Checksummer).
+//! The computation is in [`Checksummer`](super::Checksummer).
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +19,7 @@ pub enum ChecksumAlgorithm {
     Crc32,
     /// MD5, RFC 1321. It detects accidents, but gives no protection against an adversary.
     Md5,
-    /// SHA-1. Servers send it; this crate does not compute it.
+    /// SHA-1, FIPS 180-4. It detects accidents, but gives no protection against an adversary.
     Sha1,
     /// SHA-256, FIPS 180-4.
     Sha256,
@@ -31,7 +30,7 @@ pub enum ChecksumAlgorithm {
 impl ChecksumAlgorithm {
     /// All algorithms, in the order in which verification prefers them. CRCs come first, because
     /// those of shards can be combined in any order and cost almost nothing. The rest are ordered
-    /// by their speed on one core. SHA-1, which cannot be computed, is last.
+    /// by their strength, then by their speed on one core.
     pub const ALL: [Self; 7] = [
         Self::Crc64Nvme,
         Self::Crc32c,
@@ -74,7 +73,15 @@ impl ChecksumAlgorithm {
 
     /// Whether [`Checksummer`](super::Checksummer) can compute it.
     pub const fn is_computable(self) -> bool {
-        !matches!(self, Self::Sha1)
+        match self {
+            Self::Crc32c
+            | Self::Crc64Nvme
+            | Self::Crc32
+            | Self::Md5
+            | Self::Sha1
+            | Self::Sha256
+            | Self::Blake3 => true,
+        }
     }
 
     /// Position in the order of preference for verification; the lowest is preferred.

@@ -19,6 +19,7 @@ pub struct Checksummer {
 pub(super) enum State {
     Crc(Crc),
     Md5(md5::Md5),
+    Sha1(sha1::Sha1),
     Sha256(sha2::Sha256),
     /// Boxed: it holds a tree of chaining values, nearly 2 KiB.
     Blake3(Box<blake3::Hasher>),
@@ -31,6 +32,7 @@ impl Checksummer {
         let state = match (algorithm, algorithm.crc()) {
             (_, Some(crc)) => State::Crc(Crc::empty(crc)),
             (ChecksumAlgorithm::Md5, _) => State::Md5(md5::Md5::new()),
+            (ChecksumAlgorithm::Sha1, _) => State::Sha1(sha1::Sha1::new()),
             (ChecksumAlgorithm::Sha256, _) => State::Sha256(sha2::Sha256::new()),
             (ChecksumAlgorithm::Blake3, _) => State::Blake3(Box::new(blake3::Hasher::new())),
             _ => return Err(ChecksumError::Unsupported { algorithm }),
@@ -50,6 +52,7 @@ impl Checksummer {
         match &self.state {
             State::Crc(crc) => crc.algorithm().algorithm(),
             State::Md5(_) => ChecksumAlgorithm::Md5,
+            State::Sha1(_) => ChecksumAlgorithm::Sha1,
             State::Sha256(_) => ChecksumAlgorithm::Sha256,
             State::Blake3(_) => ChecksumAlgorithm::Blake3,
         }
@@ -60,6 +63,7 @@ impl Checksummer {
         match &mut self.state {
             State::Crc(crc) => crc.update(bytes),
             State::Md5(hasher) => hasher.update(bytes),
+            State::Sha1(hasher) => hasher.update(bytes),
             State::Sha256(hasher) => hasher.update(bytes),
             State::Blake3(hasher) => {
                 hasher.update(bytes);
@@ -73,6 +77,7 @@ impl Checksummer {
         match self.state {
             State::Crc(crc) => crc.to_checksum(),
             State::Md5(hasher) => Checksum::from_known(algorithm, &hasher.finalize()),
+            State::Sha1(hasher) => Checksum::from_known(algorithm, &hasher.finalize()),
             State::Sha256(hasher) => Checksum::from_known(algorithm, &hasher.finalize()),
             State::Blake3(hasher) => Checksum::from_known(algorithm, hasher.finalize().as_bytes()),
         }
@@ -99,9 +104,10 @@ mod tests {
     /// lengths 0 and 1) with the well-known value for "abc".
     #[test]
     fn published_vectors() {
-        use ChecksumAlgorithm::{Blake3, Md5, Sha256};
+        use ChecksumAlgorithm::{Blake3, Md5, Sha1, Sha256};
         assert_eq!(hex(Md5, b""), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex(Md5, b"message digest"), "f96b697d7cb7938d525a2f31aaf161d0");
+        assert_eq!(hex(Sha1, b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         assert_eq!(
             hex(Sha256, b"abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -2,7 +2,8 @@
 //!
 //! For some objects of some stores the tag happens to be the MD5 of the content. For multipart
 //! uploads, other encryption and other servers it is not, and the response does not say which case
-//! applies. So no function converts an [`ETag`] into a checksum.
+//! applies. So no function converts an [`ETag`] into a checksum. A caller may guess, and take a match
+//! for a proof, but never a mismatch.
 //!
 //! Source: RFC 9110, section 8.8.3.
 

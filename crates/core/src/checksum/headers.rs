@@ -10,6 +10,9 @@
 //! | `x-amz-checksum-*` | Amazon S3, "Checking object integrity" |
 //! | `Content-MD5` | RFC 1864 |
 //! | `Repr-Digest` | RFC 9530, a structured dictionary of RFC 9651 |
+//! | `Digest` | RFC 3230, which RFC 9530 replaced |
+//! | `X-Checksum-*` | Artifactory and Nexus, in hexadecimal digits |
+//! | `X-Linked-Etag` | Hugging Face, the SHA-256 of a file that a redirect leads to |
 
 use super::{Checksum, ChecksumAlgorithm, ChecksumError};
 
@@ -32,8 +35,8 @@ pub struct StoredChecksum {
 pub enum Coverage {
     /// The stored bytes of the whole object.
     FullObject,
-    /// The checksums of the object's parts, in order, not its bytes. It cannot be verified without
-    /// the boundaries of the parts.
+    /// The checksums of the object's parts, in order, not its bytes. It can be verified by
+    /// [`CompositeChecksummer`](super::CompositeChecksummer) if the ends of the parts are known.
     Composite {
         /// The number of parts, if the value contains it.
         parts: Option<u32>,
@@ -119,6 +122,54 @@ pub fn parse_content_md5(text: &str) -> Result<StoredChecksum, ChecksumError> {
         .map(StoredChecksum::full_object)
         .ok()
         .ok_or_else(|| malformed("Content-MD5", text, "not the base64 of 16 bytes"))
+}
+
+/// Parses `Digest`: `SHA-256=base64,MD5=base64`.
+///
+/// Each member is independent: a malformed one is an error next to the well-formed ones. Unknown
+/// algorithms are skipped. By RFC 3230 it covers the whole instance, also in a ranged response.
+/// Servers differ there, so the caller should use it of whole responses only.
+pub fn parse_digest(text: &str) -> Vec<Result<StoredChecksum, ChecksumError>> {
+    let malformed = |reason| malformed("Digest", text, reason);
+    let parse = |member: &str| {
+        let Some((name, value)) = member.split_once('=') else {
+            return Some(Err(malformed("no equals sign")));
+        };
+        let algorithm = match name.to_ascii_lowercase().as_str() {
+            "sha-256" => ChecksumAlgorithm::Sha256,
+            "sha" => ChecksumAlgorithm::Sha1,
+            "md5" => ChecksumAlgorithm::Md5,
+            _ => return None,
+        };
+        let checksum = Checksum::from_base64(algorithm, value).ok();
+        let checksum = checksum.ok_or_else(|| malformed("not the base64 of a value"));
+        Some(checksum.map(StoredChecksum::full_object))
+    };
+    text.split(',').map(trim).filter_map(parse).collect()
+}
+
+/// Parses `X-Checksum-SUFFIX`: hexadecimal digits. The suffix is the rest of the header's name:
+/// `sha256`, `sha1`, `md5`. It covers the whole file, also in a ranged response.
+pub fn parse_x_checksum(suffix: &str, value: &str) -> Result<StoredChecksum, ChecksumError> {
+    let algorithm = match suffix.parse()? {
+        known @ (ChecksumAlgorithm::Sha256 | ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Md5) => {
+            known
+        }
+        _ => return Err(ChecksumError::UnknownAlgorithm { name: suffix.to_owned() }),
+    };
+    Checksum::from_hex(algorithm, trim(value))
+        .map(StoredChecksum::full_object)
+        .ok()
+        .ok_or_else(|| malformed("X-Checksum", value, "not the hexadecimal digits of a value"))
+}
+
+/// Parses `X-Linked-Etag` of a redirect: an entity tag, which is the SHA-256 of the file if it has
+/// 64 hexadecimal digits. `None` for any other tag, such as the name of a Git blob.
+pub fn parse_linked_etag(text: &str) -> Option<StoredChecksum> {
+    let text = trim(text);
+    let opaque = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+    let checksum = Checksum::from_hex(ChecksumAlgorithm::Sha256, opaque).ok()?;
+    Some(StoredChecksum::full_object(checksum))
 }
 
 fn amz_algorithm(suffix: &str) -> Result<ChecksumAlgorithm, ChecksumError> {

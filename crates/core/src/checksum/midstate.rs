@@ -2,7 +2,7 @@
 //!
 //! The hash crates serialise their state, and keep the format stable within a minor version. The
 //! test below fails when the format changes. Code that stores such text must then distinguish the
-//! two formats. The text of MD5 and SHA-256 contains up to 63 bytes of the data itself, since these
+//! two formats. The text of MD5, SHA-1 and SHA-256 contains up to 63 bytes of the data itself, since these
 //! hashes take 64 bytes at a time. BLAKE3's crate cannot serialise its state.
 
 use md5::digest::common::hazmat::SerializableState;
@@ -18,6 +18,7 @@ impl Checksummer {
     pub fn to_midstate(&self) -> Option<String> {
         match &self.state {
             State::Md5(hasher) => Some(hex(&hasher.serialize())),
+            State::Sha1(hasher) => Some(hex(&hasher.serialize())),
             State::Sha256(hasher) => Some(hex(&hasher.serialize())),
             State::Crc(_) | State::Blake3(_) => None,
         }
@@ -33,6 +34,7 @@ impl Checksummer {
             bytes.filter(|_| rest.is_empty()).ok_or_else(|| malformed("not hexadecimal"))?;
         let state = match algorithm {
             ChecksumAlgorithm::Md5 => restore(&bytes).map(State::Md5),
+            ChecksumAlgorithm::Sha1 => restore(&bytes).map(State::Sha1),
             ChecksumAlgorithm::Sha256 => restore(&bytes).map(State::Sha256),
             _ => return Err(ChecksumError::Unsupported { algorithm }),
         };
@@ -50,7 +52,8 @@ mod tests {
 
     use crate::checksum::{ChecksumAlgorithm, ChecksumError, Checksummer};
 
-    const CARRIED: [ChecksumAlgorithm; 2] = [ChecksumAlgorithm::Md5, ChecksumAlgorithm::Sha256];
+    const CARRIED: [ChecksumAlgorithm; 3] =
+        [ChecksumAlgorithm::Md5, ChecksumAlgorithm::Sha1, ChecksumAlgorithm::Sha256];
 
     proptest! {
         #[test]

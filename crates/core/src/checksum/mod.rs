@@ -7,6 +7,7 @@
 //! | `crc` | [`Crc`]: CRCs, which can be combined without reading the bytes again |
 //! | `combine` | the polynomial arithmetic of the combination |
 //! | `checksummer` | [`Checksummer`]: any computable algorithm, over pieces in order |
+//! | `composite` | [`CompositeChecksummer`]: the checksum of the checksums of an upload's parts |
 //! | `midstate` | the state of a [`Checksummer`], for another process |
 //! | [`headers`] | headers: `x-goog-hash`, `x-amz-checksum-*`, `Content-MD5`, `Repr-Digest` |
 //! | `etag` | [`ETag`]: a version's name, and never a checksum |
@@ -14,6 +15,7 @@
 mod algorithm;
 mod checksummer;
 mod combine;
+mod composite;
 mod crc;
 mod error;
 mod etag;
@@ -23,6 +25,7 @@ mod value;
 
 pub use algorithm::ChecksumAlgorithm;
 pub use checksummer::Checksummer;
+pub use composite::{CompositeChecksummer, PartLayout};
 pub use crc::{Crc, CrcAlgorithm};
 pub use error::ChecksumError;
 pub use etag::ETag;

@@ -137,6 +137,17 @@ impl DownloadBuilder {
         self
     }
 
+    /// Whether an entity tag that looks like an MD5 is compared, if the remote provides no checksum.
+    /// Off by default, because MD5 is slow (0.6 GB/s on one core) and the tag may be something else.
+    ///
+    /// Without encryption by a key of the caller or of a key service, S3 uses the MD5 of the blob, or
+    /// of the MD5s of its parts. A match is a proof. A mismatch is none: then the blob counts as not
+    /// verified.
+    pub fn entity_tag(mut self, compare: bool) -> Self {
+        self.sharded.entity_tag = compare;
+        self
+    }
+
     /// Whether the blob is fetched as chunks.
     pub fn chunks(mut self, policy: ChunkPolicy) -> Self {
         self.chunk_policy = policy;

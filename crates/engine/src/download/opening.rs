@@ -9,7 +9,7 @@ use tidegate_core::range::ByteRange;
 use super::resume::{self, RequiredProof, Resumption};
 use super::{Job, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Known, Lookup, RangeOptions, RangeStream};
+use crate::read::{Facts, Known, Lookup, PartsCheck, PartsWanted, RangeOptions, RangeStream};
 use crate::remote::BlobInfo;
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
@@ -36,8 +36,10 @@ pub(super) struct Opening {
     pub(super) journal_crc: Option<CrcAlgorithm>,
     /// What must be verified before the resumed bytes are trusted.
     pub(super) required_proof: RequiredProof,
-    /// Why the remote's checksums are not known, if they should be.
-    pub(super) lookup: Option<Unverified>,
+    /// Why the remote's checksums are not known or cannot be compared, if they should be.
+    pub(super) unverified: Option<Unverified>,
+    /// A composite checksum whose parts are known.
+    pub(super) parts: Option<PartsCheck>,
     pub(super) notes: Vec<String>,
 }
 
@@ -73,7 +75,7 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
     }
     let first = first(&wanted, options);
     let mut channel = channel(job, first, Known::default());
-    let (mut info, lookup) = facts(&mut channel, job).await?;
+    let Facts { mut info, unverified, parts } = facts(&mut channel, job).await?;
     let known = info.len_bytes.is_some() && info.version.is_some();
     let mut single = !known || channel.ignores_ranges();
     if channel.is_local_stream() {
@@ -129,7 +131,8 @@ async fn begin(job: &Job<'_>, mut notes: Vec<String>) -> Result<Opening> {
         range,
         single,
         partial,
-        lookup,
+        unverified,
+        parts,
         ..Opening::nothing(notes)
     })
 }
@@ -185,7 +188,8 @@ impl Opening {
             journal: None,
             journal_crc: None,
             required_proof: RequiredProof::Known,
-            lookup: None,
+            unverified: None,
+            parts: None,
             notes,
         }
     }
@@ -206,12 +210,9 @@ pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStr
 
 /// The blob's description from the first response. If the remote's ranged responses lack checksums,
 /// they are looked up in parallel.
-pub(super) async fn facts(
-    channel: &mut RangeStream,
-    job: &Job<'_>,
-) -> Result<(BlobInfo, Option<Unverified>)> {
+pub(super) async fn facts(channel: &mut RangeStream, job: &Job<'_>) -> Result<Facts> {
     if job.location.remote.open_gives_checksums() || job.options.range.is_some() {
-        return Ok((channel.info().await?.clone(), None));
+        return Ok(Facts::of(channel.info().await?.clone()));
     }
     lookup(job).facts(channel).await
 }
@@ -224,5 +225,9 @@ pub(super) fn lookup(job: &Job<'_>) -> Lookup {
         retry: options.retry.clone(),
         budget: options.budget.clone(),
         stats: Arc::clone(options.progress.stats()),
+        wants: PartsWanted {
+            composites: options.expected.is_empty(),
+            entity_tags: options.expected.is_empty() && options.entity_tag,
+        },
     }
 }

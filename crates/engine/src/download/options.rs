@@ -33,6 +33,8 @@ pub(crate) struct ShardedDownloadOptions {
     pub resume: bool,
     /// Checksums that the blob must have.
     pub expected: Vec<Checksum>,
+    /// Compare an entity tag that may be an MD5, if nothing else can be compared.
+    pub entity_tag: bool,
     /// The folder of the key that identifies this user's part files.
     pub state: StateFolder,
     /// How to retry after an interruption.
@@ -59,6 +61,7 @@ impl ShardedDownloadOptions {
             durability: Durability::default(),
             resume: true,
             expected: Vec::new(),
+            entity_tag: false,
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
             budget,

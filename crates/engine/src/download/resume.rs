@@ -19,7 +19,7 @@ use tidegate_core::range::ByteRange;
 use super::Job;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Known, RangeStream};
+use crate::read::{Facts, Known, RangeStream};
 use crate::remote::BlobInfo;
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
@@ -28,7 +28,6 @@ use crate::sink::file::target::storage_error;
 use crate::transfer::blocking::blocking;
 use crate::transfer::checks::is_hash;
 use crate::transfer::target::Prepared;
-use crate::verified::Unverified;
 
 /// Note for the user when the checksum of the whole blob did not match after a resume.
 pub(super) const NOT_OF_THIS_BLOB: &str =
@@ -119,7 +118,7 @@ pub(super) async fn resume(
     let Job { location, options, .. } = *job;
     let Found { identity, marks, journal, is_sealed } = found;
     let len = identity.len_bytes;
-    let (channel, (info, lookup)) = ask(job, &identity, &marks).await?;
+    let (channel, Facts { info, unverified, parts }) = ask(job, &identity, &marks).await?;
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     let has_other_coding = identity.coding.is_some() && identity.coding != Known::of(&info).coding;
     if info.version.as_ref() != Some(&identity.version)
@@ -155,13 +154,11 @@ pub(super) async fn resume(
         journal: Some(journal),
         journal_crc: Some(identity.crc.into()),
         required_proof,
-        lookup,
+        unverified,
+        parts,
         ..Opening::nothing(notes)
     })))
 }
-
-/// The blob's description, and why its checksums are missing if they should be there.
-type Facts = (BlobInfo, Option<Unverified>);
 
 /// Requests the first gap, or only the description if there is no gap.
 async fn ask(
@@ -175,7 +172,7 @@ async fn ask(
         done.insert(mark.start..mark.start + mark.crc.len());
     }
     let Some(gap) = done.gaps(0..len).next() else {
-        return Ok((None, (lookup(job).stat().await?, None)));
+        return Ok((None, lookup(job).describe().await?));
     };
     let end = if job.options.window > 1 {
         gap.end.min(gap.start.saturating_add(first_bytes(job.options)))

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidegate_core::checksum::CrcAlgorithm;
+use tidegate_core::checksum::{CrcAlgorithm, PartLayout};
 use tidegate_core::parts::CrcParts;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,8 @@ const BATCHED_COPIED_BELOW_BYTES: usize = 64 << 10;
 pub(super) struct ShardJob {
     pub(super) destination: Destination,
     pub(super) parts: Mutex<CrcParts>,
+    /// The upload's parts, if their CRCs are kept apart: then no mark goes beyond the end of one.
+    pub(super) layout: Option<PartLayout>,
     pub(super) progress: Arc<Progress>,
     /// Ends every shard: the download was cancelled, or another shard has failed.
     pub(super) stop: CancellationToken,
@@ -126,6 +128,13 @@ impl ShardJob {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).algorithm()
     }
 
+    /// The bytes until the end of the upload's part at `offset`, if it ends within the next `len`.
+    fn rest_of_part(&self, offset: u64, len: usize) -> Option<usize> {
+        let end = self.layout.as_ref()?.end_of_part(offset);
+        let rest = usize::try_from(end.checked_sub(offset)?).ok()?;
+        (1..=len).contains(&rest).then_some(rest)
+    }
+
     /// Shorter frames are copied.
     fn copied_below_bytes(&self) -> usize {
         match self.destination.sink {
@@ -163,7 +172,17 @@ impl<'a> Run<'a> {
         Self { shared, gatherer, turns: Arc::new(Semaphore::new(1)) }
     }
 
-    async fn push(&mut self, offset: u64, bytes: Bytes) -> Result<()> {
+    /// Adds bytes. A mark ends where one of the upload's parts ends, if these are kept apart.
+    async fn push(&mut self, mut offset: u64, mut bytes: Bytes) -> Result<()> {
+        while let Some(len) = self.shared.rest_of_part(offset, bytes.len()) {
+            self.push_within(offset, bytes.split_to(len)).await?;
+            self.flush(true).await?;
+            offset += len as u64;
+        }
+        if bytes.is_empty() { Ok(()) } else { self.push_within(offset, bytes).await }
+    }
+
+    async fn push_within(&mut self, offset: u64, bytes: Bytes) -> Result<()> {
         if offset != self.gatherer.end() {
             self.flush(true).await?;
             self.gatherer.restart(offset);

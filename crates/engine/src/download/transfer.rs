@@ -15,11 +15,12 @@ use super::units::ShardUnits;
 use super::{Job, ShardedDownloadOptions, report};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::Known;
+use crate::read::{Known, Lookup};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Sink;
 use crate::sink::file::journal::Identity;
-use crate::transfer::checks::{self, Checks, Proof};
+use crate::sink::hashers::Sums;
+use crate::transfer::checks::{self, Checks, ChecksOptions, PartsToCheck, Proof};
 use crate::transfer::destination::{
     Committed, Destination, DestinationOptions, InitialGrant, PartStart,
 };
@@ -55,7 +56,7 @@ pub(super) async fn transfer(
     refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<Transferred> {
     let Job { location, options, .. } = *job;
-    let checks = match checks(&opening, options) {
+    let checks = match checks(job, &prepared, &mut opening) {
         Ok(checks) => checks,
         Err(error) => {
             let rest = prepared.abandon(&error).await;
@@ -69,7 +70,11 @@ pub(super) async fn transfer(
     options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
     options.progress.reused(resumed_bytes);
 
-    let mut parts = CrcParts::new(checks.crc);
+    let layout = checks.crc_layout().cloned();
+    let mut parts = match &layout {
+        Some(layout) => CrcParts::with_layout(checks.crc, layout.clone()),
+        None => CrcParts::new(checks.crc),
+    };
     let mut done = Extents::new();
     for mark in &resumed {
         done.insert(mark.start..mark.start + mark.crc.len());
@@ -79,6 +84,7 @@ pub(super) async fn transfer(
     let granted = destination.take_granted();
     let shared = Arc::new(ShardJob {
         parts: Mutex::new(parts),
+        layout,
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
         // Files and memory begin with the first wanted byte, which may lie inside the blob.
@@ -100,6 +106,7 @@ pub(super) async fn transfer(
     let Some(ShardJob { destination, parts, .. }) = Arc::into_inner(shared) else {
         return Err(job.calls.error(ErrorKind::Cancelled, "a shard outlived its download"));
     };
+    let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
     let crc = match run.and_then(|()| whole(&parts, &range, location)) {
         Ok(crc) => crc,
         Err(error) => {
@@ -109,7 +116,8 @@ pub(super) async fn transfer(
         }
     };
     let bytes = crc.len();
-    let committed = destination.commit(Some(crc.to_checksum()), bytes, &checks).await;
+    let sums = Sums { whole: vec![crc.to_checksum()], parts: parts.composite() };
+    let committed = destination.commit(sums, bytes, &checks).await;
     let Committed { proof, memory, note } = committed.inspect_err(|error| {
         if error.kind() == ErrorKind::Integrity
             && required_proof != RequiredProof::Known
@@ -190,31 +198,39 @@ fn identity(
     })
 }
 
-fn checks(opening: &Opening, options: &ShardedDownloadOptions) -> Result<Checks> {
+fn checks(job: &Job<'_>, prepared: &Prepared, opening: &mut Opening) -> Result<Checks> {
+    let options = job.options;
     if options.range.is_some() {
         return Ok(Checks::none());
     }
-    let (journal, lookup) = (opening.journal_crc, opening.lookup.clone());
+    let version = opening.info.version.clone();
+    let lookup = || Lookup { version, ..opening::lookup(job) };
+    let known = ChecksOptions {
+        by_hand: &options.expected,
+        journal: opening.journal_crc,
+        resumed: &opening.resumed,
+        lookup: opening.unverified.clone(),
+        parts: opening.parts.take().map(|check| PartsToCheck::new(check, lookup())),
+        entity_tag: options.entity_tag,
+        is_file_copy: job.location.remote.scheme() == "file"
+            && matches!(prepared, Prepared::File { .. }),
+    };
     match opening.required_proof {
         // A CRC verifies nothing here: forged bytes can match it.
         RequiredProof::ByHash => {
             let mut info = opening.info.clone();
             info.checksums.retain(|stored| checks::is_hash(&stored.checksum));
-            Checks::choose(&info, &options.expected, journal, lookup)
+            Checks::choose(&info, known)
         }
-        _ => Checks::choose(&opening.info, &options.expected, journal, lookup),
+        _ => Checks::choose(&opening.info, known),
     }
 }
 
 /// The CRC of all bytes, if there are no gaps.
-fn whole(parts: &Mutex<CrcParts>, range: &Range<u64>, location: &Location) -> Result<Crc> {
-    let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut runs = parts.iter();
-    let crc = match (runs.next(), runs.next()) {
-        (None, _) => Some((range.start, Crc::empty(parts.algorithm()))),
-        (only, None) => only,
-        _ => None,
-    };
+fn whole(parts: &CrcParts, range: &Range<u64>, location: &Location) -> Result<Crc> {
+    let is_empty = parts.iter().next().is_none();
+    let empty = || is_empty.then(|| (range.start, Crc::empty(parts.algorithm())));
+    let crc = parts.single_run().or_else(empty);
     let crc = crc.filter(|(start, crc)| {
         let end = start.saturating_add(crc.len());
         *start == range.start && (end == range.end || range.end == u64::MAX)

@@ -1,12 +1,14 @@
 //! Looks up checksums: the facts of a first response, and the checksums from a stat in parallel,
-//! for remotes whose responses lack them.
+//! for remotes whose responses lack them. `parts` adds the parts that a composite checksum covers.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 
+use super::parts::{PartsCheck, PartsWanted};
 use super::{Known, RangeOptions, RangeStream, ReadStats, stat};
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -25,12 +27,35 @@ pub(crate) struct Lookup {
     pub(crate) retry: RetryPolicy,
     pub(crate) budget: Budget,
     pub(crate) stats: Arc<ReadStats>,
+    /// The checksums of parts to compare if there is no other checksum.
+    pub(crate) wants: PartsWanted,
 }
 
-/// The stream with its first response, and the facts of that response or an error. `Unverified`
-/// says why there are no checksums.
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookup").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+/// The facts about a blob that a reader needs before its first byte.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) info: BlobInfo,
+    /// Why the remote's checksums are not known, or cannot be compared.
+    pub(crate) unverified: Option<Unverified>,
+    pub(crate) parts: Option<PartsCheck>,
+}
+
+impl Facts {
+    /// Facts that need no lookup.
+    pub(crate) fn of(info: BlobInfo) -> Self {
+        Self { info, unverified: None, parts: None }
+    }
+}
+
+/// The stream with its first response, and the facts or an error.
 pub(super) type Looking = Pin<Box<dyn Future<Output = Looked> + Send>>;
-pub(super) type Looked = (RangeStream, Result<(BlobInfo, Option<Unverified>)>);
+pub(super) type Looked = (RangeStream, Result<Facts>);
 
 impl Lookup {
     /// Opens `stream` and requests the blob's checksums at the same time.
@@ -41,20 +66,16 @@ impl Lookup {
         })
     }
 
-    /// The facts of the first response, with the checksums of a stat. Without checksums, the second
-    /// value is the reason.
-    pub(crate) async fn facts(
-        &self,
-        stream: &mut RangeStream,
-    ) -> Result<(BlobInfo, Option<Unverified>)> {
+    /// The facts of the first response, with the checksums of a stat and the parts that these cover.
+    pub(crate) async fn facts(&self, stream: &mut RangeStream) -> Result<Facts> {
         // Both permits are taken at once: two readers that each held one permit and waited for a
         // second could deadlock.
         let (mut info, stat) = if let Some((ours, theirs)) = self.budget.request_pair().await {
             stream.give_permit(ours);
-            let (answer, stat) = tokio::join!(stream.info(), self.ask(theirs));
+            let (answer, stat) = tokio::join!(stream.info(), self.described(theirs));
             (answer?.clone(), stat)
         } else {
-            let stat = self.stat().await;
+            let stat = self.describe().await;
             (stream.info().await?.clone(), stat)
         };
         // If the response names no version, only the lengths can be compared, and one may be
@@ -66,10 +87,10 @@ impl Lookup {
         let stat = match stat {
             // The order of the two responses is unknown: the first response may be of the newer
             // version.
-            Ok(other) if !same(&other) => {
+            Ok(other) if !same(&other.info) => {
                 stream.suspend();
-                let stat = self.stat().await?;
-                if !same(&stat) {
+                let stat = self.describe().await?;
+                if !same(&stat.info) {
                     return Err(Error::new(
                         ErrorKind::Changed,
                         Operation::Read,
@@ -83,11 +104,28 @@ impl Lookup {
         };
         match stat {
             Ok(stat) => {
-                info.checksums = stat.checksums;
-                Ok((info, None))
+                info.checksums = stat.info.checksums;
+                Ok(Facts { info, ..stat })
             }
-            Err(error) => Ok((info, Some(Unverified::LookupFailed(error.to_string())))),
+            Err(error) => {
+                let unverified = Some(Unverified::LookupFailed(error.to_string()));
+                Ok(Facts { info, unverified, parts: None })
+            }
         }
+    }
+
+    /// The facts from a stat, and the parts that its checksums cover.
+    pub(crate) async fn describe(&self) -> Result<Facts> {
+        let permit = self.budget.request().await;
+        self.described(permit).await
+    }
+
+    async fn described(&self, permit: RequestPermit) -> Result<Facts> {
+        let info = self.ask(&permit).await?;
+        Ok(match self.parts_check(&info).await {
+            Ok(parts) => Facts { info, unverified: None, parts },
+            Err(why) => Facts { info, unverified: Some(why), parts: None },
+        })
     }
 
     /// Facts about the blob with its length, if the remote provides one at all. If a stat has no
@@ -111,12 +149,16 @@ impl Lookup {
     /// Facts about the blob from a stat alone.
     pub(crate) async fn stat(&self) -> Result<BlobInfo> {
         let permit = self.budget.request().await;
-        self.ask(permit).await
+        self.ask(&permit).await
     }
 
-    async fn ask(&self, _permit: RequestPermit) -> Result<BlobInfo> {
+    async fn ask(&self, _permit: &RequestPermit) -> Result<BlobInfo> {
+        let version = self.version.as_ref();
+        stat::ask(&self.location, version, &self.stat_policy(), &self.stats).await
+    }
+
+    pub(super) fn stat_policy(&self) -> RetryPolicy {
         let attempts_max = self.retry.attempts_max.min(STAT_ATTEMPTS_MAX);
-        let policy = RetryPolicy { attempts_max, ..self.retry.clone() };
-        stat::ask(&self.location, self.version.as_ref(), &policy, &self.stats).await
+        RetryPolicy { attempts_max, ..self.retry.clone() }
     }
 }

@@ -16,6 +16,7 @@
 //! | `retrying` | the decision after a failed request: a retry, or the reason why there is none |
 //! | `flow` | the minimum speed of a transfer, and its requests before the first byte |
 //! | `lookup`, `stat` | facts about a blob |
+//! | `parts` | the parts that a composite checksum covers |
 //! | `stats` | counters of requests and bytes |
 //! | `io_error` | this crate's error as one of `std::io` |
 
@@ -27,6 +28,7 @@ mod io_error;
 mod live;
 mod lookup;
 mod options;
+mod parts;
 mod range_stream;
 mod request;
 mod retrying;
@@ -38,8 +40,9 @@ mod verify;
 pub use blocking::BlockingReadChannel;
 pub use channel::ReadChannel;
 pub(crate) use flow::{Flow, SLOW_HINT, floor_of};
-pub(crate) use lookup::Lookup;
+pub(crate) use lookup::{Facts, Lookup};
 pub(crate) use options::ReadOptions;
+pub(crate) use parts::{PartsCheck, PartsWanted, md5_of_entity_tag};
 pub(crate) use range_stream::{FLAWS_MAX, Known, RangeOptions, RangeStream};
 pub(crate) use retrying::{Next, Retrying};
 pub use state::ReadState;

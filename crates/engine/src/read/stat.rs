@@ -9,7 +9,7 @@ use super::ReadStats;
 use super::retrying::{Next, Retrying};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Location, Version};
+use crate::remote::{BlobInfo, Location, UploadedPart, Version};
 
 /// Facts about a blob: one request if nothing fails. Cancel-safe.
 ///
@@ -36,6 +36,34 @@ pub(crate) async fn ask(
     policy: &RetryPolicy,
     stats: &ReadStats,
 ) -> Result<BlobInfo> {
+    // If the version is known, an earlier request had a response.
+    attempts(location, version.is_none(), policy, stats, || match version {
+        Some(version) => location.remote.stat_version(&location.blob, version),
+        None => location.remote.stat(&location.blob),
+    })
+    .await
+}
+
+/// Part `number` of the upload that made a version of a blob. The caller already holds a permit.
+pub(super) async fn part(
+    location: &Location,
+    number: u32,
+    version: Option<&Version>,
+    policy: &RetryPolicy,
+    stats: &ReadStats,
+) -> Result<Option<UploadedPart>> {
+    let ask = || location.remote.uploaded_part(&location.blob, number, version);
+    attempts(location, false, policy, stats, ask).await
+}
+
+/// Calls `ask` until it has a response or the policy gives up.
+async fn attempts<T, F: Future<Output = Result<T>>>(
+    location: &Location,
+    is_first: bool,
+    policy: &RetryPolicy,
+    stats: &ReadStats,
+    ask: impl Fn() -> F,
+) -> Result<T> {
     let mut retrying = Retrying::new(policy);
     loop {
         if retrying.on_request() {
@@ -43,18 +71,13 @@ pub(crate) async fn ask(
         }
         stats.request();
         let limit = retrying.limit(Duration::from_millis(policy.header_ms_max));
-        let asked = match version {
-            Some(version) => location.remote.stat_version(&location.blob, version),
-            None => location.remote.stat(&location.blob),
-        };
-        let asked = timeout(limit, asked).await;
+        let asked = timeout(limit, ask()).await;
         let error = match asked {
-            Ok(Ok(info)) => return Ok(info),
+            Ok(Ok(facts)) => return Ok(facts),
             Ok(Err(error)) => error,
             Err(_elapsed) => late(location, limit),
         };
-        // If the version is known, an earlier request had a response.
-        match retrying.on_failure(&error, version.is_none()) {
+        match retrying.on_failure(&error, is_first) {
             Next::After(delay) => sleep(delay).await,
             Next::Fail => return Err(error),
             Next::GiveUp(reason) => {

@@ -5,10 +5,14 @@
 //! blob's last byte; until then nothing is verified. Reading the first byte again starts it again,
 //! so a caller can read a header and rewind without losing verification.
 
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, Crc, StoredChecksum};
+use tidegate_core::checksum::{
+    Checksum, ChecksumAlgorithm, Checksummer, CompositeChecksummer, Crc, StoredChecksum,
+};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::verified::Unverified;
+use crate::verified::{PartsChecksum, Unverified};
+
+use super::PartsCheck;
 
 /// The checksum for the comparison when a blob is read as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub enum Verification {
     Pending,
     /// The whole blob was read in order and has this checksum.
     Verified(Checksum),
+    /// The whole blob was read in order, and its uploaded parts have this composite checksum.
+    VerifiedByParts(PartsChecksum),
     /// The whole blob was read in order and is damaged; every further read fails.
     Mismatch {
         /// The expected checksum.
@@ -45,7 +51,7 @@ pub enum Verification {
 impl Verification {
     /// Whether the whole blob was read and its checksum matched.
     pub fn is_verified(&self) -> bool {
-        matches!(self, Self::Verified(_))
+        matches!(self, Self::Verified(_) | Self::VerifiedByParts(_))
     }
 }
 
@@ -54,6 +60,8 @@ impl Verification {
 enum Sum {
     Crc(Crc),
     Other(Checksummer, u64),
+    /// Over the parts of the upload.
+    Parts(CompositeChecksummer),
 }
 
 impl Sum {
@@ -68,6 +76,7 @@ impl Sum {
         match self {
             Self::Crc(crc) => crc.len(),
             Self::Other(_, len) => *len,
+            Self::Parts(summer) => summer.position(),
         }
     }
 
@@ -78,6 +87,7 @@ impl Sum {
                 summer.update(bytes);
                 *len += bytes.len() as u64;
             }
+            Self::Parts(summer) => summer.update(bytes),
         }
     }
 
@@ -86,6 +96,7 @@ impl Sum {
         match self {
             Self::Crc(crc) => Some(crc.to_checksum().hex()),
             Self::Other(summer, _) => summer.to_midstate(),
+            Self::Parts(_) => None,
         }
     }
 
@@ -99,10 +110,12 @@ impl Sum {
         Some(Self::Other(summer, len))
     }
 
-    fn value(&self) -> Checksum {
+    /// `None` if the bytes are not exactly those of the parts.
+    fn value(&self) -> Option<Checksum> {
         match self {
-            Self::Crc(crc) => crc.to_checksum(),
-            Self::Other(summer, _) => summer.clone().finish(),
+            Self::Crc(crc) => Some(crc.to_checksum()),
+            Self::Other(summer, _) => Some(summer.clone().finish()),
+            Self::Parts(summer) => summer.clone().finish(),
         }
     }
 }
@@ -142,6 +155,8 @@ pub(super) struct Check {
     stored: Vec<StoredChecksum>,
     // Why the stored checksums are unknown although the remote should have them.
     lookup: Option<Unverified>,
+    // A composite checksum whose parts are known, for a blob without another checksum.
+    parts: Option<PartsCheck>,
     // The delivered body contradicts its head.
     spoiled: bool,
     state: State,
@@ -149,7 +164,14 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn new(verify: Verify) -> Self {
-        Self { verify, stored: Vec::new(), lookup: None, spoiled: false, state: State::Fresh }
+        Self {
+            verify,
+            stored: Vec::new(),
+            lookup: None,
+            parts: None,
+            spoiled: false,
+            state: State::Fresh,
+        }
     }
 
     /// Continues with a sum over the first `len` bytes.
@@ -185,6 +207,11 @@ impl Check {
         }
     }
 
+    /// Stores the composite checksum to compare.
+    pub(super) fn learn_parts(&mut self, parts: Option<PartsCheck>) {
+        self.parts = parts;
+    }
+
     /// Adds the stored bytes that are delivered from `offset` on.
     pub(super) fn update(&mut self, offset: u64, bytes: &[u8]) {
         if bytes.is_empty() || self.verify == Verify::Off {
@@ -195,7 +222,8 @@ impl Check {
         }
         match &mut self.state {
             State::Running { sum, .. } if sum.len() == offset => sum.update(bytes),
-            State::Running { .. } | State::Settled(Verification::Verified(_)) => {
+            State::Running { .. } => self.settle(Unverified::Seek),
+            State::Settled(verification) if verification.is_verified() => {
                 self.settle(Unverified::Seek);
             }
             State::Fresh => self.settle(Unverified::Partial),
@@ -209,6 +237,10 @@ impl Check {
 
     /// At the first byte: chooses the checksum.
     fn begin(&mut self) {
+        if let Some(running) = self.begin_parts() {
+            self.state = running;
+            return;
+        }
         let chosen = self.expected().and_then(|expected| {
             let sum = Sum::new(expected.algorithm())
                 .ok_or_else(|| Unverified::NotComputable(expected.algorithm()))?;
@@ -218,6 +250,13 @@ impl Check {
             Ok(running) => self.state = running,
             Err(why) => self.settle(why),
         }
+    }
+
+    fn begin_parts(&self) -> Option<State> {
+        let parts = self.parts.as_ref().filter(|_| self.verify == Verify::Stored)?;
+        let expected = parts.expected.clone();
+        let summer = CompositeChecksummer::new(expected.algorithm(), parts.layout.clone()).ok()?;
+        Some(State::Running { sum: Sum::Parts(summer), expected })
     }
 
     fn expected(&self) -> std::result::Result<Checksum, Unverified> {
@@ -251,17 +290,33 @@ impl Check {
         if let State::Running { sum, expected } = &self.state
             && sum.len() == len
         {
-            let (actual, expected) = (sum.value(), expected.clone());
-            // If the remote stores two different values, at least one differs from the actual
-            // checksum.
-            let expected = self.another(&actual).unwrap_or(expected);
-            self.state = State::Settled(if actual == expected {
-                Verification::Verified(actual)
-            } else {
-                Verification::Mismatch { expected, actual }
-            });
+            self.state = State::Settled(self.compared(sum, expected));
         }
         self.sound(target)
+    }
+
+    fn compared(&self, sum: &Sum, expected: &Checksum) -> Verification {
+        let algorithm = expected.algorithm();
+        let in_doubt = |reason: &str| {
+            let reason = reason.to_owned();
+            Verification::Unverified(Unverified::PartSizes { algorithm, reason })
+        };
+        let Some(actual) = sum.value() else {
+            return in_doubt("they do not add up to the bytes that were read");
+        };
+        // If the remote stores two different values, at least one differs from the actual checksum.
+        let expected = self.another(&actual).unwrap_or_else(|| expected.clone());
+        match (sum, &self.parts) {
+            (Sum::Parts(_), Some(parts)) if actual == expected => {
+                let parts = parts.layout.count();
+                Verification::VerifiedByParts(PartsChecksum { checksum: actual, parts })
+            }
+            (Sum::Parts(_), Some(parts)) if parts.is_inferred => {
+                in_doubt("with the size of the first one for all of them, the checksum differs")
+            }
+            _ if actual == expected => Verification::Verified(actual),
+            _ => Verification::Mismatch { expected, actual },
+        }
     }
 
     /// Records that the delivered body contradicts its head.
@@ -310,12 +365,10 @@ impl Check {
         let begun = !matches!(self.state, State::Fresh);
         match &self.state {
             _ if self.verify == Verify::Off => Verification::Unverified(Unverified::Off),
-            State::Settled(Verification::Verified(_)) if delivered && position == Some(0) => {
-                Verification::Pending
-            }
-            State::Settled(Verification::Verified(_)) if delivered => {
-                Verification::Unverified(Unverified::Seek)
-            }
+            State::Settled(done) if done.is_verified() && delivered => match position {
+                Some(0) => Verification::Pending,
+                _ => Verification::Unverified(Unverified::Seek),
+            },
             State::Settled(verification) => verification.clone(),
             _ if cut => Verification::Unverified(Unverified::Partial),
             // If the first byte comes next, the sum starts again.
@@ -337,6 +390,9 @@ impl Check {
                 expected: sum.clone(),
                 sum: sum.algorithm().crc().is_some().then(|| sum.hex()),
             }),
+            State::Settled(Verification::VerifiedByParts(parts)) if len == Some(position) => {
+                Some(Carried { expected: parts.checksum.clone(), sum: None })
+            }
             State::Running { .. } | State::Settled(_) | State::Fresh => None,
         }
     }

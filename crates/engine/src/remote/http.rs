@@ -167,7 +167,7 @@ impl Read for HttpRemote {
             let pinned = request.version.is_some();
             return Err(response::refusal(head, Operation::Read, &target, pinned));
         }
-        let info = response::info(head, Dialect::Http, request.version.as_ref());
+        let info = reached.info(request.version.as_ref());
         let placement = response::place(head, request, &info, &target)?;
         self.settle(info.version.as_ref(), &reached);
         let encoded_unasked = reached.asked_identity && response::is_encoded(head);
@@ -198,7 +198,7 @@ impl HttpRemote {
         let reached = self.send(blob, &ask).await?;
         let head = &reached.head;
         if head.status.is_success() {
-            let info = response::info(head, Dialect::Http, version);
+            let info = reached.info(version);
             self.settle(info.version.as_ref(), &reached);
             let info = response::same_version(version, info, &target)?;
             return Ok(Facts { info, has_first_byte: false });
@@ -215,7 +215,7 @@ impl HttpRemote {
             reached = self.send(blob, &HttpRequest { range: None, ..ask }).await?;
         }
         let head = &reached.head;
-        let mut info = response::info(head, Dialect::Http, version);
+        let mut info = reached.info(version);
         match head.status.as_u16() {
             200..=299 => self.settle(info.version.as_ref(), &reached),
             416 if response::unsatisfied_len(head) == Some(0) => info.len_bytes = Some(0),

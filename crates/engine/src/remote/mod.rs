@@ -59,6 +59,8 @@ mod response;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "s3")]
+mod s3_parts;
+#[cfg(feature = "s3")]
 mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
@@ -77,7 +79,7 @@ pub use location::Location;
 pub(crate) use location::Stored;
 #[cfg(feature = "_transport")]
 pub use netrc::Netrc;
-pub use read::{BlobInfo, Body, OpenRequest, Opened, Read};
+pub use read::{BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{

@@ -22,6 +22,8 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
 
+#[cfg(feature = "s3")]
+use super::UploadedPart;
 use super::credentials::Renew;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
@@ -40,11 +42,19 @@ pub(super) struct Stores {
     pub(super) plain: Arc<dyn ObjectStore>,
     /// Asks for facts that plain responses lack: S3 sends checksums only if a header asks for them.
     pub(super) stat: Arc<dyn ObjectStore>,
+    /// Asks for the parts of uploads; `None` if the service does not remember them.
+    #[cfg(feature = "s3")]
+    pub(super) parts: Option<Arc<super::s3_parts::PartHeads>>,
 }
 
 impl From<Arc<dyn ObjectStore>> for Stores {
     fn from(store: Arc<dyn ObjectStore>) -> Self {
-        Self { plain: Arc::clone(&store), stat: store }
+        Self {
+            plain: Arc::clone(&store),
+            stat: store,
+            #[cfg(feature = "s3")]
+            parts: None,
+        }
     }
 }
 
@@ -133,8 +143,13 @@ impl ObjectRemote {
         self
     }
 
-    fn target(&self, blob: &str) -> String {
+    pub(super) fn target(&self, blob: &str) -> String {
         format!("{}/{blob}", self.prefix)
+    }
+
+    #[cfg(feature = "s3")]
+    pub(super) fn stores(&self) -> &Stores {
+        &self.stores
     }
 
     fn asked(&self) -> Asked {
@@ -194,7 +209,7 @@ impl ObjectRemote {
     }
 
     /// The clients for the redirect's target, if `head` is a known redirect.
-    fn elsewhere(
+    pub(super) fn elsewhere(
         &self,
         head: &ResponseHead,
         blob: &str,
@@ -289,7 +304,11 @@ impl ObjectRemote {
 }
 
 /// The error for a request without a response: the connection failed.
-fn unanswered(target: String, operation: Operation, error: object_store::Error) -> Error {
+pub(super) fn unanswered(
+    target: String,
+    operation: Operation,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
     let failure = classify(&error);
     let result = Error::new(failure.kind, operation, target, failure.message)
         .caused_by(error)
@@ -394,6 +413,16 @@ impl Read for ObjectRemote {
     #[cfg(feature = "s3")]
     fn open_gives_checksums(&self) -> bool {
         self.dialect != Dialect::S3
+    }
+
+    #[cfg(feature = "s3")]
+    async fn uploaded_part(
+        &self,
+        blob: &str,
+        number: u32,
+        version: Option<&Version>,
+    ) -> Result<Option<UploadedPart>> {
+        self.part(blob, number, version).await
     }
 }
 

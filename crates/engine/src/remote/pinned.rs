@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
+use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, UploadedPart, Version};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -91,6 +91,18 @@ impl Read for Pinned {
 
     fn open_gives_checksums(&self) -> bool {
         self.remote.open_gives_checksums()
+    }
+
+    async fn uploaded_part(
+        &self,
+        blob: &str,
+        number: u32,
+        version: Option<&Version>,
+    ) -> Result<Option<UploadedPart>> {
+        if let Some(version) = version {
+            self.agree(version, Operation::Stat)?;
+        }
+        self.remote.uploaded_part(blob, number, Some(&self.version)).await
     }
 }
 

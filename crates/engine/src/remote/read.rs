@@ -8,6 +8,7 @@
 //! because some servers compress in transit. A response that was decompressed anyway is refused.
 
 use std::fmt;
+use std::ops::Range;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -115,6 +116,25 @@ impl fmt::Debug for Opened {
     }
 }
 
+/// One part of the upload that made a blob, as the remote remembers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UploadedPart {
+    /// The bytes of the blob that were this part.
+    pub range: Range<u64>,
+    /// The length of the blob in bytes.
+    pub len_bytes: u64,
+    /// The number of parts of the upload, if the remote provides it.
+    pub parts: Option<u32>,
+}
+
+impl UploadedPart {
+    /// A part with these bytes, of a blob of `len_bytes` bytes.
+    pub fn new(range: Range<u64>, len_bytes: u64) -> Self {
+        Self { range, len_bytes, parts: None }
+    }
+}
+
 /// A remote whose blobs can be read, each by its name (an object's key, a URL, a path).
 #[async_trait]
 pub trait Read: fmt::Debug + Send + Sync {
@@ -168,5 +188,21 @@ pub trait Read: fmt::Debug + Send + Sync {
     /// does. If not, a reader that wants them sends both requests in parallel.
     fn open_gives_checksums(&self) -> bool {
         true
+    }
+
+    /// Part `number` of the upload that made the blob, in one request. The first part is 1. With the
+    /// sizes of all parts, a composite checksum can be compared. `None`, as by default, if this kind
+    /// of remote remembers no parts. Cancel-safe.
+    ///
+    /// Fails with `Changed` if `version` is given and the blob has another one. Fails with
+    /// `Unsupported` if the response describes no part.
+    async fn uploaded_part(
+        &self,
+        blob: &str,
+        number: u32,
+        version: Option<&Version>,
+    ) -> Result<Option<UploadedPart>> {
+        let _ = (blob, number, version);
+        Ok(None)
     }
 }

@@ -22,6 +22,8 @@ use tidegate_core::retry::RetryClass;
 
 #[cfg(feature = "http")]
 pub(super) use self::facts::is_decoded;
+#[cfg(feature = "s3")]
+pub(super) use self::facts::range_of;
 pub(super) use self::facts::{info, is_encoded};
 pub(super) use self::place::{
     Placement, at_the_end, may_be_the_end, place, proves_nothing, same_version, unsatisfied_len,

@@ -14,15 +14,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use base64::Engine as _;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use object_store::ClientOptions;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use url::Url;
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::object::{Elsewhere, ObjectRemote, Stores, no_retries};
 use super::response::Dialect;
+use super::s3_parts::{self, PartHeads};
 use super::s3_profile::Profile;
 use super::s3_redirect::{self, Address};
 use super::{RemoteOptions, Selection};
@@ -31,6 +34,20 @@ use crate::transport::{ResponseHead, Transport};
 
 /// The setting's name in `object_store`, and in capitals the variable's name.
 const CUSTOMER_KEY: &str = "aws_sse_customer_key_base64";
+
+/// The headers that carry a customer's key, with the key in base64.
+fn key_headers(base64: &str) -> Option<HeaderMap> {
+    let raw = base64::engine::general_purpose::STANDARD.decode(base64).ok()?;
+    let md5 = Checksummer::of(ChecksumAlgorithm::Md5, &raw).ok()?.to_base64();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [("algorithm", "AES256"), ("key", base64), ("key-md5", &md5)] {
+        let name = format!("x-amz-server-side-encryption-customer-{name}");
+        let mut value = HeaderValue::from_str(value).ok()?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::try_from(name).ok()?, value);
+    }
+    Some(headers)
+}
 
 pub(super) fn connect(
     prefix: &str,
@@ -56,7 +73,9 @@ pub(super) fn connect(
     if options.request_payer {
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
-    let bucket = Bucket { builder, headers, prefix: prefix.to_owned(), keyed };
+    let (transport, is_signed) = (transport.clone(), credentials.is_some());
+    let prefix_owned = prefix.to_owned();
+    let bucket = Bucket { builder, headers, prefix: prefix_owned, keyed, is_signed, transport };
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -114,6 +133,8 @@ struct Bucket {
     headers: HeaderMap,
     prefix: String,
     keyed: bool,
+    is_signed: bool,
+    transport: Transport,
 }
 
 impl fmt::Debug for Bucket {
@@ -142,10 +163,30 @@ impl Bucket {
         let mut headers = self.headers.clone();
         let plain = builder.clone().with_client_options(client_options(headers.clone()));
         headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
+        let parts = self.part_heads(builder.clone(), headers.clone())?;
         let stat = builder.with_client_options(client_options(headers));
         Ok(Stores {
             plain: Arc::new(build(plain, &self.prefix)?),
             stat: Arc::new(build(stat, &self.prefix)?),
+            parts: Some(Arc::new(parts)),
+        })
+    }
+
+    fn part_heads(
+        &self,
+        mut builder: AmazonS3Builder,
+        mut headers: HeaderMap,
+    ) -> Result<PartHeads> {
+        if !self.is_signed {
+            builder = builder.with_credentials(s3_parts::no_credentials());
+        }
+        let key = CUSTOMER_KEY.parse().ok().and_then(|key| builder.get_config_value(&key));
+        headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
+        Ok(PartHeads {
+            store: build(builder, &self.prefix)?,
+            is_signed: self.is_signed,
+            headers,
+            transport: self.transport.clone(),
         })
     }
 

@@ -17,6 +17,7 @@
 //! grant, its writer waits instead, until its bytes lie close enough to the delivered ones.
 
 pub(crate) mod file;
+pub(crate) mod hashers;
 mod memory;
 mod ordered;
 

@@ -9,10 +9,10 @@ use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tidegate_core::checksum::{Checksum, Checksummer};
 use tokio::sync::Notify;
 
 use super::Batch;
+use super::hashers::{Hashers, Sums};
 use crate::budget::{Budget, BytesPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -25,7 +25,7 @@ const GATHERED_BYTES: u64 = 768 << 10;
 #[derive(Debug)]
 pub(crate) struct OrderedSink {
     shared: Arc<Shared>,
-    thread: Option<std::thread::JoinHandle<Vec<Checksum>>>,
+    thread: Option<std::thread::JoinHandle<Sums>>,
     name: String,
 }
 
@@ -57,7 +57,7 @@ impl OrderedSink {
         permit: impl Into<Option<BytesPermit>>,
         reserved_end: u64,
         writer: Box<dyn Write + Send>,
-        hashers: Vec<Checksummer>,
+        hashers: Hashers,
         name: impl Into<String>,
     ) -> Result<Self> {
         let state = State { next: start, reserved_end, permit: permit.into(), ..State::default() };
@@ -182,7 +182,7 @@ impl OrderedSink {
     }
 
     /// Waits until all bytes are written and flushed, and returns the checksums of the hashers.
-    pub(crate) async fn finish(mut self) -> Result<Vec<Checksum>> {
+    pub(crate) async fn finish(mut self) -> Result<Sums> {
         self.close();
         let thread = self.thread.take();
         // The thread ends when its queue is empty. The join may block for as long as the reader of
@@ -282,11 +282,7 @@ impl State {
     }
 }
 
-fn deliver(
-    shared: &Shared,
-    mut writer: Box<dyn Write + Send>,
-    mut hashers: Vec<Checksummer>,
-) -> Vec<Checksum> {
+fn deliver(shared: &Shared, mut writer: Box<dyn Write + Send>, mut hashers: Hashers) -> Sums {
     let mut frames = Vec::new();
     loop {
         shared.take_ready(&mut frames);
@@ -294,12 +290,10 @@ fn deliver(
             break;
         }
         for frame in frames.drain(..) {
-            for hasher in &mut hashers {
-                hasher.update(&frame);
-            }
+            hashers.update(&frame);
             if let Err(error) = writer.write_all(&frame) {
                 shared.fail(&error);
-                return Vec::new();
+                return Sums::default();
             }
             shared.written(frame.len() as u64);
         }
@@ -307,7 +301,7 @@ fn deliver(
     if let Err(error) = writer.flush() {
         shared.fail(&error);
     }
-    hashers.into_iter().map(Checksummer::finish).collect()
+    hashers.finish()
 }
 
 #[cfg(test)]
@@ -350,7 +344,9 @@ mod tests {
         let budget = Budget::new(BudgetOptions { requests: 1, bytes: 1 << 20 });
         let collect = Collect::default();
         let permit = budget.bytes(6).await;
-        let sink = OrderedSink::new(0, permit, 6, Box::new(collect.clone()), vec![], "t").unwrap();
+        let sink =
+            OrderedSink::new(0, permit, 6, Box::new(collect.clone()), Hashers::default(), "t")
+                .unwrap();
         sink.reserve(&budget, 3, u64::MAX).await;
         sink.write(batch(6, "ghi")).await.unwrap();
         sink.write(batch(3, "def")).await.unwrap();
@@ -363,7 +359,8 @@ mod tests {
     #[tokio::test]
     async fn a_closed_reader_is_an_error_and_is_reported() {
         let permit = Budget::default().bytes(6).await;
-        let sink = OrderedSink::new(0, permit, 6, Box::new(Broken), vec![], "test").unwrap();
+        let sink =
+            OrderedSink::new(0, permit, 6, Box::new(Broken), Hashers::default(), "test").unwrap();
         sink.write(batch(0, "abc")).await.unwrap();
         assert_eq!(sink.failed().await.kind(), ErrorKind::Storage);
         let error = sink.write(batch(3, "d")).await.unwrap_err();
@@ -376,8 +373,15 @@ mod tests {
         let budget = Budget::default();
         let permit = budget.bytes(GATHERED_BYTES + 4096).await;
         let collect = Collect::default();
-        let sink =
-            OrderedSink::new(0, permit, u64::MAX, Box::new(collect.clone()), vec![], "t").unwrap();
+        let sink = OrderedSink::new(
+            0,
+            permit,
+            u64::MAX,
+            Box::new(collect.clone()),
+            Hashers::default(),
+            "t",
+        )
+        .unwrap();
         let mut ahead = Box::pin(sink.write(batch(4096, "x")));
         assert!(futures_util::poll!(&mut ahead).is_pending());
         let frames = vec![Bytes::from(vec![b'a'; 4096])];
@@ -391,7 +395,9 @@ mod tests {
     async fn a_slow_head_keeps_others_from_gathering_behind_it() {
         let budget = Budget::default();
         let permit = budget.bytes(4096).await;
-        let sink = OrderedSink::new(0, permit, 4096, Box::new(io::sink()), vec![], "test").unwrap();
+        let sink =
+            OrderedSink::new(0, permit, 4096, Box::new(io::sink()), Hashers::default(), "test")
+                .unwrap();
         sink.reserve(&budget, 4096, 8192).await;
         let mut third = Box::pin(sink.reserve(&budget, 4096, 8192));
         let behind = vec![Bytes::from(vec![b'b'; 4096])];
@@ -408,7 +414,8 @@ mod tests {
     #[tokio::test]
     async fn an_abort_ends_a_wait() {
         let permit = Budget::default().bytes(1).await;
-        let sink = OrderedSink::new(0, permit, 1, Box::new(io::sink()), vec![], "t").unwrap();
+        let sink =
+            OrderedSink::new(0, permit, 1, Box::new(io::sink()), Hashers::default(), "t").unwrap();
         let waiting = sink.write(batch(100_000, "x"));
         let (outcome, ()) = tokio::join!(waiting, async { sink.abort() });
         assert!(outcome.is_err());

@@ -4,15 +4,21 @@
 //! nothing, and the journal needs it. If the remote provides a CRC of the whole blob, that
 //! algorithm is used, and a match verifies the blob. The exception is a journal that was begun with
 //! another CRC. If the remote provides only a hash, or the user gives one, the bytes are hashed in
-//! order during the transfer. A checksum of the parts' checksums cannot verify bytes, and the
-//! report says so.
+//! order during the transfer. A composite checksum is compared if the parts are known and nothing
+//! else is: from the shards' CRCs, which are then kept apart at the ends of the parts, or by hashing
+//! in order.
 
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, CrcAlgorithm};
+use tidegate_core::checksum::{
+    Checksum, ChecksumAlgorithm, Checksummer, CompositeChecksummer, CrcAlgorithm, PartLayout,
+};
 use tidegate_core::digest::Digest;
 
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::read::{Lookup, PartsCheck, md5_of_entity_tag};
 use crate::remote::BlobInfo;
-use crate::verified::{Unverified, Verified};
+use crate::sink::Mark;
+use crate::sink::hashers::{Hashers, Sums};
+use crate::verified::{PartsChecksum, Unverified, Verified};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
@@ -23,8 +29,65 @@ pub(crate) struct Checks {
     // The caller's first, then the remote's.
     expected: Vec<Checksum>,
     by_hand: usize,
+    /// Compared if nothing else is expected.
+    parts: Option<PartsToCheck>,
+    /// The MD5 in the entity tag: a match is a proof, a mismatch is not.
+    entity_tag: Option<Checksum>,
+    /// Compare the CRC of the written bytes, read back, with that of the units.
+    reads_back: bool,
     /// The reason that is reported if no checksum is expected.
     unverified: Unverified,
+}
+
+/// A composite checksum to compare, and whom to ask for the sizes of its parts.
+#[derive(Clone, Debug)]
+pub(crate) struct PartsToCheck {
+    pub(crate) check: PartsCheck,
+    pub(crate) lookup: Lookup,
+    /// The CRCs of the shards give the checksum, so no byte is hashed in order.
+    by_crc: bool,
+}
+
+impl PartsToCheck {
+    pub(crate) fn new(check: PartsCheck, lookup: Lookup) -> Self {
+        Self { check, lookup, by_crc: false }
+    }
+
+    fn proof(&self) -> Verified {
+        let PartsCheck { expected, layout, .. } = &self.check;
+        Verified::ByParts(PartsChecksum { checksum: expected.clone(), parts: layout.count() })
+    }
+}
+
+/// What is known when the checksums are chosen, in addition to the remote's description.
+#[derive(Debug, Default)]
+pub(crate) struct ChecksOptions<'a> {
+    /// Checksums that the caller expects.
+    pub(crate) by_hand: &'a [Checksum],
+    /// The CRC of an earlier run's journal.
+    pub(crate) journal: Option<CrcAlgorithm>,
+    /// The bytes of that run whose CRCs are known.
+    pub(crate) resumed: &'a [Mark],
+    /// Why the remote's checksums are not available.
+    pub(crate) lookup: Option<Unverified>,
+    /// A composite checksum with known parts.
+    pub(crate) parts: Option<PartsToCheck>,
+    /// Compare the entity tag if nothing else can be compared.
+    pub(crate) entity_tag: bool,
+    /// Source and target are files. If no checksum is known, what was written is read back.
+    pub(crate) is_file_copy: bool,
+}
+
+/// The result of a comparison.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Proof(Proof),
+    /// A composite checksum does not match, with sizes of parts that are only inferred. If they are
+    /// right, `error` is the outcome.
+    Doubtful {
+        computed: Vec<Checksum>,
+        error: Error,
+    },
 }
 
 /// The result of verifying a blob.
@@ -41,15 +104,10 @@ pub(crate) fn is_hash(checksum: &Checksum) -> bool {
 }
 
 impl Checks {
-    /// Chooses the checksums for a blob that the remote describes as `info`. `journal` is the CRC
-    /// of an earlier run's journal. `lookup` is the reason why the remote's checksums are not
-    /// available.
-    pub(crate) fn choose(
-        info: &BlobInfo,
-        by_hand: &[Checksum],
-        journal: Option<CrcAlgorithm>,
-        lookup: Option<Unverified>,
-    ) -> Result<Self> {
+    /// Chooses the checksums for a blob that the remote describes as `info`.
+    pub(crate) fn choose(info: &BlobInfo, options: ChecksOptions<'_>) -> Result<Self> {
+        let ChecksOptions { by_hand, journal, resumed, lookup, parts, .. } = options;
+        let ChecksOptions { entity_tag, is_file_copy, .. } = options;
         let stored = info
             .checksums
             .iter()
@@ -59,7 +117,14 @@ impl Checks {
             unanimous(info, &stored.checksum)?;
         }
         let stored_crc = stored.and_then(|stored| stored.checksum.algorithm().crc());
-        let crc = journal.or(stored_crc).unwrap_or(CrcAlgorithm::Crc32c);
+        let mut parts = parts.filter(|_| stored.is_none() && by_hand.is_empty());
+        let parts_crc = parts.as_ref().and_then(|parts| parts.check.expected.algorithm().crc());
+        let crc = journal.or(stored_crc).or(parts_crc).unwrap_or(CrcAlgorithm::Crc32c);
+        if let Some(parts) = &mut parts {
+            let in_one =
+                |mark: &Mark| parts.check.layout.holds(&(mark.start..mark.start + mark.crc.len()));
+            parts.by_crc = parts_crc == Some(crc) && resumed.iter().all(in_one);
+        }
         let expected: Vec<Checksum> =
             by_hand.iter().chain(stored.map(|stored| &stored.checksum)).cloned().collect();
         let mut hashes: Vec<ChecksumAlgorithm> = Vec::new();
@@ -76,8 +141,22 @@ impl Checks {
                 hashes.push(algorithm);
             }
         }
-        let unverified = lookup.unwrap_or_else(|| Unverified::of(&info.checksums));
-        Ok(Self { crc, hashes, expected, by_hand: by_hand.len(), unverified })
+        let mut unverified = lookup.unwrap_or_else(|| Unverified::of(&info.checksums));
+        let wants_tag = entity_tag && expected.is_empty() && parts.is_none();
+        let entity_tag = md5_of_entity_tag(info)
+            .filter(|(_, parts)| wants_tag && parts.is_none())
+            .map(|(md5, _)| md5);
+        if entity_tag.is_some() {
+            hashes.push(ChecksumAlgorithm::Md5);
+        } else if wants_tag && unverified == Unverified::NoChecksum {
+            unverified = Unverified::NoEntityTag;
+        }
+        let reads_back = is_file_copy && expected.is_empty();
+        if reads_back {
+            hashes.push(crc.algorithm());
+        }
+        let by_hand = by_hand.len();
+        Ok(Self { crc, hashes, expected, by_hand, parts, entity_tag, reads_back, unverified })
     }
 
     /// The checks of a blob that is named by its digest.
@@ -88,6 +167,9 @@ impl Checks {
             hashes: vec![checksum.algorithm()],
             expected: vec![checksum],
             by_hand: 0,
+            parts: None,
+            entity_tag: None,
+            reads_back: false,
             unverified: Unverified::Partial,
         }
     }
@@ -99,16 +181,38 @@ impl Checks {
             hashes: Vec::new(),
             expected: Vec::new(),
             by_hand: 0,
+            parts: None,
+            entity_tag: None,
+            reads_back: false,
             unverified: Unverified::Partial,
         }
     }
 
-    pub(crate) fn hashers(&self) -> Vec<Checksummer> {
-        self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok()).collect()
+    pub(crate) fn hashers(&self) -> Hashers {
+        let whole = self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok());
+        let parts = self.parts.as_ref().filter(|parts| !parts.by_crc).and_then(|parts| {
+            let PartsCheck { expected, layout, .. } = &parts.check;
+            CompositeChecksummer::new(expected.algorithm(), layout.clone()).ok()
+        });
+        Hashers::new(whole.collect(), parts)
+    }
+
+    /// The parts whose CRCs the shards must keep apart.
+    pub(crate) fn crc_layout(&self) -> Option<&PartLayout> {
+        self.parts.as_ref().filter(|parts| parts.by_crc).map(|parts| &parts.check.layout)
+    }
+
+    /// The composite checksum to compare.
+    pub(crate) fn parts(&self) -> Option<&PartsToCheck> {
+        self.parts.as_ref()
     }
 
     /// Compares the computed checksums with those expected of `target`.
-    pub(crate) fn verify(&self, computed: Vec<Checksum>, target: &str) -> Result<Proof> {
+    pub(crate) fn verify(&self, sums: Sums, target: &str) -> Result<Verdict> {
+        let Sums { whole: computed, parts: composite } = sums;
+        if self.reads_back {
+            return self.compare_copy(computed, target);
+        }
         let mut verified = Vec::new();
         for (index, expected) in self.expected.iter().enumerate() {
             let actual = computed.iter().find(|sum| sum.algorithm() == expected.algorithm());
@@ -127,12 +231,67 @@ impl Checks {
                 }
             }
         }
-        let verified = if verified.is_empty() {
-            Verified::Not(self.unverified.clone())
-        } else {
-            Verified::By(verified)
+        if !verified.is_empty() {
+            return Ok(Verdict::Proof(Proof { computed, verified: Verified::By(verified) }));
+        }
+        if let Some(parts) = &self.parts {
+            return parts.compare(computed, composite, target);
+        }
+        let verified = match &self.entity_tag {
+            Some(tag) if computed.contains(tag) => Verified::By(vec![tag.clone()]),
+            Some(_) => Verified::Not(Unverified::EntityTagDiffers),
+            None => Verified::Not(self.unverified.clone()),
         };
-        Ok(Proof { computed, verified })
+        Ok(Verdict::Proof(Proof { computed, verified }))
+    }
+}
+
+impl Checks {
+    /// Compares the CRC of the bytes that were read with that of the bytes that were written.
+    fn compare_copy(&self, mut computed: Vec<Checksum>, target: &str) -> Result<Verdict> {
+        let of_crc = |sum: &Checksum| sum.algorithm() == self.crc.algorithm();
+        let written = computed.iter().rposition(of_crc).map(|index| computed.remove(index));
+        let read = computed.iter().find(|sum| of_crc(sum)).cloned();
+        match (read, written) {
+            (Some(read), Some(written)) if read == written => {
+                let verified = Verified::ReadBack(read);
+                Ok(Verdict::Proof(Proof { computed, verified }))
+            }
+            (read, written) => {
+                let shown = |sum: Option<Checksum>| sum.map_or("nothing".into(), |s| s.to_string());
+                let (read, written) = (shown(read), shown(written));
+                let message = format!("read {read}, but read back {written} from the target");
+                Err(Error::new(ErrorKind::Integrity, Operation::Verify, target, message))
+            }
+        }
+    }
+}
+
+impl PartsToCheck {
+    /// Compares the composite checksum of the parts.
+    pub(crate) fn compare(
+        &self,
+        computed: Vec<Checksum>,
+        composite: Option<Checksum>,
+        target: &str,
+    ) -> Result<Verdict> {
+        let PartsCheck { expected, layout, is_inferred, is_entity_tag } = &self.check;
+        let verified = match composite {
+            Some(actual) if actual == *expected => self.proof(),
+            _ if *is_entity_tag => Verified::Not(Unverified::EntityTagDiffers),
+            actual => {
+                let got = actual.map_or("nothing".to_owned(), |actual| actual.to_string());
+                let count = layout.count();
+                let message = format!("expected {expected} of the {count} parts, got {got}");
+                let error = Error::new(ErrorKind::Integrity, Operation::Verify, target, message);
+                return if *is_inferred {
+                    Ok(Verdict::Doubtful { computed, error })
+                } else {
+                    Err(error)
+                };
+            }
+        };
+        Ok(Verdict::Proof(Proof { computed, verified }))
     }
 }
 
@@ -158,6 +317,10 @@ mod tests {
         Checksummer::of(algorithm, b"abc").unwrap()
     }
 
+    fn sums(whole: Vec<Checksum>) -> Sums {
+        Sums { whole, parts: None }
+    }
+
     fn info(algorithms: &[(ChecksumAlgorithm, Coverage)]) -> BlobInfo {
         let checksums = algorithms
             .iter()
@@ -175,28 +338,28 @@ mod tests {
             (ChecksumAlgorithm::Md5, Coverage::FullObject),
             (ChecksumAlgorithm::Crc64Nvme, Coverage::FullObject),
         ]);
-        let checks = Checks::choose(&info, &[], None, None).unwrap();
+        let checks = Checks::choose(&info, ChecksOptions::default()).unwrap();
         assert_eq!((checks.crc, checks.hashes.len()), (CrcAlgorithm::Crc64Nvme, 0));
     }
 
     #[test]
     fn a_lone_hash_is_computed_in_order() {
         let info = info(&[(ChecksumAlgorithm::Md5, Coverage::FullObject)]);
-        let checks = Checks::choose(&info, &[], None, None).unwrap();
+        let checks = Checks::choose(&info, ChecksOptions::default()).unwrap();
         assert_eq!(checks.hashes, [ChecksumAlgorithm::Md5]);
-        assert!(checks.verify(vec![sum(ChecksumAlgorithm::Md5)], "x").is_ok());
+        assert!(checks.verify(sums(vec![sum(ChecksumAlgorithm::Md5)]), "x").is_ok());
         let wrong = Checksummer::of(ChecksumAlgorithm::Md5, b"abd").unwrap();
-        assert_eq!(checks.verify(vec![wrong], "x").unwrap_err().kind(), ErrorKind::Integrity);
-        assert!(checks.verify(vec![], "x").is_err(), "what was not computed proves nothing");
+        assert_eq!(checks.verify(sums(vec![wrong]), "x").unwrap_err().kind(), ErrorKind::Integrity);
+        assert!(checks.verify(sums(vec![]), "x").is_err(), "what was not computed proves nothing");
     }
 
     #[test]
-    fn a_composite_checksum_verifies_nothing_and_says_so() {
+    fn a_composite_checksum_of_unknown_parts_verifies_nothing_and_says_so() {
         let composite = Coverage::Composite { parts: Some(3) };
-        let checks =
-            Checks::choose(&info(&[(ChecksumAlgorithm::Crc32c, composite)]), &[], None, None)
-                .unwrap();
-        let proof = checks.verify(vec![sum(ChecksumAlgorithm::Crc32c)], "x").unwrap();
+        let info = info(&[(ChecksumAlgorithm::Crc32c, composite)]);
+        let checks = Checks::choose(&info, ChecksOptions::default()).unwrap();
+        let verdict = checks.verify(sums(vec![sum(ChecksumAlgorithm::Crc32c)]), "x").unwrap();
+        let Verdict::Proof(proof) = verdict else { panic!("nothing is in doubt") };
         let reason = Unverified::Composite(ChecksumAlgorithm::Crc32c);
         assert_eq!(proof.verified, Verified::Not(reason));
     }
@@ -204,8 +367,9 @@ mod tests {
     #[test]
     fn the_hint_says_that_a_wrong_checksum_was_given() {
         let wrong = Checksummer::of(ChecksumAlgorithm::Sha256, b"other").unwrap();
-        let checks = Checks::choose(&info(&[]), &[wrong], None, None).unwrap();
-        let error = checks.verify(vec![sum(ChecksumAlgorithm::Sha256)], "x").unwrap_err();
+        let options = ChecksOptions { by_hand: &[wrong], ..ChecksOptions::default() };
+        let checks = Checks::choose(&info(&[]), options).unwrap();
+        let error = checks.verify(sums(vec![sum(ChecksumAlgorithm::Sha256)]), "x").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Integrity);
         assert!(error.hint().unwrap().contains("given"), "{error:?}");
     }
@@ -213,7 +377,9 @@ mod tests {
     #[test]
     fn a_journal_of_another_crc_makes_the_remotes_be_computed_in_order() {
         let info = info(&[(ChecksumAlgorithm::Crc64Nvme, Coverage::FullObject)]);
-        let checks = Checks::choose(&info, &[], Some(CrcAlgorithm::Crc32c), None).unwrap();
+        let journal = Some(CrcAlgorithm::Crc32c);
+        let options = ChecksOptions { journal, ..ChecksOptions::default() };
+        let checks = Checks::choose(&info, options).unwrap();
         assert_eq!(checks.crc, CrcAlgorithm::Crc32c);
         assert_eq!(checks.hashes, [ChecksumAlgorithm::Crc64Nvme]);
     }

@@ -63,6 +63,7 @@ pub(crate) struct DownloadOptions {
     pub(crate) durability: Durability,
     pub(crate) resume: Option<bool>,
     pub(crate) expected: Vec<Checksum>,
+    pub(crate) entity_tag: Option<bool>,
     pub(crate) state: StateFolder,
     pub(crate) retry: RetryPolicy,
     pub(crate) budget: Budget,
@@ -81,6 +82,7 @@ impl Default for DownloadOptions {
             durability: Durability::default(),
             resume: None,
             expected: Vec::new(),
+            entity_tag: None,
             state: StateFolder::default(),
             retry: RetryPolicy::default(),
             budget: Budget::default(),
@@ -111,6 +113,7 @@ pub(crate) async fn download(
     let download = choose(download, options.shard_bytes_max, DownloadBuilder::shard_bytes_max);
     let download = choose(download, options.resume, DownloadBuilder::resume);
     let download = choose(download, options.range.clone(), DownloadBuilder::range);
+    let download = choose(download, options.entity_tag, DownloadBuilder::entity_tag);
     options.expected.iter().cloned().fold(download, DownloadBuilder::expect).await
 }
 

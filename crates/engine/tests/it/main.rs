@@ -6,6 +6,7 @@
 //! | **what arrives** | |
 //! | every remote into every target, whole and verified | `targets` |
 //! | bytes that contradict a checksum never get the target's name | `verify` |
+//! | checksums of an upload's parts are compared where the parts are known | `composite` |
 //! | a blob that changes is never mixed | `change`, `headers::versions` |
 //! | bytes fetched of one object are not used for another | `selection`, `keys` |
 //! | responses that contradict themselves deliver right bytes or an error | `hostile`, `framing` |
@@ -38,6 +39,7 @@ mod buffer;
 #[path = "../call/mod.rs"]
 mod call;
 mod change;
+mod composite;
 mod concurrency;
 mod contact;
 mod deadline;

@@ -103,6 +103,11 @@ pub(crate) trait Dialect: Sync {
         false
     }
 
+    /// The uploaded part that a request asks for, from 1 on.
+    fn part_number<'a>(&self, _request: &'a Request) -> Option<&'a str> {
+        None
+    }
+
     /// The version that a request names.
     fn selector(&self, _request: &Request) -> Selector {
         Selector::Latest

@@ -22,6 +22,10 @@ impl Dialect for S3 {
         true
     }
 
+    fn part_number<'a>(&self, request: &'a Request) -> Option<&'a str> {
+        request.parameter("partNumber")
+    }
+
     fn selector(&self, request: &Request) -> Selector {
         request
             .parameter("versionId")
@@ -73,6 +77,7 @@ impl Dialect for S3 {
 
     fn kinds(&self, blob: &Blob, _options: &ServerOptions) -> Vec<Kind> {
         match blob.checksums {
+            _ if blob.uploaded.is_some() => Vec::new(),
             Checksums::None => Vec::new(),
             Checksums::Correct | Checksums::Wrong => vec![Kind::Crc64Nvme],
             Checksums::Composite { parts } => vec![Kind::CompositeCrc32c(parts.max(1))],
@@ -91,6 +96,13 @@ impl Dialect for S3 {
         let mode = view.request.field("x-amz-checksum-mode");
         if !view.whole || !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
             return;
+        }
+        if let Some(uploaded) = &view.blob.uploaded
+            && let Some(name) = uploaded.algorithm.header()
+            && view.blob.checksums != Checksums::None
+        {
+            head.add(name, uploaded.value(view.blob.checksums == Checksums::Wrong));
+            head.add("x-amz-checksum-type", "COMPOSITE");
         }
         if let Some(sum) = view.sums.get(Kind::Crc64Nvme) {
             head.add("x-amz-checksum-crc64nvme", sum);

@@ -62,7 +62,7 @@ fn amz_checksums_of_whole_objects_and_of_parts() {
     assert_eq!(coverage("4waSgw==", Some("composite")), Coverage::Composite { parts: None });
 
     let sha1 = parse_amz_checksum("sha1", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", None).unwrap();
-    assert!(!sha1.is_verifiable());
+    assert!(sha1.is_verifiable());
 }
 
 #[test]
@@ -141,5 +141,38 @@ proptest! {
     fn near_misses_never_panic(text in "(crc32c|md5|sha-256|x)=?:?[A-Za-z0-9+/=]{0,12}:?(;[a-z]=?\"?[^\"]?\"?)?(, ?|-[0-9])?") {
         let _ = (parse_goog_hash(&text), parse_repr_digest(&text));
         let _ = parse_amz_checksum("crc32c", &text, None);
+    }
+}
+
+#[test]
+fn digests_of_older_servers() {
+    // The example of RFC 3230, section 4.3.2, has an MD5 of this form; the SHA-256 is of "abc".
+    let text = "SHA-256=ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=, md5=kAFQmDzST7DWlj99KOF/cg==,unixsum=30637";
+    let found: Vec<StoredChecksum> = parse_digest(text).into_iter().map(Result::unwrap).collect();
+    assert_eq!(
+        pairs(found),
+        [
+            full("sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            full("md5:900150983cd24fb0d6963f7d28e17f72"),
+        ]
+    );
+    for wrong in ["sha-256", "md5=x", "SHA=kAFQmDzST7DWlj99KOF/cg=="] {
+        assert!(parse_digest(wrong).into_iter().all(|member| member.is_err()), "{wrong}");
+    }
+}
+
+#[test]
+fn checksums_of_artifact_repositories_and_linked_files() {
+    let sha256 = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
+    let expected = full(&format!("sha256:{}", sha256.to_ascii_lowercase()));
+    assert_eq!(pairs(vec![parse_x_checksum("sha256", sha256).unwrap()]), [expected.clone()]);
+    assert!(parse_x_checksum("sha1", "a9993e364706816aba3e25717850c26c9cd0d89d").is_ok());
+    for (suffix, value) in [("sha256", "abc"), ("crc32c", "e3069283"), ("deploy", "true")] {
+        assert!(parse_x_checksum(suffix, value).is_err(), "{suffix}");
+    }
+    let linked = parse_linked_etag(&format!("\"{sha256}\"")).unwrap();
+    assert_eq!(pairs(vec![linked]), [expected]);
+    for other in ["\"a9993e364706816aba3e25717850c26c9cd0d89d\"", "W/\"x\"", ""] {
+        assert_eq!(parse_linked_etag(other), None, "{other}");
     }
 }

@@ -40,6 +40,7 @@ use crate::read::Flow;
 use crate::remote::Version;
 use crate::report::Report;
 use crate::sink::file::journal::{CrcName, Identity};
+use crate::sink::hashers::Sums;
 use crate::sink::{Mark, Sink};
 use crate::transfer::attempt::Calls;
 use crate::transfer::checks::Checks;
@@ -374,7 +375,8 @@ impl Job<'_> {
     }
 
     async fn commit(&mut self, destination: Destination) -> Result<Committed> {
-        let mut committed = destination.commit(None, self.blob.len, &self.checks).await?;
+        let mut committed =
+            destination.commit(Sums::default(), self.blob.len, &self.checks).await?;
         self.outcome.notes.extend(committed.note.take());
         Ok(committed)
     }

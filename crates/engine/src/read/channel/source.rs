@@ -12,7 +12,7 @@ use tidegate_core::retry::RetryPolicy;
 use super::{Mode, ReadChannel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::lookup::{Looking, Lookup};
-use crate::read::{Flow, Known, RangeOptions, RangeStream, Verify};
+use crate::read::{Facts, Flow, Known, PartsWanted, RangeOptions, RangeStream, Verify};
 use crate::remote::BlobInfo;
 
 pub(super) enum Source {
@@ -219,9 +219,10 @@ impl ReadChannel {
                 Source::Closed => self.ask()?,
                 Source::Looking(looking) => {
                     let (stream, facts) = ready!(looking.as_mut().poll(cx));
-                    let (info, lookup) = facts?;
+                    let Facts { info, unverified, parts } = facts?;
                     self.looked_up = true;
-                    self.check.learn(&info.checksums, lookup);
+                    self.check.learn(&info.checksums, unverified);
+                    self.check.learn_parts(parts);
                     let request = Request { stream, end: u64::MAX, answered: None, begun: false };
                     self.source = Source::Asked(Box::new(request));
                 }
@@ -369,6 +370,7 @@ impl ReadChannel {
             retry: self.policy(),
             budget: self.options.budget.clone(),
             stats: Arc::clone(&self.options.stats),
+            wants: PartsWanted { composites: true, entity_tags: false },
         }
     }
 

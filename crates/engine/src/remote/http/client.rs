@@ -13,13 +13,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use object_store::client::HttpRequestBody;
+use tidegate_core::checksum::StoredChecksum;
+use tidegate_core::checksum::headers::parse_linked_etag;
 use url::Url;
 
 use super::display;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::locate::invalid;
-use crate::remote::response;
-use crate::remote::{ExtraHeaders, Netrc, Version};
+use crate::remote::response::{self, Dialect};
+use crate::remote::{BlobInfo, ExtraHeaders, Netrc, Version};
 use crate::transport::{self, ResponseBody, ResponseHead, Transport, classify};
 
 /// Enough in practice: CDNs use two or three redirects.
@@ -68,6 +70,8 @@ pub(super) struct Reached {
     pub(super) is_redirected: bool,
     /// Whether the request asked for `identity`.
     pub(super) asked_identity: bool,
+    /// The checksum of the file that a redirect on the way named.
+    pub(super) linked: Option<StoredChecksum>,
 }
 
 impl HttpClient {
@@ -107,7 +111,7 @@ impl HttpClient {
     /// Sends a request, and follows redirects.
     pub(super) async fn send(&self, mut stop: Stop, ask: &HttpRequest<'_>) -> Result<Reached> {
         let mut waited = Duration::ZERO;
-        let mut is_redirected = false;
+        let (mut is_redirected, mut linked) = (false, None);
         for requests in 1..=REDIRECTS_MAX + 1 {
             let coding = if self.decodes(&stop.url) { "gzip" } else { "identity" };
             let request = build(&stop, ask, coding)?;
@@ -123,8 +127,9 @@ impl HttpClient {
             }
             if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
                 let asked_identity = coding == "identity";
-                return Ok(Reached { head, body, stop, is_redirected, asked_identity });
+                return Ok(Reached { head, body, stop, is_redirected, asked_identity, linked });
             }
+            linked = linked.or_else(|| parse_linked_etag(head.text("x-linked-etag")?));
             stop = stop.next(&head, ask.operation)?;
             self.authorize(&stop.url, false, &mut stop.own);
             is_redirected = true;
@@ -135,6 +140,17 @@ impl HttpClient {
             display(&stop.url),
             format!("more than {REDIRECTS_MAX} redirects"),
         ))
+    }
+}
+
+impl Reached {
+    /// The facts in the response, and the checksum that a redirect named.
+    pub(super) fn info(&self, version: Option<&Version>) -> BlobInfo {
+        let mut info = response::info(&self.head, Dialect::Http, version);
+        // In another coding the bytes are not those of the file.
+        let linked = self.linked.as_ref().filter(|_| !response::is_encoded(&self.head));
+        info.checksums.extend(linked.filter(|sum| !info.checksums.contains(sum)).cloned());
+        info
     }
 }
 

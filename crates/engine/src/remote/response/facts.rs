@@ -29,7 +29,7 @@ pub(in crate::remote) fn info(
             Some(asked) => version_like(head, asked).or_else(|| version(head, dialect)),
             None => version(head, dialect),
         },
-        checksums: checksums(head),
+        checksums: checksums(head, dialect),
         // The coding of the body has priority over the stored coding: a metadata response has no
         // body.
         content_encoding: ["content-encoding", "x-goog-stored-content-encoding"]
@@ -75,6 +75,15 @@ fn total_len(head: &ResponseHead, dialect: Dialect) -> Option<u64> {
 /// `Content-Range`, if it is valid.
 pub(super) fn content_range(head: &ResponseHead) -> Option<ContentRange> {
     ContentRange::parse(only(head, "content-range")?).ok()
+}
+
+/// The range of the blob that a partial response describes.
+#[cfg(feature = "s3")]
+pub(in crate::remote) fn range_of(head: &ResponseHead) -> Option<std::ops::Range<u64>> {
+    match content_range(head)? {
+        ContentRange::Bytes { range, .. } => Some(range),
+        ContentRange::Unsatisfied { .. } => None,
+    }
 }
 
 /// A header's value as text; `None` if it has two different values.
@@ -134,7 +143,7 @@ fn date(head: &ResponseHead) -> Option<Version> {
 /// Checksums that cover the stored bytes, with all values of a repeated header. A malformed one is
 /// ignored here, with a warning: it can only prevent the verification, which then reports that
 /// there was none.
-fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
+fn checksums(head: &ResponseHead, dialect: Dialect) -> Vec<StoredChecksum> {
     let mut found = Vec::new();
     let mut note = |header: &str, parsed: Result<StoredChecksum, ChecksumError>| match parsed {
         Ok(checksum) if found.contains(&checksum) => {}
@@ -172,6 +181,19 @@ fn checksums(head: &ResponseHead) -> Vec<StoredChecksum> {
     for value in all("content-md5").filter(|_| head.status != StatusCode::PARTIAL_CONTENT) {
         note("content-md5", headers::parse_content_md5(value));
     }
+    #[cfg(feature = "http")]
+    if dialect == Dialect::Http && !is_encoded(head) {
+        for value in all("digest").filter(|_| head.status != StatusCode::PARTIAL_CONTENT) {
+            headers::parse_digest(value).into_iter().for_each(|member| note("digest", member));
+        }
+        // Repositories of artifacts send these of the file, also with a part of it.
+        for algorithm in ["sha256", "sha1", "md5"] {
+            for value in all(&format!("x-checksum-{algorithm}")) {
+                note("x-checksum", headers::parse_x_checksum(algorithm, value));
+            }
+        }
+    }
+    let _ = dialect;
     found
 }
 

@@ -21,10 +21,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::checksum::{Checksum, Checksummer};
 use tidegate_core::extents::Extents;
 
 use crate::sink::Batch;
+use crate::sink::hashers::{Hashers, Sums};
 
 /// One read.
 const READ_BYTES: u64 = 1 << 20;
@@ -147,53 +147,53 @@ impl Drop for Ending {
 }
 
 /// The thread that follows. It returns the number of bytes hashed and their checksums.
-pub(crate) type HashingThread = std::thread::JoinHandle<io::Result<(u64, Vec<Checksum>)>>;
+pub(crate) type HashingThread = std::thread::JoinHandle<io::Result<(u64, Sums)>>;
 
 /// Starts the thread that follows. It ends when `progress` is closed, and returns the number of
 /// bytes before the first gap and their checksums.
 pub(crate) fn follow(
     file: Arc<File>,
     progress: Arc<WrittenBytes>,
-    mut hashers: Vec<Checksummer>,
+    mut hashers: Hashers,
 ) -> io::Result<HashingThread> {
     std::thread::Builder::new().name("tidegate-hash".to_owned()).spawn(move || {
         let ending = Ending(progress);
         let mut buffer = Vec::new();
         let mut hashed = 0;
-        let mut hash = |bytes: &[u8]| hashers.iter_mut().for_each(|hasher| hasher.update(bytes));
         while let Some(work) = ending.0.next() {
             match work {
                 Work::Lent(batch) => {
-                    batch.frames.iter().for_each(|frame| hash(frame));
+                    batch.frames.iter().for_each(|frame| hashers.update(frame));
                     hashed += batch.len();
                 }
                 Work::Written(range) => {
                     let len = usize::try_from(range.end - range.start).unwrap_or(0);
                     buffer.resize(len.max(buffer.len()), 0);
                     file.read_exact_at(&mut buffer[..len], range.start)?;
-                    hash(&buffer[..len]);
+                    hashers.update(&buffer[..len]);
                     hashed += len as u64;
                 }
             }
         }
-        Ok((hashed, hashers.into_iter().map(Checksummer::finish).collect()))
+        Ok((hashed, hashers.finish()))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tidegate_core::checksum::ChecksumAlgorithm;
+    use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
     use tokio::sync::Semaphore;
 
     use super::*;
 
-    fn sha256() -> Vec<Checksummer> {
-        vec![Checksummer::new(ChecksumAlgorithm::Sha256).unwrap()]
+    fn sha256() -> Hashers {
+        Hashers::new(vec![Checksummer::new(ChecksumAlgorithm::Sha256).unwrap()], None)
     }
 
-    fn sum(bytes: &[u8]) -> Vec<Checksum> {
-        vec![Checksummer::of(ChecksumAlgorithm::Sha256, bytes).unwrap()]
+    fn sum(bytes: &[u8]) -> Sums {
+        let whole = vec![Checksummer::of(ChecksumAlgorithm::Sha256, bytes).unwrap()];
+        Sums { whole, parts: None }
     }
 
     /// Makes batches, and counts those that are held.
@@ -241,7 +241,15 @@ mod tests {
         progress.written(0..4);
         progress.written(5..10);
         progress.close();
-        assert_eq!(follow(Arc::new(file), progress, vec![]).unwrap().join().unwrap().unwrap().0, 4);
+        assert_eq!(
+            follow(Arc::new(file), progress, Hashers::default())
+                .unwrap()
+                .join()
+                .unwrap()
+                .unwrap()
+                .0,
+            4
+        );
     }
 
     /// A batch that extends the prefix is held and not read back. A batch beyond a gap is read

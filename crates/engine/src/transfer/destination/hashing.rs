@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use tidegate_core::checksum::{Checksum, Checksummer};
 use tokio::task::JoinSet;
 
 use crate::buffer::ShardBuffer;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::sink::file::follow;
+use crate::sink::hashers::{Hashers, Sums};
 use crate::transfer::blocking::blocking;
 
 /// Bytes of a buffer that are hashed in one step: at most a millisecond of work.
@@ -24,18 +24,14 @@ pub(super) enum Hashing {
     /// A thread follows a file.
     File(follow::HashingThread),
     /// A task follows a buffer.
-    Buffer(JoinSet<Result<Vec<Checksum>>>),
+    Buffer(JoinSet<Result<Sums>>),
     /// A buffer is hashed at the end, because its length is not known before.
-    AtEnd(Vec<Checksummer>),
+    AtEnd(Hashers),
 }
 
 impl Hashing {
     /// Starts a task that follows `buffer` up to `end`, if the end is known.
-    pub(super) fn of_buffer(
-        buffer: &Arc<ShardBuffer>,
-        end: Option<u64>,
-        hashers: Vec<Checksummer>,
-    ) -> Self {
+    pub(super) fn of_buffer(buffer: &Arc<ShardBuffer>, end: Option<u64>, hashers: Hashers) -> Self {
         if hashers.is_empty() {
             return Self::None;
         }
@@ -46,9 +42,9 @@ impl Hashing {
     }
 
     /// The hashes of a buffer that holds all of its `len` bytes.
-    pub(super) async fn buffer(self, buffer: &Arc<ShardBuffer>, len: u64) -> Result<Vec<Checksum>> {
+    pub(super) async fn buffer(self, buffer: &Arc<ShardBuffer>, len: u64) -> Result<Sums> {
         match self {
-            Self::None | Self::File(_) => Ok(Vec::new()),
+            Self::None | Self::File(_) => Ok(Sums::default()),
             Self::AtEnd(hashers) => follow_buffer(Arc::clone(buffer), len, hashers).await,
             Self::Buffer(mut task) => match task.join_next().await {
                 Some(Ok(sums)) => sums,
@@ -58,8 +54,8 @@ impl Hashing {
     }
 
     /// The hashes of a file of `len` bytes, after its sink has ended.
-    pub(super) async fn file(self, len: u64) -> Result<Vec<Checksum>> {
-        let Self::File(thread) = self else { return Ok(Vec::new()) };
+    pub(super) async fn file(self, len: u64) -> Result<Sums> {
+        let Self::File(thread) = self else { return Ok(Sums::default()) };
         let failed = |message| failed("file", message);
         blocking(move || match thread.join() {
             Ok(Ok((hashed, sums))) if hashed == len => Ok(sums),
@@ -88,24 +84,22 @@ fn failed(what: &str, message: &str) -> Error {
 }
 
 /// Hashes a buffer in order as it fills.
-async fn follow_buffer(
+pub(super) async fn follow_buffer(
     buffer: Arc<ShardBuffer>,
     len: u64,
-    mut hashers: Vec<Checksummer>,
-) -> Result<Vec<Checksum>> {
+    mut hashers: Hashers,
+) -> Result<Sums> {
     let mut done = 0;
     while done < len {
         let end = done.saturating_add(PIECE_BYTES).min(len);
         buffer.wait_for(done..end).await?;
         let bytes = buffer.slice(done..end)?;
         hashers = blocking(move || {
-            for hasher in &mut hashers {
-                hasher.update(&bytes);
-            }
+            hashers.update(&bytes);
             Ok(hashers)
         })
         .await?;
         done = end;
     }
-    Ok(hashers.into_iter().map(Checksummer::finish).collect())
+    Ok(hashers.finish())
 }

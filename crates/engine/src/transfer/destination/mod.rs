@@ -17,6 +17,7 @@
 mod file;
 mod hashing;
 mod memory;
+mod prove;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,10 +25,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_core::checksum::{Checksum, Checksummer};
 
 use self::file::leave;
 use self::hashing::Hashing;
+use self::prove::{Kept, prove};
 use super::attempt::Calls;
 use super::blocking::blocking;
 use super::checks::{Checks, Proof};
@@ -39,6 +40,7 @@ use crate::progress::Progress;
 use crate::sink::file::journal::{Identity, Journal};
 use crate::sink::file::writer::WrittenPart;
 use crate::sink::file::{Durability, PartFile};
+use crate::sink::hashers::{Hashers, Sums};
 use crate::sink::{Mark, MemorySink, OrderedSink, Sink};
 
 /// A sink, with the state around it.
@@ -61,7 +63,7 @@ pub(crate) struct DestinationOptions {
     /// The bytes that are wanted; ends at `u64::MAX` if the length is unknown.
     pub(crate) range: Range<u64>,
     /// Hashers that need the bytes in order.
-    pub(crate) hashers: Vec<Checksummer>,
+    pub(crate) hashers: Hashers,
     /// The initial content of a part file.
     pub(crate) start: PartStart,
     /// Bytes that the budget granted before the first request.
@@ -132,7 +134,7 @@ impl Destination {
     pub(crate) fn of_sink(sink: Sink, calls: Calls) -> Self {
         let options = DestinationOptions {
             range: 0..u64::MAX,
-            hashers: Vec::new(),
+            hashers: Hashers::default(),
             start: PartStart::Empty(None),
             granted: InitialGrant::default(),
             units_bytes: 0,
@@ -208,7 +210,7 @@ impl Destination {
     pub(crate) async fn restart(
         self,
         identity: Identity,
-        hashers: Vec<Checksummer>,
+        hashers: Hashers,
     ) -> Result<(Self, bool)> {
         let Self { sink, hashing, reader, bytes, granted, durability, progress, calls, notes } =
             self;
@@ -234,28 +236,26 @@ impl Destination {
         Ok((Self::file(part, options, calls).await?, true))
     }
 
-    /// Verifies all `len` bytes, and gives a file its name. `crc` is the CRC of all bytes, if the
-    /// units computed one.
-    pub(crate) async fn commit(
-        self,
-        crc: Option<Checksum>,
-        len: u64,
-        checks: &Checks,
-    ) -> Result<Committed> {
+    /// Verifies all `len` bytes, and gives a file its name. `units` are the checksums that the units
+    /// computed.
+    pub(crate) async fn commit(self, units: Sums, len: u64, checks: &Checks) -> Result<Committed> {
         let Self { sink, hashing, calls, durability, progress, .. } = self;
-        let verify = |sums: Vec<Checksum>| {
-            let computed = crc.into_iter().chain(sums).collect();
-            checks.verify(computed, &calls.target)
-        };
+        let target = &*calls.target;
         let committed = |proof| Committed { proof, memory: None, note: None };
         match sink {
-            Sink::Discard => verify(Vec::new()).map(committed),
+            Sink::Discard => prove(checks, units, target, Kept::Nowhere).await.map(committed),
             Sink::Ordered(sink) => {
                 // Flushing waits for the reader of the output; a cancelled download does not wait.
                 let sums = calls.unless_cancelled(sink.finish()).await??;
-                verify(sums).map(committed)
+                prove(checks, units.and(sums), target, Kept::Nowhere).await.map(committed)
             }
-            Sink::Memory(sink) => match hashing.buffer(sink.buffer(), len).await.and_then(verify) {
+            Sink::Memory(sink) => match async {
+                let sums = hashing.buffer(sink.buffer(), len).await?;
+                let kept = Kept::Buffer(sink.buffer(), len);
+                prove(checks, units.and(sums), target, kept).await
+            }
+            .await
+            {
                 Ok(proof) => {
                     if sink.covers_shards {
                         sink.detach();
@@ -274,7 +274,13 @@ impl Destination {
                     Ok(written) => written,
                     Err(failed) => return Err(file::not_written(*failed, &progress).await),
                 };
-                match hashed.and_then(verify) {
+                let proof = match hashed {
+                    Ok(sums) => {
+                        prove(checks, units.and(sums), target, Kept::File(&part, len)).await
+                    }
+                    Err(error) => Err(error),
+                };
+                match proof {
                     Ok(proof) => {
                         blocking(move || part.commit(len, durability)).await?;
                         Ok(Committed { note, ..committed(proof) })
