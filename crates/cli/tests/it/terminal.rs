@@ -11,7 +11,7 @@ use crate::bed::{Bed, SHARD, command, within};
 use crate::interrupt::signal;
 use crate::screen::{Terminal, seen};
 
-/// The blob, of which the server sends the first half and holds the rest back.
+/// The length of the blob. The server sends the first half and holds the rest back.
 const LEN: usize = 1 << 20;
 
 /// Starts `cp` with standard error on a terminal, and waits until half of the blob is there.
@@ -68,6 +68,31 @@ async fn a_bar_fits_its_terminal_and_leaves_one_line() {
         assert!(text.starts_with(result), "{lines:#?}");
         assert!(text.ends_with("  verified crc32c"), "{lines:#?}");
     }
+}
+
+/// The blob that fails first has no length.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_blob_leaves_the_percentage_of_the_others() {
+    let bed = Bed::gcs().await;
+    bed.put("/bucket/blob", LEN);
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server
+        .script()
+        .push(Rule::new(hold).range(RangeMatch::StartsFrom(LEN as u64 / 2)).always());
+    let (terminal, program) = Terminal::new(80);
+    let mut command = command(bed.folder.path());
+    command.args(["cp", "--anonymous", "--shard-size", SHARD, "--endpoint"]);
+    command.arg(bed.server.endpoint()).args(["gs://bucket/missing", "gs://bucket/blob", "."]);
+    command.env("TERM", "xterm").stdout(Stdio::null()).stderr(Stdio::from(program));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    terminal.shows("1/2 blobs").await;
+    terminal.shows(" 50%").await;
+    gate.open();
+    assert_eq!(within(child.wait()).await.unwrap().code(), Some(3));
+    let lines = seen(&terminal.end(), 80);
+    assert!(lines.last().unwrap().starts_with("1 of 2 blobs  1.00 MiB in "), "{lines:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
