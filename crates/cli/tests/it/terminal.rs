@@ -15,7 +15,7 @@ use crate::screen::{Terminal, seen};
 const LEN: usize = 1 << 20;
 
 /// Starts `cp` with standard error on a terminal, and waits until half of the blob is there.
-async fn half(bed: &Bed, gate: &Gate, program: File, term: &str) -> Child {
+fn half(bed: &Bed, gate: &Gate, program: File, term: &str) -> Child {
     bed.put("/bucket/a-model-with-a-long-name.safetensors", LEN);
     let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
     bed.server
@@ -53,7 +53,7 @@ async fn a_bar_fits_its_terminal_and_leaves_one_line() {
         let bed = Bed::gcs().await;
         let gate = Gate::new();
         let (terminal, program) = Terminal::new(columns);
-        let mut child = half(&bed, &gate, program, "xterm").await;
+        let mut child = half(&bed, &gate, program, "xterm");
         terminal.shows(" 50%").await;
         let lines = seen(&terminal.given(), columns.into());
         let [line] = &lines[..] else { panic!("one line is drawn: {lines:#?}") };
@@ -100,7 +100,7 @@ async fn a_dumb_terminal_gets_no_escapes() {
     let bed = Bed::gcs().await;
     let gate = Gate::new();
     let (terminal, program) = Terminal::new(60);
-    let mut child = half(&bed, &gate, program, "dumb").await;
+    let mut child = half(&bed, &gate, program, "dumb");
     within(gate.reached(1)).await;
     gate.open();
     assert!(within(child.wait()).await.unwrap().success());
