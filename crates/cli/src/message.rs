@@ -18,7 +18,7 @@ pub(crate) fn of(error: &Error) -> String {
     while let Some(cause) = level {
         if let Some(inner) = cause.downcast_ref::<Error>() {
             append(&mut text, own, std::mem::take(&mut foreign));
-            push(&mut text, without_target(inner, own.target()));
+            push(&mut text, &without_target(inner, own.target()));
             own = inner;
         } else {
             foreign.push(plain(&cause.to_string()));
@@ -46,25 +46,28 @@ pub(crate) fn is_refused(error: &Error) -> bool {
     false
 }
 
-/// Adds the causes of `own`. Of a failed connection only the innermost is of use: the others name
-/// the layers between.
+/// Adds the causes of `own`. Of a failed connection only the innermost is of use, if it says more
+/// than `own` does: the others name the layers between.
 fn append(text: &mut String, own: &Error, mut foreign: Vec<String>) {
-    if matches!(own.kind(), ErrorKind::Transport | ErrorKind::Timeout) && foreign.len() > 1 {
-        foreign.drain(..foreign.len() - 1);
+    if matches!(own.kind(), ErrorKind::Transport | ErrorKind::Timeout) {
+        foreign.drain(..foreign.len().saturating_sub(1));
+        let known = text.to_lowercase();
+        let says_more = |cause: &String| {
+            cause.to_lowercase().split_whitespace().any(|word| !known.contains(word))
+        };
+        foreign.retain(says_more);
     }
-    for cause in foreign {
+    for cause in &foreign {
         push(text, cause);
     }
 }
 
-/// Adds a level, unless all its words are there.
-fn push(text: &mut String, level: String) {
-    let (lower, known) = (level.to_lowercase(), text.to_lowercase());
-    if lower.split_whitespace().all(|word| known.contains(word)) {
-        return;
+/// Adds a level, unless the level before repeats it.
+fn push(text: &mut String, level: &str) {
+    if !text.ends_with(level) {
+        text.push_str(": ");
+        text.push_str(level);
     }
-    text.push_str(": ");
-    text.push_str(&level);
 }
 
 /// The text of `error` without its operation and target, if the target is named already.

@@ -70,8 +70,8 @@ mod tests {
         let mut top = definition();
         top.build();
         let cp = top.find_subcommand("cp").unwrap();
-        let shorts = cp.get_arguments().filter_map(|arg| arg.get_short());
-        let longs = cp.get_arguments().filter_map(|arg| arg.get_long());
+        let shorts = cp.get_arguments().filter_map(clap::Arg::get_short);
+        let longs = cp.get_arguments().filter_map(clap::Arg::get_long);
         let known: Vec<String> = shorts
             .map(|short| format!("-{short}"))
             .chain(longs.map(|long| format!("--{long}")))

@@ -252,3 +252,16 @@ async fn a_redirected_request_is_signed_for_where_it_goes() {
         assert_ne!(signature(first), signature(second));
     }
 }
+
+/// No source has any. The message names the sources, not the library that asked them.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_credentials_are_reported_by_their_sources() {
+    let bed = Bed::http().await;
+    let endpoint = bed.server.endpoint();
+    let mut command = command(bed.folder.path());
+    command.args(["stat", "s3://bucket/key"]).env("AWS_METADATA_ENDPOINT", &endpoint);
+    let ran = finish(command).await;
+    ran.ends(6).says("no credentials found (tried environment, profile, instance role)\n");
+    ran.says("hint: export AWS_ACCESS_KEY_ID");
+    assert!(!ran.stderr.contains("Generic") && !ran.stderr.contains(&endpoint), "{}", ran.stderr);
+}

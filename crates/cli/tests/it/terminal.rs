@@ -11,11 +11,11 @@ use crate::bed::{Bed, SHARD, command, within};
 use crate::interrupt::signal;
 use crate::screen::{Terminal, seen};
 
-/// The blob, of which the server sends the first half and holds the rest back.
+/// The length of the blob. The server sends the first half and holds the rest back.
 const LEN: usize = 1 << 20;
 
 /// Starts `cp` with standard error on a terminal, and waits until half of the blob is there.
-async fn half(bed: &Bed, gate: &Gate, program: File, term: &str) -> Child {
+fn half(bed: &Bed, gate: &Gate, program: File, term: &str) -> Child {
     bed.put("/bucket/a-model-with-a-long-name.safetensors", LEN);
     let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
     bed.server
@@ -53,7 +53,7 @@ async fn a_bar_fits_its_terminal_and_leaves_one_line() {
         let bed = Bed::gcs().await;
         let gate = Gate::new();
         let (terminal, program) = Terminal::new(columns);
-        let mut child = half(&bed, &gate, program, "xterm").await;
+        let mut child = half(&bed, &gate, program, "xterm");
         terminal.shows(" 50%").await;
         let lines = seen(&terminal.given(), columns.into());
         let [line] = &lines[..] else { panic!("one line is drawn: {lines:#?}") };
@@ -70,12 +70,37 @@ async fn a_bar_fits_its_terminal_and_leaves_one_line() {
     }
 }
 
+/// The blob that fails first has no length.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_blob_leaves_the_percentage_of_the_others() {
+    let bed = Bed::gcs().await;
+    bed.put("/bucket/blob", LEN);
+    let gate = Gate::new();
+    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
+    bed.server
+        .script()
+        .push(Rule::new(hold).range(RangeMatch::StartsFrom(LEN as u64 / 2)).always());
+    let (terminal, program) = Terminal::new(80);
+    let mut command = command(bed.folder.path());
+    command.args(["cp", "--anonymous", "--shard-size", SHARD, "--endpoint"]);
+    command.arg(bed.server.endpoint()).args(["gs://bucket/missing", "gs://bucket/blob", "."]);
+    command.env("TERM", "xterm").stdout(Stdio::null()).stderr(Stdio::from(program));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    terminal.shows("1/2 blobs").await;
+    terminal.shows(" 50%").await;
+    gate.open();
+    assert_eq!(within(child.wait()).await.unwrap().code(), Some(3));
+    let lines = seen(&terminal.end(), 80);
+    assert!(lines.last().unwrap().starts_with("1 of 2 blobs  1.00 MiB in "), "{lines:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dumb_terminal_gets_no_escapes() {
     let bed = Bed::gcs().await;
     let gate = Gate::new();
     let (terminal, program) = Terminal::new(60);
-    let mut child = half(&bed, &gate, program, "dumb").await;
+    let mut child = half(&bed, &gate, program, "dumb");
     within(gate.reached(1)).await;
     gate.open();
     assert!(within(child.wait()).await.unwrap().success());

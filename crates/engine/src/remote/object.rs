@@ -30,7 +30,7 @@ use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
 use super::{key, refusal};
 use crate::budget::Budget;
-use crate::error::{Error, ErrorKind, Operation, Result, Setting};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, Probe, ResponseBody, ResponseHead, classify};
 
 /// S3 redirects once, to the bucket's own address; one more redirect is allowed.
@@ -263,24 +263,8 @@ impl ObjectRemote {
         // The library's text is about its last lookup, which few users know of.
         let cause: &dyn std::error::Error = &error;
         tracing::debug!(blob = self.target(blob), error = cause, "no credentials");
-        match self.asked().dialect {
-            #[cfg(feature = "s3")]
-            Dialect::S3 => failed(
-                ErrorKind::NoAccess,
-                "no credentials found (tried environment, profile, instance role)",
-            )
-            .with_hint(Setting::AwsCredentials),
-            #[cfg(feature = "gcs")]
-            Dialect::Gcs => failed(
-                ErrorKind::NoAccess,
-                "no credentials found (tried environment, gcloud's file, metadata server)",
-            ),
-            #[cfg(any(feature = "http", feature = "azure"))]
-            _ => failed(
-                ErrorKind::NoAccess,
-                "no credentials found (tried environment, managed identity)",
-            ),
-        }
+        let (message, hint) = refusal::no_credentials(self.dialect);
+        failed(ErrorKind::NoAccess, message).with_hint(hint)
     }
 
     /// The error for a failed call that got no usable response.

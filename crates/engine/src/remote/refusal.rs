@@ -26,6 +26,27 @@ pub(super) const REJECTED_HINT: &str = "get new credentials (such as by `aws sso
      application-default login` or `az login`), and run the same command again to go on where it \
      stopped";
 
+/// The message and the hint if no lookup gave credentials.
+pub(super) fn no_credentials(dialect: Dialect) -> (&'static str, Setting) {
+    match dialect {
+        #[cfg(feature = "s3")]
+        Dialect::S3 => (
+            "no credentials found (tried environment, profile, instance role)",
+            Setting::AwsCredentials,
+        ),
+        #[cfg(feature = "gcs")]
+        Dialect::Gcs => (
+            "no credentials found (tried environment, gcloud's file, metadata server)",
+            Setting::Anonymous,
+        ),
+        #[cfg(any(feature = "http", feature = "azure"))]
+        _ => (
+            "no credentials found (tried environment, managed identity)",
+            Setting::AzureCredentials,
+        ),
+    }
+}
+
 /// Properties of a request that was refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
