@@ -98,7 +98,7 @@ impl Done {
     /// The report of a target of `bytes` bytes that is left as it is.
     pub(crate) fn present(source: &str, target: &str, bytes: u64, present: &Present) -> Self {
         let verified = match present {
-            Present::Checksums(names) => names.clone(),
+            Present::Checksums(names) => names.iter().map(ToString::to_string).collect(),
             Present::Exists | Present::Version => Vec::new(),
         };
         Self {

@@ -13,15 +13,17 @@
 //! Headers that need no signature travel with the probe. So they are added to requests for blobs
 //! only: `object_store` sends its own requests when it looks for credentials.
 
+mod options;
+
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use http::HeaderMap;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{GetOptions, ObjectStore, RetryConfig};
 use tidegate_core::range::ByteRange;
 
+use self::options::get_options;
 #[cfg(feature = "s3")]
 use super::UploadedPart;
 use super::credentials::Renew;
@@ -301,31 +303,6 @@ pub(super) fn unanswered(
         Some(hint) => result.with_hint(hint),
         None => result,
     }
-}
-
-fn get_range(range: &ByteRange) -> Option<GetRange> {
-    match range {
-        ByteRange::From(start) => Some(GetRange::Offset(*start)),
-        ByteRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
-        ByteRange::Last(n) => Some(GetRange::Suffix(*n)),
-        _ => None,
-    }
-}
-
-fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
-    let mut options = GetOptions { range: get_range(range), ..GetOptions::default() };
-    match version {
-        Some(Version::Generation(generation)) => options.version = Some(generation.clone()),
-        Some(Version::VersionId(id)) => options.version = Some(id.clone()),
-        Some(Version::ETag(tag)) => options.if_match = Some(tag.clone()),
-        Some(Version::LastModified(date)) => {
-            // If this is not a date, the version in the response is compared all the same.
-            let date = httpdate::parse_http_date(date).ok();
-            options.if_unmodified_since = date.map(SystemTime::into);
-        }
-        _ => {}
-    }
-    options
 }
 
 /// Switches the retries of `object_store` off: the reader restarts, because it knows which bytes

@@ -28,7 +28,7 @@ pub(super) struct Resumed {
     pub(super) verified: Vec<&'static str>,
 }
 
-/// A copy of which one bit was flipped on the way.
+/// A copy with one bit that was flipped on the way.
 #[derive(Debug, Serialize)]
 pub(super) struct Caught {
     pub(super) flipped_at: u64,
