@@ -72,7 +72,8 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
 /// For a URL of a web server, whose path is all there is to misspell.
 const CHECK_URL: &str = "check the URL";
 /// For a cache, which has no buckets, and may remove blobs at any time.
-const CHECK_CACHE: &str = "check the URL; the cache may have removed the blob";
+const CHECK_CACHE: &str =
+    "check the digest and the instance's name; the cache may have removed the blob";
 /// For a connection that was refused, first or last: nothing listens there.
 const CHECK_ADDRESS: &str = "check the host and the port, and that the server is running";
 
