@@ -73,6 +73,9 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
 
 /// For a URL of a web server, whose path is all there is to misspell.
 const CHECK_URL: &str = "check the URL";
+/// For a cache, which has no buckets, and may remove blobs at any time.
+const CHECK_CACHE: &str =
+    "check the digest and the instance's name; the cache may have removed the blob";
 /// For a connection that was refused, first or last: nothing listens there.
 const CHECK_ADDRESS: &str = "check the host and the port, and that the server is running";
 
@@ -81,9 +84,11 @@ pub(crate) fn of(error: &Error) -> Option<&str> {
     if innermost(error).setting() == Some(Setting::Proxy) {
         return named(Setting::Proxy, error.kind());
     }
-    let is_web = ["http://", "https://"].iter().any(|scheme| error.target().starts_with(scheme));
+    let is_of = |schemes: [&str; 2]| schemes.iter().any(|name| error.target().starts_with(name));
+    let is_web = is_of(["http://", "https://"]);
     match error.kind() {
         ErrorKind::NotFound if is_web => return Some(CHECK_URL),
+        ErrorKind::NotFound if is_of(["grpc://", "grpcs://"]) => return Some(CHECK_CACHE),
         // A web server knows no credentials of a cloud, so there are none to leave out.
         ErrorKind::NoAccess if is_web && error.setting() == Some(Setting::Anonymous) => {
             return named(Setting::Headers, ErrorKind::NoAccess);

@@ -20,7 +20,7 @@ pub(crate) fn of(error: &Error) -> String {
             append(&mut text, own, std::mem::take(&mut foreign));
             push(&mut text, &without_target(inner, own.target()));
             own = inner;
-        } else {
+        } else if !(own.kind() == ErrorKind::NotFound && is_not_found(cause)) {
             foreign.push(plain(&cause.to_string()));
         }
         level = cause.source();
@@ -44,6 +44,13 @@ pub(crate) fn is_refused(error: &Error) -> bool {
         };
     }
     false
+}
+
+/// Whether it is the system's error for a missing file, which repeats what an error of that kind
+/// says.
+fn is_not_found(cause: &(dyn StdError + 'static)) -> bool {
+    let io = cause.downcast_ref::<io::Error>();
+    io.is_some_and(|io| io.kind() == io::ErrorKind::NotFound)
 }
 
 /// Adds the causes of `own`. Of a failed connection only the innermost is of use, if it says more
@@ -131,6 +138,14 @@ mod tests {
                     written: No space left on device";
         assert_eq!(of(&error), text);
         assert!(!is_refused(&error));
+    }
+
+    #[test]
+    fn a_missing_file_is_said_to_be_missing_once() {
+        let missing =
+            Error::new(ErrorKind::NotFound, Operation::Read, "x", "there is no such file")
+                .caused_by(io::Error::from_raw_os_error(2));
+        assert_eq!(of(&missing), "cannot read x: there is no such file");
     }
 
     #[test]

@@ -16,11 +16,12 @@ const DURATION: &str = "DURATION";
 const SIZE: &str = "SIZE";
 
 const SIZES: &str = "\
-A SIZE is a number of bytes, or has a unit: 8K, 8M, 8G, 8T or 8KiB, 8MiB, ... (powers of 1024), \
-8KB, 8MB, ... (powers of 1000).";
+A SIZE is a number of bytes, or has a unit: K, M, G, T or KiB, MiB, GiB, TiB
+(powers of 1024), KB, MB, GB, TB (powers of 1000).";
 
 const DURATIONS: &str = "\
-A DURATION has a unit, as in 500ms, 30s, 5m or 2h; a number without a unit is in seconds.";
+A DURATION has a unit, as in 500ms, 30s, 5m or 2h; a number without a unit is
+in seconds.";
 
 /// Commands with more flags than a terminal has lines.
 const LONG: [&str; 3] = ["cp", "cat", "stat"];

@@ -63,7 +63,7 @@ const EXIT_STATUS: [(&str, &str); 10] = [
 
 /// The page of one command.
 pub(super) fn page(command: &Command) -> io::Result<String> {
-    let man = Man::new(command.clone()).manual("Tidegate manual");
+    let man = Man::new(command.clone());
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
