@@ -8,11 +8,12 @@ use tidegate::{
     CancellationToken, ChunkPolicy, Client, DownloadBuilder, Error, ErrorKind, Location, Operation,
     Progress, Result, Target,
 };
-use tidegate_core::ByteRange;
+use tidegate_core::{ByteRange, Checksum};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::args::{FileArgs, TransferArgs};
+use crate::checksums::ChecksumList;
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::report::{self, Done, Failure, count};
@@ -53,6 +54,8 @@ pub(crate) struct Plan {
     /// Options for target files, if there are any.
     pub(crate) file: Option<FileArgs>,
     pub(crate) range: Option<ByteRange>,
+    /// The list that names the checksum of every blob.
+    pub(crate) checksums: Option<ChecksumList>,
 }
 
 /// The result of one blob.
@@ -159,12 +162,21 @@ impl Plan {
         if let Some(range) = &self.range {
             download = download.range(range.clone());
         }
+        download = self.expected(fetch)?.into_iter().fold(download, DownloadBuilder::expect);
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
         let outcome = download.await.map_err(|error| self.hinted(fetch, error));
         let report = outcome?;
         Ok(Done::new(fetch.source.display(), &fetch.place.name(), &report))
+    }
+
+    /// The checksums of the blob in the list, if there is a list.
+    pub(crate) fn expected(&self, fetch: &Fetch) -> Result<Vec<Checksum>> {
+        let source = &fetch.source;
+        let found =
+            self.checksums.as_ref().map(|list| list.of(source.file_name(), source.display()));
+        found.unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// The error with a hint that applies to this command.
