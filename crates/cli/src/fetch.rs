@@ -8,11 +8,12 @@ use tidegate::{
     CancellationToken, ChunkPolicy, Client, DownloadBuilder, Error, ErrorKind, Location, Operation,
     Progress, Result, Target,
 };
-use tidegate_core::ByteRange;
+use tidegate_core::{ByteRange, Checksum};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::args::{FileArgs, TransferArgs};
+use crate::checksums::ChecksumList;
 use crate::exit::Exit;
 use crate::guard::{self, TextOnly};
 use crate::present;
@@ -54,6 +55,8 @@ pub(crate) struct Plan {
     /// Options for target files, if there are any.
     pub(crate) file: Option<FileArgs>,
     pub(crate) range: Option<ByteRange>,
+    /// The list that names the checksum of every blob.
+    pub(crate) checksums: Option<ChecksumList>,
 }
 
 /// The result of one blob.
@@ -183,6 +186,7 @@ impl Plan {
         if let Some(range) = &self.range {
             download = download.range(range.clone());
         }
+        download = self.expected(fetch)?.into_iter().fold(download, DownloadBuilder::expect);
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
         let download = seeds.iter().fold(download, DownloadBuilder::seed);
@@ -195,12 +199,21 @@ impl Plan {
     /// The report of a target that needs no transfer, if it is one.
     async fn present(&self, fetch: &Fetch, cancel: &CancellationToken) -> Result<Option<Done>> {
         let (Some(file), Place::File(path)) = (&self.file, &fetch.place) else { return Ok(None) };
-        let expected = self.transfer.expected();
+        let mut expected = self.transfer.expected();
+        expected.extend(self.expected(fetch)?);
         let source = &fetch.source;
         let found = present::find(&self.client, file, &expected, source, path, cancel).await?;
         let bytes = path.metadata().map_or(0, |found| found.len());
         Ok(found
             .map(|present| Done::present(source.display(), &fetch.place.name(), bytes, &present)))
+    }
+
+    /// The checksums of the blob in the list, if there is a list.
+    pub(crate) fn expected(&self, fetch: &Fetch) -> Result<Vec<Checksum>> {
+        let source = &fetch.source;
+        let found =
+            self.checksums.as_ref().map(|list| list.of(source.file_name(), source.display()));
+        found.unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// The error with a hint that applies to this command.

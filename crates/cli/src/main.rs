@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | the command line, validated |
 //! | `commands` | the commands, one a file |
+//! | `checksums` | lists such as `SHA256SUMS` |
 //! | `fetch` | several blobs in parallel, for `cp` and `cat` |
 //! | `local` | standard input as a source; sources that are their own targets |
 //! | `session`, `console`, `terminal` | the output: messages, JSON, a progress bar |
@@ -25,6 +26,7 @@
 //! - A URL is never shown with its user info or query.
 
 mod args;
+mod checksums;
 mod commands;
 mod console;
 mod duration;

@@ -77,6 +77,7 @@ pub struct Blob {
     pub(crate) customer_key: Option<[u8; 32]>,
     decoded: Option<Bytes>,
     pub(crate) uploaded: Option<Arc<Uploaded>>,
+    pub(crate) fields: Vec<(&'static str, String)>,
     computed: Arc<Computed>,
 }
 
@@ -118,6 +119,7 @@ impl Blob {
             customer_key: None,
             decoded: None,
             uploaded: None,
+            fields: Vec::new(),
             computed: Arc::default(),
         }
     }
@@ -141,6 +143,13 @@ impl Blob {
     #[must_use]
     pub fn with_last_modified(mut self, time: SystemTime) -> Self {
         self.last_modified = Some(time);
+        self
+    }
+
+    /// Adds a field to the head of every response about the blob, whole or ranged.
+    #[must_use]
+    pub fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.fields.push((name, value.into()));
         self
     }
 

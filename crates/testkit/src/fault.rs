@@ -77,6 +77,14 @@ pub enum Fault {
     LieAboutLength(i64),
     /// 302 to this location.
     Redirect(String),
+    /// 302 to this location, with the SHA-256 of the file there in `X-Linked-Etag`, as Hugging Face
+    /// sends it.
+    LinkedRedirect {
+        /// The location.
+        location: String,
+        /// The value of `X-Linked-Etag`.
+        etag: String,
+    },
     /// 307 to this location, as S3 sends it for a bucket that was just created.
     TemporaryRedirect(String),
     /// Bytes that are not HTTP, then FIN.

@@ -193,8 +193,13 @@ fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
             let coded = Coded { status: *status, code, message: "The request is refused." };
             Refusal::from(Problem::Coded(coded))
         }
-        Instead::Redirect { status, location } => {
-            Refusal::from(Problem::Status(*status)).with("Location", location.clone())
+        Instead::Redirect { status, location, linked_etag } => {
+            let refusal =
+                Refusal::from(Problem::Status(*status)).with("Location", location.clone());
+            match linked_etag {
+                Some(etag) => refusal.with("X-Linked-Etag", etag.clone()),
+                None => refusal,
+            }
         }
         Instead::NotSatisfiable => {
             let blob = origin.store.find(&request.path, &origin.dialect.selector(request));
@@ -332,6 +337,9 @@ async fn describe(
         head.add(name, value);
     }
     origin.dialect.describe(&View { blob, sums: &sums, whole, request, options }, &mut head);
+    for (name, value) in &blob.fields {
+        head.add(name, value.clone());
+    }
     Ok(head)
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Treatment {
 pub(crate) enum Instead {
     Status { code: u16, retry_after: Option<String>, body: String },
     Coded { status: u16, code: &'static str },
-    Redirect { status: u16, location: String },
+    Redirect { status: u16, location: String, linked_etag: Option<String> },
     NotSatisfiable,
 }
 
@@ -106,8 +106,9 @@ impl Treatment {
             }
             Fault::NotSatisfiable => self.instead = Some(Instead::NotSatisfiable),
             Fault::Coded { status, code } => self.instead = Some(Instead::Coded { status, code }),
-            Fault::Redirect(location) => self.redirect(302, location),
-            Fault::TemporaryRedirect(location) => self.redirect(307, location),
+            Fault::Redirect(location) => self.redirect(302, location, None),
+            Fault::LinkedRedirect { location, etag } => self.redirect(302, location, Some(etag)),
+            Fault::TemporaryRedirect(location) => self.redirect(307, location, None),
             Fault::ShortRange(bytes) => self.range_bytes_max = Some(bytes),
             Fault::WrongContentRange(lie) => self.content_range = Some(lie),
             Fault::FlipBit(offset) => self.flip = Some(offset),
@@ -125,8 +126,8 @@ impl Treatment {
         self.ending = ending;
     }
 
-    fn redirect(&mut self, status: u16, location: String) {
-        self.instead = Some(Instead::Redirect { status, location });
+    fn redirect(&mut self, status: u16, location: String, linked_etag: Option<String>) {
+        self.instead = Some(Instead::Redirect { status, location, linked_etag });
     }
 
     fn open_with(&mut self, opening: Opening) {

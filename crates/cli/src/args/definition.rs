@@ -1,17 +1,14 @@
 //! The definition of the command line: what the derived types give, and what applies to all flags
 //! at once.
 //!
-//! - Each flag whose value is `SECONDS` takes a duration.
 //! - The help of a command explains the sizes and the durations that its flags take.
 //! - The short help (`-h`) fits on a terminal: it shows a few flags, `--help` shows all.
 
 use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
-use crate::duration;
 
-/// The value name of flags that take a duration.
-const SECONDS: &str = "SECONDS";
+/// The value names of flags that take a duration or a size.
 const DURATION: &str = "DURATION";
 const SIZE: &str = "SIZE";
 
@@ -32,7 +29,7 @@ const SHORT: [&str; 9] =
 
 /// The whole definition, with the long help.
 pub(crate) fn definition() -> Command {
-    Cli::command().mut_subcommands(|command| explained(command.mut_args(timed)))
+    Cli::command().mut_subcommands(explained)
 }
 
 /// The same with the short help for `-h`. It is a definition of its own because the parser's long
@@ -53,19 +50,6 @@ pub(super) fn short_definition() -> Command {
                 "All options, such as --header and --retries, with examples: tidegate {name} --help"
             ))
     })
-}
-
-/// The flag with its parser, if its value is a duration.
-fn timed(arg: Arg) -> Arg {
-    if !has_value(&arg, SECONDS) {
-        return arg;
-    }
-    let arg = arg.value_name(DURATION);
-    // The only duration for which 0 means "no limit".
-    if arg.get_id() == "min_speed_time" {
-        return arg.value_parser(duration::parse_ms_or_none);
-    }
-    arg.value_parser(duration::parse_ms)
 }
 
 /// The command with the explanation of its values before its examples.
@@ -93,9 +77,6 @@ mod tests {
 
     #[test]
     fn every_flag_for_a_time_takes_a_unit() {
-        for command in definition().get_subcommands() {
-            assert!(!command.get_arguments().any(|arg| has_value(arg, SECONDS)), "{command:?}");
-        }
         let args = ["tidegate", "stat", "x", "--stall", "500ms", "--min-speed-time", "0"];
         assert!(definition().try_get_matches_from(args).is_ok());
         for text in ["0", "soon"] {

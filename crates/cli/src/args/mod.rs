@@ -105,6 +105,10 @@ pub(crate) struct CpArgs {
     // With two lists, options could not stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
+    /// A list of checksums that the blobs must have: a file or a URL, as `sha256sum` and the like
+    /// write it. Each blob is found in it by its name
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::AnyPath)]
+    pub(crate) checksums: Option<String>,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]

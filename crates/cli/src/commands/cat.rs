@@ -29,5 +29,12 @@ fn plan(args: &CatArgs) -> Result<Plan> {
     let source = args.version.of(source(&client, &args.source)?)?;
     let fetches = vec![Fetch { source, place: Place::Stdout, chunks: Chunks::none() }];
     check_targets(&client, &[&args.source], &fetches)?;
-    Ok(Plan { client, fetches, transfer: args.transfer.clone(), file: None, range })
+    Ok(Plan {
+        client,
+        fetches,
+        transfer: args.transfer.clone(),
+        file: None,
+        range,
+        checksums: None,
+    })
 }

@@ -8,6 +8,7 @@ use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 
 use super::put;
 use crate::args::{ChunkingArg, CpArgs};
+use crate::checksums::ChecksumList;
 use crate::exit::Exit;
 use crate::fetch::{self, Chunks, Fetch, Place, Plan};
 use crate::local::{check_inputs, check_spelling, check_targets, is_input, source};
@@ -19,10 +20,22 @@ pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
         return put::run(session, args, cache).await;
     }
     session.data_on_stdout = args.target() == Path::new("-");
-    match plan(args) {
+    match planned(args).await {
         Ok(plan) => fetch::run(&session, plan).await,
         Err(error) => session.fail(&error),
     }
+}
+
+async fn planned(args: &CpArgs) -> Result<Plan> {
+    let mut plan = plan(args)?;
+    if let Some(list) = &args.checksums {
+        plan.checksums = Some(ChecksumList::load(&plan.client, list).await?);
+        for fetch in &plan.fetches {
+            // Before the first request for a blob.
+            plan.expected(fetch)?;
+        }
+    }
+    Ok(plan)
 }
 
 fn plan(args: &CpArgs) -> Result<Plan> {
@@ -63,7 +76,7 @@ fn plan(args: &CpArgs) -> Result<Plan> {
     };
     check_targets(&client, &names, &fetches)?;
     let (transfer, file) = (args.transfer.clone(), Some(args.file.clone()));
-    Ok(Plan { client, fetches, transfer, file, range: None })
+    Ok(Plan { client, fetches, transfer, file, range: None, checksums: None })
 }
 
 /// Refuses cache options that have no effect here.
@@ -87,7 +100,7 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
             "it is for grpc:// and grpcs://, and no source is in such a cache",
         ));
     }
-    let has_checksum = !args.transfer.expected().is_empty();
+    let has_checksum = !args.transfer.expected().is_empty() || args.checksums.is_some();
     if has_checksum && cache.chunking == ChunkingArg::Always {
         let message = "a checksum of your own is compared only where the blob comes whole";
         return Err(invalid("--chunking always", message)

@@ -39,7 +39,7 @@ struct Facts<'a> {
     version: Option<String>,
     /// Checksums of the whole blob.
     checksums: BTreeMap<&'static str, String>,
-    /// Checksums of parts' checksums, which no reader of the blob can compare with.
+    /// Checksums of the checksums of the parts in which the blob was uploaded.
     composite_checksums: Vec<Composite>,
     content_encoding: Option<&'a str>,
     content_type: Option<&'a str>,
@@ -99,14 +99,9 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         let (algorithm, value) = named(stored);
         let coverage = match stored.coverage {
             Coverage::Composite { parts: Some(parts) } => {
-                format!(
-                    " (of {}' checksums: cannot be verified)",
-                    report::count(parts.into(), "part")
-                )
+                format!(" (of {}' checksums)", report::count(parts.into(), "part"))
             }
-            Coverage::Composite { parts: None } => {
-                " (of parts' checksums: cannot be verified)".to_owned()
-            }
+            Coverage::Composite { parts: None } => " (of parts' checksums)".to_owned(),
             _ => " (of the whole blob)".to_owned(),
         };
         rows.push(("checksum", format!("{algorithm} {value}{coverage}")));

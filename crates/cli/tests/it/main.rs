@@ -4,6 +4,7 @@
 //! |---|---|
 //! | **commands** | |
 //! | `cp`: one blob to one target; several blobs side by side | `cp`, `several` |
+//! | `--checksums`: every blob is compared with its line of a list | `checksums` |
 //! | `cat`: a blob to standard output, in order | `cat` |
 //! | `stat`: facts, as text and as JSON | `stat` |
 //! | `chunk`: where files are cut | `chunk` |
@@ -32,6 +33,7 @@
 mod bed;
 mod caches;
 mod cat;
+mod checksums;
 mod chunk;
 mod cp;
 mod credentials;

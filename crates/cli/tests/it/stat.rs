@@ -39,7 +39,7 @@ async fn json_output_has_its_fields() {
     assert_eq!(json["composite_checksums"][0]["parts"], 2);
     let out =
         bed.run(&["stat", "--anonymous", "--endpoint", &endpoint, "s3://bucket/blob"]).await.out();
-    assert!(out.contains("(of 2 parts' checksums: cannot be verified)"), "{out}");
+    assert!(out.contains("(of 2 parts' checksums)"), "{out}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,8 +45,13 @@ impl Profile {
         let section = if name == "default" { name.to_owned() } else { format!("profile {name}") };
         let get = |key: &str| credentials.get(name, key).or_else(|| config.get(&section, key));
         let refuse = |message: String| {
-            Error::new(ErrorKind::NoAccess, Operation::Connect, format!("profile {name}"), message)
-                .with_hint(Setting::AwsCredentials)
+            Error::new(
+                ErrorKind::NoAccess,
+                Operation::Locate,
+                format!("AWS profile {name}"),
+                message,
+            )
+            .with_hint(Setting::AwsCredentials)
         };
         let profile = Self {
             access_key_id: get("aws_access_key_id"),

@@ -1,7 +1,8 @@
 //! What a download verifies, what it cannot verify, and that no wrong bytes get the target's name.
 
 use bytes::Bytes;
-use tidegate::ErrorKind;
+use tidegate::remote::RemoteOptions;
+use tidegate::{ErrorKind, Target, Verified};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
 use tidegate_core::range::ByteRange;
 use tidegate_testkit::{
@@ -157,6 +158,93 @@ async fn a_throttled_checksum_request_does_not_cost_the_verification() {
         let trial = Trial::run(&bed, Kind::File, &options(4)).await;
         let report = trial.result.unwrap();
         assert!(report.is_verified(), "{fault:?}: {:?}", report.verified.reason());
+    }
+}
+
+/// Checksums of the whole file that plain servers send in fields of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_of_older_servers_and_of_repositories_are_compared() {
+    let bytes = pseudo_random(LEN, 7);
+    let sum = |algorithm| Checksummer::of(algorithm, &bytes).unwrap();
+    let (sha256, sha1) = (sum(ChecksumAlgorithm::Sha256), sum(ChecksumAlgorithm::Sha1));
+    let md5 = sum(ChecksumAlgorithm::Md5);
+    let wrong = "00".repeat(32);
+    for (name, value, expected, window) in [
+        ("X-Checksum-Sha256", sha256.hex(), Ok(&sha256), 4),
+        ("X-Checksum-Sha1", sha1.hex().to_uppercase(), Ok(&sha1), 4),
+        ("X-Checksum-Md5", md5.hex(), Ok(&md5), 4),
+        ("Digest", format!("SHA-256={}", sha256.to_base64()), Ok(&sha256), 1),
+        ("X-Checksum-Sha256", wrong, Err("damaged"), 4),
+        // Of a part, these two cover the part at some servers.
+        ("Digest", "SHA-256=kAFQmDzST7DWlj99KOF/cg==".to_owned(), Err("not verified"), 4),
+        ("Content-MD5", "kAFQmDzST7DWlj99KOF/cg==".to_owned(), Err("not verified"), 4),
+        ("X-Checksum-Sha256", "not hexadecimal".to_owned(), Err("not verified"), 4),
+    ] {
+        let blob = Blob::new(bytes.clone()).with_field(name, value.clone());
+        let bed = Bed::with(ServerOptions::of(Flavour::Http), bytes.clone(), blob).await;
+        let trial = Trial::run(&bed, Kind::File, &options(window)).await;
+        let label = format!("{name}: {value}");
+        match (expected, trial.result) {
+            (Ok(sum), Ok(report)) => {
+                assert_eq!(report.verified.checksums(), std::slice::from_ref(sum), "{label}");
+            }
+            (Err("not verified"), Ok(report)) => assert!(!report.is_verified(), "{label}"),
+            (Err("damaged"), Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Integrity, "{label}");
+            }
+            (_, other) => panic!("{label}: {other:?}"),
+        }
+    }
+}
+
+/// Hugging Face names the SHA-256 of a file in the redirect to its content.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_checksum_in_a_redirect_is_compared() {
+    let bytes = pseudo_random(LEN, 7);
+    let sha256 = Checksummer::of(ChecksumAlgorithm::Sha256, &bytes).unwrap();
+    let git = "a9993e364706816aba3e25717850c26c9cd0d89d".to_owned();
+    for (etag, is_verified, is_damaged) in
+        [(sha256.hex(), true, false), ("00".repeat(32), false, true), (git, false, false)]
+    {
+        let bed = Bed::new(ServerOptions::of(Flavour::Http), LEN).await;
+        bed.server.put("/content", Blob::new(bytes.clone()));
+        let fault =
+            Fault::LinkedRedirect { location: "/content".to_owned(), etag: format!("\"{etag}\"") };
+        bed.server.script().push(Rule::new(fault).path(bed.path()).always());
+        let trial = Trial::run(&bed, Kind::File, &options(4)).await;
+        if is_damaged {
+            trial.assert_fails(&bed, Kind::File, ErrorKind::Integrity, &etag);
+            continue;
+        }
+        let report = trial.result.unwrap();
+        assert_eq!(report.is_verified(), is_verified, "{etag}");
+    }
+}
+
+/// A copy of a file has no checksum of a server, so the copy is read back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_local_file_is_read_back() {
+    for len in [0, 1, LEN] {
+        let bytes = pseudo_random(len, 7);
+        let folder = tempfile::tempdir().unwrap();
+        let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+        std::fs::write(&source, &bytes).unwrap();
+        let location = crate::call::locate(source.to_str().unwrap(), RemoteOptions::default());
+        let location = location.unwrap();
+        for window in [1, 4] {
+            let options = options(window);
+            let to_file = crate::call::download(&location, Target::File(target.clone()), &options);
+            let report = to_file.await.unwrap();
+            let sum = Checksummer::of(ChecksumAlgorithm::Crc32c, &bytes).unwrap();
+            assert_eq!(report.verified, Verified::ReadBack(sum), "{len} {window}");
+            assert!(std::fs::read(&target).unwrap() == bytes);
+            let to_memory = crate::call::download(&location, Target::Memory, &options);
+            assert!(!to_memory.await.unwrap().is_verified(), "nothing was written");
+            let expected = by_hand(&Bytes::from(bytes.clone()));
+            let options = DownloadOptions { expected: expected.clone(), ..options };
+            let by_hand = crate::call::download(&location, Target::File(target.clone()), &options);
+            assert_eq!(by_hand.await.unwrap().verified.checksums(), expected);
+        }
     }
 }
 
