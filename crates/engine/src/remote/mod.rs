@@ -48,6 +48,8 @@ mod key;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod object_request;
 #[cfg(feature = "reapi")]
 pub mod reapi;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]

@@ -14,17 +14,17 @@
 //! only: `object_store` sends its own requests when it looks for credentials.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use http::HeaderMap;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{GetOptions, ObjectStore};
 use tidegate_core::range::ByteRange;
 
 #[cfg(feature = "s3")]
 use super::UploadedPart;
 use super::credentials::Renew;
+use super::object_request::get_options;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
@@ -296,37 +296,6 @@ pub(super) fn unanswered(
         Some(hint) => result.with_hint(hint),
         None => result,
     }
-}
-
-fn get_range(range: &ByteRange) -> Option<GetRange> {
-    match range {
-        ByteRange::From(start) => Some(GetRange::Offset(*start)),
-        ByteRange::Bounded(range) => Some(GetRange::Bounded(range.clone())),
-        ByteRange::Last(n) => Some(GetRange::Suffix(*n)),
-        _ => None,
-    }
-}
-
-fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
-    let mut options = GetOptions { range: get_range(range), ..GetOptions::default() };
-    match version {
-        Some(Version::Generation(generation)) => options.version = Some(generation.clone()),
-        Some(Version::VersionId(id)) => options.version = Some(id.clone()),
-        Some(Version::ETag(tag)) => options.if_match = Some(tag.clone()),
-        Some(Version::LastModified(date)) => {
-            // If this is not a date, the version in the response is compared all the same.
-            let date = httpdate::parse_http_date(date).ok();
-            options.if_unmodified_since = date.map(SystemTime::into);
-        }
-        _ => {}
-    }
-    options
-}
-
-/// Switches the retries of `object_store` off: the reader restarts, because it knows which bytes
-/// were delivered.
-pub(super) fn no_retries() -> RetryConfig {
-    RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 #[async_trait]
