@@ -155,9 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused_by_line() {
-        for text in
-            ["", "# nothing\n", "<html>", "abc  name", &format!("{SHA256}"), "SHA9 (a) = 00"]
-        {
+        for text in ["", "# nothing\n", "<html>", "abc  name", SHA256, "SHA9 (a) = 00"] {
             assert!(list(text).is_err(), "{text}");
         }
         let error = list(&format!("{SHA256}  a\nnonsense\n")).unwrap_err();

@@ -151,12 +151,12 @@ pub fn parse_digest(text: &str) -> Vec<Result<StoredChecksum, ChecksumError>> {
 /// Parses `X-Checksum-SUFFIX`: hexadecimal digits. The suffix is the rest of the header's name:
 /// `sha256`, `sha1`, `md5`. It covers the whole file, also in a ranged response.
 pub fn parse_x_checksum(suffix: &str, value: &str) -> Result<StoredChecksum, ChecksumError> {
-    let algorithm = match suffix.parse()? {
-        known @ (ChecksumAlgorithm::Sha256 | ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Md5) => {
-            known
-        }
-        _ => return Err(ChecksumError::UnknownAlgorithm { name: suffix.to_owned() }),
-    };
+    const SENT: [ChecksumAlgorithm; 3] =
+        [ChecksumAlgorithm::Sha256, ChecksumAlgorithm::Sha1, ChecksumAlgorithm::Md5];
+    let algorithm = suffix.parse()?;
+    if !SENT.contains(&algorithm) {
+        return Err(ChecksumError::UnknownAlgorithm { name: suffix.to_owned() });
+    }
     Checksum::from_hex(algorithm, trim(value))
         .map(StoredChecksum::full_object)
         .ok()

@@ -237,7 +237,8 @@ impl DownloadBuilder {
             return Err(failure(&self.blob, ErrorKind::Cancelled, "it was cancelled"));
         }
         let copy = match (&self.target, &self.sharded.range) {
-            (Target::File(path), None) => {
+            // An attribute changes the file's state, which the index of its chunks is for.
+            (Target::File(path), None) if !self.chunked.index_target => {
                 Some((path.clone(), self.blob.clone(), self.sharded.state.clone()))
             }
             _ => None,

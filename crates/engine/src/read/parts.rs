@@ -9,7 +9,7 @@
 //! of 8 MiB. So a mismatch proves damage only after [`Lookup::exact_layout`] has confirmed them.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, PartLayout};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, PartLayout, StoredChecksum};
 
 use super::Lookup;
 use super::stat;
@@ -65,7 +65,7 @@ pub(crate) fn md5_of_entity_tag(info: &BlobInfo) -> Option<(Checksum, Option<u32
 impl PartsWanted {
     /// The value to compare, if there is no checksum of the whole blob.
     fn candidate(self, info: &BlobInfo) -> Option<Candidate> {
-        if info.checksums.iter().any(|stored| stored.is_verifiable()) {
+        if info.checksums.iter().any(StoredChecksum::is_verifiable) {
             return None;
         }
         let composites = info.checksums.iter().filter_map(|stored| match stored.coverage {

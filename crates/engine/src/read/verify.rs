@@ -61,7 +61,7 @@ enum Sum {
     Crc(Crc),
     Other(Checksummer, u64),
     /// Over the parts of the upload.
-    Parts(CompositeChecksummer),
+    Parts(Box<CompositeChecksummer>),
 }
 
 impl Sum {
@@ -115,7 +115,7 @@ impl Sum {
         match self {
             Self::Crc(crc) => Some(crc.to_checksum()),
             Self::Other(summer, _) => Some(summer.clone().finish()),
-            Self::Parts(summer) => summer.clone().finish(),
+            Self::Parts(summer) => (**summer).clone().finish(),
         }
     }
 }
@@ -256,7 +256,7 @@ impl Check {
         let parts = self.parts.as_ref().filter(|_| self.verify == Verify::Stored)?;
         let expected = parts.expected.clone();
         let summer = CompositeChecksummer::new(expected.algorithm(), parts.layout.clone()).ok()?;
-        Some(State::Running { sum: Sum::Parts(summer), expected })
+        Some(State::Running { sum: Sum::Parts(Box::new(summer)), expected })
     }
 
     fn expected(&self) -> std::result::Result<Checksum, Unverified> {
@@ -297,12 +297,12 @@ impl Check {
 
     fn compared(&self, sum: &Sum, expected: &Checksum) -> Verification {
         let algorithm = expected.algorithm();
-        let in_doubt = |reason: &str| {
+        let unproved = |reason: &str| {
             let reason = reason.to_owned();
             Verification::Unverified(Unverified::PartSizes { algorithm, reason })
         };
         let Some(actual) = sum.value() else {
-            return in_doubt("they do not add up to the bytes that were read");
+            return unproved("they do not add up to the bytes that were read");
         };
         // If the remote stores two different values, at least one differs from the actual checksum.
         let expected = self.another(&actual).unwrap_or_else(|| expected.clone());
@@ -312,7 +312,7 @@ impl Check {
                 Verification::VerifiedByParts(PartsChecksum { checksum: actual, parts })
             }
             (Sum::Parts(_), Some(parts)) if parts.is_inferred => {
-                in_doubt("with the size of the first one for all of them, the checksum differs")
+                unproved("with the size of the first one for all of them, the checksum differs")
             }
             _ if actual == expected => Verification::Verified(actual),
             _ => Verification::Mismatch { expected, actual },

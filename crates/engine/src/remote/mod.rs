@@ -50,6 +50,8 @@ mod netrc;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod object_request;
 #[cfg(feature = "reapi")]
 pub mod reapi;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]

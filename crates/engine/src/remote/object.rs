@@ -13,20 +13,18 @@
 //! Headers that need no signature travel with the probe. So they are added to requests for blobs
 //! only: `object_store` sends its own requests when it looks for credentials.
 
-mod options;
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::HeaderMap;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore, RetryConfig};
+use object_store::{GetOptions, ObjectStore};
 use tidegate_core::range::ByteRange;
 
-use self::options::get_options;
 #[cfg(feature = "s3")]
 use super::UploadedPart;
 use super::credentials::Renew;
+use super::object_request::get_options;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
 use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
@@ -254,19 +252,14 @@ impl ObjectRemote {
 
     /// The error for a request that was not sent: before sending, only credentials are requested.
     fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
-        let failed =
-            |kind, message| Error::new(kind, Operation::Connect, self.target(blob), message);
-        if let object_store::Error::NotSupported { .. }
-        | object_store::Error::NotImplemented { .. } = &error
-        {
-            let message = "this store cannot be asked for such a range";
-            return failed(ErrorKind::Unsupported, message).caused_by(error);
-        }
-        // The library's text is about its last lookup, which few users know of.
-        let cause: &dyn std::error::Error = &error;
-        tracing::debug!(blob = self.target(blob), error = cause, "no credentials");
-        let (message, hint) = refusal::no_credentials(self.dialect);
-        failed(ErrorKind::NoAccess, message).with_hint(hint)
+        let (kind, message) = match &error {
+            object_store::Error::NotSupported { .. }
+            | object_store::Error::NotImplemented { .. } => {
+                (ErrorKind::Unsupported, "this store cannot be asked for such a range")
+            }
+            _ => (ErrorKind::NoAccess, "no credentials could be had"),
+        };
+        Error::new(kind, Operation::Connect, self.target(blob), message).caused_by(error)
     }
 
     /// The error for a failed call that got no usable response.
@@ -303,12 +296,6 @@ pub(super) fn unanswered(
         Some(hint) => result.with_hint(hint),
         None => result,
     }
-}
-
-/// Switches the retries of `object_store` off: the reader restarts, because it knows which bytes
-/// were delivered.
-pub(super) fn no_retries() -> RetryConfig {
-    RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 #[async_trait]

@@ -23,7 +23,8 @@ use url::Url;
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
-use super::object::{Elsewhere, ObjectRemote, Stores, no_retries};
+use super::object::{Elsewhere, ObjectRemote, Stores};
+use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_parts::{self, PartHeads};
 use super::s3_profile::Profile;

@@ -2,7 +2,7 @@
 //!
 //! The response is a 206 whose `Content-Range` is the part's place in the object, and
 //! `x-amz-mp-parts-count` is the number of parts. `object_store` has no such request, so this module
-//! signs one: the signature is in the query, as in a URL that is signed for somebody else, and
+//! signs one: the signature is in the query, as in a presigned URL, and
 //! covers the headers.
 //!
 //! Source: the API reference of `HeadObject`.
@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{ResponseHead, Transport};
 
 /// Validity of a signature. The request is sent at once; clocks may differ by some minutes.
-const VALID_FOR: Duration = Duration::from_secs(900);
+const VALID_FOR: Duration = Duration::from_mins(15);
 
 /// Sends `HEAD ?partNumber=N` for the objects of one bucket at one address.
 pub(super) struct PartHeads {

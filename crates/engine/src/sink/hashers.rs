@@ -6,7 +6,7 @@ use tidegate_core::checksum::{Checksum, Checksummer, CompositeChecksummer};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hashers {
     whole: Vec<Checksummer>,
-    parts: Option<CompositeChecksummer>,
+    parts: Option<Box<CompositeChecksummer>>,
 }
 
 /// The results.
@@ -20,7 +20,7 @@ pub(crate) struct Sums {
 
 impl Hashers {
     pub(crate) fn new(whole: Vec<Checksummer>, parts: Option<CompositeChecksummer>) -> Self {
-        Self { whole, parts }
+        Self { whole, parts: parts.map(Box::new) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -38,7 +38,7 @@ impl Hashers {
     pub(crate) fn finish(self) -> Sums {
         Sums {
             whole: self.whole.into_iter().map(Checksummer::finish).collect(),
-            parts: self.parts.and_then(CompositeChecksummer::finish),
+            parts: self.parts.and_then(|parts| parts.finish()),
         }
     }
 }

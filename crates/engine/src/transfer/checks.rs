@@ -84,7 +84,7 @@ pub(crate) enum Verdict {
     Proof(Proof),
     /// A composite checksum does not match, with sizes of parts that are only inferred. If they are
     /// right, `error` is the outcome.
-    Doubtful {
+    Inferred {
         computed: Vec<Checksum>,
         error: Error,
     },
@@ -285,7 +285,7 @@ impl PartsToCheck {
                 let message = format!("expected {expected} of the {count} parts, got {got}");
                 let error = Error::new(ErrorKind::Integrity, Operation::Verify, target, message);
                 return if *is_inferred {
-                    Ok(Verdict::Doubtful { computed, error })
+                    Ok(Verdict::Inferred { computed, error })
                 } else {
                     Err(error)
                 };
@@ -359,7 +359,7 @@ mod tests {
         let info = info(&[(ChecksumAlgorithm::Crc32c, composite)]);
         let checks = Checks::choose(&info, ChecksOptions::default()).unwrap();
         let verdict = checks.verify(sums(vec![sum(ChecksumAlgorithm::Crc32c)]), "x").unwrap();
-        let Verdict::Proof(proof) = verdict else { panic!("nothing is in doubt") };
+        let Verdict::Proof(proof) = verdict else { panic!("no sizes are inferred") };
         let reason = Unverified::Composite(ChecksumAlgorithm::Crc32c);
         assert_eq!(proof.verified, Verified::Not(reason));
     }

@@ -15,7 +15,7 @@ use crate::trial::{KINDS, Kind, Trial};
 
 const LEN: usize = 300_000;
 
-/// Five parts, of which the last is shorter; no shard ends where a part ends.
+/// Five parts. The last is shorter, and no shard ends where a part ends.
 const EQUAL: [u64; 5] = [70_000, 70_000, 70_000, 70_000, 20_000];
 
 /// Three parts that look like equal ones of 100,000 bytes.

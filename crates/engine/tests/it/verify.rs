@@ -240,7 +240,7 @@ async fn a_copy_of_a_local_file_is_read_back() {
             assert!(std::fs::read(&target).unwrap() == bytes);
             let to_memory = crate::call::download(&location, Target::Memory, &options);
             assert!(!to_memory.await.unwrap().is_verified(), "nothing was written");
-            let expected = by_hand(&Bytes::from(bytes.clone()));
+            let expected = by_hand(&bytes);
             let options = DownloadOptions { expected: expected.clone(), ..options };
             let by_hand = crate::call::download(&location, Target::File(target.clone()), &options);
             assert_eq!(by_hand.await.unwrap().verified.checksums(), expected);

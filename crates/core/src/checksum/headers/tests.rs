@@ -165,7 +165,8 @@ fn digests_of_older_servers() {
 fn checksums_of_artifact_repositories_and_linked_files() {
     let sha256 = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
     let expected = full(&format!("sha256:{}", sha256.to_ascii_lowercase()));
-    assert_eq!(pairs(vec![parse_x_checksum("sha256", sha256).unwrap()]), [expected.clone()]);
+    let repository = parse_x_checksum("sha256", sha256).unwrap();
+    assert_eq!(pairs(vec![repository]), std::slice::from_ref(&expected));
     assert!(parse_x_checksum("sha1", "a9993e364706816aba3e25717850c26c9cd0d89d").is_ok());
     for (suffix, value) in [("sha256", "abc"), ("crc32c", "e3069283"), ("deploy", "true")] {
         assert!(parse_x_checksum(suffix, value).is_err(), "{suffix}");

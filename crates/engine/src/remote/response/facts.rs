@@ -184,7 +184,9 @@ fn checksums(head: &ResponseHead, dialect: Dialect) -> Vec<StoredChecksum> {
     #[cfg(feature = "http")]
     if dialect == Dialect::Http && !is_encoded(head) {
         for value in all("digest").filter(|_| head.status != StatusCode::PARTIAL_CONTENT) {
-            headers::parse_digest(value).into_iter().for_each(|member| note("digest", member));
+            for member in headers::parse_digest(value) {
+                note("digest", member);
+            }
         }
         // Repositories of artifacts send these of the file, also with a part of it.
         for algorithm in ["sha256", "sha1", "md5"] {

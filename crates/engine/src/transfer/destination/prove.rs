@@ -39,7 +39,7 @@ pub(super) async fn prove(
 ) -> Result<Proof> {
     let (computed, error) = match checks.verify(sums, target)? {
         Verdict::Proof(proof) => return Ok(proof),
-        Verdict::Doubtful { computed, error } => (computed, error),
+        Verdict::Inferred { computed, error } => (computed, error),
     };
     let Some(PartsToCheck { check, lookup, .. }) = checks.parts() else { return Err(error) };
     let algorithm = check.expected.algorithm();
@@ -61,7 +61,7 @@ pub(super) async fn prove(
     let exact = PartsToCheck::new(check, lookup.clone());
     match exact.compare(computed, composite.parts, target)? {
         Verdict::Proof(proof) => Ok(proof),
-        Verdict::Doubtful { error, .. } => Err(error),
+        Verdict::Inferred { error, .. } => Err(error),
     }
 }
 
@@ -82,7 +82,7 @@ impl Kept<'_> {
                 follow_buffer(Arc::clone(buffer), len, hashers).await.map(Some)
             }
             Self::File(part, len) => {
-                let name = part.target.display().to_string();
+                let name = part.target.display().clone();
                 let file = part.reader();
                 let read = move || read_again(&file?, len, hashers);
                 let failed = move |error| storage_error(Operation::Verify, &name, error);

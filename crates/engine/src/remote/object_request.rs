@@ -1,11 +1,11 @@
-//! A range and a version, as options of `object_store`.
+//! A request for a range of one version, in the types of `object_store`.
 
 use std::time::SystemTime;
 
-use object_store::{GetOptions, GetRange};
+use object_store::{GetOptions, GetRange, RetryConfig};
 use tidegate_core::range::ByteRange;
 
-use crate::remote::Version;
+use super::Version;
 
 fn get_range(range: &ByteRange) -> Option<GetRange> {
     match range {
@@ -16,6 +16,7 @@ fn get_range(range: &ByteRange) -> Option<GetRange> {
     }
 }
 
+/// The options of a request for a range of a version.
 pub(super) fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOptions {
     let mut options = GetOptions { range: get_range(range), ..GetOptions::default() };
     match version {
@@ -30,4 +31,10 @@ pub(super) fn get_options(range: &ByteRange, version: Option<&Version>) -> GetOp
         _ => {}
     }
     options
+}
+
+/// Switches the retries of `object_store` off: the reader restarts, because it knows which bytes
+/// were delivered.
+pub(super) fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
