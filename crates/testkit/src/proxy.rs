@@ -143,5 +143,5 @@ async fn read_head(client: &mut TcpStream) -> io::Result<String> {
         }
         head.push(client.read_u8().await?);
     }
-    String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
+    String::from_utf8(head).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

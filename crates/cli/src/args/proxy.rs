@@ -7,11 +7,14 @@ use tidegate::{Error, ErrorKind, Operation, Result};
 /// Schemes whose servers are connected over the network.
 const NETWORK_SCHEMES: [&str; 7] = ["gs", "s3", "az", "http", "https", "grpc", "grpcs"];
 
+/// Not a doc comment, where the names of variables would need quotes.
+const PROXY: &str = "\
+Connect through this HTTP proxy: [http://][USER:PASSWORD@]HOST[:PORT], except to the hosts in no_proxy \
+[default: as http_proxy, https_proxy, all_proxy and no_proxy say]";
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProxyArgs {
-    /// Connect through this HTTP proxy: [http://][USER:PASSWORD@]HOST[:PORT], except to the hosts
-    /// in no_proxy [default: as http_proxy, https_proxy, all_proxy and no_proxy say]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help = PROXY)]
     proxy: Option<String>,
     /// Connect directly, whatever the environment says
     #[arg(long, conflicts_with = "proxy")]

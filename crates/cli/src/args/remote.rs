@@ -177,7 +177,7 @@ impl RemoteArgs {
 
 /// Parses bytes per second; at least one.
 fn rate(text: &str) -> Result<NonZeroU64, String> {
-    let bytes = size::parse(text).map_err(|error| error.to_string())?;
+    let bytes = size::parse(text)?;
     NonZeroU64::new(bytes).ok_or_else(|| "expected at least 1 byte per second".to_owned())
 }
 

@@ -11,7 +11,7 @@ use super::CustomerKey;
 #[cfg(feature = "_transport")]
 use super::ExtraHeaders;
 use super::Location;
-#[cfg(feature = "_transport")]
+#[cfg(any(feature = "http", feature = "reapi"))]
 use super::Netrc;
 #[cfg(feature = "reapi")]
 use super::reapi::ReapiOptions;
@@ -36,7 +36,7 @@ pub struct RemoteOptions {
     #[cfg(feature = "_transport")]
     pub headers: ExtraHeaders,
     /// Credentials by host, for `http://`, `https://`, `grpc://` and `grpcs://`.
-    #[cfg(feature = "_transport")]
+    #[cfg(any(feature = "http", feature = "reapi"))]
     pub netrc: Option<Netrc>,
     /// The project that pays for requests to Google Cloud Storage, for buckets with requester pays.
     pub user_project: Option<String>,

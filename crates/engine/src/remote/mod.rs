@@ -44,7 +44,7 @@ mod gcs;
 mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod key;
-#[cfg(feature = "_transport")]
+#[cfg(any(feature = "http", feature = "reapi"))]
 mod netrc;
 #[cfg(feature = "_transport")]
 mod network;
@@ -79,7 +79,7 @@ pub use locate::RemoteOptions;
 pub(crate) use locate::Remotes;
 pub use location::Location;
 pub(crate) use location::Stored;
-#[cfg(feature = "_transport")]
+#[cfg(any(feature = "http", feature = "reapi"))]
 pub use netrc::Netrc;
 pub use read::{BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
 pub use selection::Selection;

@@ -39,7 +39,7 @@ impl Netrc {
         let text = std::fs::read_to_string(path)
             .map_err(|error| invalid("the file of credentials cannot be read").caused_by(error))?;
         // The cause may quote the file, so it is not shown.
-        let parsed = text.parse::<netrc::Netrc>().map_err(|_| {
+        let parsed = text.parse::<netrc::Netrc>().ok().ok_or_else(|| {
             invalid("the file is not in the format of .netrc")
                 .with_hint("write lines such as: machine HOST login USER password PASSWORD")
         })?;

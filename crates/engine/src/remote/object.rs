@@ -252,14 +252,19 @@ impl ObjectRemote {
 
     /// The error for a request that was not sent: before sending, only credentials are requested.
     fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
-        let (kind, message) = match &error {
-            object_store::Error::NotSupported { .. }
-            | object_store::Error::NotImplemented { .. } => {
-                (ErrorKind::Unsupported, "this store cannot be asked for such a range")
-            }
-            _ => (ErrorKind::NoAccess, "no credentials could be had"),
-        };
-        Error::new(kind, Operation::Connect, self.target(blob), message).caused_by(error)
+        let failed =
+            |kind, message| Error::new(kind, Operation::Connect, self.target(blob), message);
+        if let object_store::Error::NotSupported { .. }
+        | object_store::Error::NotImplemented { .. } = &error
+        {
+            let message = "this store cannot be asked for such a range";
+            return failed(ErrorKind::Unsupported, message).caused_by(error);
+        }
+        // The library's text is about its last lookup, which few users know of.
+        let cause: &dyn std::error::Error = &error;
+        tracing::debug!(blob = self.target(blob), error = cause, "no credentials");
+        let (message, hint) = refusal::no_credentials(self.dialect);
+        failed(ErrorKind::NoAccess, message).with_hint(hint)
     }
 
     /// The error for a failed call that got no usable response.

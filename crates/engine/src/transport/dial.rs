@@ -93,12 +93,13 @@ impl Dialer {
     }
 
     fn is_forwarded(&self, address: &Uri) -> bool {
-        match self.forwarding {
+        let forwards = match self.forwarding {
             #[cfg(feature = "_http1")]
-            Forwarding::Requests => address.scheme() == Some(&Scheme::HTTP),
+            Forwarding::Requests => true,
             #[cfg(feature = "reapi")]
             Forwarding::Nothing => false,
-        }
+        };
+        forwards && address.scheme() == Some(&Scheme::HTTP)
     }
 
     /// Connects to the host of `address`, directly or through its proxy.

@@ -104,7 +104,7 @@ where
         }
         let upgraded = hyper::upgrade::on(response).await?;
         // It is the stream of the handshake, so this does not fail.
-        let parts = upgraded.downcast::<S>().map_err(|_| "the tunnel has another stream")?;
+        let parts = upgraded.downcast::<S>().ok().ok_or("the tunnel has another stream")?;
         Ok(Tunnel { stream: parts.io, early: parts.read_buf })
     });
     match select(exchange, connection.with_upgrades()).await {

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A copy that was killed and resumed.
 #[derive(Debug, Serialize)]
-pub(super) struct Resumed {
+pub(super) struct Resumption {
     /// Bytes that the server had sent when the process was killed.
     pub(super) killed_after_bytes: u64,
     /// Of these, bytes that the second run found on disk and verified.
@@ -42,7 +42,7 @@ pub(super) async fn kill_and_resume(
     server: &Server,
     source: &Location,
     stage: &Stage,
-) -> Result<Resumed> {
+) -> Result<Resumption> {
     session.say("killing a copy in the middle, and running it again ...");
     server.script().clear();
     server.clear_log();
@@ -58,7 +58,7 @@ pub(super) async fn kill_and_resume(
     let _ = child.kill().await;
     let report = fetch(session, client, source, stage).await?;
     stage.clear();
-    Ok(Resumed {
+    Ok(Resumption {
         killed_after_bytes,
         resumed_bytes: report.resumed_bytes,
         verified: report

@@ -62,8 +62,8 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
         anonymous: true,
         ..RemoteOptions::default()
     };
-    let state = StateFolder::at(stage.state().join("tidegate"));
-    let client = Client::new(ClientOptions::default().remote(remote).state(state));
+    let kept = StateFolder::at(stage.state().join("tidegate"));
+    let client = Client::new(ClientOptions::default().remote(remote).state(kept));
     let source = client.locate(URL)?;
     let mut runs = Vec::new();
     for way in WAYS {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::interruption::{Caught, Resumed};
+use super::interruption::{Caught, Resumption};
 use crate::report::{self, Done};
 use crate::size;
 
@@ -15,7 +15,7 @@ pub(super) struct Table {
     runs: Vec<Run>,
     /// Time of the first run divided by the time of the last.
     speed_up: f64,
-    resumed: Resumed,
+    resumed: Resumption,
     caught: Caught,
 }
 
@@ -30,7 +30,7 @@ impl Table {
     pub(super) fn new(
         bytes: u64,
         runs: Vec<(&'static str, Done)>,
-        resumed: Resumed,
+        resumed: Resumption,
         caught: Caught,
     ) -> Self {
         let seconds = |run: Option<&(&str, Done)>| run.map_or(0.0, |(_, done)| done.seconds);
@@ -64,7 +64,7 @@ impl Table {
             );
         }
         let _ = writeln!(text, "\n{:.1} times as fast in shards", self.speed_up);
-        let Resumed { killed_after_bytes, resumed_bytes, verified } = &self.resumed;
+        let Resumption { killed_after_bytes, resumed_bytes, verified } = &self.resumed;
         let _ = writeln!(
             text,
             "\na copy killed (SIGKILL) after {}, run again: {} already on disk, verified {}",

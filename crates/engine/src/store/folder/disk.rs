@@ -118,14 +118,12 @@ impl Disk {
         let scanned = manifest_file::scan(digest, opened.text(), |chunk| {
             has_all = has_all && self.has_file(&chunk);
         });
-        match scanned.map_err(|error| self.unreadable(digest, error))? {
-            Some(_) => Ok(has_all),
-            None => {
-                // A damaged manifest is removed, so that the blob can be registered again.
-                drop(self.damaged_manifest(digest));
-                Ok(false)
-            }
+        if scanned.map_err(|error| self.unreadable(digest, error))?.is_none() {
+            // A damaged manifest is removed, so that the blob can be registered again.
+            drop(self.damaged_manifest(digest));
+            return Ok(false);
         }
+        Ok(has_all)
     }
 
     /// Creates a file for a blob that has none.
