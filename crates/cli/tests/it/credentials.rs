@@ -3,6 +3,8 @@
 use std::process::Output;
 
 use tidegate_testkit::{Blob, Fault, Flavour, Gate, Rule, Server, ServerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::bed::{Bed, Ran, SHARD, command, finish, within};
@@ -274,9 +276,7 @@ echo '{"Version": 1, "SecretAccessKey": "hidden"}'
 printf '\n\033[1mlog in again\nmore\n' >&2
 exit 3"#;
     write_process(&stage.bed, script);
-    let mut command = with_process(stage.command(), &stage.bed);
-    command.args(["--log-level", "trace"]);
-    let ran = finish(command).await;
+    let ran = finish(with_process(stage.command(), &stage.bed)).await;
     let error = ran.ends(6).json()["error"].clone();
     assert_eq!(error["kind"], "no_access");
     let message = error["message"].as_str().unwrap();
@@ -305,17 +305,27 @@ async fn a_credential_process_runs_only_if_its_keys_are_used() {
     assert!(!stage.bed.path("runs").exists());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_web_identity_of_a_profile_is_used() {
-    let [case, ..] = cases();
-    let stage = Stage::new(case).await;
+/// Answers one request as AWS's token service does. Returns the head of the request.
+async fn one_role(listener: &TcpListener) -> String {
     let keys = "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
         <AccessKeyId>ID</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
         <SessionToken>token-role</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>\
         </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
-    let answer = Fault::ChangedVersion(Blob::new(keys));
-    stage.service.put("/", Blob::new(""));
-    stage.service.script().push(Rule::new(answer).path("/").always());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let length = keys.len();
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{keys}");
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_identity_of_a_profile_is_used() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
     std::fs::write(stage.bed.path("identity"), "jwt").unwrap();
     let profile = format!(
         "[profile work]\nrole_arn = arn:r\nweb_identity_token_file = {}\n",
@@ -323,8 +333,14 @@ async fn a_web_identity_of_a_profile_is_used() {
     );
     std::fs::write(stage.bed.path("config"), profile).unwrap();
     let mut command = with_process(stage.command(), &stage.bed);
-    command.env("AWS_ENDPOINT_URL_STS", stage.service.url("/"));
-    finish(command).await.ends(0);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    command.env("AWS_ENDPOINT_URL_STS", format!("http://{}", listener.local_addr().unwrap()));
+    let (ran, request) = within(async { tokio::join!(finish(command), one_role(&listener)) }).await;
+    ran.ends(0);
+    for part in ["POST /?Action=AssumeRoleWithWebIdentity&", "RoleArn=arn", "WebIdentityToken=jwt"]
+    {
+        assert!(request.contains(part), "{request}");
+    }
     assert!(stage.bed.read("out") == stage.bytes);
     assert!(stage.count("token-role") >= 5);
 }
