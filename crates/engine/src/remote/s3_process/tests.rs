@@ -58,10 +58,36 @@ async fn output_and_time_are_limited() {
     let reason_endless = reason(&process("exec yes hidden")).await;
     assert!(reason_endless.contains("more than 1048576 bytes"), "{reason_endless}");
     assert!(!reason_endless.contains("hidden"));
-    let mut stuck = process("exec tail -f /dev/null");
+    let mut stuck = process("exec sleep infinity");
     stuck.time_max = Duration::from_millis(20);
     let reason = reason(&stuck).await;
     assert!(reason.contains("did not end within"), "{reason}");
+}
+
+/// The program holds a named pipe open, whose reader sees the end when the program ends.
+#[tokio::test]
+async fn an_abandoned_program_is_killed() {
+    use std::io::Read as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let script = format!("exec 3> {}; echo >&3; exec sleep infinity", pipe.display());
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let (ended, has_ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut pipe = std::fs::File::open(pipe).unwrap();
+        let _ = started.send(pipe.read_exact(&mut [0]));
+        let _ = ended.send(pipe.read_to_end(&mut Vec::new()));
+    });
+    let process = process(&script);
+    tokio::select! {
+        _ = process.get_credential() => panic!("the program ended"),
+        read = has_started => read.unwrap().unwrap(),
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(10), has_ended).await;
+    ended.expect("the program still runs").unwrap().unwrap();
 }
 
 #[tokio::test]
