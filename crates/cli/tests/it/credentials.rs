@@ -3,6 +3,8 @@
 use std::process::Output;
 
 use tidegate_testkit::{Blob, Fault, Flavour, Gate, Rule, Server, ServerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::bed::{Bed, Ran, SHARD, command, finish, within};
@@ -226,6 +228,138 @@ async fn a_profile_is_read_again() {
     assert!(stage.count("token-new") >= 3);
 }
 
+/// Writes a `credential_process` that gives new keys in each run, and the profile `work` with it.
+fn write_process(bed: &Bed, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+
+    let program = bed.path("give keys");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let line = format!("credential_process = '{}' --for \"a b\" # 'c;d'", program.display());
+    std::fs::write(bed.path("config"), format!("[profile work]\n{line}\n")).unwrap();
+}
+
+/// Prints keys with the number of this run as their token. The word with a space shows how the line
+/// was split.
+const GIVE_KEYS: &str = r#"echo run >> runs
+test "$#-$2-$4" = "4-a b-c;d" || exit 9
+printf '{"Version": 1, "AccessKeyId": "ID", "SecretAccessKey": "secret",
+    "SessionToken": "token-%d", "Expiration": "2999-01-01T00:00:00+00:00"}' "$(grep -c run runs)""#;
+
+fn with_process(mut command: Command, bed: &Bed) -> Command {
+    command.env("AWS_PROFILE", "work").env("AWS_CONFIG_FILE", bed.path("config"));
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_process_runs_again_when_its_keys_are_rejected() {
+    let [expired, invalid, unauthorized, ..] = cases();
+    for case in [expired, invalid, unauthorized] {
+        let label = format!("{:?}", case.rejection);
+        let stage = Stage::new(case).await;
+        write_process(&stage.bed, GIVE_KEYS);
+        stage.reject("token-1", 4);
+        finish(with_process(stage.command(), &stage.bed)).await.ends(0);
+        assert!(stage.bed.read("out") == stage.bytes, "{label}");
+        assert_eq!(stage.bed.read("runs"), b"run\nrun\n", "{label}: once, and once more");
+        assert!(stage.count("token-1") >= 3 && stage.count("token-2") >= 1, "{label}");
+        assert_eq!(stage.service.requests(), 0, "{label}: the container is not asked");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_process_that_fails_is_named_without_its_output() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    let script = r#"echo run >> runs
+echo '{"Version": 1, "SecretAccessKey": "hidden"}'
+printf '\n\033[1mlog in again\nmore\n' >&2
+exit 3"#;
+    write_process(&stage.bed, script);
+    let ran = finish(with_process(stage.command(), &stage.bed)).await;
+    let error = ran.ends(6).json()["error"].clone();
+    assert_eq!(error["kind"], "no_access");
+    let message = error["message"].as_str().unwrap();
+    let expected = "credential_process of AWS profile work failed: exit status: 3: ";
+    assert!(message.contains(expected) && message.ends_with("log in again"), "{message}");
+    assert!(error["hint"].as_str().unwrap().contains("aws sso login"), "{error}");
+    assert!(!ran.stderr.contains("hidden") && !error.to_string().contains("hidden"), "{ran:?}");
+    assert!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
+    assert_eq!(stage.bed.read("runs"), b"run\n");
+    assert_eq!(stage.bed.server.requests(), 0);
+}
+
+/// Keys in the environment and `--anonymous` have priority.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_process_runs_only_if_its_keys_are_used() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    write_process(&stage.bed, GIVE_KEYS);
+    let mut anonymous = with_process(stage.command(), &stage.bed);
+    anonymous.arg("--anonymous");
+    finish(anonymous).await.ends(0);
+    std::fs::remove_file(stage.bed.path("out")).unwrap();
+    let mut keyed = with_process(stage.command(), &stage.bed);
+    keyed.env("AWS_ACCESS_KEY_ID", "ID").env("AWS_SECRET_ACCESS_KEY", "secret");
+    finish(keyed).await.ends(0);
+    assert!(!stage.bed.path("runs").exists());
+}
+
+/// Answers one request as AWS's token service does. Returns the head of the request.
+async fn one_role(listener: &TcpListener) -> String {
+    let keys = "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
+        <AccessKeyId>ID</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
+        <SessionToken>token-role</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>\
+        </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let length = keys.len();
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{keys}");
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_identity_of_a_profile_is_used() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    std::fs::write(stage.bed.path("identity"), "jwt").unwrap();
+    let profile = format!(
+        "[profile work]\nrole_arn = arn:r\nweb_identity_token_file = {}\n",
+        stage.bed.path("identity").display()
+    );
+    std::fs::write(stage.bed.path("config"), profile).unwrap();
+    let mut command = with_process(stage.command(), &stage.bed);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    command.env("AWS_ENDPOINT_URL_STS", format!("http://{}", listener.local_addr().unwrap()));
+    let (ran, request) = within(async { tokio::join!(finish(command), one_role(&listener)) }).await;
+    ran.ends(0);
+    for part in ["POST /?Action=AssumeRoleWithWebIdentity&", "RoleArn=arn", "WebIdentityToken=jwt"]
+    {
+        assert!(request.contains(part), "{request}");
+    }
+    assert!(stage.bed.read("out") == stage.bytes);
+    assert!(stage.count("token-role") >= 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_that_needs_another_service_is_refused_with_a_way() {
+    let [case, ..] = cases();
+    let stage = Stage::new(case).await;
+    for setting in ["sso_session = x", "role_arn = arn:r\nsource_profile = base"] {
+        std::fs::write(stage.bed.path("config"), format!("[profile work]\n{setting}\n")).unwrap();
+        let ran = finish(with_process(stage.command(), &stage.bed)).await;
+        let error = ran.ends(6).json()["error"].clone();
+        let line = "credential_process = aws configure export-credentials --profile";
+        assert!(error["hint"].as_str().unwrap().contains(line), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("not supported"), "{error}");
+    }
+    assert_eq!(stage.bed.server.requests() + stage.service.requests(), 0);
+}
+
 /// A signature covers the host, so the endpoint's signature is invalid at a redirect's target.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirected_request_is_signed_for_where_it_goes() {
@@ -253,15 +387,35 @@ async fn a_redirected_request_is_signed_for_where_it_goes() {
     }
 }
 
-/// No source has any. The message names the sources, not the library that asked them.
+/// No source has any. The message names the sources that were asked, not the library that asked
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_credentials_are_reported_by_their_sources() {
     let bed = Bed::http().await;
     let endpoint = bed.server.endpoint();
-    let mut command = command(bed.folder.path());
-    command.args(["stat", "s3://bucket/key"]).env("AWS_METADATA_ENDPOINT", &endpoint);
-    let ran = finish(command).await;
-    ran.ends(6).says("no credentials found (tried environment, profile, instance role)\n");
-    ran.says("hint: export AWS_ACCESS_KEY_ID");
-    assert!(!ran.stderr.contains("Generic") && !ran.stderr.contains(&endpoint), "{}", ran.stderr);
+    let (uri, file) = (bed.server.url(CONTAINER), bed.arg("missing"));
+    std::fs::write(bed.path("config"), "[profile work]\nregion = eu-west-1\n").unwrap();
+    let config = bed.arg("config");
+    let profile = [("AWS_PROFILE", "work"), ("AWS_CONFIG_FILE", &config)];
+    let container = [
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*uri),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &file),
+    ];
+    let identity = [("AWS_WEB_IDENTITY_TOKEN_FILE", &*file), ("AWS_ROLE_ARN", "arn:r")];
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[], "environment, profile, instance role"),
+        (&profile, "environment, profile work, instance role"),
+        (&container, "environment, profile, container"),
+        (&identity, "environment, profile, web identity"),
+    ];
+    for (variables, sources) in cases {
+        let mut command = command(bed.folder.path());
+        command.args(["stat", "s3://bucket/key"]).env("AWS_METADATA_ENDPOINT", &endpoint);
+        command.envs(variables.iter().copied());
+        let ran = finish(command).await;
+        ran.ends(6).says(&format!("no credentials found (tried {sources})\n"));
+        ran.says("hint: export AWS_ACCESS_KEY_ID");
+        assert!(!ran.stderr.contains("Generic"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains(&endpoint), "{}", ran.stderr);
+    }
 }

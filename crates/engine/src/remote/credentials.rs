@@ -22,6 +22,8 @@ use object_store::CredentialProvider;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 
+#[cfg(feature = "s3")]
+use crate::error::Hint;
 use crate::error::Result;
 
 /// A provider of a store's credentials, in the type of `object_store`.
@@ -31,6 +33,50 @@ pub(super) type Provider<C> = Arc<dyn CredentialProvider<Credential = C>>;
 type Find<C> = dyn Fn() -> Result<Provider<C>> + Send + Sync;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why no source gave credentials. The text has no secrets.
+#[cfg(feature = "s3")]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct NoCredentials {
+    message: String,
+    pub(super) hint: Hint,
+}
+
+#[cfg(feature = "s3")]
+impl NoCredentials {
+    pub(super) fn new(message: &str, hint: impl Into<Hint>) -> Self {
+        let message = tidegate_core::printable::escaped(message).into_owned();
+        Self { message, hint: hint.into() }
+    }
+
+    /// The one below this error, if there is one.
+    pub(super) fn below(error: &object_store::Error) -> Option<&Self> {
+        let mut level: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = level {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            level = error.source();
+        }
+        None
+    }
+}
+
+#[cfg(feature = "s3")]
+impl From<NoCredentials> for object_store::Error {
+    fn from(error: NoCredentials) -> Self {
+        Self::Generic { store: "S3", source: error.into() }
+    }
+}
+
+/// The error without the library's frame around it.
+fn unframed(error: object_store::Error) -> BoxError {
+    match error {
+        object_store::Error::Generic { source, .. } => source,
+        other => other.into(),
+    }
+}
 
 /// Credentials of any type, as requests use them.
 #[async_trait]
@@ -116,7 +162,7 @@ impl<C: fmt::Debug + Eq + Send + Sync + 'static> Renew for Renewable<C> {
         }
         let find = Arc::clone(&self.find);
         let provider = spawn_blocking(move || find()).await??;
-        let credential = provider.get_credential().await?;
+        let credential = provider.get_credential().await.map_err(unframed)?;
         let mut state = self.lock();
         if state.given.as_ref().is_some_and(|given| **given == *credential) {
             return Ok(false);

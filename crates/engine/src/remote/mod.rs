@@ -63,9 +63,13 @@ mod s3;
 #[cfg(feature = "s3")]
 mod s3_parts;
 #[cfg(feature = "s3")]
+mod s3_process;
+#[cfg(feature = "s3")]
 mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
+#[cfg(feature = "s3")]
+mod s3_sources;
 
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;

@@ -23,6 +23,8 @@ use tidegate_core::range::ByteRange;
 
 #[cfg(feature = "s3")]
 use super::UploadedPart;
+#[cfg(feature = "s3")]
+use super::credentials::NoCredentials;
 use super::credentials::Renew;
 use super::object_request::get_options;
 use super::refusal::{Asked, Refused};
@@ -253,12 +255,16 @@ impl ObjectRemote {
     /// The error for a request that was not sent: before sending, only credentials are requested.
     fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
         let failed =
-            |kind, message| Error::new(kind, Operation::Connect, self.target(blob), message);
+            |kind, message: &str| Error::new(kind, Operation::Connect, self.target(blob), message);
         if let object_store::Error::NotSupported { .. }
         | object_store::Error::NotImplemented { .. } = &error
         {
             let message = "this store cannot be asked for such a range";
             return failed(ErrorKind::Unsupported, message).caused_by(error);
+        }
+        #[cfg(feature = "s3")]
+        if let Some(found) = NoCredentials::below(&error) {
+            return failed(ErrorKind::NoAccess, &found.to_string()).with_hint(found.hint.clone());
         }
         // The library's text is about its last lookup, which few users know of.
         let cause: &dyn std::error::Error = &error;

@@ -30,10 +30,8 @@ pub(super) const REJECTED_HINT: &str = "get new credentials (such as by `aws sso
 pub(super) fn no_credentials(dialect: Dialect) -> (&'static str, Setting) {
     match dialect {
         #[cfg(feature = "s3")]
-        Dialect::S3 => (
-            "no credentials found (tried environment, profile, instance role)",
-            Setting::AwsCredentials,
-        ),
+        // The lookup names its sources itself; see `s3_sources`.
+        Dialect::S3 => ("no credentials found", Setting::AwsCredentials),
         #[cfg(feature = "gcs")]
         Dialect::Gcs => (
             "no credentials found (tried environment, gcloud's file, metadata server)",

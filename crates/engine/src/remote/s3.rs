@@ -1,7 +1,8 @@
 //! Amazon S3 and services that speak its protocol: `s3://bucket/key`.
 //!
 //! Finds credentials, region and endpoint as AWS's own tools do: `AWS_*` variables, then the
-//! profile that `AWS_PROFILE` names in the shared files, then the container's or instance's role.
+//! profile that `AWS_PROFILE` names in the shared files, then a web identity, or the container's or
+//! instance's role.
 //!
 //! A ranged response of S3 lacks the checksum of the whole object. So a second client, whose
 //! requests carry `x-amz-checksum-mode: ENABLED` under the signature, serves
@@ -27,9 +28,9 @@ use super::object::{Elsewhere, ObjectRemote, Stores};
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_parts::{self, PartHeads};
-use super::s3_profile::Profile;
 use super::s3_redirect::{self, Address};
-use super::{RemoteOptions, Selection};
+use super::s3_sources::Sourced;
+use super::{RemoteOptions, Selection, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
@@ -107,8 +108,8 @@ fn selection(prefix: &str, options: &RemoteOptions, builder: &AmazonS3Builder) -
 }
 
 /// The credentials for signing; `None` if requests are not signed. A new lookup reads the profile
-/// again, or asks the container's or instance's role; credentials from the environment stay the
-/// same.
+/// again, runs its process, or asks the container's or instance's role; credentials from the
+/// environment stay the same.
 fn credentials(
     builder: &AmazonS3Builder,
     prefix: &str,
@@ -122,8 +123,9 @@ fn credentials(
     let (prefix, options, transport) = (prefix.to_owned(), options.clone(), transport.clone());
     let find = move || {
         let builder = configure(&prefix, &options)?.with_http_connector(transport.clone());
-        let store = build(builder.with_client_options(client_options(HeaderMap::new())), &prefix)?;
-        Ok(Arc::clone(store.credentials()))
+        let builder = builder.with_client_options(client_options(HeaderMap::new()));
+        let store = build(builder.clone(), &prefix)?;
+        Ok(Arc::new(Sourced::new(&builder, store.credentials())) as Provider<_>)
     };
     Renewable::new(find).map(|credentials| Some(Arc::new(credentials)))
 }
@@ -245,33 +247,7 @@ fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
 
 fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
     let bucket = prefix.strip_prefix("s3://").unwrap_or(prefix);
-    let mut builder = AmazonS3Builder::from_env();
-    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if !has("AWS_ACCESS_KEY_ID") || has("AWS_PROFILE") {
-        let profile = Profile::load()?;
-        // Variables have priority over the profile, as in AWS's own tools.
-        if let (Some(id), Some(secret)) = (&profile.access_key_id, &profile.secret_access_key)
-            && !has("AWS_ACCESS_KEY_ID")
-            && !options.anonymous
-        {
-            builder = builder.with_access_key_id(id).with_secret_access_key(secret);
-            if let Some(token) = &profile.session_token {
-                builder = builder.with_token(token);
-            }
-        }
-        if let Some(region) = &profile.region
-            && !has("AWS_REGION")
-            && !has("AWS_DEFAULT_REGION")
-        {
-            builder = builder.with_region(region);
-        }
-        if let Some(endpoint) = &profile.endpoint_url
-            && !has("AWS_ENDPOINT_URL")
-            && !has("AWS_ENDPOINT_URL_S3")
-        {
-            builder = builder.with_endpoint(endpoint);
-        }
-    }
+    let mut builder = s3_profile::apply(AmazonS3Builder::from_env(), options.anonymous)?;
     if let Some(endpoint) = &options.endpoint {
         Url::parse(endpoint).map_err(|error| {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)

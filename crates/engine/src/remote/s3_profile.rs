@@ -1,82 +1,221 @@
-//! The shared files of AWS's tools: keys, region and endpoint of one profile.
+//! The shared files of AWS's tools: the credentials, region and endpoint of one profile.
 //!
-//! `object_store` reads the environment but not these files. Some settings need another service to
-//! get keys (single sign-on, an assumed role, a credential process). If `AWS_PROFILE` names a
-//! profile with such a setting, it is refused by the setting's name, not silently ignored.
+//! `object_store` reads the environment but not these files. Of the indirect ways to keys, the
+//! profile's program (`credential_process`) and a web identity are supported. Others need more
+//! services (single sign-on, a role assumed with another profile's keys). A profile with such a
+//! setting is refused by the setting's name, not silently ignored.
+//!
+//! The order of the ways is that of the AWS CLI: a role, keys in the credentials file, a process,
+//! keys in the config file. There is one difference: a process has priority over single sign-on,
+//! which is not supported.
 //!
 //! Format: the AWS SDKs and Tools Reference Guide, "Shared config and credentials files".
 
 use std::path::PathBuf;
 
 use configparser::ini::Ini;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
+use super::s3_process::CredentialProcess;
+use super::s3_sources;
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 
 /// The supported settings of a profile.
-#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Profile {
-    pub(super) access_key_id: Option<String>,
-    pub(super) secret_access_key: Option<String>,
-    pub(super) session_token: Option<String>,
-    pub(super) region: Option<String>,
-    pub(super) endpoint_url: Option<String>,
+    name: String,
+    /// Whether `AWS_PROFILE` names it.
+    is_named: bool,
+    keys: Option<Keys>,
+    region: Option<String>,
+    endpoint_url: Option<String>,
 }
 
-/// Settings that need another service to get keys.
-const INDIRECT: [&str; 4] = ["sso_session", "sso_start_url", "role_arn", "credential_process"];
+/// A profile's way to credentials.
+#[derive(Clone, PartialEq, Eq)]
+enum Keys {
+    Static {
+        id: String,
+        secret: String,
+        token: Option<String>,
+    },
+    /// The command.
+    Process(String),
+    WebIdentity {
+        role_arn: String,
+        token_file: String,
+        session_name: Option<String>,
+    },
+    /// What is not supported.
+    Unsupported(&'static str),
+}
+
+const EXPORT_HINT: &str = "make a profile with the line `credential_process = aws configure \
+     export-credentials --profile NAME --format process`, where NAME is this profile, and set \
+     AWS_PROFILE to the new one";
+
+/// Whether the variable has a value.
+fn has(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// The value of `AWS_PROFILE`.
+fn named() -> Option<String> {
+    std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty())
+}
+
+/// The name of this source in a list of those that were tried; `None` if it is not tried.
+pub(super) fn tried() -> Option<String> {
+    match named() {
+        Some(name) => Some(format!("profile {name}")),
+        None => (!has("AWS_ACCESS_KEY_ID")).then(|| "profile".to_owned()),
+    }
+}
+
+/// The same settings, with those of the profile, unless keys in the environment make it needless.
+/// Variables have priority over the profile, as in AWS's own tools.
+pub(super) fn apply(builder: AmazonS3Builder, anonymous: bool) -> Result<AmazonS3Builder> {
+    if tried().is_none() {
+        return Ok(builder);
+    }
+    let named = named();
+    let name = named.as_deref().unwrap_or("default");
+    let credentials = read("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials")?;
+    let config = read("AWS_CONFIG_FILE", ".aws/config")?;
+    let profile = Profile::from_files(&credentials, &config, name, named.is_some())?;
+    let unsigned = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
+    let anonymous = anonymous || unsigned.is_some_and(|unsigned| unsigned == "true");
+    let mut builder =
+        if anonymous || has("AWS_ACCESS_KEY_ID") { builder } else { profile.keys(builder)? };
+    if let Some(region) = &profile.region
+        && !has("AWS_REGION")
+        && !has("AWS_DEFAULT_REGION")
+    {
+        builder = builder.with_region(region);
+    }
+    if let Some(endpoint) = &profile.endpoint_url
+        && !has("AWS_ENDPOINT_URL")
+        && !has("AWS_ENDPOINT_URL_S3")
+    {
+        builder = builder.with_endpoint(endpoint);
+    }
+    Ok(builder)
+}
 
 impl Profile {
-    /// The profile that `AWS_PROFILE` names, or `default`; empty if there are no files.
-    pub(super) fn load() -> Result<Self> {
-        let named = std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
-        let name = named.as_deref().unwrap_or("default");
-        let credentials = read("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials")?;
-        let config = read("AWS_CONFIG_FILE", ".aws/config")?;
-        Self::from_files(&credentials, &config, name, named.is_some())
-    }
-
-    fn from_files(
-        credentials: &Ini,
-        config: &Ini,
-        name: &str,
-        named_by_hand: bool,
-    ) -> Result<Self> {
+    fn from_files(credentials: &Ini, config: &Ini, name: &str, is_named: bool) -> Result<Self> {
         // In the config file every section except the default's is named "profile NAME".
         let section = if name == "default" { name.to_owned() } else { format!("profile {name}") };
-        let get = |key: &str| credentials.get(name, key).or_else(|| config.get(&section, key));
-        let refuse = |message: String| {
-            Error::new(
-                ErrorKind::NoAccess,
-                Operation::Locate,
-                format!("AWS profile {name}"),
-                message,
-            )
-            .with_hint(Setting::AwsCredentials)
-        };
-        let profile = Self {
-            access_key_id: get("aws_access_key_id"),
-            secret_access_key: get("aws_secret_access_key"),
-            session_token: get("aws_session_token"),
-            region: get("region"),
-            endpoint_url: get("endpoint_url"),
-        };
-        if named_by_hand && profile.access_key_id.is_none() {
-            if let Some(setting) = INDIRECT.iter().find(|key| get(key).is_some()) {
-                return Err(refuse(format!("profiles with {setting} are not supported")));
-            }
-            if profile == Self::default() {
-                return Err(refuse("no such profile in the shared AWS files".to_owned()));
-            }
+        let has = |ini: &Ini, section: &str| ini.get_map_ref().contains_key(section);
+        if is_named && !has(credentials, name) && !has(config, &section) {
+            return Err(refusal(name, "no such profile in the shared AWS files")
+                .with_hint(Setting::AwsCredentials));
         }
-        Ok(profile)
+        let get =
+            |key: &str| value(credentials, name, key).or_else(|| value(config, &section, key));
+        let plain = |key: &str| get(key).map(without_comment);
+        let keys = role(plain)
+            .or_else(|| static_keys(credentials, name))
+            .or_else(|| get("credential_process").map(Keys::Process))
+            .or_else(|| static_keys(config, &section))
+            .or_else(|| {
+                let mut settings = ["sso_session", "sso_start_url", "login_session"].into_iter();
+                settings.find(|key| get(key).is_some()).map(Keys::Unsupported)
+            });
+        let (region, endpoint_url) = (plain("region"), plain("endpoint_url"));
+        Ok(Self { name: name.to_owned(), is_named, keys, region, endpoint_url })
     }
+
+    /// The same settings with the profile's way to credentials.
+    fn keys(&self, builder: AmazonS3Builder) -> Result<AmazonS3Builder> {
+        Ok(match &self.keys {
+            None => builder,
+            Some(Keys::Static { id, secret, token }) => {
+                let builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+                match token {
+                    Some(token) => builder.with_token(token),
+                    None => builder,
+                }
+            }
+            Some(Keys::Process(command)) => {
+                let process = CredentialProcess::new(&self.name, command).map_err(|flaw| {
+                    refusal(&self.name, &format!("credential_process cannot be run: {flaw}"))
+                        .with_hint("correct the line in the shared AWS files")
+                })?;
+                builder.with_credentials(std::sync::Arc::new(process))
+            }
+            // The environment names a web identity, or a container's role, for this program only.
+            // An unnamed profile is for all programs.
+            Some(Keys::WebIdentity { .. } | Keys::Unsupported(_))
+                if !self.is_named && s3_sources::role(&builder).is_some() =>
+            {
+                builder
+            }
+            Some(Keys::WebIdentity { role_arn, token_file, session_name }) => {
+                let builder = builder
+                    .with_config(AmazonS3ConfigKey::RoleArn, role_arn)
+                    .with_config(AmazonS3ConfigKey::WebIdentityTokenFile, token_file);
+                match session_name {
+                    Some(name) => builder.with_config(AmazonS3ConfigKey::RoleSessionName, name),
+                    None => builder,
+                }
+            }
+            Some(Keys::Unsupported(setting)) => {
+                let message = format!("profiles with {setting} are not supported");
+                return Err(refusal(&self.name, &message).with_hint(EXPORT_HINT));
+            }
+        })
+    }
+}
+
+fn refusal(name: &str, message: &str) -> Error {
+    let target = format!("AWS profile {name}");
+    Error::new(ErrorKind::NoAccess, Operation::Locate, target, message)
+}
+
+/// The role that the profile names. Keys beside it are those of another identity.
+fn role(get: impl Fn(&str) -> Option<String>) -> Option<Keys> {
+    Some(match (get("role_arn"), get("web_identity_token_file")) {
+        (None, None) => return None,
+        (Some(role_arn), Some(token_file)) => {
+            Keys::WebIdentity { role_arn, token_file, session_name: get("role_session_name") }
+        }
+        (Some(_), None) => Keys::Unsupported("role_arn"),
+        (None, Some(_)) => Keys::Unsupported("web_identity_token_file but no role_arn"),
+    })
+}
+
+/// Keys and token belong together, so they come from one file.
+fn static_keys(ini: &Ini, section: &str) -> Option<Keys> {
+    let get = |key| value(ini, section, key).map(without_comment);
+    let (id, secret) = (get("aws_access_key_id")?, get("aws_secret_access_key")?);
+    Some(Keys::Static { id, secret, token: get("aws_session_token") })
+}
+
+fn value(ini: &Ini, section: &str, key: &str) -> Option<String> {
+    ini.get(section, key).filter(|value| !value.is_empty())
+}
+
+/// The value up to a comment on the same line, which begins after white space. A command has none:
+/// there `#` and `;` are text.
+fn without_comment(value: String) -> String {
+    let starts = [" #", " ;", "\t#", "\t;"];
+    match starts.into_iter().filter_map(|start| value.find(start)).min() {
+        Some(index) => value[..index].trim_end().to_owned(),
+        None => value,
+    }
+}
+
+fn parser() -> Ini {
+    let mut ini = Ini::new_cs();
+    ini.set_inline_comment_symbols(Some(&[]));
+    ini
 }
 
 fn read(variable: &str, default: &str) -> Result<Ini> {
     let path = std::env::var_os(variable)
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(default)));
-    let mut ini = Ini::new_cs();
+    let mut ini = parser();
     let Some(text) = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()) else {
         return Ok(ini);
     };
@@ -94,34 +233,89 @@ mod tests {
     use super::*;
 
     fn ini(text: &str) -> Ini {
-        let mut ini = Ini::new_cs();
+        let mut ini = parser();
         ini.read(text.to_owned()).unwrap();
         ini
     }
 
+    /// The profile `work`, by name.
+    fn work(credentials: &str, config: &str) -> Profile {
+        Profile::from_files(&ini(credentials), &ini(config), "work", true).ok().unwrap()
+    }
+
+    fn refused(profile: &Profile) -> String {
+        let error = profile.keys(AmazonS3Builder::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoAccess);
+        format!("{error}; {}", error.hint().unwrap())
+    }
+
+    const KEYS: &str = "aws_access_key_id = AK\naws_secret_access_key = s/e+c=r\n";
+
     #[test]
     fn keys_come_from_credentials_and_settings_from_config() {
-        let credentials = ini("[work]\naws_access_key_id = AK\naws_secret_access_key = s/e+c=r\n");
-        let config = ini("[profile work]\nregion = eu-west-1\nendpoint_url = http://localhost:1\n");
-        let profile = Profile::from_files(&credentials, &config, "work", true).unwrap();
-        assert_eq!(profile.access_key_id.as_deref(), Some("AK"));
-        assert_eq!(profile.secret_access_key.as_deref(), Some("s/e+c=r"));
+        let profile = work(
+            &format!("[work] # mine\n{KEYS}"),
+            "[profile work]\nregion = eu-west-1 ; home\nendpoint_url = http://localhost:1\n",
+        );
+        let (id, secret) = ("AK".to_owned(), "s/e+c=r".to_owned());
+        assert!(profile.keys == Some(Keys::Static { id, secret, token: None }));
         assert_eq!(profile.region.as_deref(), Some("eu-west-1"));
         assert_eq!(profile.endpoint_url.as_deref(), Some("http://localhost:1"));
     }
 
     #[test]
     fn a_profile_that_is_not_there_is_an_error_only_if_named() {
-        let none = Ini::new_cs();
+        let none = parser();
         assert!(Profile::from_files(&none, &none, "default", false).is_ok());
         let error = Profile::from_files(&none, &none, "work", true).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::NoAccess);
+        assert!(work("", "[profile work]\noutput = json\n").keys.is_none(), "it is there");
     }
 
     #[test]
-    fn single_sign_on_is_refused_by_name() {
-        let config = ini("[profile work]\nsso_session = x\n");
-        let error = Profile::from_files(&Ini::new_cs(), &config, "work", true).err().unwrap();
-        assert!(error.to_string().contains("sso_session"), "{error}");
+    fn a_command_is_the_whole_line() {
+        let config = "[profile work]\ncredential_process = /bin/x 'a;b' \"c #d\" --e=f:g\n";
+        let command = "/bin/x 'a;b' \"c #d\" --e=f:g".to_owned();
+        assert!(work("", config).keys == Some(Keys::Process(command.clone())));
+        assert!(work("", &format!("{config}{KEYS}")).keys == Some(Keys::Process(command.clone())));
+        assert!(
+            work("", &format!("{config}sso_session = x\n")).keys == Some(Keys::Process(command))
+        );
+        let keys = work(&format!("[work]\n{KEYS}"), config).keys;
+        assert!(matches!(keys, Some(Keys::Static { .. })));
+    }
+
+    #[test]
+    fn a_command_without_an_end_is_refused() {
+        let text = refused(&work("", "[profile work]\ncredential_process = x 'hidden\n"));
+        assert!(text.contains("AWS profile work: credential_process cannot be run"), "{text}");
+        assert!(!text.contains("hidden"), "{text}");
+    }
+
+    #[test]
+    fn a_web_identity_is_passed_on() {
+        let config = "[profile work]\nrole_arn = arn:r\nweb_identity_token_file = /t\n\
+                      role_session_name = me\n";
+        let builder =
+            work(&format!("[work]\n{KEYS}"), config).keys(AmazonS3Builder::new()).unwrap();
+        let get = |key| builder.get_config_value(&key).unwrap_or_default();
+        assert_eq!(get(AmazonS3ConfigKey::RoleArn), "arn:r");
+        assert_eq!(get(AmazonS3ConfigKey::WebIdentityTokenFile), "/t");
+        assert_eq!(get(AmazonS3ConfigKey::RoleSessionName), "me");
+        assert_eq!(get(AmazonS3ConfigKey::AccessKeyId), "");
+    }
+
+    #[test]
+    fn what_needs_another_service_is_refused_by_name_with_a_way() {
+        for (settings, part) in [
+            ("sso_session = x\n", "sso_session"),
+            ("role_arn = arn:r\nsource_profile = base\n", "role_arn"),
+            (&format!("role_arn = arn:r\nsource_profile = work\n{KEYS}"), "role_arn"),
+            ("web_identity_token_file = /t\n", "no role_arn"),
+        ] {
+            let text = refused(&work("", &format!("[profile work]\n{settings}")));
+            assert!(text.contains("AWS profile work: profiles with"), "{text}");
+            assert!(text.contains(part) && text.contains("export-credentials"), "{text}");
+        }
     }
 }

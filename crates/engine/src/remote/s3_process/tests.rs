@@ -1,0 +1,139 @@
+//! Tests of the credential process: real programs, started through `sh`.
+
+use super::*;
+
+fn process(script: &str) -> CredentialProcess {
+    CredentialProcess::new("work", &format!("sh -c '{script}'")).unwrap()
+}
+
+async fn reason(process: &CredentialProcess) -> String {
+    process.get_credential().await.unwrap_err().to_string()
+}
+
+const KEYS: &str = r#"{\"Version\":1,\"AccessKeyId\":\"AK\",\"SecretAccessKey\":\"hidden\"}"#;
+
+#[tokio::test]
+async fn keys_without_expiry_are_asked_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let process = process(&format!("echo x >> {}; echo \"{KEYS}\"", runs.display()));
+    let all = (0..8).map(|_| process.get_credential());
+    for credential in futures_util::future::join_all(all).await {
+        assert_eq!(credential.unwrap().key_id, "AK");
+    }
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "x\n");
+}
+
+#[tokio::test]
+async fn requests_that_fail_together_share_one_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let process = process(&format!("echo x >> {}; exit 3", runs.display()));
+    let all = (0..8).map(|_| reason(&process));
+    for reason in futures_util::future::join_all(all).await {
+        assert!(reason.contains("AWS profile work failed: exit status: 3"), "{reason}");
+    }
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "x\n");
+}
+
+#[tokio::test]
+async fn a_failure_shows_one_line_of_standard_error_and_no_output() {
+    let script =
+        format!("echo \"{KEYS}\"; printf \"\\n\\033[31mlog in\\nsecond\\n\" >&2; exit 255");
+    let reason = reason(&process(&script)).await;
+    assert!(reason.contains("exit status: 255: \\u{1b}[31mlog in"), "{reason}");
+    assert!(!reason.contains("hidden") && !reason.contains("second"), "{reason}");
+}
+
+#[tokio::test]
+async fn long_standard_error_is_drained_and_cut() {
+    let script = "head -c 300000 /dev/zero | tr \"\\0\" x >&2; exit 1";
+    let reason = reason(&process(script)).await;
+    assert!(reason.ends_with(&"x".repeat(SHOWN_CHARS_MAX)), "{}", reason.len());
+    assert!(!reason.contains(&"x".repeat(SHOWN_CHARS_MAX + 1)));
+}
+
+#[tokio::test]
+async fn output_and_time_are_limited() {
+    let reason_endless = reason(&process("exec yes hidden")).await;
+    assert!(reason_endless.contains("more than 1048576 bytes"), "{reason_endless}");
+    assert!(!reason_endless.contains("hidden"));
+    let mut stuck = process("exec sleep infinity");
+    stuck.time_max = Duration::from_millis(20);
+    let reason = reason(&stuck).await;
+    assert!(reason.contains("did not end within"), "{reason}");
+}
+
+/// The program holds a named pipe open, whose reader sees the end when the program ends.
+#[tokio::test]
+async fn an_abandoned_program_is_killed() {
+    use std::io::Read as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let script = format!("exec 3> {}; echo >&3; exec sleep infinity", pipe.display());
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let (ended, has_ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut pipe = std::fs::File::open(pipe).unwrap();
+        let _ = started.send(pipe.read_exact(&mut [0]));
+        let _ = ended.send(pipe.read_to_end(&mut Vec::new()));
+    });
+    let process = process(&script);
+    tokio::select! {
+        _ = process.get_credential() => panic!("the program ended"),
+        read = has_started => read.unwrap().unwrap(),
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(10), has_ended).await;
+    ended.expect("the program still runs").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn standard_input_is_empty() {
+    let process = process(&format!("cat; echo \"{KEYS}\""));
+    assert!(process.get_credential().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_missing_program_and_expired_keys_are_errors() {
+    let missing = CredentialProcess::new("work", "/no/such/program --secret hidden").unwrap();
+    let text = reason(&missing).await;
+    assert!(text.contains("cannot be started") && !text.contains("hidden"), "{text}");
+    assert!(!format!("{missing:?}").contains("hidden"));
+    let old = KEYS.replace('}', r#",\"Expiration\":\"2020-01-01T00:00:00Z\"}"#);
+    let text = reason(&process(&format!("echo \"{old}\""))).await;
+    assert!(text.contains("already expired"), "{text}");
+}
+
+#[test]
+fn a_command_needs_a_program() {
+    assert_eq!(CredentialProcess::new("work", "  ").err(), Some("it is empty"));
+    assert!(CredentialProcess::new("work", "a 'b").is_err());
+}
+
+/// Times are seconds after an arbitrary start.
+#[test]
+fn keys_are_renewed_before_they_expire() {
+    let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
+    let credential = AwsCredential { key_id: "AK".into(), secret_key: "s".into(), token: None };
+    let given = Expiring { credential: Arc::new(credential), expires: Some(at(3600)) };
+    let mut run = Run { at: Some(at(0)), given: Some(given), failure: None };
+    let outcome = |run: &Run, seconds| run.answer(at(seconds)).map(|answer| answer.is_ok());
+    assert_eq!(outcome(&Run::default(), 0), None, "no run so far");
+    assert_eq!(outcome(&run, 3299), Some(true));
+    assert_eq!(outcome(&run, 3300), None, "5 minutes before expiry");
+    // That run fails: the old keys stay in use, and the program runs again after a pause.
+    run.failure = Some(NoCredentials::new("failed", "hint"));
+    run.at = Some(at(3300));
+    assert_eq!(outcome(&run, 3309), Some(true));
+    assert_eq!(outcome(&run, 3310), None);
+    // The last run before expiry fails, too.
+    run.at = Some(at(3595));
+    assert_eq!(outcome(&run, 3599), Some(true));
+    assert_eq!(outcome(&run, 3600), Some(false));
+    assert_eq!(outcome(&run, 3605), None);
+    // The clock is set back.
+    assert_eq!(outcome(&Run { given: None, ..run }, 0), None);
+}

@@ -1,0 +1,90 @@
+//! The sources of S3's credentials, by name, for the error if none of them has any.
+//!
+//! `object_store` asks one of: web identity, container, instance role. Which one depends on the
+//! settings. So the error names only what was really asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object_store::CredentialProvider;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+
+use super::credentials::{NoCredentials, Provider};
+use super::s3_profile;
+use crate::error::Setting;
+
+/// A provider whose error names the sources that were tried.
+pub(super) struct Sourced {
+    provider: Provider<AwsCredential>,
+    tried: String,
+}
+
+impl fmt::Debug for Sourced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sourced").field("tried", &self.tried).finish_non_exhaustive()
+    }
+}
+
+impl Sourced {
+    /// `provider` is the one that a client with the settings of `builder` uses.
+    pub(super) fn new(builder: &AmazonS3Builder, provider: &Provider<AwsCredential>) -> Self {
+        let mut tried = vec!["environment".to_owned()];
+        tried.extend(s3_profile::tried());
+        tried.push(role(builder).unwrap_or("instance role").to_owned());
+        Self { provider: Arc::clone(provider), tried: tried.join(", ") }
+    }
+}
+
+/// The service that the settings name as the source of a role's keys, if they name one.
+pub(super) fn role(builder: &AmazonS3Builder) -> Option<&'static str> {
+    use AmazonS3ConfigKey as Key;
+    let has = |key| builder.get_config_value(&key).is_some();
+    let full = has(Key::ContainerCredentialsFullUri) && has(Key::ContainerAuthorizationTokenFile);
+    if has(Key::WebIdentityTokenFile) && has(Key::RoleArn) {
+        Some("web identity")
+    } else if has(Key::ContainerCredentialsRelativeUri) || full {
+        Some("container")
+    } else {
+        None
+    }
+}
+
+#[async_trait]
+impl CredentialProvider for Sourced {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        self.provider.get_credential().await.map_err(|error| {
+            if NoCredentials::below(&error).is_some() {
+                return error;
+            }
+            // The library's text is about its last lookup, and can show a token's address.
+            let cause: &dyn std::error::Error = &error;
+            tracing::debug!(error = cause, "no credentials");
+            let message = format!("no credentials found (tried {})", self.tried);
+            NoCredentials::new(&message, Setting::AwsCredentials).into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_is_the_one_that_the_library_asks() {
+        use AmazonS3ConfigKey as Key;
+        let builder = AmazonS3Builder::new();
+        assert_eq!(role(&builder), None);
+        let uri = Key::ContainerCredentialsFullUri;
+        let builder = builder.with_config(uri, "http://169.254.170.23/v1/credentials");
+        assert_eq!(role(&builder), None, "no token for the service");
+        let builder = builder.with_config(Key::ContainerAuthorizationTokenFile, "/token");
+        assert_eq!(role(&builder), Some("container"));
+        let builder = builder.with_config(Key::WebIdentityTokenFile, "/token");
+        assert_eq!(role(&builder), Some("container"));
+        let builder = builder.with_config(Key::RoleArn, "arn:aws:iam::1:role/x");
+        assert_eq!(role(&builder), Some("web identity"));
+    }
+}
