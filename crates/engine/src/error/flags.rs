@@ -7,11 +7,17 @@ use std::path::{Path, PathBuf};
 /// The libraries, relative to the folder of the crates.
 const LIBRARIES: [&str; 3] = ["core", "engine", "reapi"];
 
+/// In lines with a command of another program, whose flags these are: the aws CLI.
+const FOREIGN: &str = "export-credentials";
+
 /// The flag that a line of Rust names. Comments for developers are skipped, because they name flags
 /// of `cargo`.
 fn flag(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with("//!") || (line.starts_with("//") && !line.starts_with("///")) {
+        return None;
+    }
+    if line.contains(FOREIGN) {
         return None;
     }
     let starts_flag = |at: usize| {

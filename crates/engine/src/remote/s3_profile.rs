@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn a_command_is_the_whole_line() {
-        let config = "[profile work]\ncredential_process = /bin/x 'a;b' \"c #d\" --e=f:g\n";
-        let command = "/bin/x 'a;b' \"c #d\" --e=f:g".to_owned();
+        let config = "[profile work]\ncredential_process = /bin/x 'a;b' \"c #d\" -e=f:g\n";
+        let command = "/bin/x 'a;b' \"c #d\" -e=f:g".to_owned();
         assert!(work("", config).keys == Some(Keys::Process(command.clone())));
         assert!(work("", &format!("{config}{KEYS}")).keys == Some(Keys::Process(command.clone())));
         assert!(
