@@ -11,6 +11,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +21,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::error::{Error, ErrorKind, Operation, Result};
+
+/// Longer files are not read.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// The name of the entry for all other hosts.
 const DEFAULT: &str = "default";
@@ -36,21 +41,20 @@ impl Netrc {
             let target = path.display().to_string();
             Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
         };
-        let text = std::fs::read_to_string(path)
+        let text = read(path)
             .map_err(|error| invalid("the file of credentials cannot be read").caused_by(error))?;
-        // The cause may quote the file, so it is not shown.
-        let parsed = text.parse::<netrc::Netrc>().ok().ok_or_else(|| {
+        let entries = entries(&text).ok_or_else(|| {
             invalid("the file is not in the format of .netrc")
                 .with_hint("write lines such as: machine HOST login USER password PASSWORD")
         })?;
         let mut hosts = HashMap::new();
-        for (host, entry) in parsed.hosts {
-            let basic =
-                format!("Basic {}", STANDARD.encode(format!("{}:{}", entry.login, entry.password)));
+        for Entry { host, login, password } in entries {
+            let basic = format!("Basic {}", STANDARD.encode(format!("{login}:{password}")));
             let mut value = HeaderValue::try_from(basic)
                 .map_err(|error| invalid("an entry makes no header").caused_by(error))?;
             value.set_sensitive(true);
-            hosts.insert(host.to_ascii_lowercase(), value);
+            // Of several entries for one host, the first counts.
+            hosts.entry(host.to_ascii_lowercase()).or_insert(value);
         }
         Ok(Self(Arc::new(hosts)))
     }
@@ -85,5 +89,123 @@ impl Netrc {
 impl fmt::Debug for Netrc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > BYTES_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
+/// The credentials for one host.
+#[derive(Default)]
+struct Entry {
+    host: String,
+    login: String,
+    password: String,
+}
+
+/// The entries of a file; `None` if it is not in the format.
+fn entries(text: &str) -> Option<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut words = words(text)?.into_iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "machine" => entries.push(Entry { host: words.next()?, ..Entry::default() }),
+            DEFAULT => entries.push(Entry { host: word, ..Entry::default() }),
+            "login" => entries.last_mut()?.login = words.next()?,
+            "password" => entries.last_mut()?.password = words.next()?,
+            "account" => drop(words.next()?),
+            _ => return None,
+        }
+    }
+    Some(entries)
+}
+
+/// The words of a file, without comments and macros. A word in double quotes may hold spaces and
+/// escapes, as in curl. `None` if a quote is not closed.
+fn words(text: &str) -> Option<Vec<String>> {
+    let (mut words, mut is_macro) = (Vec::new(), false);
+    for line in text.lines() {
+        let mut rest = line.trim();
+        // A macro ends with an empty line.
+        is_macro = (is_macro || rest.starts_with("macdef")) && !rest.is_empty();
+        while !is_macro && !rest.is_empty() && !rest.starts_with('#') {
+            let (word, after) = if let Some(quoted) = rest.strip_prefix('"') {
+                unquoted(quoted)?
+            } else {
+                let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                (word.to_owned(), after)
+            };
+            words.push(word);
+            rest = after.trim_start();
+        }
+    }
+    Some(words)
+}
+
+/// The word up to the closing quote, and the text after it.
+fn unquoted(quoted: &str) -> Option<(String, &str)> {
+    let (mut word, mut chars) = (String::new(), quoted.chars());
+    loop {
+        match chars.next()? {
+            '"' => return Some((word, chars.as_str())),
+            '\\' => word.push(match chars.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                other => other,
+            }),
+            other => word.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<Vec<(String, String, String)>> {
+        let found = entries(text)?;
+        Some(
+            found
+                .into_iter()
+                .map(|Entry { host, login, password }| (host, login, password))
+                .collect(),
+        )
+    }
+
+    fn entry(host: &str, login: &str, password: &str) -> (String, String, String) {
+        (host.to_owned(), login.to_owned(), password.to_owned())
+    }
+
+    #[test]
+    fn entries_span_lines_and_may_be_quoted() {
+        let text = "# comment\nmachine a.example login me password p#1\n\
+                    machine b.example\n\tlogin \"a b\"\n\tpassword \"q\\\"\\\\ x\"\n\
+                    macdef init\nmachine no login no\n\n\
+                    default login any account x password all\n";
+        let expected = vec![
+            entry("a.example", "me", "p#1"),
+            entry("b.example", "a b", "q\"\\ x"),
+            entry("default", "any", "all"),
+        ];
+        assert_eq!(parsed(text), Some(expected));
+        assert_eq!(parsed(""), Some(Vec::new()));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for wrong in [
+            "machine",
+            "login me",
+            "machine a passwd x",
+            "machine a login \"open",
+            "machine a login \"open\\",
+            "{\"json\": 1}",
+        ] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
     }
 }
