@@ -82,6 +82,8 @@ nginx_suite() {
   check 'nginx: 403 and 401 are no access' nginx_no_access "$base"
   check 'nginx: basic authentication from the URL' \
     copies "http://reader:open-sesame@127.0.0.1:$plain/private/small" small
+  check 'nginx: a password by --netrc' nginx_netrc "$base/private/small"
+  check 'nginx: a copy and a list are compared without a transfer' nginx_checks "$base"
   check 'nginx: redirects are followed' copies "$base/elsewhere" small
   check 'nginx: redirects in a circle are an error' nginx_circle "$base/circle"
   check 'nginx: without ranges falls back to one stream' \
@@ -132,6 +134,29 @@ nginx_no_access() {
     expect_exit 6 tg cat --quiet "$1/$path" >received 2>error
     expect_exit 6 tg stat "$1/$path" >stat.out 2>error
   done
+}
+
+nginx_netrc() {
+  export HOME=$PWD
+  expect_exit 6 tg cp --quiet --netrc "$1" target 2>error
+  printf 'machine 127.0.0.1\n  login reader\n  password open-sesame\n' >.netrc
+  chmod 600 .netrc
+  expect_exit 6 tg cp --quiet "$1" target 2>error
+  copies "$1" small --netrc
+}
+
+# nginx provides no checksum, so only its length or a list can tell a difference.
+nginx_checks() {
+  local body
+  expect_exit 1 tg check "$1/small" "$blobs/small" >out
+  expect_mentions out 'unknown: the server provides no checksum'
+  expect_exit 5 tg check "$1/small" "$blobs/byte" >out
+  expect_mentions out 'small  different'
+  (cd "$blobs" && sha256sum small large) >SHA256SUMS
+  expect_exit 0 tg check "$blobs/small" "$blobs/large" SHA256SUMS >out
+  expect_mentions out 'large  same: sha256'
+  body=$(awk '{ total += $4 } END { print total + 0 }' "$nginx_log")
+  ((body < 1000)) || fail "$body bytes of bodies were sent"
 }
 
 nginx_falls_back() {

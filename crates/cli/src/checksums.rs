@@ -41,6 +41,11 @@ impl ChecksumList {
         Self::parse(name.clone(), text).map_err(|message| invalid(&name, &message))
     }
 
+    /// The list's own name, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn parse(name: String, text: &str) -> std::result::Result<Self, String> {
         let mut entries = Vec::new();
         for (index, line) in text.lines().enumerate() {

@@ -10,7 +10,7 @@ use tidegate::{Error, ErrorKind, Setting};
 use crate::message;
 
 /// Hints by setting and error kind (`None` for any kind); the first match is shown.
-const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
+const HINTS: [(Setting, Option<ErrorKind>, &str); 19] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
     (Setting::Chunks, None, "leave out --chunking always"),
     (Setting::Window, None, "the server, or a proxy before it, mishandles ranges; try --window 1"),
@@ -62,6 +62,7 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 18] = [
         "check the credentials; pass --anonymous for a public blob, --request-payer where the \
          requester pays",
     ),
+    (Setting::Version, None, "`tidegate stat` shows the present version"),
     (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
     (
         Setting::Proxy,
@@ -76,6 +77,8 @@ const CHECK_URL: &str = "check the URL";
 /// For a cache, which has no buckets, and may remove blobs at any time.
 const CHECK_CACHE: &str =
     "check the digest and the instance's name; the cache may have removed the blob";
+/// For a range beyond the end.
+const CHECK_LENGTH: &str = "`tidegate stat` shows the blob's length";
 /// For a connection that was refused, first or last: nothing listens there.
 const CHECK_ADDRESS: &str = "check the host and the port, and that the server is running";
 
@@ -89,6 +92,7 @@ pub(crate) fn of(error: &Error) -> Option<&str> {
     match error.kind() {
         ErrorKind::NotFound if is_web => return Some(CHECK_URL),
         ErrorKind::NotFound if is_of(["grpc://", "grpcs://"]) => return Some(CHECK_CACHE),
+        ErrorKind::OutOfRange => return Some(CHECK_LENGTH),
         // A web server knows no credentials of a cloud, so there are none to leave out.
         ErrorKind::NoAccess if is_web && error.setting() == Some(Setting::Anonymous) => {
             return named(Setting::Headers, ErrorKind::NoAccess);

@@ -86,7 +86,7 @@ impl Done {
             held_bytes_peak: report.held_bytes_peak,
             version: report.version().map(ToString::to_string),
             checksums: report.checksums.iter().map(by_name).collect(),
-            verified: names(&report.verified),
+            verified: verified_by(&report.verified),
             unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
             chunks: ChunkCounts::new(report),
@@ -277,7 +277,7 @@ fn by_name(checksum: &Checksum) -> (&'static str, String) {
 }
 
 /// Each algorithm once: the remote and the user may both name the same one.
-fn names(verified: &Verified) -> Vec<String> {
+pub(crate) fn verified_by(verified: &Verified) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for checksum in verified.checksums() {
         let name = checksum.algorithm().name();
@@ -286,8 +286,12 @@ fn names(verified: &Verified) -> Vec<String> {
         }
     }
     names.extend(verified.parts_checksum().map(ToString::to_string));
-    if let Verified::ReadBack(checksum) = verified {
-        names.push(format!("{} of the copy, read back", checksum.algorithm()));
+    match verified {
+        Verified::ReadBack(checksum) => {
+            names.push(format!("{} of the copy, read back", checksum.algorithm()));
+        }
+        Verified::Reflink => names.push("reflink, which shares the source's blocks".to_owned()),
+        _ => {}
     }
     names
 }

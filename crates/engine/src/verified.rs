@@ -16,6 +16,9 @@ pub enum Verified {
     /// A file was copied to a file: the bytes that were written, read back, have this checksum of the
     /// bytes that were read.
     ReadBack(Checksum),
+    /// A file was copied to a file by a clone: the file system lets both share their blocks, so no
+    /// byte was moved.
+    Reflink,
     /// Nothing was compared.
     Not(Unverified),
 }
@@ -43,7 +46,7 @@ impl Verified {
     pub fn checksums(&self) -> &[Checksum] {
         match self {
             Self::By(checksums) => checksums,
-            Self::ByParts(_) | Self::ReadBack(_) | Self::Not(_) => &[],
+            Self::ByParts(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => &[],
         }
     }
 
@@ -51,14 +54,14 @@ impl Verified {
     pub fn parts_checksum(&self) -> Option<&PartsChecksum> {
         match self {
             Self::ByParts(parts) => Some(parts),
-            Self::By(_) | Self::ReadBack(_) | Self::Not(_) => None,
+            Self::By(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => None,
         }
     }
 
     /// Why nothing was compared.
     pub fn reason(&self) -> Option<&Unverified> {
         match self {
-            Self::By(_) | Self::ByParts(_) | Self::ReadBack(_) => None,
+            Self::By(_) | Self::ByParts(_) | Self::ReadBack(_) | Self::Reflink => None,
             Self::Not(reason) => Some(reason),
         }
     }
@@ -76,6 +79,8 @@ pub enum Unverified {
     Seek,
     /// The server provides no checksum.
     NoChecksum,
+    /// Two blobs were compared, and no algorithm has a checksum of both.
+    NoSharedChecksum,
     /// The server provides only a checksum over the checksums of an upload's parts.
     Composite(ChecksumAlgorithm),
     /// The server provides only a checksum over the checksums of an upload's parts, and the sizes of
@@ -118,6 +123,7 @@ impl fmt::Display for Unverified {
             Self::Partial => f.write_str("only a part of the blob was read"),
             Self::Seek => f.write_str("the blob was not read in order"),
             Self::NoChecksum => f.write_str("the server provides no checksum"),
+            Self::NoSharedChecksum => f.write_str("no checksum is known of both"),
             Self::Composite(algorithm) => {
                 write!(f, "the server provides only a composite {algorithm} of the upload's parts")
             }

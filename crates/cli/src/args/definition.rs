@@ -21,7 +21,7 @@ A DURATION has a unit, as in 500ms, 30s, 5m or 2h; a number without a unit is
 in seconds.";
 
 /// Commands with more flags than a terminal has lines.
-const LONG: [&str; 3] = ["cp", "cat", "stat"];
+const LONG: [&str; 4] = ["cp", "cat", "stat", "check"];
 
 /// The flags of these commands in the short help.
 const SHORT: [&str; 9] =

@@ -12,6 +12,7 @@ Examples:
   tidegate cp https://example.org/disk.img disk.img  under this name
   tidegate cat s3://logs/today.json | jq .           to a pipe, in order
   tidegate stat az://backups/db.dump                 size, version, checksums
+  tidegate check s3://logs/today.json today.json     the same bytes? no transfer
   tidegate demo                                      see what it is good for, offline
 
 Exit codes:
@@ -79,6 +80,24 @@ Examples:
           what an HTTP server says of a file
   tidegate stat --ca-cert ca.pem https://intranet.example/disk.img
           with a certificate authority of one's own";
+
+pub(super) const CHECK: &str = "\
+Examples:
+  tidegate check gs://models/llama.safetensors llama.safetensors
+          is this file still what the bucket has? reads the file, and not the blob
+  tidegate check s3://bucket/a.bin s3://bucket/b.bin /data/
+          several blobs and the files of the same names in a folder
+  tidegate check gs://bucket/key s3://bucket/key
+          two blobs, by checksums that both remotes know
+  tidegate check tool.tar.gz https://example.org/v1/SHA256SUMS
+          a file and its line in a list of checksums
+  tidegate check --checksums sums.txt a.tar b.tar
+          the same with a list of any name
+  tidegate check --json s3://bucket/key key | jq -r '.blobs[].result'
+          for scripts: same, different, unknown or failed
+
+Exit code 0 if all are the same, 5 if one is different, 1 if it is not known for one because no
+checksum is known of both. Composite checksums of S3 count, and entity tags that are MD5s.";
 
 pub(super) const CHUNK: &str = "\
 Examples:

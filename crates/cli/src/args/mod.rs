@@ -3,6 +3,7 @@
 
 mod authorities;
 mod cache;
+mod check;
 mod chunk;
 mod definition;
 mod examples;
@@ -15,6 +16,7 @@ mod transfer;
 mod version;
 
 pub(crate) use cache::{CacheArgs, ChunkingArg};
+pub(crate) use check::{CheckArgs, Reference};
 pub(crate) use chunk::ChunkArgs;
 pub(crate) use definition::definition;
 use definition::short_definition;
@@ -77,6 +79,12 @@ pub(crate) enum Command {
     /// Show a blob's size, version and checksums
     #[command(after_help = examples::STAT)]
     Stat(Box<StatArgs>),
+    /// Compare blobs with others, or with a list of checksums, without a transfer
+    #[command(
+        after_help = examples::CHECK,
+        override_usage = "tidegate check [OPTIONS] <SOURCE>... <TARGET>"
+    )]
+    Check(Box<CheckArgs>),
     /// Show where files are cut into chunks by their content, and what several of them share
     #[command(after_help = examples::CHUNK)]
     Chunk(ChunkArgs),

@@ -2,6 +2,7 @@
 //! returns an exit code.
 
 pub(crate) mod cat;
+pub(crate) mod check;
 pub(crate) mod chunk;
 pub(crate) mod cp;
 pub(crate) mod demo;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 8] = ["", "cp", "cat", "stat", "chunk", "demo", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["", "cp", "cat", "stat", "check", "chunk", "demo", "completions", "man"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_is_as_checked_in() {
@@ -48,7 +49,7 @@ async fn no_command_is_an_error_that_shows_help() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_short_help_fits_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["cp", "cat", "stat"] {
+    for name in ["cp", "cat", "stat", "check"] {
         let mut command = command(folder.path());
         command.args([name, "-h"]).env("COLUMNS", "80");
         let short = finish(command).await.ends(0).out();

@@ -7,6 +7,7 @@
 //! | `--checksums`: every blob is compared with its line of a list | `checksums` |
 //! | `cat`: a blob to standard output, in order | `cat` |
 //! | `stat`: facts, as text and as JSON | `stat` |
+//! | `check`: what is the same, what differs, what is not known | `check` |
 //! | `chunk`: where files are cut | `chunk` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
@@ -33,6 +34,7 @@
 mod bed;
 mod caches;
 mod cat;
+mod check;
 mod checksums;
 mod chunk;
 mod cp;

@@ -7,8 +7,10 @@
 //! | `read` | one read |
 //! | `upload` | one upload |
 //! | `stat` | the description of one blob |
+//! | `compare` | whether two blobs are the same, without a transfer |
 //! | `unchanged` | whether a local file is already the blob |
 
+mod compare;
 mod download;
 mod options;
 mod read;
@@ -16,6 +18,7 @@ mod stat;
 mod unchanged;
 mod upload;
 
+pub use compare::{CompareBuilder, Comparison, Difference};
 pub use download::{ChunkPolicy, DownloadBuilder};
 pub use options::ClientOptions;
 pub use read::ReadBuilder;

@@ -3,10 +3,10 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Checksummer, StoredChecksum};
 use tokio_util::sync::CancellationToken;
 
-use super::Client;
+use super::{Client, Comparison};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::{BlobInfo, Location};
@@ -50,14 +50,46 @@ impl Client {
         let stop = cancel.child_token();
         // CANCEL: the reading of the file ends soon after the future is dropped.
         let _guard = stop.clone().drop_guard();
-        offload(Operation::Verify, blob.display(), move || {
+        let known = (info.clone(), path.clone());
+        let found = offload(Operation::Verify, blob.display(), move || {
             let target = location.display().to_owned();
             match compare(&location, &info, &path, &state, &stop) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(cancelled(target)),
                 found => Ok(found.unwrap_or(None)),
             }
         })
-        .await
+        .await?;
+        match found {
+            Some(found) => Ok(Some(found)),
+            None => self.unchanged_by_parts(blob, known.0, known.1, cancel).await,
+        }
+    }
+
+    /// Compares the file with a checksum of the upload's parts, or with the entity tag, of the
+    /// version that `info` describes.
+    async fn unchanged_by_parts(
+        &self,
+        blob: &Location,
+        info: BlobInfo,
+        path: PathBuf,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Unchanged>> {
+        let is_same_len = path.metadata().is_ok_and(|found| Some(found.len()) == info.len_bytes);
+        let is_whole = info.checksums.iter().any(StoredChecksum::is_verifiable);
+        let (false, true, Some(file)) = (is_whole, is_same_len, path.to_str()) else {
+            return Ok(None);
+        };
+        let compared = match self.compare_known(blob, &info, file, cancel).await {
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            // The blob or the file has changed since then, or the file cannot be read.
+            Err(_) => return Ok(None),
+            Ok(compared) => compared,
+        };
+        let Comparison::Same(verified) = compared else { return Ok(None) };
+        record(path, blob, &info, self.0.state.clone()).await;
+        let whole = verified.checksums().first();
+        let parts = verified.parts_checksum().map(|parts| &parts.checksum);
+        Ok(whole.or(parts).map(|checksum| Unchanged::Checksum(checksum.algorithm())))
     }
 }
 

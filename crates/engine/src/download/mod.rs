@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `options` | the caller's choices |
 //! | `opening`, `resume` | the first response, and the part file of an earlier run |
+//! | `reflink` | a local file that is cloned instead of copied |
 //! | `transfer` | one download, from the first response to the verified target |
 //! | `units` | which shards are in flight, and the last ones |
 //! | `shard_range` | which reader owns which byte when shards are split and raced |
@@ -20,6 +21,7 @@
 
 mod opening;
 mod options;
+mod reflink;
 mod report;
 mod resume;
 mod shard;

@@ -9,6 +9,7 @@ use tidegate_core::extents::Extents;
 use tidegate_core::parts::CrcParts;
 
 use super::opening::{self, Opening};
+use super::reflink::{self, Cloned};
 use super::resume::{self, RefutedResume, RequiredProof};
 use super::shard::ShardJob;
 use super::units::ShardUnits;
@@ -51,11 +52,15 @@ pub(super) struct Transferred {
 pub(super) async fn transfer(
     job: &Job<'_>,
     prepared: Prepared,
-    mut opening: Opening,
+    opening: Opening,
     granted: BytesPermit,
     refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<Transferred> {
     let Job { location, options, .. } = *job;
+    let (prepared, mut opening) = match reflink::clone(job, prepared, opening).await? {
+        Cloned::Done(transferred) => return Ok(*transferred),
+        Cloned::Not(prepared, opening) => (prepared, *opening),
+    };
     let checks = match checks(job, &prepared, &mut opening) {
         Ok(checks) => checks,
         Err(error) => {

@@ -81,7 +81,7 @@ impl ErrorKind {
                 "run the same command again to go on where it stopped"
             }
             Self::Cancelled => "run the same command again to resume",
-            Self::OutOfRange => "ask `tidegate stat` for the blob's length",
+            Self::OutOfRange => "ask for the blob's length first",
             Self::AlreadyExists
             | Self::NoAccess
             | Self::Invalid

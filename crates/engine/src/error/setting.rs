@@ -37,6 +37,8 @@ pub enum Setting {
     RequestPayer,
     /// Certificate authorities to trust in addition to the system's: `RemoteOptions::ca_certs`.
     CaCerts,
+    /// The version that a blob is pinned to: [`Location::at`](crate::Location::at).
+    Version,
     /// The proxies between this process and the servers: `TransportOptions::proxies`.
     Proxy,
 }
@@ -57,6 +59,7 @@ impl Setting {
         Self::UserProject,
         Self::RequestPayer,
         Self::CaCerts,
+        Self::Version,
         Self::Proxy,
     ];
 
@@ -112,6 +115,7 @@ impl Setting {
             (Self::CaCerts, _) => {
                 "set `RemoteOptions::ca_certs` to the certificate of a private authority"
             }
+            (Self::Version, _) => "ask `Client::stat` for the present version",
             (Self::Proxy, _) => {
                 "check the URL in `Proxies`, or in http_proxy, https_proxy and all_proxy; list hosts \
                  without a proxy in no_proxy"

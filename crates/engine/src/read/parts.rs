@@ -86,7 +86,7 @@ impl PartsWanted {
 impl Lookup {
     /// The check of a composite checksum, if the blob has no other. The caller holds the permit of
     /// the requests. The error is the reason why a composite cannot be compared.
-    pub(super) async fn parts_check(
+    pub(crate) async fn parts_check(
         &self,
         info: &BlobInfo,
     ) -> std::result::Result<Option<PartsCheck>, Unverified> {

@@ -90,7 +90,7 @@ impl Location {
     }
 
     /// A local file.
-    pub(super) fn of_file(path: &str) -> Self {
+    pub(crate) fn of_file(path: &str) -> Self {
         let file_name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
         Self {
             remote: Arc::new(FileRemote::default()),

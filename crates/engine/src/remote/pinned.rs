@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, UploadedPart, Version};
 use crate::budget::Budget;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 
 #[derive(Debug)]
 pub(super) struct Pinned {
@@ -41,16 +41,13 @@ impl Pinned {
     /// given.
     fn as_written(&self, info: BlobInfo, operation: Operation) -> Result<BlobInfo> {
         let named = self.version.expect(info.version.as_ref(), operation, &self.display);
-        named.map_err(|error| self.explain(error))?;
+        named.map_err(Self::explain)?;
         Ok(BlobInfo { version: Some(self.version.clone()), ..info })
     }
 
-    fn explain(&self, error: Error) -> Error {
+    fn explain(error: Error) -> Error {
         match error.kind() {
-            ErrorKind::Changed => error.with_hint(format!(
-                "the blob is not of {} any more; ask `tidegate stat` what there is",
-                self.version
-            )),
+            ErrorKind::Changed => error.with_hint(Setting::Version),
             _ => error,
         }
     }
@@ -60,7 +57,7 @@ impl Pinned {
 impl Read for Pinned {
     async fn stat(&self, blob: &str) -> Result<BlobInfo> {
         let asked = self.remote.stat_version(blob, &self.version).await;
-        let info = asked.map_err(|error| self.explain(error))?;
+        let info = asked.map_err(Self::explain)?;
         self.as_written(info, Operation::Stat)
     }
 
@@ -76,7 +73,7 @@ impl Read for Pinned {
         let version = Some(self.version.clone());
         let request = OpenRequest { range: request.range.clone(), version };
         let opened = self.remote.open(blob, &request, budget).await;
-        let mut opened = opened.map_err(|error| self.explain(error))?;
+        let mut opened = opened.map_err(Self::explain)?;
         opened.info = self.as_written(opened.info, Operation::Read)?;
         Ok(opened)
     }

@@ -31,7 +31,8 @@ where
     own.cancel();
     run.await.map_err(|error| match error.kind() {
         ErrorKind::Cancelled if !cancel.is_cancelled() => {
-            let message = format!("the deadline of {deadline_ms} ms has passed");
+            let seconds = Duration::from_millis(deadline_ms).as_secs_f64();
+            let message = format!("the deadline of {seconds} s has passed");
             Error::new(ErrorKind::Exhausted, operation, target, message)
         }
         _ => error,

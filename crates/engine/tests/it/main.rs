@@ -20,6 +20,7 @@
 //! | the next run continues where an interrupted run stopped | `resume` |
 //! | a forged or damaged part file is not believed | `forged` |
 //! | a file that is already the blob is not fetched again | `unchanged` |
+//! | two blobs are compared without a transfer | `compare` |
 //! | **limits that blobs share** | |
 //! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
 //! | small blobs do not wait for large ones | `fairness` |
@@ -39,6 +40,7 @@ mod buffer;
 #[path = "../call/mod.rs"]
 mod call;
 mod change;
+mod compare;
 mod composite;
 mod concurrency;
 mod contact;

@@ -6,6 +6,7 @@
 //! | [`target`] | where the target is, and why it cannot be written |
 //! | [`sticky`] | whether the target may be replaced in a folder with the sticky bit |
 //! | [`part_file`] | the part file: locked, preallocated, resumed, committed |
+//! | [`clone`] | a file that shares the blocks of another |
 //! | [`descriptors`] | how many files are open at once |
 //! | [`access`], [`acl`] | access rights: private to the owner until the file becomes the target |
 //! | [`run`] | which run writes a part file, and whether a caller still wants its outcome |
@@ -19,6 +20,7 @@
 
 pub(crate) mod access;
 mod acl;
+mod clone;
 pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod journal;

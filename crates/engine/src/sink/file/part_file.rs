@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Mark;
 use super::access::{self, Access, Fresh, PRIVATE_MODE};
+use super::clone;
 use super::descriptors::Descriptors;
 use super::journal::{Ending, Found, Identity, Journal, Sealing, Selected};
 use super::run::{Run, RunOwner};
@@ -170,6 +171,11 @@ impl PartFile {
             Some(identity) => self.remember(identity, &[]),
             None => Ok(Begun { journal: None, note: None }),
         }
+    }
+
+    /// Makes the file a clone of `source`, if the file system can do that.
+    pub(crate) fn clone_of(&self, source: &File) -> bool {
+        clone::clone(&self.file, source)
     }
 
     /// Keeps the bytes of `marks`, which the caller has verified, and begins a new journal that

@@ -320,7 +320,7 @@ async fn a_deadline_bounds_the_whole() {
     let chosen = UploadOptions { retry, ..options() };
     let error = run(&store, &File::random(10_000, 56).path, &chosen).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
-    assert!(error.to_string().contains("deadline of 5000 ms"), "{error}");
+    assert!(error.to_string().contains("deadline of 5 s"), "{error}");
     assert_eq!(store.in_flight(), 0);
 }
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use tidegate::remote::{OpenRequest, RemoteOptions, Version};
-use tidegate::{Budget, ErrorKind, Location, Target};
+use tidegate::{Budget, ErrorKind, Location, Setting, Target};
 use tidegate_core::ByteRange;
 use tidegate_testkit::{Blob, Fault, Flavour, Rule, ServerOptions, pseudo_random};
 
@@ -81,7 +81,7 @@ async fn a_version_that_was_replaced_is_delivered_if_the_remote_keeps_it_and_an_
             } else {
                 let error = trial.result.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Changed, "{label}: {error:?}");
-                assert!(error.hint().unwrap().contains("tidegate stat"), "{label}: {error:?}");
+                assert_eq!(error.setting(), Some(Setting::Version), "{label}: {error:?}");
                 assert_eq!(facts.unwrap_err().kind(), ErrorKind::Changed, "{label}");
             }
         }
