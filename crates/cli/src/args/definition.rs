@@ -47,7 +47,7 @@ pub(super) fn short_definition() -> Command {
                 arg.hide_short_help(is_hidden)
             })
             .after_help(format!(
-                "All options, such as --header and --retries, with examples: tidegate {name} --help"
+                "All options, such as --header, and examples: tidegate {name} --help"
             ))
     })
 }
