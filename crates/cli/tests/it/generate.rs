@@ -7,7 +7,7 @@ async fn every_command_has_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["man", "--dir", "new/man1", "--json"]).await;
     let expected: Vec<String> =
-        ["tidegate-cat", "tidegate-chunk", "tidegate-completions", "tidegate-cp"]
+        ["tidegate-cat", "tidegate-chunk", "tidegate-completions", "tidegate-config", "tidegate-cp"]
             .into_iter()
             .chain(["tidegate-demo", "tidegate-man", "tidegate-stat", "tidegate"])
             .map(|name| format!("{name}.1"))

@@ -16,6 +16,7 @@
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
+//! | settings by the prefixes of URLs | `config` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
 //! | proxies of the environment and of `--proxy` | `proxy` |
 //! | **failures** | |
@@ -35,6 +36,7 @@ mod caches;
 mod cat;
 mod checksums;
 mod chunk;
+mod config;
 mod cp;
 mod credentials;
 mod demo;

@@ -36,7 +36,7 @@ pub(super) fn connect(
         // Anonymous access must not even read credentials in the environment.
         GoogleCloudStorageBuilder::new()
     } else {
-        GoogleCloudStorageBuilder::from_env()
+        environment(options)
     };
     if let Some(endpoint) = &endpoint {
         url::Url::parse(endpoint).map_err(|error| {
@@ -77,6 +77,20 @@ fn credentials(
     let (builder, prefix) = (builder.clone(), prefix.to_owned());
     let find = move || Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials()));
     Renewable::new(find).map(Arc::new)
+}
+
+/// The settings of the environment, without its credentials if the caller names others.
+fn environment(options: &RemoteOptions) -> GoogleCloudStorageBuilder {
+    let Some(file) = &options.google_credentials else {
+        return GoogleCloudStorageBuilder::from_env();
+    };
+    let builder = GoogleCloudStorageBuilder::new();
+    let base = std::env::var("GOOGLE_BASE_URL").ok().filter(|base| !base.is_empty());
+    let builder = match base {
+        Some(base) => builder.with_base_url(&base),
+        None => builder,
+    };
+    builder.with_application_credentials(file.display().to_string())
 }
 
 /// Builds the client. Reads the files that the builder names: a service account's key, the

@@ -18,6 +18,8 @@
 //! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
 //! kinds of version into preconditions, and refuses the other kinds.
 
+#[cfg(feature = "_transport")]
+mod by_url;
 mod delete;
 mod file;
 mod list;
@@ -71,6 +73,8 @@ mod s3_redirect;
 #[cfg(feature = "s3")]
 mod s3_sources;
 
+#[cfg(feature = "_transport")]
+pub use by_url::OptionsByUrl;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 pub use delete::{Delete, DeleteProfile, DeleteRequest};

@@ -50,12 +50,13 @@ const STDERR_BYTES_MAX: u64 = 4096;
 /// One line on a terminal, or a few.
 const SHOWN_CHARS_MAX: usize = 300;
 
-const HINT: &str = "check the profile's credential_process by running it; it may ask for a new login \
+const HINT: &str = "check the credential_process by running it; it may ask for a new login \
      (such as by `aws sso login`)";
 
 /// See the module docs.
 pub(super) struct CredentialProcess {
-    profile: String,
+    /// What names the program, such as `AWS profile work`.
+    owner: String,
     program: String,
     arguments: Vec<String>,
     time_max: Duration,
@@ -65,7 +66,7 @@ pub(super) struct CredentialProcess {
 impl fmt::Debug for CredentialProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The command may hold secrets.
-        f.debug_struct("CredentialProcess").field("profile", &self.profile).finish_non_exhaustive()
+        f.debug_struct("CredentialProcess").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
@@ -95,12 +96,13 @@ impl Run {
 }
 
 impl CredentialProcess {
-    /// The process that `command` of this profile starts; an error says why it cannot be one.
-    pub(super) fn new(profile: &str, command: &str) -> Result<Self, &'static str> {
+    /// The process that `command` starts; an error says why it cannot be one. `owner` names the
+    /// command's origin in errors.
+    pub(super) fn new(owner: &str, command: &str) -> Result<Self, &'static str> {
         let mut words = words::words(command)?.into_iter();
         let program = words.next().ok_or("it is empty")?;
         Ok(Self {
-            profile: profile.to_owned(),
+            owner: owner.to_owned(),
             program,
             arguments: words.collect(),
             time_max: TIME_MAX,
@@ -109,8 +111,7 @@ impl CredentialProcess {
     }
 
     fn failure(&self, reason: &str) -> NoCredentials {
-        let Self { profile, .. } = self;
-        let message = format!("credential_process of AWS profile {profile} failed: {reason}");
+        let message = format!("credential_process of {} failed: {reason}", self.owner);
         NoCredentials::new(&message, HINT)
     }
 
@@ -190,7 +191,7 @@ impl CredentialProvider for CredentialProcess {
             Ok(given) => (run.given, run.failure) = (Some(given), None),
             Err(reason) => {
                 let failure = self.failure(&reason);
-                tracing::debug!(profile = self.profile, "{failure}");
+                tracing::debug!(owner = self.owner, "{failure}");
                 run.failure = Some(failure);
             }
         }

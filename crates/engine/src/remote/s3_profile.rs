@@ -17,7 +17,7 @@ use configparser::ini::Ini;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 
 use super::s3_process::CredentialProcess;
-use super::s3_sources;
+use super::{RemoteOptions, s3_sources};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 
 /// The supported settings of a profile.
@@ -58,34 +58,44 @@ fn has(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// The value of `AWS_PROFILE`.
-fn named() -> Option<String> {
-    std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty())
+/// The profile that the caller names, or else `AWS_PROFILE`.
+fn named(options: &RemoteOptions) -> Option<String> {
+    let variable = || std::env::var("AWS_PROFILE").ok().filter(|name| !name.is_empty());
+    options.aws_profile.clone().or_else(variable)
+}
+
+/// Whether keys in the environment are used in place of the profile's.
+fn has_keys(options: &RemoteOptions) -> bool {
+    options.aws_profile.is_none() && has("AWS_ACCESS_KEY_ID")
 }
 
 /// The name of this source in a list of those that were tried; `None` if it is not tried.
-pub(super) fn tried() -> Option<String> {
-    match named() {
+pub(super) fn tried(options: &RemoteOptions) -> Option<String> {
+    match named(options) {
         Some(name) => Some(format!("profile {name}")),
-        None => (!has("AWS_ACCESS_KEY_ID")).then(|| "profile".to_owned()),
+        None => (!has_keys(options)).then(|| "profile".to_owned()),
     }
 }
 
 /// The same settings, with those of the profile, unless keys in the environment make it needless.
 /// Variables have priority over the profile, as in AWS's own tools.
-pub(super) fn apply(builder: AmazonS3Builder, anonymous: bool) -> Result<AmazonS3Builder> {
-    if tried().is_none() {
+pub(super) fn apply(builder: AmazonS3Builder, options: &RemoteOptions) -> Result<AmazonS3Builder> {
+    if tried(options).is_none() {
         return Ok(builder);
     }
-    let named = named();
+    let named = named(options);
     let name = named.as_deref().unwrap_or("default");
     let credentials = read("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials")?;
     let config = read("AWS_CONFIG_FILE", ".aws/config")?;
     let profile = Profile::from_files(&credentials, &config, name, named.is_some())?;
     let unsigned = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
-    let anonymous = anonymous || unsigned.is_some_and(|unsigned| unsigned == "true");
+    let anonymous = options.anonymous || unsigned.is_some_and(|unsigned| unsigned == "true");
     let mut builder =
-        if anonymous || has("AWS_ACCESS_KEY_ID") { builder } else { profile.keys(builder)? };
+        if anonymous || has_keys(options) || options.credential_process.is_some() {
+            builder
+        } else {
+            profile.keys(builder)?
+        };
     if let Some(region) = &profile.region
         && !has("AWS_REGION")
         && !has("AWS_DEFAULT_REGION")
@@ -137,7 +147,7 @@ impl Profile {
                 }
             }
             Some(Keys::Process(command)) => {
-                let process = CredentialProcess::new(&self.name, command).map_err(|flaw| {
+                let process = CredentialProcess::new(&format!("AWS profile {}", self.name), command).map_err(|flaw| {
                     refusal(&self.name, &format!("credential_process cannot be run: {flaw}"))
                         .with_hint("correct the line in the shared AWS files")
                 })?;

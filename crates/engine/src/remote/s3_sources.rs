@@ -11,7 +11,7 @@ use object_store::CredentialProvider;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 
 use super::credentials::{NoCredentials, Provider};
-use super::s3_profile;
+use super::{RemoteOptions, s3_profile};
 use crate::error::Setting;
 
 /// A provider whose error names the sources that were tried.
@@ -28,9 +28,16 @@ impl fmt::Debug for Sourced {
 
 impl Sourced {
     /// `provider` is the one that a client with the settings of `builder` uses.
-    pub(super) fn new(builder: &AmazonS3Builder, provider: &Provider<AwsCredential>) -> Self {
-        let mut tried = vec!["environment".to_owned()];
-        tried.extend(s3_profile::tried());
+    pub(super) fn new(
+        builder: &AmazonS3Builder,
+        options: &RemoteOptions,
+        provider: &Provider<AwsCredential>,
+    ) -> Self {
+        let mut tried = Vec::new();
+        if options.aws_profile.is_none() {
+            tried.push("environment".to_owned());
+        }
+        tried.extend(s3_profile::tried(options));
         tried.push(role(builder).unwrap_or("instance role").to_owned());
         Self { provider: Arc::clone(provider), tried: tried.join(", ") }
     }
@@ -48,6 +55,24 @@ pub(super) fn role(builder: &AmazonS3Builder) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Whether a setting holds or names credentials.
+pub(super) fn is_credential(key: AmazonS3ConfigKey) -> bool {
+    use AmazonS3ConfigKey as Key;
+    matches!(
+        key,
+        Key::AccessKeyId
+            | Key::SecretAccessKey
+            | Key::Token
+            | Key::WebIdentityTokenFile
+            | Key::RoleArn
+            | Key::RoleSessionName
+            | Key::ContainerCredentialsRelativeUri
+            | Key::ContainerCredentialsFullUri
+            | Key::ContainerAuthorizationTokenFile
+            | Key::SkipSignature
+    )
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use super::*;
 
 fn process(script: &str) -> CredentialProcess {
-    CredentialProcess::new("work", &format!("sh -c '{script}'")).unwrap()
+    CredentialProcess::new("AWS profile work", &format!("sh -c '{script}'")).unwrap()
 }
 
 async fn reason(process: &CredentialProcess) -> String {
@@ -98,7 +98,7 @@ async fn standard_input_is_empty() {
 
 #[tokio::test]
 async fn a_missing_program_and_expired_keys_are_errors() {
-    let missing = CredentialProcess::new("work", "/no/such/program -secret hidden").unwrap();
+    let missing = CredentialProcess::new("AWS profile work", "/no/such/program -secret hidden").unwrap();
     let text = reason(&missing).await;
     assert!(text.contains("cannot be started") && !text.contains("hidden"), "{text}");
     assert!(!format!("{missing:?}").contains("hidden"));
@@ -109,8 +109,8 @@ async fn a_missing_program_and_expired_keys_are_errors() {
 
 #[test]
 fn a_command_needs_a_program() {
-    assert_eq!(CredentialProcess::new("work", "  ").err(), Some("it is empty"));
-    assert!(CredentialProcess::new("work", "a 'b").is_err());
+    assert_eq!(CredentialProcess::new("AWS profile work", "  ").err(), Some("it is empty"));
+    assert!(CredentialProcess::new("AWS profile work", "a 'b").is_err());
 }
 
 /// Times are seconds after an arbitrary start.
