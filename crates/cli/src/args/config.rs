@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Parser, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, Parser, ValueHint};
 
 use super::{FileArgs, RemoteArgs, TransferArgs};
 use crate::config::{Given, Setting};
@@ -63,7 +63,7 @@ pub(crate) struct Kind {
 impl UrlArgs {
     /// The parser.
     #[cfg(test)]
-    pub(crate) fn definition() -> Command {
+    pub(crate) fn definition() -> clap::Command {
         Self::command()
     }
 
@@ -94,9 +94,7 @@ impl UrlArgs {
         let arguments = values.iter().map(|value| format!("--{}={value}", setting.name));
         match Self::command().try_get_matches_from(arguments) {
             // A flag that requires another is checked together with it.
-            Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
-                Err(reason(&error))
-            }
+            Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => Err(reason(&error)),
             _ => Ok(()),
         }
     }

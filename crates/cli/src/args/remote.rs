@@ -113,19 +113,13 @@ impl RemoteArgs {
         let remote = self.options(names, rate.clone())?;
         let options = ClientOptions::default().remote(remote).budget(budget).retry(self.retry());
         Ok(Client::new(match &self.settings {
-            Some(settings) => {
-                options.remote_by_url(ByUrl { settings: Arc::clone(settings), rate })
-            }
+            Some(settings) => options.remote_by_url(ByUrl { settings: Arc::clone(settings), rate }),
             None => options,
         }))
     }
 
     /// The options for these URLs and paths.
-    pub(crate) fn options(
-        &self,
-        names: &[&str],
-        rate: Option<RateLimit>,
-    ) -> Result<RemoteOptions> {
+    pub(crate) fn options(&self, names: &[&str], rate: Option<RateLimit>) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
         options.anonymous = self.anonymous;

@@ -105,9 +105,10 @@ impl<'a> Reader<'a> {
     ) -> Result<Layer, Flaw> {
         let prefix = Prefix::parse(text.get_ref());
         let prefix = prefix.map_err(|message| self.flaw(text.span().start, message))?;
-        let table = value.get_ref().as_table().ok_or_else(|| {
-            self.flaw(text.span().start, "a prefix has a table of settings")
-        })?;
+        let table = value
+            .get_ref()
+            .as_table()
+            .ok_or_else(|| self.flaw(text.span().start, "a prefix has a table of settings"))?;
         self.layer(Some(prefix), table)
     }
 
@@ -138,9 +139,11 @@ impl<'a> Reader<'a> {
         let name = setting.name;
         match (setting.scope, prefix) {
             (Scope::Process, Some(_)) => {
-                let message =
-                    format!("{name} is for the whole command: all URLs share it");
-                Err(Flaw { hint: Some(format!("move {name} to [defaults]")), ..self.flaw(at, message) })
+                let message = format!("{name} is for the whole command: all URLs share it");
+                Err(Flaw {
+                    hint: Some(format!("move {name} to [defaults]")),
+                    ..self.flaw(at, message)
+                })
             }
             (Scope::Prefix, None) => {
                 let message = format!("{name} is not for all URLs");

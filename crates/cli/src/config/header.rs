@@ -67,7 +67,9 @@ pub(super) fn read(
                 _ => return Err("a reference names one of env and file".to_owned()),
             }
         }
-        _ => return Err("a header is a string, or { env = \"NAME\" }, or { file = \"PATH\" }".into()),
+        _ => {
+            return Err("a header is a string, or { env = \"NAME\" }, or { file = \"PATH\" }".into());
+        }
     };
     Ok(ConfigHeader { name: name.to_ascii_lowercase(), value, line })
 }
@@ -82,9 +84,8 @@ impl ConfigHeader {
 
     /// `NAME: VALUE`. `place` names the file and the line in errors.
     pub(crate) fn field(&self, place: &str) -> Result<String> {
-        let invalid = |message: &str| {
-            Error::new(ErrorKind::Invalid, Operation::Locate, place, message)
-        };
+        let invalid =
+            |message: &str| Error::new(ErrorKind::Invalid, Operation::Locate, place, message);
         let (prefix, value) = match &self.value {
             HeaderValue::Literal(value) => ("", value.clone()),
             HeaderValue::Variable { variable, prefix } => {
@@ -97,9 +98,8 @@ impl ConfigHeader {
             }
             HeaderValue::File { path, prefix } => {
                 let mut text = String::new();
-                let read = File::open(path).and_then(|file| {
-                    file.take(FILE_BYTES_MAX).read_to_string(&mut text)
-                });
+                let read = File::open(path)
+                    .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
                 read.map_err(|error| {
                     let (name, path) = (&self.name, path.display());
                     invalid(&format!("header {name}: {path} cannot be read")).caused_by(error)

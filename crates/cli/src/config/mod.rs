@@ -65,7 +65,9 @@ impl Config {
                 let message = "the configuration file cannot be read";
                 return Err(invalid(&path.display().to_string(), message)
                     .caused_by(error)
-                    .with_hint(format!("name another with --config FILE or {VARIABLE}, or pass --no-config")));
+                    .with_hint(format!(
+                        "name another with --config FILE or {VARIABLE}, or pass --no-config"
+                    )));
             }
         };
         let path = std::path::absolute(&path).unwrap_or(path);

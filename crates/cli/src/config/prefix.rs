@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_a_server_is_refused() {
-        for text in ["a.example", "ftp://h", "file:///x", "https://u:pw@h", "https://h?a", "s3:/b"] {
+        for text in ["a.example", "ftp://h", "file:///x", "https://u:pw@h", "https://h?a", "s3:/b"]
+        {
             let error = Prefix::parse(text).unwrap_err();
             assert!(!error.contains("pw"), "{error}");
         }

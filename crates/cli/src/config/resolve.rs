@@ -39,7 +39,10 @@ pub(crate) enum Origin {
     Flag(String),
     Variable(&'static str),
     /// The file and the line, and the prefix; without one it is in the defaults.
-    File { place: String, prefix: Option<String> },
+    File {
+        place: String,
+        prefix: Option<String>,
+    },
     BuiltIn,
 }
 
@@ -156,7 +159,8 @@ impl Settings {
 
     fn process_rows(&self, defaults: Option<&Layer>) -> Vec<Row> {
         let is_given = |setting: &Setting| self.given.0.contains_key(setting.name);
-        let entries = defaults.iter().flat_map(|layer| layer.entries.iter().map(move |e| (layer, e)));
+        let entries =
+            defaults.iter().flat_map(|layer| layer.entries.iter().map(move |e| (layer, e)));
         entries
             .filter(|(_, entry)| entry.setting.scope == Scope::Process && !is_given(entry.setting))
             .map(|(layer, entry)| self.in_file(entry, layer))

@@ -103,7 +103,7 @@ const PROXY: &[Variable] = &[
 const AUTHORITIES: &[Variable] = &[adds("AWS_CA_BUNDLE", S3), adds("CURL_CA_BUNDLE", &[])];
 
 /// Every setting, in the order of `config show`.
-pub(crate) const SETTINGS: [Setting; 29] = [
+pub(crate) static SETTINGS: [Setting; 29] = [
     of_url("endpoint").under_prefix().schemes(STORES).variables(ENDPOINT),
     of_url("region").schemes(S3).variables(REGION).in_file_only(),
     of_url("anonymous").group("credentials").variables(UNSIGNED),

@@ -106,7 +106,7 @@ async fn sources_of_one_command_have_their_own_settings() {
     assert!(bed.read("to/a") == one && bed.read("to/b") == two && bed.read("to/c") == third);
     for logged in bed.server.log() {
         let signature = logged.header("authorization");
-        if logged.path.starts_with("/three") {
+        if logged.path_and_query.starts_with("/three") {
             assert_eq!(signature, None);
         } else {
             let signature = signature.unwrap();

@@ -90,12 +90,11 @@ pub(super) fn apply(builder: AmazonS3Builder, options: &RemoteOptions) -> Result
     let profile = Profile::from_files(&credentials, &config, name, named.is_some())?;
     let unsigned = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature);
     let anonymous = options.anonymous || unsigned.is_some_and(|unsigned| unsigned == "true");
-    let mut builder =
-        if anonymous || has_keys(options) || options.credential_process.is_some() {
-            builder
-        } else {
-            profile.keys(builder)?
-        };
+    let mut builder = if anonymous || has_keys(options) || options.credential_process.is_some() {
+        builder
+    } else {
+        profile.keys(builder)?
+    };
     if let Some(region) = &profile.region
         && !has("AWS_REGION")
         && !has("AWS_DEFAULT_REGION")
@@ -147,10 +146,15 @@ impl Profile {
                 }
             }
             Some(Keys::Process(command)) => {
-                let process = CredentialProcess::new(&format!("AWS profile {}", self.name), command).map_err(|flaw| {
-                    refusal(&self.name, &format!("credential_process cannot be run: {flaw}"))
-                        .with_hint("correct the line in the shared AWS files")
-                })?;
+                let process =
+                    CredentialProcess::new(&format!("AWS profile {}", self.name), command)
+                        .map_err(|flaw| {
+                            refusal(
+                                &self.name,
+                                &format!("credential_process cannot be run: {flaw}"),
+                            )
+                            .with_hint("correct the line in the shared AWS files")
+                        })?;
                 builder.with_credentials(std::sync::Arc::new(process))
             }
             // The environment names a web identity, or a container's role, for this program only.

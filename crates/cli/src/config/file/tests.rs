@@ -53,7 +53,11 @@ fn every_flaw_has_its_line() {
         ("[url.\"https://u:s3cret@h\"]\n", 1, "no password"),
         ("[url.\"https://H\"]\n[url.\"https://h/\"]\n", 1, "the same prefix"),
         ("[url.\"https://h\".headers]\nRange = \"x\"\n", 2, "the engine asks for ranges"),
-        ("[url.\"https://h\".headers]\nX = { env = \"A\", file = \"b\" }\n", 2, "one of env and file"),
+        (
+            "[url.\"https://h\".headers]\nX = { env = \"A\", file = \"b\" }\n",
+            2,
+            "one of env and file",
+        ),
         ("[url.\"https://h\".headers]\nX = { value = \"s3cret\" }\n", 2, "unknown name value"),
     ] {
         let (at, message) = flaw(text);

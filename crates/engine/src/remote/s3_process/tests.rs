@@ -98,7 +98,8 @@ async fn standard_input_is_empty() {
 
 #[tokio::test]
 async fn a_missing_program_and_expired_keys_are_errors() {
-    let missing = CredentialProcess::new("AWS profile work", "/no/such/program -secret hidden").unwrap();
+    let missing =
+        CredentialProcess::new("AWS profile work", "/no/such/program -secret hidden").unwrap();
     let text = reason(&missing).await;
     assert!(text.contains("cannot be started") && !text.contains("hidden"), "{text}");
     assert!(!format!("{missing:?}").contains("hidden"));
