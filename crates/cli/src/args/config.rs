@@ -8,11 +8,20 @@ use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, Parser, ValueHint};
 use super::{FileArgs, RemoteArgs, TransferArgs};
 use crate::config::{Given, Setting};
 
+/// Not a doc comment, where the names of variables would need quotes.
+const CONFIG: &str = "\
+Read settings from this file [default: TIDEGATE_CONFIG, or tidegate/config.toml in XDG_CONFIG_HOME or \
+~/.config]";
+
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgs {
-    /// Read settings from this file [default: TIDEGATE_CONFIG, or tidegate/config.toml in
-    /// XDG_CONFIG_HOME or ~/.config]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_config")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with = "no_config",
+        help = CONFIG
+    )]
     pub(crate) config: Option<PathBuf>,
     /// Read no configuration file
     #[arg(long)]

@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
             let line = self.line(at);
             layer.entries.push(Entry { setting, values, line });
         }
-        self.check_groups(&layer)?;
+        check_groups(&layer)?;
         Ok(layer)
     }
 
@@ -156,27 +156,6 @@ impl<'a> Reader<'a> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Refuses two settings of one table that exclude each other.
-    fn check_groups(&self, layer: &Layer) -> Result<(), Flaw> {
-        let is_on = |entry: &&Entry| entry.values != ["false"];
-        for (index, entry) in layer.entries.iter().enumerate().filter(|(_, entry)| is_on(entry)) {
-            let mut others = layer.entries[..index].iter().filter(is_on);
-            let clash = |other: &&Entry| {
-                let (one, two) = (entry.setting, other.setting);
-                let together = ["s3", "gs", "az", "http", "grpc"]
-                    .into_iter()
-                    .any(|scheme| one.is_for(scheme) && two.is_for(scheme));
-                one.group == two.group && together
-            };
-            if let Some(other) = others.find(clash) {
-                let (one, two) = (entry.setting.name, other.setting.name);
-                let message = format!("{one} and {two} exclude each other");
-                return Err(Flaw { line: entry.line, message, hint: None });
-            }
-        }
-        Ok(())
     }
 
     /// The values as the command line would have them, checked by its parser.
@@ -250,6 +229,27 @@ impl<'a> Reader<'a> {
     fn line(&self, at: usize) -> usize {
         1 + self.text.bytes().take(at).filter(|byte| *byte == b'\n').count()
     }
+}
+
+/// Refuses two settings of one table that exclude each other.
+fn check_groups(layer: &Layer) -> Result<(), Flaw> {
+    let is_on = |entry: &&Entry| entry.values != ["false"];
+    for (index, entry) in layer.entries.iter().enumerate().filter(|(_, entry)| is_on(entry)) {
+        let mut others = layer.entries[..index].iter().filter(is_on);
+        let clash = |other: &&Entry| {
+            let (one, two) = (entry.setting, other.setting);
+            let together = ["s3", "gs", "az", "http", "grpc"]
+                .into_iter()
+                .any(|scheme| one.is_for(scheme) && two.is_for(scheme));
+            one.group == two.group && together
+        };
+        if let Some(other) = others.find(clash) {
+            let (one, two) = (entry.setting.name, other.setting.name);
+            let message = format!("{one} and {two} exclude each other");
+            return Err(Flaw { line: entry.line, message, hint: None });
+        }
+    }
+    Ok(())
 }
 
 /// A string, or a whole number in decimal, as text.

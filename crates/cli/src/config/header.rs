@@ -68,7 +68,9 @@ pub(super) fn read(
             }
         }
         _ => {
-            return Err("a header is a string, or { env = \"NAME\" }, or { file = \"PATH\" }".into());
+            return Err(
+                "a header is a string, or { env = \"NAME\" }, or { file = \"PATH\" }".into()
+            );
         }
     };
     Ok(ConfigHeader { name: name.to_ascii_lowercase(), value, line })
