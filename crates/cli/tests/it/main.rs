@@ -16,6 +16,7 @@
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
+//! | roles of AWS that are assumed with other keys | `roles` |
 //! | settings by the prefixes of URLs | `config` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
 //! | proxies of the environment and of `--proxy` | `proxy` |
@@ -53,9 +54,11 @@ mod netrc;
 mod output;
 mod present;
 mod proxy;
+mod roles;
 mod screen;
 mod secrets;
 mod several;
 mod stat;
 mod terminal;
+mod token_service;
 mod usage;

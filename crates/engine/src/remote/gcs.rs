@@ -18,7 +18,7 @@ use super::locate::invalid;
 use super::object::ObjectRemote;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, RemoteOptions, Selection};
+use super::{CustomerKey, RemoteOptions, Selection, gcs_account};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -59,7 +59,7 @@ pub(super) fn connect(
     // The environment can also switch signatures off.
     let unsigned = builder.get_config_value(&GoogleConfigKey::SkipSignature);
     let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
-    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
+    let credentials = signed.then(|| credentials(&builder, prefix, transport)).transpose()?;
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
@@ -73,9 +73,13 @@ pub(super) fn connect(
 fn credentials(
     builder: &GoogleCloudStorageBuilder,
     prefix: &str,
+    transport: &Transport,
 ) -> Result<Arc<Renewable<GcpCredential>>> {
-    let (builder, prefix) = (builder.clone(), prefix.to_owned());
-    let find = move || Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials()));
+    let (builder, prefix, transport) = (builder.clone(), prefix.to_owned(), transport.clone());
+    let find = move || match gcs_account::find(&builder, &transport)? {
+        Some(account) => Ok(account),
+        None => Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials())),
+    };
     Renewable::new(find).map(Arc::new)
 }
 

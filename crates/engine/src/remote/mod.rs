@@ -29,11 +29,15 @@ mod location;
 mod pinned;
 mod read;
 mod selection;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod token_service;
 mod version;
 mod write;
 
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod credential_cache;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod credentials;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -42,6 +46,10 @@ mod customer_key;
 mod extra_headers;
 #[cfg(feature = "gcs")]
 mod gcs;
+#[cfg(feature = "gcs")]
+mod gcs_account;
+#[cfg(feature = "gcs")]
+mod gcs_external;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -70,6 +78,10 @@ mod s3_process;
 mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
+#[cfg(feature = "s3")]
+mod s3_role;
+#[cfg(feature = "s3")]
+mod s3_role_source;
 #[cfg(feature = "s3")]
 mod s3_sources;
 

@@ -57,7 +57,7 @@ pub(super) fn connect(
     options: &RemoteOptions,
     transport: &Transport,
 ) -> Result<ObjectRemote> {
-    let builder = configure(prefix, options)?.with_http_connector(transport.clone());
+    let builder = configure(prefix, options, transport)?.with_http_connector(transport.clone());
     let mut builder = match &options.customer_key {
         Some(key) => builder.with_ssec_encryption(key.base64()),
         None => builder,
@@ -123,7 +123,8 @@ fn credentials(
     }
     let (prefix, options, transport) = (prefix.to_owned(), options.clone(), transport.clone());
     let find = move || {
-        let builder = configure(&prefix, &options)?.with_http_connector(transport.clone());
+        let builder =
+            configure(&prefix, &options, &transport)?.with_http_connector(transport.clone());
         let builder = builder.with_client_options(client_options(HeaderMap::new()));
         let store = build(builder.clone(), &prefix)?;
         let sourced = Sourced::new(&builder, &options, store.credentials());
@@ -247,9 +248,13 @@ fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
         .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
 }
 
-fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
+fn configure(
+    prefix: &str,
+    options: &RemoteOptions,
+    transport: &Transport,
+) -> Result<AmazonS3Builder> {
     let bucket = prefix.strip_prefix("s3://").unwrap_or(prefix);
-    let mut builder = s3_profile::apply(environment(options), options)?;
+    let mut builder = s3_profile::apply(environment(options), options, transport)?;
     if let Some(region) = &options.region {
         builder = builder.with_region(region);
     }

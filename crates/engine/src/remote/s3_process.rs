@@ -5,9 +5,7 @@
 //! that an error shows of it have limits. It stays in the process group of its caller: so Ctrl-C
 //! also stops it, and it can ask for a code on the terminal.
 //!
-//! Keys are kept until [`EARLY`] before they expire. If the next run fails, the old keys are used
-//! as long as they are valid. Expiry is a time of the wall clock: other clocks stop while a laptop
-//! sleeps.
+//! Keys are kept in a [`CredentialCache`].
 //!
 //! Invariants: one run at a time serves all requests. No message quotes the standard output, which
 //! holds secrets. Only the first line of standard error is shown.
@@ -25,18 +23,9 @@ use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
-use tokio::sync::Mutex;
 
-use self::output::Expiring;
+use super::credential_cache::{CredentialCache, Expiring};
 use super::credentials::NoCredentials;
-
-/// The program runs again this long before its keys expire, as in the AWS SDKs. A request that
-/// starts with the old keys then has 5 minutes to reach the service.
-const EARLY: Duration = Duration::from_mins(5);
-
-/// The program does not run again within this time: requests that fail together share one failure,
-/// and keys that live less than [`EARLY`] do not start a program for each request.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// The AWS SDKs also wait for one minute. A new login takes longer, but it needs standard input.
 const TIME_MAX: Duration = Duration::from_mins(1);
@@ -60,38 +49,13 @@ pub(super) struct CredentialProcess {
     program: String,
     arguments: Vec<String>,
     time_max: Duration,
-    last: Mutex<Option<Run>>,
+    cache: CredentialCache<AwsCredential>,
 }
 
 impl fmt::Debug for CredentialProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The command may hold secrets.
         f.debug_struct("CredentialProcess").field("owner", &self.owner).finish_non_exhaustive()
-    }
-}
-
-/// What is known since the last run.
-#[derive(Clone, Default)]
-struct Run {
-    at: Option<SystemTime>,
-    /// The newest credentials, which may be older than the last run.
-    given: Option<Expiring>,
-    failure: Option<NoCredentials>,
-}
-
-impl Run {
-    /// The answer without another run; `None` if the program has to run now.
-    fn answer(&self, now: SystemTime) -> Option<Result<Arc<AwsCredential>, NoCredentials>> {
-        let valid = |now: SystemTime| {
-            let given = self.given.as_ref()?;
-            let is_valid = given.expires.is_none_or(|expires| now < expires);
-            is_valid.then(|| Ok(Arc::clone(&given.credential)))
-        };
-        // A clock that was set back ends the pause.
-        let ran = self.at.and_then(|at| now.duration_since(at).ok());
-        let pauses = ran.is_some_and(|ran| ran < PAUSE);
-        let failed = || self.failure.clone().map(Err);
-        valid(now + EARLY).or_else(|| if pauses { valid(now).or_else(failed) } else { None })
     }
 }
 
@@ -106,7 +70,7 @@ impl CredentialProcess {
             program,
             arguments: words.collect(),
             time_max: TIME_MAX,
-            last: Mutex::default(),
+            cache: CredentialCache::default(),
         })
     }
 
@@ -116,7 +80,7 @@ impl CredentialProcess {
     }
 
     /// CANCEL: the program is killed.
-    async fn run(&self) -> Result<Expiring, String> {
+    async fn run(&self) -> Result<Expiring<AwsCredential>, String> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -182,25 +146,14 @@ impl CredentialProvider for CredentialProcess {
 
     // CANCEL: the program is killed; the next caller in line runs it again.
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        let mut last = self.last.lock().await;
-        let mut run = last.clone().unwrap_or_default();
-        if let Some(answer) = run.answer(SystemTime::now()) {
-            return answer.map_err(NoCredentials::into);
-        }
-        match self.run().await {
-            Ok(given) => (run.given, run.failure) = (Some(given), None),
-            Err(reason) => {
+        let run = || async {
+            self.run().await.map_err(|reason| {
                 let failure = self.failure(&reason);
                 tracing::debug!(owner = self.owner, "{failure}");
-                run.failure = Some(failure);
-            }
-        }
-        let now = SystemTime::now();
-        run.at = Some(now);
-        let answer = run.answer(now);
-        *last = Some(run);
-        let expired = || Err(self.failure("it gave credentials that have already expired"));
-        answer.unwrap_or_else(expired).map_err(NoCredentials::into)
+                failure
+            })
+        };
+        self.cache.get(run).await.map_err(NoCredentials::into)
     }
 }
 

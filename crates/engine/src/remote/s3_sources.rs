@@ -57,6 +57,34 @@ pub(super) fn role(builder: &AmazonS3Builder) -> Option<&'static str> {
     }
 }
 
+/// The settings with which a client asks the instance's role.
+pub(super) fn instance() -> AmazonS3Builder {
+    use AmazonS3ConfigKey as Key;
+    with_variables(&[
+        (Key::MetadataEndpoint, "AWS_METADATA_ENDPOINT"),
+        (Key::ImdsV1Fallback, "AWS_IMDSV1_FALLBACK"),
+    ])
+}
+
+/// The settings with which a client asks the container's role.
+pub(super) fn container() -> AmazonS3Builder {
+    use AmazonS3ConfigKey as Key;
+    with_variables(&[
+        (Key::ContainerCredentialsRelativeUri, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        (Key::ContainerCredentialsFullUri, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        (Key::ContainerAuthorizationTokenFile, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    ])
+}
+
+fn with_variables(settings: &[(AmazonS3ConfigKey, &str)]) -> AmazonS3Builder {
+    settings.iter().fold(AmazonS3Builder::new(), |builder, (key, name)| {
+        match std::env::var(name).ok().filter(|value| !value.is_empty()) {
+            Some(value) => builder.with_config(*key, value),
+            None => builder,
+        }
+    })
+}
+
 /// Whether a setting holds or names credentials.
 pub(super) fn is_credential(key: AmazonS3ConfigKey) -> bool {
     use AmazonS3ConfigKey as Key;

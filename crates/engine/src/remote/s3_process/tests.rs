@@ -113,28 +113,3 @@ fn a_command_needs_a_program() {
     assert_eq!(CredentialProcess::new("AWS profile work", "  ").err(), Some("it is empty"));
     assert!(CredentialProcess::new("AWS profile work", "a 'b").is_err());
 }
-
-/// Times are seconds after an arbitrary start.
-#[test]
-fn keys_are_renewed_before_they_expire() {
-    let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
-    let credential = AwsCredential { key_id: "AK".into(), secret_key: "s".into(), token: None };
-    let given = Expiring { credential: Arc::new(credential), expires: Some(at(3600)) };
-    let mut run = Run { at: Some(at(0)), given: Some(given), failure: None };
-    let outcome = |run: &Run, seconds| run.answer(at(seconds)).map(|answer| answer.is_ok());
-    assert_eq!(outcome(&Run::default(), 0), None, "no run so far");
-    assert_eq!(outcome(&run, 3299), Some(true));
-    assert_eq!(outcome(&run, 3300), None, "5 minutes before expiry");
-    // That run fails: the old keys stay in use, and the program runs again after a pause.
-    run.failure = Some(NoCredentials::new("failed", "hint"));
-    run.at = Some(at(3300));
-    assert_eq!(outcome(&run, 3309), Some(true));
-    assert_eq!(outcome(&run, 3310), None);
-    // The last run before expiry fails, too.
-    run.at = Some(at(3595));
-    assert_eq!(outcome(&run, 3599), Some(true));
-    assert_eq!(outcome(&run, 3600), Some(false));
-    assert_eq!(outcome(&run, 3605), None);
-    // The clock is set back.
-    assert_eq!(outcome(&Run { given: None, ..run }, 0), None);
-}
