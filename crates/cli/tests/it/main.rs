@@ -16,6 +16,7 @@
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
+//! | credentials for Google Cloud from files of each type | `gcs_accounts` |
 //! | roles of AWS that are assumed with other keys | `roles` |
 //! | settings by the prefixes of URLs | `config` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
@@ -43,6 +44,7 @@ mod credentials;
 mod demo;
 mod disk;
 mod errors;
+mod gcs_accounts;
 mod generate;
 mod headers;
 mod help;
