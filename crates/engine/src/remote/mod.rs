@@ -38,6 +38,8 @@ mod write;
 mod azure;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 mod credential_cache;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod credential_program;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod credentials;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]

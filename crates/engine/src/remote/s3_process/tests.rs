@@ -1,6 +1,9 @@
 //! Tests of the credential process: real programs, started through `sh`.
 
+use std::time::Duration;
+
 use super::*;
+use crate::remote::credential_program::SHOWN_CHARS_MAX;
 
 fn process(script: &str) -> CredentialProcess {
     CredentialProcess::new("AWS profile work", &format!("sh -c '{script}'")).unwrap()
@@ -59,7 +62,7 @@ async fn output_and_time_are_limited() {
     assert!(reason_endless.contains("more than 1048576 bytes"), "{reason_endless}");
     assert!(!reason_endless.contains("hidden"));
     let mut stuck = process("exec sleep infinity");
-    stuck.time_max = Duration::from_millis(20);
+    stuck.program.time_max = Duration::from_millis(20);
     let reason = reason(&stuck).await;
     assert!(reason.contains("did not end within"), "{reason}");
 }
