@@ -179,7 +179,8 @@ impl Plan {
         }
         let download =
             self.client.download(&fetch.source, fetch.place.target(self.transfer.force)?);
-        let mut download = self.transfer.download(download).progress(progress).cancel(cancel);
+        let mut download = self.transfer.download_of(fetch.source.display(), download)?;
+        download = download.progress(progress).cancel(cancel);
         if let Some(file) = &self.file {
             download = file.download(download);
         }

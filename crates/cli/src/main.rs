@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | the command line, validated |
 //! | `commands` | the commands, one a file |
+//! | `config` | the configuration file: settings by URL |
 //! | `checksums` | lists such as `SHA256SUMS` |
 //! | `fetch` | several blobs in parallel, for `cp` and `cat` |
 //! | `local` | standard input as a source; sources that are their own targets |
@@ -28,6 +29,7 @@
 mod args;
 mod checksums;
 mod commands;
+mod config;
 mod console;
 mod duration;
 mod exit;
@@ -52,7 +54,7 @@ mod verbose;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use args::{Cli, Command, ConfigCommand};
 use exit::Exit;
 use session::Session;
 use threads::Threads;
@@ -60,15 +62,23 @@ use tidegate::{Error, ErrorKind, Operation};
 
 fn main() -> ExitCode {
     signals::survive_file_limit();
-    let cli = match Cli::read() {
+    let Cli { output, mut command, given } = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error).into(),
     };
-    let session = Session::new(cli.output);
+    let mut session = Session::new(output);
+    session.data_on_stdout = command.writes_blob();
     if session.output.verbose {
         verbose::listen(&session.console);
     }
-    match cli.command {
+    match command.configure(given.clone()) {
+        Ok(warning) => warning.iter().for_each(|warning| session.say(warning)),
+        Err(error) => return session.fail(&error).into(),
+    }
+    match command {
+        Command::Config { command: ConfigCommand::Show(args) } => {
+            commands::config::show(&session, &args, given)
+        }
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
         command => run(session, command),
@@ -113,7 +123,9 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             // These commands need no runtime and have run before this point.
-            Command::Completions { .. } | Command::Man { .. } => Exit::Success,
+            Command::Completions { .. } | Command::Man { .. } | Command::Config { .. } => {
+                Exit::Success
+            }
         }
     });
     runtime.shutdown_background();

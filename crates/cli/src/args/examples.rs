@@ -99,6 +99,35 @@ Examples:
 Exit code 0 if all are the same, 5 if one is different, 1 if it is not known for one because no
 checksum is known of both. Composite checksums of S3 count, and entity tags that are MD5s.";
 
+pub(super) const CONFIG: &str = "\
+Examples:
+  tidegate config show s3://models/llama.safetensors
+          endpoint, credentials, timeouts and the like, each with its origin
+  tidegate config show https://files.example/private
+          also for the beginning of a URL
+  tidegate config show --stall 5m s3://models
+          with a flag, which has priority over all else
+  tidegate config show --no-config s3://models
+          without the file: the environment and what is built in
+  tidegate config show --json s3://models | jq -r '.settings[] | .name + \"=\" + .value'
+          for a script
+
+The file is $XDG_CONFIG_HOME/tidegate/config.toml, or ~/.config/tidegate/config.toml:
+
+  [defaults]
+  stall = \"1m\"
+  limit-rate = \"50M\"
+
+  [url.\"s3://models\"]
+  endpoint = \"https://minio.example:9000\"
+  profile = \"models\"
+
+  [url.\"https://files.example/private\".headers]
+  Authorization = { env = \"FILES_TOKEN\", prefix = \"Bearer \" }
+
+A flag has priority, then a variable, the longest prefix, shorter prefixes, the defaults of the
+file, and what is built in. A prefix ends where a host, a bucket or a segment of a path ends.";
+
 pub(super) const CHUNK: &str = "\
 Examples:
   tidegate chunk disk.img

@@ -34,8 +34,9 @@ impl FromStr for HeaderArg {
     }
 }
 
-/// Combines all headers.
-pub(crate) fn collect(arguments: &[HeaderArg]) -> Result<ExtraHeaders> {
+/// Combines all headers: those of the command line, and the lines of the configuration file whose
+/// names the command line does not have.
+pub(crate) fn collect(arguments: &[HeaderArg], configured: &[String]) -> Result<ExtraHeaders> {
     let mut headers = ExtraHeaders::new();
     for HeaderArg(text) in arguments {
         match text.strip_prefix('@') {
@@ -45,6 +46,13 @@ pub(crate) fn collect(arguments: &[HeaderArg]) -> Result<ExtraHeaders> {
                 let lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
                 lines.into_iter().try_for_each(|line| headers.add_line(line))?;
             }
+        }
+    }
+    let given: Vec<String> = headers.names().map(str::to_owned).collect();
+    for line in configured {
+        let name = line.split(':').next().unwrap_or_default();
+        if !given.iter().any(|given| given.eq_ignore_ascii_case(name)) {
+            headers.add_line(line)?;
         }
     }
     Ok(headers)

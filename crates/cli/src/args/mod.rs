@@ -5,6 +5,7 @@ mod authorities;
 mod cache;
 mod check;
 mod chunk;
+mod config;
 mod definition;
 mod examples;
 mod foreign;
@@ -18,6 +19,7 @@ mod version;
 pub(crate) use cache::{CacheArgs, ChunkingArg};
 pub(crate) use check::{CheckArgs, Reference};
 pub(crate) use chunk::ChunkArgs;
+pub(crate) use config::{ConfigArgs, FileOnlyArgs, UrlArgs};
 pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
@@ -26,12 +28,14 @@ pub(crate) use version::VersionArgs;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use tidegate_core::ByteRange;
 use tidegate_core::printable::{escaped, is_control};
 
+use crate::config::{Config, Given, Settings};
 use crate::size;
 
 /// Move large blobs between object storage and disk: fast, resumable, every byte verified.
@@ -49,6 +53,9 @@ pub(crate) struct Cli {
     pub(crate) output: OutputArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// The flags that were given, without their defaults.
+    #[arg(skip)]
+    pub(crate) given: Given,
 }
 
 /// What is said, and in which form.
@@ -85,6 +92,12 @@ pub(crate) enum Command {
         override_usage = "tidegate check [OPTIONS] <SOURCE>... <TARGET>"
     )]
     Check(Box<CheckArgs>),
+    /// Show the settings that apply to a URL, and where they come from
+    #[command(after_help = examples::CONFIG, subcommand_required = true)]
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Show where files are cut into chunks by their content, and what several of them share
     #[command(after_help = examples::CHUNK)]
     Chunk(ChunkArgs),
@@ -157,6 +170,24 @@ pub(crate) struct StatArgs {
     pub(crate) version: VersionArgs,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show the settings that apply to a URL, and where they come from
+    #[command(after_help = examples::CONFIG)]
+    Show(Box<ShowArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The URL of a blob, or the beginning of one
+    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) transfer: TransferArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Size of the blob [default: 512MiB, less where the disk has no room for two of them]
@@ -194,7 +225,56 @@ impl Cli {
             let short = || short_definition().try_get_matches_from(&arguments).err();
             is_short.then(short).flatten().unwrap_or(error)
         })?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+        let mut cli =
+            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))?;
+        let mut innermost = &matches;
+        while let Some((_, matches)) = innermost.subcommand() {
+            innermost = matches;
+        }
+        cli.given = UrlArgs::given(innermost);
+        Ok(cli)
+    }
+}
+
+impl Command {
+    /// Whether standard output carries a blob.
+    pub(crate) fn writes_blob(&self) -> bool {
+        match self {
+            Self::Cat(_) => true,
+            Self::Cp(args) => args.target() == Path::new("-"),
+            _ => false,
+        }
+    }
+
+    /// Adds the settings of the configuration file. Returns a warning about the file, if there is
+    /// one.
+    pub(crate) fn configure(&mut self, given: Given) -> tidegate::Result<Option<String>> {
+        let remote = match self {
+            Self::Cp(args) => &args.remote,
+            Self::Cat(args) => &args.remote,
+            Self::Stat(args) => &args.remote,
+            Self::Check(args) => &args.remote,
+            _ => return Ok(None),
+        };
+        let config = Config::load(&remote.config)?;
+        if config.is_empty() {
+            return Ok(None);
+        }
+        let warning = config.warning();
+        let settings = Arc::new(Settings::new(given, config));
+        let UrlArgs { mut transfer, file, mut remote } = settings.process_args()?;
+        transfer.settings = Some(Arc::clone(&settings));
+        remote.settings = Some(settings);
+        match self {
+            Self::Cp(args) => {
+                (args.transfer, args.file, args.remote) = (transfer, file, remote);
+            }
+            Self::Cat(args) => (args.transfer, args.remote) = (transfer, remote),
+            Self::Stat(args) => args.remote = remote,
+            Self::Check(args) => args.remote = remote,
+            _ => {}
+        }
+        Ok(warning)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
 use tidegate::remote::reapi::{Compression, ReapiOptions};
@@ -11,9 +12,11 @@ use tidegate::{Budget, Client, ClientOptions, Error, ErrorKind, Operation, Resul
 use tidegate_core::RetryPolicy;
 
 use super::authorities;
+use super::config::{ConfigArgs, FileOnlyArgs};
 use super::header::{self, HeaderArg};
 use super::netrc::NetrcArgs;
 use super::proxy::ProxyArgs;
+use crate::config::{ByUrl, Settings};
 use crate::{duration, size};
 
 #[derive(Clone, Debug, Args)]
@@ -25,6 +28,8 @@ pub(crate) struct RemoteArgs {
     /// Send no credentials, and look for none
     #[arg(long)]
     pub(crate) anonymous: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
     #[command(flatten)]
@@ -84,6 +89,12 @@ pub(crate) struct RemoteArgs {
     /// Time limit for making one connection
     #[arg(long, value_name = "DURATION", default_value = "10", value_parser = duration::parse_ms)]
     pub(crate) connect_timeout: u64,
+    /// What the configuration file says and no flag can say.
+    #[arg(skip)]
+    pub(crate) file_only: FileOnlyArgs,
+    /// The settings by URL, if there is a configuration file.
+    #[arg(skip)]
+    pub(crate) settings: Option<Arc<Settings>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -98,9 +109,24 @@ impl RemoteArgs {
     /// The client for these URLs and paths; an option that applies to none of them is an error.
     pub(crate) fn client(&self, names: &[&str], budget: Budget) -> Result<Client> {
         self.check(names)?;
+        let rate = self.limit_rate.map(RateLimit::new);
+        let remote = self.options(names, rate.clone())?;
+        let options = ClientOptions::default().remote(remote).budget(budget).retry(self.retry());
+        Ok(Client::new(match &self.settings {
+            Some(settings) => options.remote_by_url(ByUrl { settings: Arc::clone(settings), rate }),
+            None => options,
+        }))
+    }
+
+    /// The options for these URLs and paths.
+    pub(crate) fn options(&self, names: &[&str], rate: Option<RateLimit>) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
         options.endpoint.clone_from(&self.endpoint);
         options.anonymous = self.anonymous;
+        options.region.clone_from(&self.file_only.region);
+        options.aws_profile.clone_from(&self.file_only.profile);
+        options.credential_process.clone_from(&self.file_only.credential_process);
+        options.google_credentials.clone_from(&self.file_only.credentials_file);
         options.ca_certs = authorities::from_environment(names)?;
         options.ca_certs.extend(self.ca_cert.iter().cloned());
         options.netrc = self.netrc.netrc()?;
@@ -108,7 +134,7 @@ impl RemoteArgs {
         options.transport = TransportOptions {
             connect_ms_max: self.connect_timeout,
             proxies: self.proxy.proxies(names)?,
-            rate: self.limit_rate.map(RateLimit::new),
+            rate,
             client_identity: certificates
                 .zip(key)
                 .map(|(certificates, key)| ClientIdentity { certificates, key }),
@@ -123,12 +149,12 @@ impl RemoteArgs {
             correlated_invocations_id: self.correlation_id.clone(),
             ..options.reapi
         };
-        options.headers = header::collect(&self.header)?;
+        options.headers = header::collect(&self.header, &self.file_only.headers)?;
         options.user_project.clone_from(&self.user_project);
         options.request_payer = self.request_payer;
         let key = self.customer_key_file.as_deref().map(CustomerKey::from_file);
         options.customer_key = key.transpose()?;
-        Ok(Client::new(ClientOptions::default().remote(options).budget(budget).retry(self.retry())))
+        Ok(options)
     }
 
     fn check(&self, names: &[&str]) -> Result<()> {
@@ -157,7 +183,8 @@ impl RemoteArgs {
         Ok(())
     }
 
-    fn retry(&self) -> RetryPolicy {
+    /// The retry policy that the flags describe.
+    pub(crate) fn retry(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         RetryPolicy {
             bytes_per_s_min: self

@@ -1,9 +1,13 @@
 //! Options for shards, limits, checksums and the target file.
 
+use std::sync::Arc;
+
 use clap::{Args, ValueEnum};
-use tidegate::{Budget, BudgetOptions, DownloadBuilder, Durability, UploadBuilder};
+use tidegate::{Budget, BudgetOptions, DownloadBuilder, Durability, Result, UploadBuilder};
 use tidegate_core::{Checksum, ChecksumAlgorithm};
 
+use super::UrlArgs;
+use crate::config::Settings;
 use crate::size;
 
 /// A shard smaller than a page is mostly overhead.
@@ -47,6 +51,9 @@ pub(crate) struct TransferArgs {
     /// is an MD5, as S3 makes it without encryption keys
     #[arg(long, value_name = "WHAT", default_value = "stored")]
     pub(crate) verify: VerifyArg,
+    /// The settings by URL, if there is a configuration file.
+    #[arg(skip)]
+    pub(crate) settings: Option<Arc<Settings>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,8 +90,32 @@ pub(crate) enum DurabilityArg {
 }
 
 impl TransferArgs {
+    /// The download of this URL with these options, and with those of the configuration file.
+    pub(crate) fn download_of(
+        &self,
+        url: &str,
+        download: DownloadBuilder,
+    ) -> Result<DownloadBuilder> {
+        Ok(match self.by_url(url)? {
+            Some(args) => args.transfer.download(download).retry(args.remote.retry()),
+            None => self.download(download),
+        })
+    }
+
+    /// The upload to this URL with these options, and with those of the configuration file.
+    pub(crate) fn upload_to(&self, url: &str, upload: UploadBuilder) -> Result<UploadBuilder> {
+        Ok(match self.by_url(url)? {
+            Some(args) => args.transfer.upload(upload).retry(args.remote.retry()),
+            None => self.upload(upload),
+        })
+    }
+
+    fn by_url(&self, url: &str) -> Result<Option<Arc<UrlArgs>>> {
+        self.settings.as_ref().map_or(Ok(None), |settings| settings.args(url))
+    }
+
     /// The download with these options.
-    pub(crate) fn download(&self, mut download: DownloadBuilder) -> DownloadBuilder {
+    fn download(&self, mut download: DownloadBuilder) -> DownloadBuilder {
         if let Some(window) = self.window {
             download = download.window(window);
         }
@@ -96,7 +127,7 @@ impl TransferArgs {
     }
 
     /// The upload with these options.
-    pub(crate) fn upload(&self, upload: UploadBuilder) -> UploadBuilder {
+    fn upload(&self, upload: UploadBuilder) -> UploadBuilder {
         match self.window {
             Some(window) => upload.window(window),
             None => upload,
@@ -126,28 +157,28 @@ impl FileArgs {
     }
 }
 
-fn shard_size(text: &str) -> Result<u64, String> {
+fn shard_size(text: &str) -> std::result::Result<u64, String> {
     size::parse_within(text, SHARD_BYTES_MIN, SHARD_BYTES_MAX)
 }
 
-fn memory_size(text: &str) -> Result<u64, String> {
+fn memory_size(text: &str) -> std::result::Result<u64, String> {
     size::parse_within(text, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX)
 }
 
-fn sha256(text: &str) -> Result<Checksum, String> {
+fn sha256(text: &str) -> std::result::Result<Checksum, String> {
     hex(ChecksumAlgorithm::Sha256, text)
 }
 
-fn md5(text: &str) -> Result<Checksum, String> {
+fn md5(text: &str) -> std::result::Result<Checksum, String> {
     hex(ChecksumAlgorithm::Md5, text)
 }
 
-fn blake3(text: &str) -> Result<Checksum, String> {
+fn blake3(text: &str) -> std::result::Result<Checksum, String> {
     hex(ChecksumAlgorithm::Blake3, text)
 }
 
 /// Reads `HEX`, or `sha256:HEX` as container tools write it.
-fn hex(algorithm: ChecksumAlgorithm, text: &str) -> Result<Checksum, String> {
+fn hex(algorithm: ChecksumAlgorithm, text: &str) -> std::result::Result<Checksum, String> {
     let (digits, name) = (algorithm.len_bytes() * 2, algorithm.name());
     let value = match text.split_once(':') {
         Some((prefix, value)) if prefix.eq_ignore_ascii_case(name) => value,

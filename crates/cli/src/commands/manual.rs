@@ -8,7 +8,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 /// Variables that the commands read.
-const ENVIRONMENT: [(&str, &str); 10] = [
+const ENVIRONMENT: [(&str, &str); 11] = [
+    ("TIDEGATE_CONFIG", "The configuration file, in place of the usual one."),
     (
         "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE",
         "Credentials for s3://, as for the tools of AWS.",
@@ -31,7 +32,12 @@ const ENVIRONMENT: [(&str, &str); 10] = [
 ];
 
 /// Files that the commands read and write.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
+    (
+        "~/.config/tidegate/config.toml",
+        "Settings by the prefixes of URLs, in $XDG_CONFIG_HOME/tidegate if that variable is set. \
+         \"tidegate config show URL\" shows which apply.",
+    ),
     (
         ".NAME.tidegate-part",
         "The bytes of the target NAME until it is whole. The same command goes on with it; it may \

@@ -4,6 +4,7 @@
 pub(crate) mod cat;
 pub(crate) mod check;
 pub(crate) mod chunk;
+pub(crate) mod config;
 pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod generate;

@@ -41,16 +41,23 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     // One file after another: each uses all cores and, if there is enough to send, all of the link.
     for (file, blob) in files.iter().zip(blobs) {
         let start = Instant::now();
-        let upload = args.transfer.upload(client.upload(file, &target));
-        let mut upload = upload
-            .chunks(args.cache.chunking.policy())
-            .confirm(args.cache.confirm)
-            .progress(blob.progress())
-            .cancel(session.cancel.clone());
-        if let Some(function) = args.cache.function() {
-            upload = upload.digest_function(function);
-        }
-        let put = upload.await.map_err(|error| report::without_resume(error, SENT_STAYS));
+        let upload = args.transfer.upload_to(target.display(), client.upload(file, &target));
+        let upload = upload.map(|upload| {
+            let upload = upload
+                .chunks(args.cache.chunking.policy())
+                .confirm(args.cache.confirm)
+                .progress(blob.progress())
+                .cancel(session.cancel.clone());
+            match args.cache.function() {
+                Some(function) => upload.digest_function(function),
+                None => upload,
+            }
+        });
+        let put = match upload {
+            Ok(upload) => upload.await,
+            Err(error) => Err(error),
+        };
+        let put = put.map_err(|error| report::without_resume(error, SENT_STAYS));
         blob.end(put.is_ok());
         outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
     }

@@ -20,7 +20,13 @@ pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
     let asked = async {
         let client = args.remote.client(&[&args.source], Budget::default())?;
         let location = args.version.of(source(&client, &args.source)?)?;
-        let info = client.stat(&location).cancel(session.cancel.clone()).await;
+        let mut stat = client.stat(&location).cancel(session.cancel.clone());
+        if let Some(settings) = &args.remote.settings
+            && let Some(args) = settings.args(location.display())?
+        {
+            stat = stat.retry(args.remote.retry());
+        }
+        let info = stat.await;
         let info = info.map_err(|error| report::without_resume(error, report::ASK_AGAIN))?;
         Ok((info, location))
     };

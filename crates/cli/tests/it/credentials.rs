@@ -349,7 +349,9 @@ async fn a_web_identity_of_a_profile_is_used() {
 async fn a_profile_that_needs_another_service_is_refused_with_a_way() {
     let [case, ..] = cases();
     let stage = Stage::new(case).await;
-    for setting in ["sso_session = x", "role_arn = arn:r\nsource_profile = base"] {
+    for setting in
+        ["sso_session = x", "role_arn = arn:r\nsource_profile = base\nmfa_serial = arn:m"]
+    {
         std::fs::write(stage.bed.path("config"), format!("[profile work]\n{setting}\n")).unwrap();
         let ran = finish(with_process(stage.command(), &stage.bed)).await;
         let error = ran.ends(6).json()["error"].clone();

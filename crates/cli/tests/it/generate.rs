@@ -6,12 +6,19 @@ use crate::bed::{finish, names, run_in, shell};
 async fn every_command_has_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["man", "--dir", "new/man1", "--json"]).await;
-    let expected: Vec<String> =
-        ["tidegate-cat", "tidegate-check", "tidegate-chunk", "tidegate-completions", "tidegate-cp"]
-            .into_iter()
-            .chain(["tidegate-demo", "tidegate-man", "tidegate-stat", "tidegate"])
-            .map(|name| format!("{name}.1"))
-            .collect();
+    let expected: Vec<String> = [
+        "tidegate-cat",
+        "tidegate-check",
+        "tidegate-chunk",
+        "tidegate-completions",
+        "tidegate-config-show",
+        "tidegate-config",
+        "tidegate-cp",
+    ]
+    .into_iter()
+    .chain(["tidegate-demo", "tidegate-man", "tidegate-stat", "tidegate"])
+    .map(|name| format!("{name}.1"))
+    .collect();
     assert_eq!(ran.ends(0).json()["written"].as_array().unwrap().len(), expected.len());
     assert_eq!(names(&folder.path().join("new/man1")), expected);
     let page = std::fs::read_to_string(folder.path().join("new/man1/tidegate-cp.1")).unwrap();

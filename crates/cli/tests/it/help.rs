@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 9] =
-    ["", "cp", "cat", "stat", "check", "chunk", "demo", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["", "cp", "cat", "stat", "check", "config", "chunk", "demo", "completions", "man"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_is_as_checked_in() {

@@ -17,6 +17,9 @@
 //! | **request headers and credentials** | |
 //! | headers, keys, payer and version are sent as given | `headers` |
 //! | rejected credentials are renewed once | `credentials` |
+//! | credentials for Google Cloud from files of each type | `gcs_accounts` |
+//! | roles of AWS that are assumed with other keys | `roles` |
+//! | settings by the prefixes of URLs | `config` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
 //! | proxies of the environment and of `--proxy` | `proxy` |
 //! | **failures** | |
@@ -37,11 +40,13 @@ mod cat;
 mod check;
 mod checksums;
 mod chunk;
+mod config;
 mod cp;
 mod credentials;
 mod demo;
 mod disk;
 mod errors;
+mod gcs_accounts;
 mod generate;
 mod headers;
 mod help;
@@ -53,9 +58,11 @@ mod netrc;
 mod output;
 mod present;
 mod proxy;
+mod roles;
 mod screen;
 mod secrets;
 mod several;
 mod stat;
 mod terminal;
+mod token_service;
 mod usage;

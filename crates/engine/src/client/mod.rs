@@ -78,9 +78,15 @@ struct Shared {
 impl Client {
     /// A client with these options. Connects to nothing yet.
     pub fn new(options: ClientOptions) -> Self {
-        let ClientOptions { remote, budget, pool, retry, state } = options;
+        let remotes = Remotes::new(options.remote);
+        #[cfg(feature = "_transport")]
+        let remotes = match options.by_url {
+            Some(choice) => remotes.with_groups(choice),
+            None => remotes,
+        };
+        let ClientOptions { budget, pool, retry, state, .. } = options;
         Self(Arc::new(Shared {
-            remotes: Remotes::new(remote),
+            remotes,
             budget: budget.unwrap_or_default(),
             pool: pool.unwrap_or_default(),
             retry,

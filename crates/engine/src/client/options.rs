@@ -1,9 +1,14 @@
 //! [`ClientOptions`]: the options of all transfers of a client.
 
+#[cfg(feature = "_transport")]
+use std::sync::Arc;
+
 use tidegate_core::retry::RetryPolicy;
 
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
+#[cfg(feature = "_transport")]
+use crate::remote::OptionsByUrl;
 use crate::remote::RemoteOptions;
 use crate::sink::file::StateFolder;
 
@@ -20,6 +25,8 @@ use crate::sink::file::StateFolder;
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     pub(super) remote: RemoteOptions,
+    #[cfg(feature = "_transport")]
+    pub(super) by_url: Option<Arc<dyn OptionsByUrl>>,
     pub(super) budget: Option<Budget>,
     pub(super) pool: Option<BufferPool>,
     pub(super) retry: RetryPolicy,
@@ -31,6 +38,15 @@ impl ClientOptions {
     #[must_use]
     pub fn remote(mut self, remote: RemoteOptions) -> Self {
         self.remote = remote;
+        self
+    }
+
+    /// Options of remotes that differ by URL, in place of [`Self::remote`] for the URLs that it
+    /// groups.
+    #[cfg(feature = "_transport")]
+    #[must_use]
+    pub fn remote_by_url(mut self, choice: impl OptionsByUrl + 'static) -> Self {
+        self.by_url = Some(Arc::new(choice));
         self
     }
 

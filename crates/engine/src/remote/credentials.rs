@@ -22,7 +22,7 @@ use object_store::CredentialProvider;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "gcs", feature = "s3"))]
 use crate::error::Hint;
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ type Find<C> = dyn Fn() -> Result<Provider<C>> + Send + Sync;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why no source gave credentials. The text has no secrets.
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "gcs", feature = "s3"))]
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct NoCredentials {
@@ -43,7 +43,7 @@ pub(super) struct NoCredentials {
     pub(super) hint: Hint,
 }
 
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "gcs", feature = "s3"))]
 impl NoCredentials {
     pub(super) fn new(message: &str, hint: impl Into<Hint>) -> Self {
         let message = tidegate_core::printable::escaped(message).into_owned();
@@ -63,10 +63,10 @@ impl NoCredentials {
     }
 }
 
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "gcs", feature = "s3"))]
 impl From<NoCredentials> for object_store::Error {
     fn from(error: NoCredentials) -> Self {
-        Self::Generic { store: "S3", source: error.into() }
+        Self::Generic { store: "object store", source: error.into() }
     }
 }
 

@@ -18,7 +18,7 @@ use super::locate::invalid;
 use super::object::ObjectRemote;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, RemoteOptions, Selection};
+use super::{CustomerKey, RemoteOptions, Selection, gcs_account};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -36,7 +36,7 @@ pub(super) fn connect(
         // Anonymous access must not even read credentials in the environment.
         GoogleCloudStorageBuilder::new()
     } else {
-        GoogleCloudStorageBuilder::from_env()
+        environment(options)
     };
     if let Some(endpoint) = &endpoint {
         url::Url::parse(endpoint).map_err(|error| {
@@ -59,7 +59,7 @@ pub(super) fn connect(
     // The environment can also switch signatures off.
     let unsigned = builder.get_config_value(&GoogleConfigKey::SkipSignature);
     let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
-    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
+    let credentials = signed.then(|| credentials(&builder, prefix, transport)).transpose()?;
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
@@ -73,10 +73,28 @@ pub(super) fn connect(
 fn credentials(
     builder: &GoogleCloudStorageBuilder,
     prefix: &str,
+    transport: &Transport,
 ) -> Result<Arc<Renewable<GcpCredential>>> {
-    let (builder, prefix) = (builder.clone(), prefix.to_owned());
-    let find = move || Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials()));
+    let (builder, prefix, transport) = (builder.clone(), prefix.to_owned(), transport.clone());
+    let find = move || match gcs_account::find(&builder, &transport)? {
+        Some(account) => Ok(account),
+        None => Ok(Arc::clone(build(builder.clone(), &prefix)?.credentials())),
+    };
     Renewable::new(find).map(Arc::new)
+}
+
+/// The settings of the environment, without its credentials if the caller names others.
+fn environment(options: &RemoteOptions) -> GoogleCloudStorageBuilder {
+    let Some(file) = &options.google_credentials else {
+        return GoogleCloudStorageBuilder::from_env();
+    };
+    let builder = GoogleCloudStorageBuilder::new();
+    let base = std::env::var("GOOGLE_BASE_URL").ok().filter(|base| !base.is_empty());
+    let builder = match base {
+        Some(base) => builder.with_base_url(&base),
+        None => builder,
+    };
+    builder.with_application_credentials(file.display().to_string())
 }
 
 /// Builds the client. Reads the files that the builder names: a service account's key, the

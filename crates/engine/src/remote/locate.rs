@@ -2,6 +2,8 @@
 //! print.
 
 use std::path::PathBuf;
+#[cfg(feature = "_transport")]
+use std::sync::Arc;
 
 use tidegate_core::printable::is_control;
 use url::Url;
@@ -13,6 +15,12 @@ use super::ExtraHeaders;
 use super::Location;
 #[cfg(any(feature = "http", feature = "reapi"))]
 use super::Netrc;
+#[cfg(feature = "_transport")]
+use super::OptionsByUrl;
+#[cfg(feature = "_transport")]
+use super::by_url::Groups;
+#[cfg(feature = "_transport")]
+use super::network::Network;
 #[cfg(feature = "reapi")]
 use super::reapi::ReapiOptions;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -28,8 +36,16 @@ use crate::transport::TransportOptions;
 pub struct RemoteOptions {
     /// Base URL of the service, in place of the cloud's own.
     pub endpoint: Option<String>,
+    /// The region of S3, in place of the one in the environment or the profile.
+    pub region: Option<String>,
     /// Send no credentials and look for none.
     pub anonymous: bool,
+    /// The profile of AWS whose credentials S3 gets, in place of those in the environment.
+    pub aws_profile: Option<String>,
+    /// A program that prints credentials for S3, as `credential_process` in a profile of AWS.
+    pub credential_process: Option<String>,
+    /// The file with credentials for Google Cloud Storage, in place of the one in the environment.
+    pub google_credentials: Option<PathBuf>,
     /// PEM files with certificate authorities to trust in addition to the system's.
     pub ca_certs: Vec<PathBuf>,
     /// Sent with every request for a blob at a network remote.
@@ -58,7 +74,9 @@ pub struct RemoteOptions {
 #[derive(Debug)]
 pub(crate) struct Remotes {
     #[cfg(feature = "_transport")]
-    network: super::network::Network,
+    network: Network,
+    #[cfg(feature = "_transport")]
+    groups: Option<Groups>,
 }
 
 impl Remotes {
@@ -70,8 +88,22 @@ impl Remotes {
     pub(crate) fn new(options: RemoteOptions) -> Self {
         Self {
             #[cfg(feature = "_transport")]
-            network: super::network::Network::new(options),
+            network: Network::new(options),
+            #[cfg(feature = "_transport")]
+            groups: None,
         }
+    }
+
+    /// The same with other options for some URLs.
+    #[cfg(feature = "_transport")]
+    pub(crate) fn with_groups(self, choice: Arc<dyn OptionsByUrl>) -> Self {
+        Self { groups: Some(Groups::new(choice)), ..self }
+    }
+
+    #[cfg(feature = "_transport")]
+    fn in_network<T>(&self, text: &str, find: impl FnOnce(&Network) -> Result<T>) -> Result<T> {
+        let group = self.groups.as_ref().map(|groups| groups.network(text)).transpose()?.flatten();
+        find(group.as_deref().unwrap_or(&self.network))
     }
 
     /// See [`Client::locate`](crate::Client::locate).
@@ -92,7 +124,7 @@ impl Remotes {
             return Ok(Location::of_file(&path.display().to_string()));
         }
         #[cfg(feature = "_transport")]
-        return self.network.locate(&scheme, text);
+        return self.in_network(text, |network| network.locate(&scheme, text));
         #[cfg(not(feature = "_transport"))]
         Err(unsupported(&scheme))
     }
@@ -101,7 +133,9 @@ impl Remotes {
     pub(crate) fn locate_target(&self, text: &str) -> Result<Location> {
         match scheme(text).as_deref() {
             #[cfg(feature = "reapi")]
-            Some("grpc" | "grpcs") => self.network.locate_in_cache(text),
+            Some("grpc" | "grpcs") => {
+                self.in_network(text, |network| network.locate_in_cache(text))
+            }
             _ => self.locate(text),
         }
     }

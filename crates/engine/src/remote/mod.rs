@@ -18,6 +18,8 @@
 //! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
 //! kinds of version into preconditions, and refuses the other kinds.
 
+#[cfg(feature = "_transport")]
+mod by_url;
 mod delete;
 mod file;
 mod list;
@@ -27,11 +29,17 @@ mod location;
 mod pinned;
 mod read;
 mod selection;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod token_service;
 mod version;
 mod write;
 
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod credential_cache;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod credential_program;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod credentials;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -40,6 +48,10 @@ mod customer_key;
 mod extra_headers;
 #[cfg(feature = "gcs")]
 mod gcs;
+#[cfg(feature = "gcs")]
+mod gcs_account;
+#[cfg(feature = "gcs")]
+mod gcs_external;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -69,8 +81,14 @@ mod s3_profile;
 #[cfg(feature = "s3")]
 mod s3_redirect;
 #[cfg(feature = "s3")]
+mod s3_role;
+#[cfg(feature = "s3")]
+mod s3_role_source;
+#[cfg(feature = "s3")]
 mod s3_sources;
 
+#[cfg(feature = "_transport")]
+pub use by_url::OptionsByUrl;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
 pub use delete::{Delete, DeleteProfile, DeleteRequest};

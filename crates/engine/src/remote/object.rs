@@ -23,7 +23,7 @@ use tidegate_core::range::ByteRange;
 
 #[cfg(feature = "s3")]
 use super::UploadedPart;
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "gcs", feature = "s3"))]
 use super::credentials::NoCredentials;
 use super::credentials::Renew;
 use super::object_request::get_options;
@@ -262,7 +262,7 @@ impl ObjectRemote {
             let message = "this store cannot be asked for such a range";
             return failed(ErrorKind::Unsupported, message).caused_by(error);
         }
-        #[cfg(feature = "s3")]
+        #[cfg(any(feature = "gcs", feature = "s3"))]
         if let Some(found) = NoCredentials::below(&error) {
             return failed(ErrorKind::NoAccess, &found.to_string()).with_hint(found.hint.clone());
         }

@@ -28,8 +28,9 @@ use super::object::{Elsewhere, ObjectRemote, Stores};
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_parts::{self, PartHeads};
+use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
-use super::s3_sources::Sourced;
+use super::s3_sources::{self, Sourced};
 use super::{RemoteOptions, Selection, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
@@ -56,7 +57,7 @@ pub(super) fn connect(
     options: &RemoteOptions,
     transport: &Transport,
 ) -> Result<ObjectRemote> {
-    let builder = configure(prefix, options)?.with_http_connector(transport.clone());
+    let builder = configure(prefix, options, transport)?.with_http_connector(transport.clone());
     let mut builder = match &options.customer_key {
         Some(key) => builder.with_ssec_encryption(key.base64()),
         None => builder,
@@ -122,10 +123,12 @@ fn credentials(
     }
     let (prefix, options, transport) = (prefix.to_owned(), options.clone(), transport.clone());
     let find = move || {
-        let builder = configure(&prefix, &options)?.with_http_connector(transport.clone());
+        let builder =
+            configure(&prefix, &options, &transport)?.with_http_connector(transport.clone());
         let builder = builder.with_client_options(client_options(HeaderMap::new()));
         let store = build(builder.clone(), &prefix)?;
-        Ok(Arc::new(Sourced::new(&builder, store.credentials())) as Provider<_>)
+        let sourced = Sourced::new(&builder, &options, store.credentials());
+        Ok(Arc::new(sourced) as Provider<_>)
     };
     Renewable::new(find).map(|credentials| Some(Arc::new(credentials)))
 }
@@ -245,9 +248,23 @@ fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
         .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
 }
 
-fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
+fn configure(
+    prefix: &str,
+    options: &RemoteOptions,
+    transport: &Transport,
+) -> Result<AmazonS3Builder> {
     let bucket = prefix.strip_prefix("s3://").unwrap_or(prefix);
-    let mut builder = s3_profile::apply(AmazonS3Builder::from_env(), options.anonymous)?;
+    let mut builder = s3_profile::apply(environment(options), options, transport)?;
+    if let Some(region) = &options.region {
+        builder = builder.with_region(region);
+    }
+    if let Some(command) = &options.credential_process {
+        let process = CredentialProcess::new("the settings", command).map_err(|flaw| {
+            let message = format!("it cannot be run: {flaw}");
+            super::locate::invalid("credential_process", &message)
+        })?;
+        builder = builder.with_credentials(Arc::new(process));
+    }
     if let Some(endpoint) = &options.endpoint {
         Url::parse(endpoint).map_err(|error| {
             super::locate::invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
@@ -260,6 +277,22 @@ fn configure(prefix: &str, options: &RemoteOptions) -> Result<AmazonS3Builder> {
         builder = builder.with_skip_signature(true);
     }
     Ok(builder.with_bucket_name(bucket).with_retry(no_retries()))
+}
+
+/// The settings of the environment, without its credentials if the caller names others.
+fn environment(options: &RemoteOptions) -> AmazonS3Builder {
+    let is_replaced = options.aws_profile.is_some() || options.credential_process.is_some();
+    if !is_replaced {
+        return AmazonS3Builder::from_env();
+    }
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.to_str().filter(|name| name.starts_with("AWS_"))?;
+        let key = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok()?;
+        Some((key, value.to_str()?.to_owned()))
+    });
+    variables
+        .filter(|(key, _)| !s3_sources::is_credential(*key))
+        .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
 }
 
 fn client_options(headers: HeaderMap) -> ClientOptions {

@@ -11,7 +11,7 @@ use object_store::CredentialProvider;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 
 use super::credentials::{NoCredentials, Provider};
-use super::s3_profile;
+use super::{RemoteOptions, s3_profile};
 use crate::error::Setting;
 
 /// A provider whose error names the sources that were tried.
@@ -28,9 +28,16 @@ impl fmt::Debug for Sourced {
 
 impl Sourced {
     /// `provider` is the one that a client with the settings of `builder` uses.
-    pub(super) fn new(builder: &AmazonS3Builder, provider: &Provider<AwsCredential>) -> Self {
-        let mut tried = vec!["environment".to_owned()];
-        tried.extend(s3_profile::tried());
+    pub(super) fn new(
+        builder: &AmazonS3Builder,
+        options: &RemoteOptions,
+        provider: &Provider<AwsCredential>,
+    ) -> Self {
+        let mut tried = Vec::new();
+        if options.aws_profile.is_none() {
+            tried.push("environment".to_owned());
+        }
+        tried.extend(s3_profile::tried(options));
         tried.push(role(builder).unwrap_or("instance role").to_owned());
         Self { provider: Arc::clone(provider), tried: tried.join(", ") }
     }
@@ -48,6 +55,52 @@ pub(super) fn role(builder: &AmazonS3Builder) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The settings with which a client asks the instance's role.
+pub(super) fn instance() -> AmazonS3Builder {
+    use AmazonS3ConfigKey as Key;
+    with_variables(&[
+        (Key::MetadataEndpoint, "AWS_METADATA_ENDPOINT"),
+        (Key::ImdsV1Fallback, "AWS_IMDSV1_FALLBACK"),
+    ])
+}
+
+/// The settings with which a client asks the container's role.
+pub(super) fn container() -> AmazonS3Builder {
+    use AmazonS3ConfigKey as Key;
+    with_variables(&[
+        (Key::ContainerCredentialsRelativeUri, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        (Key::ContainerCredentialsFullUri, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        (Key::ContainerAuthorizationTokenFile, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    ])
+}
+
+fn with_variables(settings: &[(AmazonS3ConfigKey, &str)]) -> AmazonS3Builder {
+    settings.iter().fold(AmazonS3Builder::new(), |builder, (key, name)| {
+        match std::env::var(name).ok().filter(|value| !value.is_empty()) {
+            Some(value) => builder.with_config(*key, value),
+            None => builder,
+        }
+    })
+}
+
+/// Whether a setting holds or names credentials.
+pub(super) fn is_credential(key: AmazonS3ConfigKey) -> bool {
+    use AmazonS3ConfigKey as Key;
+    matches!(
+        key,
+        Key::AccessKeyId
+            | Key::SecretAccessKey
+            | Key::Token
+            | Key::WebIdentityTokenFile
+            | Key::RoleArn
+            | Key::RoleSessionName
+            | Key::ContainerCredentialsRelativeUri
+            | Key::ContainerCredentialsFullUri
+            | Key::ContainerAuthorizationTokenFile
+            | Key::SkipSignature
+    )
 }
 
 #[async_trait]

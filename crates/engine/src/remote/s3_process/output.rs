@@ -6,21 +6,14 @@
 //! Source: the AWS SDKs and Tools Reference Guide, "Process credential provider".
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use chrono::DateTime;
 use object_store::aws::AwsCredential;
 use serde_json::{Map, Value};
 
-/// Credentials, and the time from which they are invalid, if they expire.
-#[derive(Clone)]
-pub(super) struct Expiring {
-    pub(super) credential: Arc<AwsCredential>,
-    pub(super) expires: Option<SystemTime>,
-}
+use crate::remote::credential_cache::{Expiring, moment};
 
 /// The credentials in `output`.
-pub(super) fn parse(output: &[u8]) -> Result<Expiring, String> {
+pub(super) fn parse(output: &[u8]) -> Result<Expiring<AwsCredential>, String> {
     let Ok(Value::Object(fields)) = serde_json::from_slice(output) else {
         return Err("its output is not a JSON object".to_owned());
     };
@@ -54,15 +47,10 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Strin
     Ok((!text.is_empty()).then(|| text.clone()))
 }
 
-fn moment(date: &str) -> Option<SystemTime> {
-    let date = DateTime::parse_from_rfc3339(date).ok()?;
-    // A date before 1970 has also expired.
-    let seconds = u64::try_from(date.timestamp()).unwrap_or_default();
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
 
     #[test]

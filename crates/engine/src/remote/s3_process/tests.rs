@@ -1,9 +1,12 @@
 //! Tests of the credential process: real programs, started through `sh`.
 
+use std::time::Duration;
+
 use super::*;
+use crate::remote::credential_program::SHOWN_CHARS_MAX;
 
 fn process(script: &str) -> CredentialProcess {
-    CredentialProcess::new("work", &format!("sh -c '{script}'")).unwrap()
+    CredentialProcess::new("AWS profile work", &format!("sh -c '{script}'")).unwrap()
 }
 
 async fn reason(process: &CredentialProcess) -> String {
@@ -59,7 +62,7 @@ async fn output_and_time_are_limited() {
     assert!(reason_endless.contains("more than 1048576 bytes"), "{reason_endless}");
     assert!(!reason_endless.contains("hidden"));
     let mut stuck = process("exec sleep infinity");
-    stuck.time_max = Duration::from_millis(20);
+    stuck.program.time_max = Duration::from_millis(20);
     let reason = reason(&stuck).await;
     assert!(reason.contains("did not end within"), "{reason}");
 }
@@ -98,7 +101,8 @@ async fn standard_input_is_empty() {
 
 #[tokio::test]
 async fn a_missing_program_and_expired_keys_are_errors() {
-    let missing = CredentialProcess::new("work", "/no/such/program -secret hidden").unwrap();
+    let missing =
+        CredentialProcess::new("AWS profile work", "/no/such/program -secret hidden").unwrap();
     let text = reason(&missing).await;
     assert!(text.contains("cannot be started") && !text.contains("hidden"), "{text}");
     assert!(!format!("{missing:?}").contains("hidden"));
@@ -109,31 +113,6 @@ async fn a_missing_program_and_expired_keys_are_errors() {
 
 #[test]
 fn a_command_needs_a_program() {
-    assert_eq!(CredentialProcess::new("work", "  ").err(), Some("it is empty"));
-    assert!(CredentialProcess::new("work", "a 'b").is_err());
-}
-
-/// Times are seconds after an arbitrary start.
-#[test]
-fn keys_are_renewed_before_they_expire() {
-    let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
-    let credential = AwsCredential { key_id: "AK".into(), secret_key: "s".into(), token: None };
-    let given = Expiring { credential: Arc::new(credential), expires: Some(at(3600)) };
-    let mut run = Run { at: Some(at(0)), given: Some(given), failure: None };
-    let outcome = |run: &Run, seconds| run.answer(at(seconds)).map(|answer| answer.is_ok());
-    assert_eq!(outcome(&Run::default(), 0), None, "no run so far");
-    assert_eq!(outcome(&run, 3299), Some(true));
-    assert_eq!(outcome(&run, 3300), None, "5 minutes before expiry");
-    // That run fails: the old keys stay in use, and the program runs again after a pause.
-    run.failure = Some(NoCredentials::new("failed", "hint"));
-    run.at = Some(at(3300));
-    assert_eq!(outcome(&run, 3309), Some(true));
-    assert_eq!(outcome(&run, 3310), None);
-    // The last run before expiry fails, too.
-    run.at = Some(at(3595));
-    assert_eq!(outcome(&run, 3599), Some(true));
-    assert_eq!(outcome(&run, 3600), Some(false));
-    assert_eq!(outcome(&run, 3605), None);
-    // The clock is set back.
-    assert_eq!(outcome(&Run { given: None, ..run }, 0), None);
+    assert_eq!(CredentialProcess::new("AWS profile work", "  ").err(), Some("it is empty"));
+    assert!(CredentialProcess::new("AWS profile work", "a 'b").is_err());
 }
