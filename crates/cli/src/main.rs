@@ -11,11 +11,13 @@
 //! | `standard` | standard input, output and error, as the parent passed them |
 //! | `guard` | no binary data on a terminal |
 //! | `progress`, `report` | the display while a transfer runs, and the report at its end |
+//! | `transfer_events` | the same display for programs, in JSON |
+//! | `meter` | the rate that both show |
 //! | `exit`, `signals` | exit codes and cancellation |
 //! | `threads` | the number of threads, and the runtime that uses them |
 //! | `message`, `hint` | the text of an error, and what to do about it |
 //! | `redact`, `size`, `duration`, `json` | secrets, sizes and durations in text; text as JSON |
-//! | `usage`, `verbose` | an invalid command line; the output of `-v` |
+//! | `usage`, `log` | an invalid command line; the output of `-v`, `--debug` and `RUST_LOG` |
 //!
 //! # Invariants
 //!
@@ -36,7 +38,9 @@ mod guard;
 mod hint;
 mod json;
 mod local;
+mod log;
 mod message;
+mod meter;
 mod present;
 mod progress;
 mod redact;
@@ -47,8 +51,8 @@ mod size;
 mod standard;
 mod terminal;
 mod threads;
+mod transfer_events;
 mod usage;
-mod verbose;
 
 use std::process::ExitCode;
 
@@ -64,10 +68,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error).into(),
     };
-    let session = Session::new(cli.output);
-    if session.output.verbose {
-        verbose::listen(&session.console);
-    }
+    let mut output = cli.output;
+    output.verbose |= output.debug;
+    let session = Session::new(output);
+    log::listen(&session.console, &session.output);
     match cli.command {
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),

@@ -26,6 +26,8 @@
 //! | **terminal output** | |
 //! | no secret in any output or on disk | `secrets` |
 //! | no control character from a name or a server reaches the terminal | `names` |
+//! | `--debug` and `RUST_LOG`: requests and restarts as lines | `debug` |
+//! | `--progress`: JSON for programs, or none | `progress_json` |
 //! | the bar, the result and binary data on a terminal, at several widths | `terminal`, `screen` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -37,6 +39,7 @@ mod checksums;
 mod chunk;
 mod cp;
 mod credentials;
+mod debug;
 mod demo;
 mod disk;
 mod errors;
@@ -50,6 +53,7 @@ mod names;
 mod netrc;
 mod output;
 mod present;
+mod progress_json;
 mod proxy;
 mod screen;
 mod secrets;
