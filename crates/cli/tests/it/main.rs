@@ -18,6 +18,7 @@
 //! | rejected credentials are renewed once | `credentials` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
 //! | proxies of the environment and of `--proxy` | `proxy` |
+//! | every command of the pages does what the page says | `documented` |
 //! | **failures** | |
 //! | each failure has its exit code and a message that says what to do | `errors`, `usage` |
 //! | a target that cannot be written is reported before a request, or loses nothing | `disk`, `limits` |
@@ -42,6 +43,7 @@ mod credentials;
 mod debug;
 mod demo;
 mod disk;
+mod documented;
 mod errors;
 mod generate;
 mod headers;
