@@ -6,16 +6,38 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
+use serde::Serialize;
 use tidegate::Result;
 use tidegate_core::printable::escaped_lines;
 
+use crate::json;
 use crate::standard;
 
 /// A handle on standard error; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Console(Arc<Mutex<Option<ProgressBar>>>);
+pub(crate) struct Console {
+    bar: Arc<Mutex<Option<ProgressBar>>>,
+    is_json: bool,
+}
+
+/// A message for people, where every line is an object.
+#[derive(Debug, Serialize)]
+struct Message<'a> {
+    event: &'static str,
+    text: &'a str,
+}
 
 impl Console {
+    /// Standard error, whose lines are JSON objects, all of them, if `is_json`.
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { is_json, ..Self::default() }
+    }
+
+    /// Whether every line is a JSON object.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
     /// Whether standard error is a terminal.
     pub(crate) fn is_terminal() -> bool {
         io::stderr().is_terminal()
@@ -28,12 +50,16 @@ impl Console {
 
     /// Writes a line, above the progress bar if there is one.
     pub(crate) fn line(&self, text: &str) {
-        let _ = self.write(text);
+        let _ = if self.is_json {
+            self.write(&json::text(&Message { event: "message", text }))
+        } else {
+            self.write(text)
+        };
     }
 
-    /// The same for a line that must be written: fails if it cannot be.
+    /// Writes a line as it is. Fails if it cannot be written.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
-        let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
         let write = || standard::tell(&escaped_lines(text));
         match bar.as_ref() {
             Some(bar) => bar.suspend(write),
@@ -43,12 +69,12 @@ impl Console {
 
     /// From now on lines go above this bar.
     pub(crate) fn show(&self, bar: &ProgressBar) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
     }
 
     /// Removes the bar.
     pub(crate) fn clear(&self) {
-        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();
         }
     }

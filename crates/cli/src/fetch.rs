@@ -105,6 +105,11 @@ impl Fetch {
         let name = report::short_name(self.source.display(), &self.place.name()).to_owned();
         name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&name).to_owned()
     }
+
+    fn followed(&self, session: &Session) -> Followed {
+        let (source, target) = (self.source.display(), self.place.name());
+        Followed::new(self.name()).between(&session.console, source, &target)
+    }
 }
 
 impl Chunks {
@@ -132,7 +137,7 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
 /// the plan.
 async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
     let fetches = &plan.fetches;
-    let blobs: Vec<Followed> = fetches.iter().map(|fetch| Followed::new(fetch.name())).collect();
+    let blobs: Vec<Followed> = fetches.iter().map(|fetch| fetch.followed(session)).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let slots = Arc::new(Semaphore::new(session.blobs_at_once));
     let mut running = JoinSet::new();
@@ -143,8 +148,9 @@ async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
             // The semaphore is never closed; without a permit, only the limit on blobs would be
             // missing.
             let _slot = slots.acquire().await;
+            blob.begin();
             let outcome = plan.fetch(&fetch, blob.progress(), session.cancel.clone()).await;
-            blob.end(outcome.is_ok());
+            blob.end(outcome.as_ref().err());
             if plan.fetches.len() > 1 {
                 tell(&session, &outcome);
             }

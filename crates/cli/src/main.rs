@@ -12,11 +12,13 @@
 //! | `standard` | standard input, output and error, as the parent passed them |
 //! | `guard` | no binary data on a terminal |
 //! | `progress`, `report` | the display while a transfer runs, and the report at its end |
+//! | `transfer_events` | the same display for programs, in JSON |
+//! | `meter` | the rate that both show |
 //! | `exit`, `signals` | exit codes and cancellation |
 //! | `threads` | the number of threads, and the runtime that uses them |
 //! | `message`, `hint` | the text of an error, and what to do about it |
 //! | `redact`, `size`, `duration`, `json` | secrets, sizes and durations in text; text as JSON |
-//! | `usage`, `verbose` | an invalid command line; the output of `-v` |
+//! | `usage`, `log` | an invalid command line; the output of `-v`, `--debug` and `RUST_LOG` |
 //!
 //! # Invariants
 //!
@@ -38,7 +40,9 @@ mod guard;
 mod hint;
 mod json;
 mod local;
+mod log;
 mod message;
+mod meter;
 mod present;
 mod progress;
 mod redact;
@@ -49,8 +53,8 @@ mod size;
 mod standard;
 mod terminal;
 mod threads;
+mod transfer_events;
 mod usage;
-mod verbose;
 
 use std::process::ExitCode;
 
@@ -67,10 +71,9 @@ fn main() -> ExitCode {
         Err(error) => return usage::report(&error).into(),
     };
     let mut session = Session::new(output);
+    session.output.verbose |= session.output.debug;
     session.data_on_stdout = command.writes_blob();
-    if session.output.verbose {
-        verbose::listen(&session.console);
-    }
+    log::listen(&session.console, &session.output);
     match command.configure(given.clone()) {
         Ok(warning) => warning.iter().for_each(|warning| session.say(warning)),
         Err(error) => return session.fail(&error).into(),

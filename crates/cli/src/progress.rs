@@ -1,28 +1,27 @@
 //! The progress display of a transfer: a bar on a terminal, or a line every few seconds if standard
 //! error is a file or a log.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ::console::truncate_str;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate::Progress;
+use tidegate::{Error, Progress};
 use tidegate_core::printable::escaped;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use crate::console::Console;
+use crate::meter::Meter;
 use crate::report::count;
 use crate::size;
 use crate::terminal;
+use crate::transfer_events::{self, TransferEvents};
 
 /// Fast enough for smooth motion, slow enough to cost no measurable time.
 const FRAME: Duration = Duration::from_millis(100);
 /// Keeps a log short; a transfer that ends before this writes no line at all.
 const LINE: Duration = Duration::from_secs(5);
-/// The displayed rate is the average of this long: a shorter window makes it jump, a longer one
-/// makes it lag.
-const RATE_WINDOW: Duration = Duration::from_secs(4);
 
 /// A blob of the display.
 #[derive(Clone, Debug)]
@@ -31,21 +30,42 @@ pub(crate) struct Followed {
     progress: Arc<Progress>,
     /// Whether the transfer succeeded, once it has ended.
     outcome: Arc<OnceLock<bool>>,
+    /// With `--progress json`.
+    events: Option<Arc<TransferEvents>>,
 }
 
 impl Followed {
     pub(crate) fn new(name: String) -> Self {
-        Self { name, progress: Arc::default(), outcome: Arc::default() }
+        Self { name, progress: Arc::default(), outcome: Arc::default(), events: None }
+    }
+
+    /// The same as a transfer with events for programs, if the console is for them.
+    pub(crate) fn between(self, console: &Console, source: &str, target: &str) -> Self {
+        let events = console.is_json().then(|| {
+            let (source, target) = (source.to_owned(), target.to_owned());
+            Arc::new(TransferEvents::new(console, source, target, self.progress()))
+        });
+        Self { events, ..self }
     }
 
     pub(crate) fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
+    /// Reports that the transfer begins.
+    pub(crate) fn begin(&self) {
+        if let Some(events) = &self.events {
+            events.begin();
+        }
+    }
+
     /// Reports the end of the transfer. From then on a failed blob counts as no longer than what
     /// arrived of it, so the total of the others stays known.
-    pub(crate) fn end(&self, is_success: bool) {
-        let _ = self.outcome.set(is_success);
+    pub(crate) fn end(&self, failure: Option<&Error>) {
+        let _ = self.outcome.set(failure.is_none());
+        if let Some(events) = &self.events {
+            events.end(failure);
+        }
     }
 }
 
@@ -104,7 +124,9 @@ impl Display {
             rates: SteadyUnit::default(),
             start: Instant::now(),
         };
-        let task = if Console::has_escapes() {
+        let task = if console.is_json() {
+            tokio::spawn(follower.emit())
+        } else if Console::has_escapes() {
             tokio::spawn(follower.draw(console.clone()))
         } else {
             tokio::spawn(follower.log(console.clone()))
@@ -150,6 +172,18 @@ impl Follower {
             bar.set_prefix(truncate_str(&self.name(), room.name, "…").into_owned());
             bar.set_message(self.describe(&total, rate));
             bar.tick();
+        }
+    }
+
+    async fn emit(self) {
+        let mut ticks = tokio::time::interval(transfer_events::EVERY);
+        // So that a task that was held up does not write several at once.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is at once, and there is an event of the start already.
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            self.blobs.iter().filter_map(|blob| blob.events.as_ref()).for_each(|e| e.tick());
         }
     }
 
@@ -280,41 +314,11 @@ impl SteadyUnit {
     }
 }
 
-/// The rate of the last few seconds.
-#[derive(Debug, Default)]
-struct Meter {
-    /// Time, and the bytes fetched by then; oldest first.
-    samples: VecDeque<(Duration, u64)>,
-}
-
-impl Meter {
-    /// Bytes a second up to `now`; `None` until there are enough samples.
-    fn sample(&mut self, now: Duration, bytes: u64) -> Option<f64> {
-        self.samples.push_back((now, bytes));
-        while self.samples.get(1).is_some_and(|(time, _)| now.saturating_sub(*time) >= RATE_WINDOW)
-        {
-            self.samples.pop_front();
-        }
-        let (then, before) = *self.samples.front()?;
-        let seconds = now.saturating_sub(then).as_secs_f64();
-        (seconds > 0.0).then(|| crate::report::rate(bytes.saturating_sub(before), seconds))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tidegate::{ErrorKind, Operation};
 
-    #[test]
-    fn the_rate_is_that_of_the_last_seconds() {
-        let mut meter = Meter::default();
-        assert_eq!(meter.sample(Duration::ZERO, 0), None);
-        assert_eq!(meter.sample(Duration::from_secs(1), 1000), Some(1000.0));
-        for second in 2..=20 {
-            meter.sample(Duration::from_secs(second), 1000);
-        }
-        assert_eq!(meter.sample(Duration::from_secs(21), 1000), Some(0.0));
-    }
+    use super::*;
 
     fn follower(blobs: Vec<Followed>) -> Follower {
         let (meter, rates) = (Meter::default(), SteadyUnit::default());
@@ -374,7 +378,8 @@ mod tests {
     fn a_failed_blob_leaves_the_total_of_the_others() {
         let blobs = vec![Followed::new("a".to_owned()), Followed::new("b".to_owned())];
         assert_eq!(Total::of(&blobs).len_bytes, None);
-        blobs[0].end(false);
+        let failed = Error::new(ErrorKind::NotFound, Operation::Read, "a", "it is not there");
+        blobs[0].end(Some(&failed));
         assert_eq!(Total::of(&blobs[..1]).len_bytes, Some(0));
         assert_eq!(Total::of(&blobs).len_bytes, None, "the other is not known yet");
         assert_eq!(follower(blobs).name(), "1/2 blobs");

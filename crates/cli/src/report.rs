@@ -208,6 +208,9 @@ pub(crate) struct Failure {
 /// A failure as an object of its own.
 #[derive(Debug, Serialize)]
 pub(crate) struct Alone<'a> {
+    /// Among the events of `--progress json`: `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'static str>,
     error: &'a Failure,
 }
 
@@ -222,7 +225,11 @@ impl Failure {
     }
 
     pub(crate) fn alone(&self) -> Alone<'_> {
-        Alone { error: self }
+        Alone { event: None, error: self }
+    }
+
+    pub(crate) fn as_event(&self) -> Alone<'_> {
+        Alone { event: Some("error"), error: self }
     }
 
     pub(crate) fn text(&self) -> String {

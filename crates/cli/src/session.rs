@@ -4,7 +4,7 @@ use serde::Serialize;
 use tidegate::{Error, Result};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::OutputArgs;
+use crate::args::{OutputArgs, ProgressArg};
 use crate::console::{self, Console};
 use crate::exit::Exit;
 use crate::json;
@@ -27,7 +27,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(output: OutputArgs) -> Self {
         Self {
-            console: Console::default(),
+            console: Console::new(output.progress == ProgressArg::Json),
             output,
             cancel: CancellationToken::new(),
             data_on_stdout: false,
@@ -68,9 +68,16 @@ impl Session {
         }
     }
 
-    /// Whether only the outcome is shown. JSON on standard error must be the only output there.
+    /// Whether there is no progress: only the outcome is shown. The one object of `--json` on
+    /// standard error must be the only output there, unless progress is asked for.
     pub(crate) fn is_silent(&self) -> bool {
-        self.output.quiet || (self.output.json && self.data_on_stdout) || self.is_shown()
+        match self.output.progress {
+            ProgressArg::Auto => {
+                self.output.quiet || (self.output.json && self.data_on_stdout) || self.is_shown()
+            }
+            ProgressArg::Json => false,
+            ProgressArg::None => true,
+        }
     }
 
     /// Whether the blob is shown on the terminal that messages go to. There a bar would overwrite
@@ -104,6 +111,8 @@ impl Session {
                 self.console.line(&failure.text());
                 self.written(Err(unwritten));
             }
+        } else if !is_quiet && self.console.is_json() {
+            let _ = self.console.write(&json::text(&failure.as_event()));
         } else if !is_quiet {
             self.console.line(&failure.text());
         }

@@ -237,19 +237,24 @@ impl Error {
 
     /// The error and all its causes on one line, outermost first.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let level = printable(error.to_string());
-            // Some libraries repeat their source in their own text.
-            if !text.ends_with(&level) {
-                text.push_str(": ");
-                text.push_str(&level);
-            }
-            cause = error.source();
-        }
-        text
+        chain(self)
     }
+}
+
+/// An error and all its causes on one line, outermost first.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = printable(error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let level = printable(error.to_string());
+        // Some libraries repeat their source in their own text.
+        if !text.ends_with(&level) {
+            text.push_str(": ");
+            text.push_str(&level);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The text with its control characters escaped.

@@ -28,6 +28,7 @@
 //! | `sink` | where downloaded bytes go: files, streams, memory |
 //! | [`budget`] | the process-wide limits that all transfers share |
 //! | [`error`] | the one error type |
+//! | [`events`] | the `tracing` events of requests and restarts |
 
 mod blocking;
 pub mod budget;
@@ -36,6 +37,7 @@ pub mod chunked;
 mod client;
 mod download;
 pub mod error;
+pub mod events;
 mod names;
 mod offload;
 mod progress;

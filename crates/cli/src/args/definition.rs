@@ -35,21 +35,24 @@ pub(crate) fn definition() -> Command {
 /// The same with the short help for `-h`. It is a definition of its own because the parser's long
 /// help takes twice the lines as soon as there is a short one.
 pub(super) fn short_definition() -> Command {
-    definition().mut_subcommands(|command| {
+    let hidden = |arg: Arg| {
+        let is_hidden = !is_short(&arg);
+        arg.hide_short_help(is_hidden)
+    };
+    // The flags of all commands are in the top only, until the parser runs.
+    definition().mut_args(hidden).mut_subcommands(|command| {
         if !LONG.contains(&command.get_name()) {
             return command;
         }
         let name = command.get_name().to_owned();
-        let is_short = |arg: &Arg| SHORT.contains(&arg.get_id().as_str());
-        command
-            .mut_args(|arg| {
-                let is_hidden = !is_short(&arg);
-                arg.hide_short_help(is_hidden)
-            })
-            .after_help(format!(
-                "All options, such as --header, and examples: tidegate {name} --help"
-            ))
+        command.mut_args(hidden).after_help(format!(
+            "All options, such as --header, and examples: tidegate {name} --help"
+        ))
     })
+}
+
+fn is_short(arg: &Arg) -> bool {
+    SHORT.contains(&arg.get_id().as_str())
 }
 
 /// The command with the explanation of its values before its examples, and its own commands too.

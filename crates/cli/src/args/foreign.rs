@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags of curl, wget, aws, gcloud and rclone, and the tip for each.
-const TIPS: [(&[&str], &str); 16] = [
+const TIPS: [(&[&str], &str); 18] = [
     (
         &["--recursive", "-r", "-R"],
         "there is no recursive copy: name each blob, with a folder as the target",
@@ -39,6 +39,8 @@ const TIPS: [(&[&str], &str); 16] = [
         &["--timeout", "--max-time", "--read-timeout"],
         "see --deadline, --stall and --connect-timeout",
     ),
+    (&["--no-progress", "--no-progress-meter"], "use --progress none"),
+    (&["--log", "--log-level"], "use --debug, or the variable RUST_LOG"),
     (&["--exclude", "--include"], "there are no filters: name each blob"),
 ];
 

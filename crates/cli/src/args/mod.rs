@@ -30,7 +30,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use tidegate_core::ByteRange;
 use tidegate_core::printable::{escaped, is_control};
@@ -60,9 +60,11 @@ pub(crate) struct Cli {
 
 /// What is said, and in which form.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct OutputArgs {
     /// Print errors only
-    #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
+    #[arg(long, short, global = true, conflicts_with_all = ["verbose", "debug"],
+          display_order = 900)]
     pub(crate) quiet: bool,
     /// Print one JSON object; for cat, on standard error
     #[arg(long, global = true, display_order = 901)]
@@ -70,6 +72,20 @@ pub(crate) struct OutputArgs {
     /// Show requests, versions, and each restart with its cause
     #[arg(long, short, global = true, display_order = 902)]
     pub(crate) verbose: bool,
+    /// As -v, and show each request: its time, connection, status and bytes
+    #[arg(long, global = true, display_order = 903)]
+    pub(crate) debug: bool,
+    /// Progress on standard error: a bar or lines, one JSON object a line, or none
+    #[arg(long, global = true, value_name = "FORM", default_value = "auto", display_order = 904)]
+    pub(crate) progress: ProgressArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressArg {
+    // Doc comments here would make every `--help` longer.
+    Auto,
+    Json,
+    None,
 }
 
 #[derive(Debug, Subcommand)]

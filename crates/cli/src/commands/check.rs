@@ -22,12 +22,13 @@ pub(crate) async fn run(session: Session, args: &CheckArgs) -> Exit {
         Ok(planned) => planned,
         Err(error) => return session.fail(&report::without_resume(error, report::ASK_AGAIN)),
     };
-    let blobs: Vec<Followed> = checks.iter().map(|check| Followed::new(check.name())).collect();
+    let blobs: Vec<Followed> = checks.iter().map(|check| check.followed(&session)).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let mut outcomes = Vec::with_capacity(checks.len());
     for (check, blob) in checks.iter().zip(&blobs) {
+        blob.begin();
         let outcome = check.run(&client, blob, &session).await;
-        blob.end(outcome.is_ok());
+        blob.end(outcome.as_ref().err());
         let is_over = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled);
         outcomes.push(outcome.map_err(|e| report::without_resume(e, report::ASK_AGAIN)));
         if is_over {
@@ -105,6 +106,11 @@ impl Check {
     fn name(&self) -> String {
         let shown = self.source.display();
         self.source.file_name().unwrap_or(shown).to_owned()
+    }
+
+    fn followed(&self, session: &Session) -> Followed {
+        let (source, target) = (self.source.display(), self.target());
+        Followed::new(self.name()).between(&session.console, source, target)
     }
 
     fn target(&self) -> &str {

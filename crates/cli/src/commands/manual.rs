@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 /// Variables that the commands read.
-const ENVIRONMENT: [(&str, &str); 11] = [
+const ENVIRONMENT: [(&str, &str); 12] = [
     ("TIDEGATE_CONFIG", "The configuration file, in place of the usual one."),
     (
         "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE",
@@ -27,6 +27,10 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ),
     ("TMPDIR", "The folder for a stream on its way into a cache; otherwise /var/tmp."),
     ("XDG_STATE_HOME", "The folder of the key of part files; otherwise ~/.local/state."),
+    (
+        "RUST_LOG",
+        "Events to show, as LEVEL or TARGET=LEVEL, separated by commas: tidegate::request=debug.",
+    ),
     ("NO_COLOR", "If set, the output has no colours."),
     ("TERM", "If it is dumb, the output has no escape sequences and no progress bar."),
 ];

@@ -34,13 +34,17 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
-    let blobs: Vec<_> = files.iter().map(|file| Followed::new(short_name(file))).collect();
+    let followed = |file: &PathBuf| {
+        Followed::new(short_name(file)).between(&session.console, &name(file), &url.to_string())
+    };
+    let blobs: Vec<_> = files.iter().map(followed).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let begun = Instant::now();
     let mut outcomes = Vec::new();
     // One file after another: each uses all cores and, if there is enough to send, all of the link.
     for (file, blob) in files.iter().zip(blobs) {
         let start = Instant::now();
+        blob.begin();
         let upload = args.transfer.upload_to(target.display(), client.upload(file, &target));
         let upload = upload.map(|upload| {
             let upload = upload
@@ -58,7 +62,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
             Err(error) => Err(error),
         };
         let put = put.map_err(|error| report::without_resume(error, SENT_STAYS));
-        blob.end(put.is_ok());
+        blob.end(put.as_ref().err());
         outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
     }
     if let Some(display) = display {

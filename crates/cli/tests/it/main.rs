@@ -22,6 +22,7 @@
 //! | settings by the prefixes of URLs | `config` |
 //! | passwords by host, and authorities that the environment names | `netrc` |
 //! | proxies of the environment and of `--proxy` | `proxy` |
+//! | every command of the pages does what the page says | `documented` |
 //! | **failures** | |
 //! | each failure has its exit code and a message that says what to do | `errors`, `usage` |
 //! | a target that cannot be written is reported before a request, or loses nothing | `disk`, `limits` |
@@ -30,6 +31,8 @@
 //! | **terminal output** | |
 //! | no secret in any output or on disk | `secrets` |
 //! | no control character from a name or a server reaches the terminal | `names` |
+//! | `--debug` and `RUST_LOG`: requests and restarts as lines | `debug` |
+//! | `--progress`: JSON for programs, or none | `progress_json` |
 //! | the bar, the result and binary data on a terminal, at several widths | `terminal`, `screen` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -43,8 +46,10 @@ mod chunk;
 mod config;
 mod cp;
 mod credentials;
+mod debug;
 mod demo;
 mod disk;
+mod documented;
 mod errors;
 mod gcs_accounts;
 mod generate;
@@ -57,6 +62,7 @@ mod names;
 mod netrc;
 mod output;
 mod present;
+mod progress_json;
 mod proxy;
 mod roles;
 mod screen;

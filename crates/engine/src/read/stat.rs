@@ -9,6 +9,7 @@ use super::ReadStats;
 use super::retrying::{Next, Retrying};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::events::RESTART;
 use crate::remote::{BlobInfo, Location, UploadedPart, Version};
 
 /// Facts about a blob: one request if nothing fails. Cancel-safe.
@@ -78,7 +79,17 @@ async fn attempts<T, F: Future<Output = Result<T>>>(
             Err(_elapsed) => late(location, limit),
         };
         match retrying.on_failure(&error, is_first) {
-            Next::After(delay) => sleep(delay).await,
+            Next::After(delay) => {
+                tracing::debug!(
+                    target: RESTART,
+                    target = location.display(),
+                    attempt = retrying.requests() + 1,
+                    delay_ms = delay.as_millis(),
+                    error = error.chain(),
+                    "restart"
+                );
+                sleep(delay).await;
+            }
             Next::Fail => return Err(error),
             Next::GiveUp(reason) => {
                 let gave_up = exhausted(location, reason);

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, RequestPermit};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::events::RESTART;
 use crate::read::{Next, ReadStats, Retrying};
 
 /// The timeout of a call that moves bytes grows by one second for this many bytes. A call of 1 MiB
@@ -200,7 +201,9 @@ impl Attempts<'_> {
             Next::GiveUp(reason) => return Err(self.gave_up(reason, error)),
         };
         tracing::debug!(
+            target: RESTART,
             target = &*self.calls.target,
+            attempt = self.retrying.requests() + 1,
             delay_ms = delay.as_millis(),
             error = error.chain(),
             "restart"

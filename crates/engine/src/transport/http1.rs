@@ -36,7 +36,7 @@ use super::connect::Connector;
 use super::framing::{self, CodingRefused};
 use super::link::{Link, Origin};
 use super::pool::Pool;
-use super::{Probe, ResponseBody, ResponseHead, TransportOptions};
+use super::{Probe, RequestEvent, ResponseBody, ResponseHead, TransportOptions};
 use crate::error::Result;
 
 /// Why a request has no response.
@@ -81,7 +81,10 @@ impl Transport {
         request: HttpRequest,
     ) -> std::result::Result<(ResponseHead, ResponseBody), SendError> {
         let start = Instant::now();
-        let (head, body) = self.exchange(request).await?.into_parts();
+        let mut event = RequestEvent::of(&request);
+        event.sends(request.body().content_length());
+        let answer = self.exchange(request, &mut event).await;
+        let (head, body) = answer.inspect_err(|error| event.failed(error))?.into_parts();
         let waited = start.elapsed();
         Ok((ResponseHead { status: head.status, headers: head.headers, waited, requests: 1 }, body))
     }
@@ -92,24 +95,32 @@ impl Transport {
     async fn exchange(
         &self,
         mut request: HttpRequest,
+        event: &mut RequestEvent,
     ) -> std::result::Result<Response<ResponseBody>, SendError> {
         let address = request.uri().clone();
         let Some(origin) = Origin::of(&address) else { return Err(SendError::Address(address)) };
         loop {
             let kept = self.pool.take(&origin);
             let is_new = kept.is_none();
-            let mut link = match kept {
-                Some(link) => link,
-                None => Box::pin(self.connect(&address, &origin)).await?,
+            let mut link = if let Some(link) = kept {
+                event.reused();
+                link
+            } else {
+                let start = Instant::now();
+                let link = Box::pin(self.connect(&address, &origin)).await?;
+                event.connected(start.elapsed());
+                link
             };
             link.prepare(&mut request, &address);
             match link.exchange(request).await {
                 Ok(mut response) => {
+                    event.answered(response.status());
                     // If the response is refused, this drops the link and so closes the connection.
                     let reusable =
                         framing::settle(response.headers_mut()).map_err(SendError::Coding)?;
                     let pool = reusable.then(|| self.pool.clone());
-                    return Ok(response.map(|body| ResponseBody::new(body, link, pool)));
+                    return Ok(response
+                        .map(|body| ResponseBody::new(body, link, pool, std::mem::take(event))));
                 }
                 Err(mut failed) => match failed.take_message() {
                     Some(unsent) if !is_new => request = unsent,

@@ -14,6 +14,7 @@
 //! | `link`, `response_body`, `pool` | how they are used: the reader drives one, then the pool keeps it |
 //! | `framing` | the length of a body if its head gives two |
 //! | `added`, `probe` | headers and responses that bypass `object_store` |
+//! | `request_event` | the `tracing` event of each request |
 //! | `failure` | the error kind and retry class of a broken connection |
 
 mod added;
@@ -41,6 +42,7 @@ mod probe;
 mod prompt;
 mod proxy;
 mod rate;
+mod request_event;
 #[cfg(feature = "_http1")]
 mod response_body;
 mod tcp;
@@ -66,6 +68,7 @@ pub(crate) use http2::Http2Connector;
 pub(crate) use probe::{Probe, ResponseHead};
 pub use proxy::Proxies;
 pub use rate::RateLimit;
+pub(crate) use request_event::RequestEvent;
 #[cfg(feature = "_http1")]
 pub(crate) use response_body::ResponseBody;
 

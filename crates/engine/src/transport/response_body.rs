@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::RequestEvent;
 use super::link::Link;
 use super::pool::Pool;
 
@@ -25,6 +26,7 @@ pub(crate) struct ResponseBody {
     link: Option<Box<Link>>,
     // None if the connection must not be reused.
     pool: Option<Pool>,
+    event: RequestEvent,
 }
 
 impl fmt::Debug for ResponseBody {
@@ -34,9 +36,15 @@ impl fmt::Debug for ResponseBody {
 }
 
 impl ResponseBody {
-    pub(super) fn new(body: Incoming, link: Box<Link>, pool: Option<Pool>) -> Self {
-        let mut answer = Self { body: Some(body), link: Some(link), pool };
+    pub(super) fn new(
+        body: Incoming,
+        link: Box<Link>,
+        pool: Option<Pool>,
+        event: RequestEvent,
+    ) -> Self {
+        let mut answer = Self { body: Some(body), link: Some(link), pool, event };
         if answer.is_end_stream() {
+            answer.event.complete();
             answer.give_back();
         }
         answer
@@ -47,6 +55,11 @@ impl ResponseBody {
             Some(body) => Pin::new(body).poll_frame(cx),
             None => Poll::Ready(None),
         }
+    }
+
+    fn ended(&mut self) {
+        self.event.complete();
+        self.give_back();
     }
 
     /// The body has ended: returns the connection to the pool if it can take another request.
@@ -81,10 +94,18 @@ impl Body for ResponseBody {
             frame = self.poll_body(cx);
         }
         match &frame {
-            Poll::Ready(Some(Err(_))) => self.link = None,
-            Poll::Ready(None) => self.give_back(),
-            Poll::Ready(Some(Ok(_))) if self.is_end_stream() => self.give_back(),
-            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
+            Poll::Ready(Some(Err(error))) => {
+                self.event.failed(error);
+                self.link = None;
+            }
+            Poll::Ready(None) => self.ended(),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.event.received(frame.data_ref().map_or(0, Bytes::len));
+                if self.is_end_stream() {
+                    self.ended();
+                }
+            }
+            Poll::Pending => {}
         }
         frame
     }

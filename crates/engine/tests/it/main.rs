@@ -31,6 +31,7 @@
 //! | a channel: ranges, seeks, limits, capture, decoding, verification | `read`, by behaviour; `read_model`, against a model |
 //! | a buffer that many writers fill | `buffer`, with a table of its own |
 //! | a buffer that is read while a download fills it | `follow` |
+//! | events of requests and restarts, for a subscriber | `events` |
 //! | caches of the Remote Execution API | `reapi`, with a table of its own |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -46,6 +47,7 @@ mod concurrency;
 mod contact;
 mod deadline;
 mod descriptors;
+mod events;
 mod fairness;
 mod faults;
 mod follow;

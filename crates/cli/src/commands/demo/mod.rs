@@ -127,6 +127,8 @@ async fn fetch(
     stage: &Stage,
 ) -> Result<Report> {
     let blob = Followed::new(way.name.to_owned());
+    let target = stage.target().display().to_string();
+    let blob = blob.between(&session.console, source.display(), &target);
     session.say(&format!("fetching with {} ...", way.name));
     let download = client
         .download(source, Target::file(stage.target()))
@@ -135,9 +137,12 @@ async fn fetch(
         .resume(false)
         .progress(blob.progress())
         .cancel(session.cancel.clone());
-    let display = (!session.is_silent()).then(|| Display::start(&session.console, vec![blob]));
+    let display =
+        (!session.is_silent()).then(|| Display::start(&session.console, vec![blob.clone()]));
+    blob.begin();
     let outcome = download.await;
     let report = outcome.map_err(|error| report::without_resume(error, report::STARTS_OVER));
+    blob.end(report.as_ref().err());
     if let Some(display) = display {
         display.end().await;
     }

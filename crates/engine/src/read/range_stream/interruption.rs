@@ -10,6 +10,7 @@ use tidegate_core::retry::RetryClass;
 
 use super::{Phase, RangeStream};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::events::RESTART;
 use crate::read::flow::{SLOW_HINT, floor_of};
 use crate::read::retrying::Next;
 use crate::remote::Version;
@@ -58,8 +59,10 @@ impl RangeStream {
             Next::After(_) if !self.flow.try_request() => Err(self.never_a_byte().caused_by(error)),
             Next::After(delay) => {
                 tracing::debug!(
+                    target: RESTART,
                     target = self.location.display(),
                     offset = self.next,
+                    attempt = self.retrying.requests() + 1,
                     delay_ms = delay.as_millis(),
                     error = error.chain(),
                     "restart"

@@ -27,7 +27,10 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Uri};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -37,7 +40,7 @@ use tower_service::Service;
 use super::grpc_body::GrpcBody;
 use super::read;
 use crate::store::SendProgress;
-use crate::transport::{self, ConnectionWrites, Http2Connector};
+use crate::transport::{self, ConnectionWrites, Http2Connector, RequestEvent};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Answering =
@@ -189,31 +192,72 @@ impl Channel {
         let is_stream = request.uri().path() == read::PATH;
         let progress = request.extensions().get::<SendProgress>().cloned();
         let progress = progress.unwrap_or_default();
-        let mut lease = self.0.lease();
-        // CANCEL: dropping the future resets the stream and returns the lease.
-        let mut connection = self.0.connection(&lease.slot).await?;
-        lease.send_over(&connection);
-        progress.over(Arc::clone(&connection.written) as _);
-        let mut refused = match connection.requests.try_send_request(request).await {
-            Ok(response) => return Ok(GrpcBody::wrap(response, lease, is_stream)?),
-            Err(refused) => refused,
-        };
-        lease.end();
-        let Some(unsent) = refused.take_message() else {
-            return Err(refused.into_error().into());
-        };
-        self.0.forget(&lease.slot).await;
-        let mut connection = self.0.connection(&lease.slot).await?;
-        lease.send_over(&connection);
-        progress.over(Arc::clone(&connection.written) as _);
-        match connection.requests.try_send_request(unsent).await {
-            Ok(response) => Ok(GrpcBody::wrap(response, lease, is_stream)?),
-            Err(refused) => {
-                lease.end();
-                Err(refused.into_error().into())
+        let mut call = Call { event: RequestEvent::of(&request), lease: self.0.lease(), progress };
+        if let Some(sent) = call.event.sent_bytes() {
+            request = request.map(|body| counted(body, sent));
+        }
+        match self.exchange(request, &mut call).await {
+            Ok(response) => Ok(GrpcBody::wrap(response, call.lease, is_stream, call.event)?),
+            Err(error) => {
+                call.event.failed(&*error);
+                Err(error)
             }
         }
     }
+
+    /// Sends the request; over a second connection, if the first one refused it unsent.
+    async fn exchange(
+        &self,
+        request: http::Request<Body>,
+        call: &mut Call,
+    ) -> Result<http::Response<Incoming>, BoxError> {
+        // CANCEL: dropping the future resets the stream and returns the lease.
+        let mut connection = self.connection(call).await?;
+        let mut refused = match connection.requests.try_send_request(request).await {
+            Ok(response) => return Ok(response),
+            Err(refused) => refused,
+        };
+        call.lease.end();
+        let Some(unsent) = refused.take_message() else {
+            return Err(refused.into_error().into());
+        };
+        self.0.forget(&call.lease.slot).await;
+        let mut connection = self.connection(call).await?;
+        connection.requests.try_send_request(unsent).await.map_err(|refused| {
+            call.lease.end();
+            refused.into_error().into()
+        })
+    }
+
+    /// The connection of the call's lease, which the call uses from now on.
+    async fn connection(&self, call: &mut Call) -> Result<Connection, BoxError> {
+        let start = Instant::now();
+        let (connection, is_new) = self.0.connection(&call.lease.slot).await?;
+        if is_new {
+            call.event.connected(start.elapsed());
+        } else {
+            call.event.reused();
+        }
+        call.lease.send_over(&connection);
+        call.progress.over(Arc::clone(&connection.written) as _);
+        Ok(connection)
+    }
+}
+
+/// One call in flight.
+struct Call {
+    event: RequestEvent,
+    lease: Lease,
+    progress: SendProgress,
+}
+
+/// The body, whose bytes are added to `sent` when the connection takes them.
+fn counted(body: Body, sent: Arc<AtomicU64>) -> Body {
+    Body::new(body.map_frame(move |frame| {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        frame
+    }))
 }
 
 impl Connections {
@@ -229,14 +273,16 @@ impl Connections {
     /// The connection of a slot. Opens a new one if there is none or if the open one takes no more
     /// requests. If an attempt fails, all requests that waited for it fail: otherwise each would
     /// wait for the full timeout, one after another.
-    async fn connection(&self, slot: &Slot) -> Result<Connection, BoxError> {
+    ///
+    /// Returns true with a connection that this call has opened.
+    async fn connection(&self, slot: &Slot) -> Result<(Connection, bool), BoxError> {
         let attempts = || slot.attempts.load(Ordering::Acquire);
         let before = attempts();
         let mut place = slot.place.lock().await;
         let is_silent = |open: &Connection| slot.silent.load(Ordering::Relaxed) == open.attempt;
         let usable = |open: &&Connection| !open.requests.is_closed() && !is_silent(open);
         if let Some(open) = place.open.as_ref().filter(usable) {
-            return Ok(open.clone());
+            return Ok((open.clone(), false));
         }
         if let Some(failure) = place.failure.as_ref().filter(|_| attempts() != before) {
             return Err(failure.clone().into());
@@ -248,7 +294,7 @@ impl Connections {
             Ok((requests, written)) => {
                 let made = Connection { requests, written, attempt };
                 *place = Place { open: Some(made.clone()), failure: None };
-                Ok(made)
+                Ok((made, true))
             }
             Err(error) => {
                 let failure = Unconnected(error.into());

@@ -32,6 +32,7 @@ use tidegate_reapi::framing::MessageCounter;
 use tonic::{Code, Status};
 
 use super::channel::Lease;
+use crate::transport::RequestEvent;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -50,6 +51,7 @@ pub(super) struct GrpcBody {
     /// Counts messages of a unary response, which may have only one.
     counter: Option<MessageCounter>,
     lease: Lease,
+    event: RequestEvent,
 }
 
 impl GrpcBody {
@@ -58,9 +60,12 @@ impl GrpcBody {
         response: http::Response<Incoming>,
         mut lease: Lease,
         is_stream: bool,
+        mut event: RequestEvent,
     ) -> Result<http::Response<Self>, NoGrpc> {
         lease.received();
         let (mut head, body) = response.into_parts();
+        event.answered(head.status);
+        event.grpc_status(&head.headers);
         sanitise(&mut head.headers);
         refuse_status(head.status, &mut head.headers);
         if !body.is_end_stream() && has_success(&head.headers) {
@@ -72,10 +77,14 @@ impl GrpcBody {
             lease.end();
         }
         if !ended && !is_grpc(&head.headers) {
+            event.failed(&NoGrpc);
             return Err(NoGrpc);
         }
+        if body.is_end_stream() {
+            event.complete();
+        }
         let counter = (!is_stream).then(MessageCounter::default);
-        Ok(http::Response::from_parts(head, Self { body, ended, counter, lease }))
+        Ok(http::Response::from_parts(head, Self { body, ended, counter, lease, event }))
     }
 }
 
@@ -98,26 +107,35 @@ impl Body for GrpcBody {
             self.lease.end();
         }
         Poll::Ready(match frame {
-            None if self.ended => None,
+            None if self.ended => {
+                self.event.complete();
+                None
+            }
             None => {
                 self.ended = true;
                 let message = "the answer ended without a status";
-                Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, message).into()))
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, message);
+                self.event.failed(&error);
+                Some(Err(error.into()))
             }
-            Some(Err(error)) => Some(Err(error.into())),
+            Some(Err(error)) => {
+                self.event.failed(&error);
+                Some(Err(error.into()))
+            }
             Some(Ok(mut frame)) => {
+                self.event.received(frame.data_ref().map_or(0, Bytes::len));
                 if let (Some(counter), Some(data)) = (&mut self.counter, frame.data_ref())
                     && counter.count(data) > 1
                 {
                     self.ended = true;
                     let message = "expected one message, got more";
-                    return Poll::Ready(Some(Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        message,
-                    )
-                    .into())));
+                    let error = io::Error::new(io::ErrorKind::InvalidData, message);
+                    self.event.failed(&error);
+                    return Poll::Ready(Some(Err(error.into())));
                 }
                 if let Some(trailers) = frame.trailers_mut() {
+                    self.event.grpc_status(trailers);
+                    self.event.complete();
                     sanitise(trailers);
                     self.ended |= has_status(trailers);
                     self.lease.end();
