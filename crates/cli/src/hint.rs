@@ -62,7 +62,11 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 19] = [
         "check the credentials; pass --anonymous for a public blob, --request-payer where the \
          requester pays",
     ),
-    (Setting::Version, None, "`tidegate stat` shows the present version"),
+    (
+        Setting::Version,
+        None,
+        "`tidegate stat` shows the present version; leave out --if-match and the like to take it",
+    ),
     (Setting::CaCerts, None, "pass --ca-cert FILE for a private authority"),
     (
         Setting::Proxy,

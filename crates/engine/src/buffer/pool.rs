@@ -11,7 +11,10 @@
 //! - The bytes of an earlier blob can never be read. A byte is readable only after it has been
 //!   published in the current buffer.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
+use std::sync::Weak;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(all(target_os = "linux", not(miri), not(tidegate_loom)))]
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -31,7 +31,7 @@ mod write;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,8 +71,7 @@ impl Read for FileRemote {
         offload(Operation::Stat, blob, move || {
             let path = Path::new(&path);
             let found = std::fs::metadata(path);
-            if found.is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.mode()).is_fifo())
-            {
+            if found.is_ok_and(|found| found.file_type().is_fifo()) {
                 // Opening the pipe here would look like a reader to its writer.
                 return Ok(BlobInfo::default());
             }

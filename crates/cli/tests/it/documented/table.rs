@@ -98,8 +98,8 @@ pub(super) const COMMANDS: &[Known] = &[
     // docs/command.md
     as_(
         "tidegate COMMAND --help",
-        "for command in cp cat stat chunk demo completions man; do tidegate $command --help; done",
-        |_, ran| ran.out().matches("Examples:").count() == 7,
+        "for command in cp cat stat check config chunk demo completions man; do tidegate $command --help; done",
+        |_, ran| ran.out().matches("Examples:").count() == 9,
     ),
     as_("tidegate man --dir DIR", "tidegate man --dir pages", |stage, _| {
         stage.manual().iter().any(|name| name == "tidegate-cp.1")
@@ -122,6 +122,15 @@ pub(super) const COMMANDS: &[Known] = &[
     }),
     as_("tidegate stat SOURCE", "tidegate stat gs://bucket/key", |_, ran| {
         ran.out().contains("100000") && ran.out().contains("crc32c")
+    }),
+    as_(
+        "tidegate check SOURCE... TARGET",
+        "tidegate cp --quiet gs://bucket/key key && tidegate check gs://bucket/key key \
+         && sha256sum key >SHA256SUMS && tidegate check key SHA256SUMS",
+        |_, ran| ran.out() == "key  same: crc32c, md5\nkey  same: sha256\n",
+    ),
+    as_("tidegate config show URL", "tidegate config show gs://bucket/key", |_, ran| {
+        ran.out().contains("anonymous") && ran.out().contains("retries")
     }),
     as_("tidegate chunk FILE...", "tidegate chunk toolchain.tar", |_, ran| {
         ran.out().lines().count() > 2

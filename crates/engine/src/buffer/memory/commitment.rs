@@ -108,6 +108,10 @@ impl Commitment {
         lock(&self.ledger).granules.total()
     }
 
+    #[cfg_attr(
+        all(any(not(target_os = "linux"), miri), not(tidegate_loom)),
+        expect(irrefutable_let_patterns, reason = "there is one kind of memory")
+    )]
     pub(super) fn commit(&self, range: &Range<u64>, bytes: &Bytes) -> Result<(), BufferError> {
         let mut ledger = lock(&self.ledger);
         let whole = self.granules(range);

@@ -87,14 +87,26 @@ impl Holder {
     /// other users' processes; if that is refused, the device is compared.
     fn holds(&self, file: &fs::Metadata) -> bool {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.process)) else {
-            let device = file.dev();
-            return self.device == (rustix::fs::major(device), rustix::fs::minor(device));
+            return is_device(self.device, file);
         };
         descriptors.flatten().any(|entry| {
             fs::metadata(entry.path())
                 .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
         })
     }
+}
+
+/// Whether the file is on the device with these numbers.
+#[cfg(target_os = "linux")]
+fn is_device(numbers: (u32, u32), file: &fs::Metadata) -> bool {
+    let device = file.dev();
+    numbers == (rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// Other systems have no list of locks.
+#[cfg(not(target_os = "linux"))]
+fn is_device(_numbers: (u32, u32), _file: &fs::Metadata) -> bool {
+    false
 }
 
 /// Text of another process in a message: one line, no control characters.
