@@ -235,6 +235,22 @@ impl Error {
         }
     }
 
+    /// The message and those of its causes on one line, without the names of their targets.
+    pub(crate) fn reason(&self) -> String {
+        let mut text = self.0.message.clone();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let own = error.downcast_ref::<Self>().map(|error| error.0.message.clone());
+            let level = own.unwrap_or_else(|| printable(error.to_string()));
+            if !text.ends_with(&level) {
+                text.push_str(": ");
+                text.push_str(&level);
+            }
+            cause = error.source();
+        }
+        text
+    }
+
     /// The error and all its causes on one line, outermost first.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();

@@ -8,6 +8,7 @@ use tidegate_core::checksum::Crc;
 use tidegate_core::extents::Extents;
 use tidegate_core::parts::CrcParts;
 
+use super::mirrors::{Mirrors, Round};
 use super::opening::{self, Opening};
 use super::resume::{self, RefutedResume, RequiredProof};
 use super::shard::ShardJob;
@@ -50,6 +51,7 @@ pub(super) struct Transferred {
 /// run were wrong.
 pub(super) async fn transfer(
     job: &Job<'_>,
+    mirrors: &mut Mirrors,
     prepared: Prepared,
     mut opening: Opening,
     granted: BytesPermit,
@@ -63,11 +65,16 @@ pub(super) async fn transfer(
             return Err(error.with_rest(rest));
         }
     };
-    let mut destination = open(job, prepared, &mut opening, &checks, granted).await?;
+    if !checks.decide() {
+        mirrors.forbid_mixing();
+    }
+    let is_mixed = mirrors.are_mixed() || opening.is_of_another;
+    let mut destination = open(job, prepared, &mut opening, &checks, is_mixed, granted).await?;
     let Opening { channel, info, range, single, resumed, required_proof, mut notes, .. } = opening;
     notes.append(&mut destination.take_notes());
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
-    options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
+    let len_bytes = Some(range.end - range.start).filter(|_| range.end != u64::MAX);
+    options.progress.expect(len_bytes);
     options.progress.reused(resumed_bytes);
 
     let layout = checks.crc_layout().cloned();
@@ -99,7 +106,9 @@ pub(super) async fn transfer(
         done.insert(first.position()..first.end().unwrap_or(u64::MAX).max(first.position()));
     }
     let first = channel.map(|channel| (channel, granted));
-    let mut units = ShardUnits::new(job, &shared, Known::of(&info), range.clone(), single, done);
+    let round = Round { done_bytes: 0, resumed_bytes, len_bytes };
+    mirrors.begin(&job.flow, &options.retry, &shared.stop, round);
+    let mut units = ShardUnits::new(job, &shared, mirrors, range.clone(), single, done);
     let run = units.run(first).await;
     drop(units);
     // Every shard has ended, so nothing else holds the shared state.
@@ -118,13 +127,15 @@ pub(super) async fn transfer(
     let bytes = crc.len();
     let sums = Sums { whole: vec![crc.to_checksum()], parts: parts.composite() };
     let committed = destination.commit(sums, bytes, &checks).await;
-    let Committed { proof, memory, note } = committed.inspect_err(|error| {
+    let Committed { proof, memory, note } = committed.map_err(|error| {
         if error.kind() == ErrorKind::Integrity
             && required_proof != RequiredProof::Known
             && resumed_bytes > 0
         {
             *refuted_resume = Some(RefutedResume { bytes, resumed_bytes });
         }
+        let is_mismatch = error.kind() == ErrorKind::Integrity;
+        if is_mismatch { mirrors.explain_mismatch(error) } else { error }
     })?;
     notes.extend(note);
     notes.extend(report::unproved_end(&info, &proof, bytes, options));
@@ -136,12 +147,18 @@ async fn open(
     prepared: Prepared,
     opening: &mut Opening,
     checks: &Checks,
+    is_mixed: bool,
     granted: BytesPermit,
 ) -> Result<Destination> {
     let options = job.options;
-    let start = match opening.journal.take() {
-        Some(journal) => PartStart::Resumed(journal, opening.resumed.clone()),
-        None => PartStart::Empty(identity(job, &prepared, opening, checks)),
+    let identity = identity(job, &prepared, opening, checks, is_mixed);
+    let start = match (opening.journal.take(), identity) {
+        // The old journal may say that its version alone ties the bytes to the blob.
+        (Some(_), Some(identity)) if is_mixed => {
+            PartStart::Kept(identity, opening.resumed.clone())
+        }
+        (Some(journal), _) => PartStart::Resumed(journal, opening.resumed.clone()),
+        (None, identity) => PartStart::Empty(identity),
     };
     // The first shard's bytes were granted before its request; an ordered sink keeps them.
     let end = match &opening.channel {
@@ -170,12 +187,15 @@ async fn open(
     Destination::open(prepared, destination, job.calls.clone(), release).await
 }
 
-/// The blob's identity in a part file's journal; `None` if no later run could resume it.
+/// The blob's identity in a part file's journal; `None` if no later run could resume it. Bytes of
+/// several mirrors have no selection: so a later run resumes them only if it has a checksum of the
+/// whole blob.
 fn identity(
     job: &Job<'_>,
     prepared: &Prepared,
     opening: &Opening,
     checks: &Checks,
+    is_mixed: bool,
 ) -> Option<Identity> {
     let Prepared::File { part, .. } = prepared else { return None };
     let is_known = !opening.partial && opening.range.end != u64::MAX;
@@ -189,7 +209,7 @@ fn identity(
         || resume::can_prove(RequiredProof::ByHash, &opening.info, &job.options.expected);
     (part.has_key() || is_provable()).then(|| Identity {
         source: job.location.display().to_owned(),
-        selected: part.selected(job.location.selection().as_ref()),
+        selected: part.selected(job.location.selection().as_ref().filter(|_| !is_mixed)),
         version: version.clone(),
         revision: opening.info.revision.clone(),
         coding: Known::of(&opening.info).coding,
