@@ -33,6 +33,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) source: Location,
+    /// Other places that hold the same blob.
+    pub(crate) mirrors: Vec<Location>,
     pub(crate) place: Place,
     pub(crate) chunks: Chunks,
 }
@@ -186,6 +188,7 @@ impl Plan {
         if let Some(range) = &self.range {
             download = download.range(range.clone());
         }
+        download = fetch.mirrors.iter().cloned().fold(download, DownloadBuilder::mirror);
         download = self.expected(fetch)?.into_iter().fold(download, DownloadBuilder::expect);
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);

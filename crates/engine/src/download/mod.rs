@@ -185,7 +185,16 @@ async fn open(
         mirrors.ask(options, calls);
         let (calls, flow) = (calls.clone(), Flow::of_download(&options.retry));
         let job = Job { location: &lead, options, calls, flow };
-        match opening::open(&job, target).await {
+        // CANCEL: a late response is dropped before any of its bytes was used.
+        let opened = tokio::select! {
+            biased;
+            opened = opening::open(&job, target) => opened,
+            () = mirrors.lead_is_late() => {
+                mirrors.give_way();
+                continue;
+            }
+        };
+        match opened {
             Ok(mut opening) => {
                 let may_lead = mirrors.opened(&opening.info, opening.single);
                 if may_lead && mirrors.settle(options).await? {

@@ -49,7 +49,7 @@ pub(super) struct Opening {
 
 pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening> {
     let mut notes = target.take_notes();
-    // After another failure, another mirror may resume it.
+    // If this fails, another mirror may resume it.
     if let Some(found) = target.found().cloned() {
         match resume::resume(job, target, found).await {
             Ok(Resumption::Resumed(mut opening)) => {
@@ -62,9 +62,10 @@ pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening
             }
             Err(error) => return Err(error),
         }
-        target.take_found();
     }
-    begin(job, notes).await
+    let opening = begin(job, notes).await?;
+    target.take_found();
+    Ok(opening)
 }
 
 /// Whether a pinned request failed because the blob has another version now.

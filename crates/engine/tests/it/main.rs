@@ -20,6 +20,7 @@
 //! | the next run continues where an interrupted run stopped | `resume` |
 //! | a forged or damaged part file is not believed | `forged` |
 //! | a file that is already the blob is not fetched again | `unchanged` |
+//! | several mirrors of a blob deliver it together; one that fails is dropped | `mirrors` |
 //! | **limits that blobs share** | |
 //! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
 //! | small blobs do not wait for large ones | `fairness` |
@@ -52,6 +53,7 @@ mod framing;
 mod headers;
 mod hostile;
 mod keys;
+mod mirrors;
 mod ranges;
 mod read;
 mod read_model;

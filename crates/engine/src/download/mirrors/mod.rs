@@ -43,6 +43,10 @@ use crate::transfer::attempt::Calls;
 /// before the first byte is used, and a dead mirror costs a short wait.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
+/// How long the first mirror may take to answer if another one has answered. Longer than a slow
+/// server takes, and shorter than the timeout of a connection to a host that is down (10 s).
+const LEAD_PATIENCE: Duration = Duration::from_secs(3);
+
 const SERVES_NO_RANGES: &str = "it serves no ranges, or names no version or length: it can only be \
                                 used alone";
 const NOTHING_DECIDES: &str =
@@ -64,6 +68,10 @@ struct Mirror {
     flow: Option<Arc<Flow>>,
     state: MirrorState,
     info: Option<BlobInfo>,
+    /// A request for its description was sent.
+    is_asked: bool,
+    /// Others answered long before it.
+    is_late: bool,
     readers: u32,
     bytes: Arc<AtomicU64>,
     stop: CancellationToken,
@@ -116,6 +124,8 @@ impl Mirrors {
             flow: None,
             state: MirrorState::Unknown,
             info: None,
+            is_asked: false,
+            is_late: false,
             readers: 0,
             bytes: Arc::default(),
             stop: CancellationToken::new(),
@@ -140,10 +150,10 @@ impl Mirrors {
 
     /// Makes the first usable mirror the leading one; `None` if all have failed.
     pub(super) fn choose_lead(&mut self) -> Option<Arc<Location>> {
-        let usable = self.all.iter().position(Mirror::may_join);
-        let in_reserve =
-            || self.all.iter().position(|m| matches!(m.state, MirrorState::Reserve(_)));
-        self.lead = usable.or_else(in_reserve)?;
+        let first = |is_wanted: fn(&Mirror) -> bool| self.all.iter().position(is_wanted);
+        self.lead = first(|mirror| mirror.may_join() && !mirror.is_late)
+            .or_else(|| first(Mirror::may_join))
+            .or_else(|| first(|mirror| matches!(mirror.state, MirrorState::Reserve(_))))?;
         self.all.get(self.lead).map(|mirror| Arc::clone(&mirror.location))
     }
 
@@ -162,11 +172,33 @@ impl Mirrors {
         None
     }
 
+    /// Waits until the leading mirror is late: another one has answered, and some time has passed.
+    /// Then that one should lead. Cancel-safe.
+    pub(super) async fn lead_is_late(&mut self) {
+        tokio::time::sleep(LEAD_PATIENCE).await;
+        let lead = self.lead;
+        let has_answered = |(index, mirror): (usize, &Mirror)| {
+            index != lead && mirror.may_join() && mirror.info.is_some()
+        };
+        while !self.all.iter().enumerate().any(has_answered) {
+            let answer = self.answered().await;
+            self.note(answer);
+        }
+    }
+
+    /// Lets another mirror lead. The leading one may join later.
+    pub(super) fn give_way(&mut self) {
+        if let Some(mirror) = self.all.get_mut(self.lead) {
+            mirror.is_late = true;
+        }
+    }
+
     /// Asks the mirrors that have not been asked, but not the leading one.
     pub(super) fn ask(&mut self, options: &ShardedDownloadOptions, calls: &Calls) {
-        for (index, mirror) in self.all.iter().enumerate() {
-            let is_due = index != self.lead && matches!(mirror.state, MirrorState::Unknown);
-            if is_due && mirror.info.is_none() {
+        let lead = self.lead;
+        for (index, mirror) in self.all.iter_mut().enumerate().filter(|(index, _)| *index != lead) {
+            if matches!(mirror.state, MirrorState::Unknown) && !mirror.is_asked {
+                mirror.is_asked = true;
                 let location = Arc::clone(&mirror.location);
                 self.asking.spawn(ask::ask(index, location, options.clone(), calls.clone()));
             }
@@ -478,6 +510,7 @@ impl Mirrors {
         self.asking.shutdown().await;
         for mirror in &mut self.all {
             mirror.readers = 0;
+            mirror.is_asked = mirror.info.is_some();
         }
     }
 
