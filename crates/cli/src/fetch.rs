@@ -275,7 +275,7 @@ struct Summary<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Entry<'a> {
-    Done(Done),
+    Done(&'a Done),
     Failed { source: &'a str, target: String, error: Failure },
 }
 
@@ -305,9 +305,9 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
     first.map_or(printed, Exit::from)
 }
 
-fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {
+fn entry<'a>(fetch: &'a Fetch, outcome: &'a Outcome) -> Entry<'a> {
     match outcome {
-        Ok(done) => Entry::Done(done.clone()),
+        Ok(done) => Entry::Done(done),
         Err(error) => Entry::Failed {
             source: fetch.source.display(),
             target: fetch.place.name(),

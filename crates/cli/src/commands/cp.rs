@@ -111,8 +111,7 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
         return Err(invalid("--chunking always", message)
             .with_hint("leave out the checksum: a blob of a cache is compared with its digest"));
     }
-    let is_whole =
-        cache.chunking == ChunkingArg::Never || has_checksum || !args.mirror.is_empty();
+    let is_whole = cache.chunking == ChunkingArg::Never || has_checksum || !args.mirror.is_empty();
     if let Some(option) = seed.or(index)
         && is_whole
     {

@@ -110,8 +110,8 @@ async fn run(
             notes.push(resume::NOT_OF_THIS_BLOB.to_owned());
             resume = false;
         } else if let Some(round) = mirrors.begin_again(&error) {
-            let len_bytes = round.len_bytes.unwrap_or(0);
-            options.progress.forget(round.done_bytes, round.resumed_bytes, len_bytes);
+            let expected = round.expected.unwrap_or(0);
+            options.progress.forget(round.done_bytes, round.resumed_bytes, expected);
         } else {
             return Err(error);
         }

@@ -9,9 +9,7 @@ use tidegate_core::range::ByteRange;
 use super::resume::{self, RequiredProof, Resumption};
 use super::{Job, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{
-    Facts, Flow, Known, Lookup, PartsCheck, PartsWanted, RangeOptions, RangeStream,
-};
+use crate::read::{Facts, Flow, Known, Lookup, PartsCheck, PartsWanted, RangeOptions, RangeStream};
 use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;

@@ -18,9 +18,9 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Known, Lookup};
 use crate::remote::{BlobInfo, Location};
-use crate::sink::Sink;
 use crate::sink::file::journal::Identity;
 use crate::sink::hashers::Sums;
+use crate::sink::{Mark, Sink};
 use crate::transfer::checks::{self, Checks, ChecksOptions, PartsToCheck, Proof};
 use crate::transfer::destination::{
     Committed, Destination, DestinationOptions, InitialGrant, PartStart,
@@ -73,25 +73,15 @@ pub(super) async fn transfer(
     let Opening { channel, info, range, single, resumed, required_proof, mut notes, .. } = opening;
     notes.append(&mut destination.take_notes());
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
-    let len_bytes = Some(range.end - range.start).filter(|_| range.end != u64::MAX);
-    options.progress.expect(len_bytes);
+    let expected = Some(range.end - range.start).filter(|_| range.end != u64::MAX);
+    options.progress.expect(expected);
     options.progress.reused(resumed_bytes);
 
-    let layout = checks.crc_layout().cloned();
-    let mut parts = match &layout {
-        Some(layout) => CrcParts::with_layout(checks.crc, layout.clone()),
-        None => CrcParts::new(checks.crc),
-    };
-    let mut done = Extents::new();
-    for mark in &resumed {
-        done.insert(mark.start..mark.start + mark.crc.len());
-        // Verified not to overlap when they were read back.
-        let _ = parts.insert(mark.start, mark.crc);
-    }
+    let (parts, mut done) = already(&checks, &resumed);
     let granted = destination.take_granted();
     let shared = Arc::new(ShardJob {
         parts: Mutex::new(parts),
-        layout,
+        layout: checks.crc_layout().cloned(),
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
         // Files and memory begin with the first wanted byte, which may lie inside the blob.
@@ -106,7 +96,7 @@ pub(super) async fn transfer(
         done.insert(first.position()..first.end().unwrap_or(u64::MAX).max(first.position()));
     }
     let first = channel.map(|channel| (channel, granted));
-    let round = Round { done_bytes: 0, resumed_bytes, len_bytes };
+    let round = Round { done_bytes: 0, resumed_bytes, expected };
     mirrors.begin(&job.flow, &options.retry, &shared.stop, round);
     let mut units = ShardUnits::new(job, &shared, mirrors, range.clone(), single, done);
     let run = units.run(first).await;
@@ -128,18 +118,32 @@ pub(super) async fn transfer(
     let sums = Sums { whole: vec![crc.to_checksum()], parts: parts.composite() };
     let committed = destination.commit(sums, bytes, &checks).await;
     let Committed { proof, memory, note } = committed.map_err(|error| {
-        if error.kind() == ErrorKind::Integrity
-            && required_proof != RequiredProof::Known
-            && resumed_bytes > 0
-        {
+        if error.kind() != ErrorKind::Integrity {
+            return error;
+        }
+        if required_proof != RequiredProof::Known && resumed_bytes > 0 {
             *refuted_resume = Some(RefutedResume { bytes, resumed_bytes });
         }
-        let is_mismatch = error.kind() == ErrorKind::Integrity;
-        if is_mismatch { mirrors.explain_mismatch(error) } else { error }
+        mirrors.explain_mismatch(error)
     })?;
     notes.extend(note);
     notes.extend(report::unproved_end(&info, &proof, bytes, options));
     Ok(Transferred { bytes, resumed_bytes, info, proof, notes, memory })
+}
+
+/// The CRCs and the extents of the bytes of an earlier run.
+fn already(checks: &Checks, resumed: &[Mark]) -> (CrcParts, Extents) {
+    let mut parts = match checks.crc_layout() {
+        Some(layout) => CrcParts::with_layout(checks.crc, layout.clone()),
+        None => CrcParts::new(checks.crc),
+    };
+    let mut done = Extents::new();
+    for mark in resumed {
+        done.insert(mark.start..mark.start + mark.crc.len());
+        // Verified not to overlap when they were read back.
+        let _ = parts.insert(mark.start, mark.crc);
+    }
+    (parts, done)
 }
 
 async fn open(
@@ -154,9 +158,7 @@ async fn open(
     let identity = identity(job, &prepared, opening, checks, is_mixed);
     let start = match (opening.journal.take(), identity) {
         // The old journal may say that its version alone ties the bytes to the blob.
-        (Some(_), Some(identity)) if is_mixed => {
-            PartStart::Kept(identity, opening.resumed.clone())
-        }
+        (Some(_), Some(identity)) if is_mixed => PartStart::Kept(identity, opening.resumed.clone()),
         (Some(journal), _) => PartStart::Resumed(journal, opening.resumed.clone()),
         (None, identity) => PartStart::Empty(identity),
     };

@@ -12,10 +12,10 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::window::WindowOptions;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::Job;
 use super::mirrors::{Answer, Mirrors};
 use super::shard::{self, ShardEnd, ShardJob, ShardReader};
 use super::shard_range::{Pace, ShardRange};
-use super::Job;
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::RangeStream;
@@ -311,7 +311,8 @@ impl Units for ShardUnits<'_> {
     fn start(&mut self, granted: GrantedShard, flight: &mut Flight<EndedShard>) {
         self.is_waiting = false;
         let mirror = self.mirrors.choose();
-        let chosen = mirror.and_then(|mirror| Some((mirror, self.channel(mirror, &granted.range)?)));
+        let chosen =
+            mirror.and_then(|mirror| Some((mirror, self.channel(mirror, &granted.range)?)));
         let Some((mirror, channel)) = chosen else {
             self.returned.push(granted);
             return;

@@ -32,10 +32,14 @@ pub(super) fn odd_ones(claims: &[Claim<'_>], expected: &[Checksum]) -> Result<Ve
     for checksum in expected {
         odd.against_expected(checksum);
     }
-    odd.by(|claim| claim.info.len_bytes, |len| len.map_or("no length".into(), |n| format!("{n} bytes")));
-    odd.by(|claim| Known::of(claim.info).coding, |coding| {
-        format!("the coding {}", coding.as_deref().unwrap_or("identity"))
-    });
+    odd.by(
+        |claim| claim.info.len_bytes,
+        |len| len.map_or("no length".into(), |n| format!("{n} bytes")),
+    );
+    odd.by(
+        |claim| Known::of(claim.info).coding,
+        |coding| format!("the coding {}", coding.as_deref().unwrap_or("identity")),
+    );
     odd.by_checksums(!expected.is_empty())?;
     Ok(odd.found)
 }
@@ -54,7 +58,8 @@ impl<'a> Odd<'a> {
 
     fn refuse(&mut self, index: usize, message: String) {
         let name = self.claims.get(index).map_or("", |claim| claim.name);
-        self.found.push((index, Error::new(ErrorKind::Integrity, Operation::Verify, name, message)));
+        self.found
+            .push((index, Error::new(ErrorKind::Integrity, Operation::Verify, name, message)));
     }
 
     fn against_expected(&mut self, expected: &Checksum) {
@@ -171,7 +176,9 @@ mod tests {
 
     #[test]
     fn equal_claims_are_all_used_and_a_missing_checksum_contradicts_none() {
-        assert!(odd(&[info(1, Some("x")), info(1, Some("x")), info(1, None)], &[]).unwrap().is_empty());
+        assert!(
+            odd(&[info(1, Some("x")), info(1, Some("x")), info(1, None)], &[]).unwrap().is_empty()
+        );
     }
 
     #[test]
@@ -196,7 +203,11 @@ mod tests {
         assert_eq!(odd(&claims, &[sum("y")]).unwrap(), [0]);
         assert_eq!(odd(&claims, &[sum("z")]).unwrap(), [0, 1]);
         let md5 = Checksummer::of(ChecksumAlgorithm::Md5, b"x").unwrap();
-        assert_eq!(odd(&claims, &[md5]).unwrap(), [1], "the first is kept, and verified at the end");
+        assert_eq!(
+            odd(&claims, &[md5]).unwrap(),
+            [1],
+            "the first is kept, and verified at the end"
+        );
     }
 
     #[test]

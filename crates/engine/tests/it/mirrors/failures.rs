@@ -135,15 +135,16 @@ async fn a_slow_mirror_gets_fewer_shards() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelling_ends_the_requests_to_all_mirrors() {
     let (one, two) = (bed().await, bed().await);
-    for bed in [&one, &two] {
-        bed.server.script().push(Rule::new(Fault::Stall(100)).always());
-    }
+    one.server.script().push(Rule::new(Fault::Stall(100)).always());
+    // Its description arrives.
+    let later = RangeMatch::StartsFrom(1);
+    two.server.script().push(Rule::new(Fault::Stall(100)).range(later).always());
     let mut options = options(&one, &[&two]);
     options.retry.stall_ms_max = 30_000;
     let cancel = options.cancel.clone();
     let stop = async {
         one.server.arrived(1).await;
-        two.server.arrived(1).await;
+        two.server.arrived(2).await;
         cancel.cancel();
     };
     let (result, ()) = tokio::join!(fetch(&one, Target::Discard, &options), stop);

@@ -1,6 +1,5 @@
 //! What an interrupted download from several mirrors leaves, and which later run resumes it.
 
-
 use super::*;
 use crate::resume::Place;
 
