@@ -87,8 +87,8 @@ pub(super) enum ShardEvent {
     FirstByte,
     /// Nothing is left to start: it is time to check the last shards.
     Tail,
-    /// A mirror has answered.
-    Answered(Answer),
+    /// A mirror has answered, or never will.
+    Answered(Option<Answer>),
 }
 
 impl<'a> ShardUnits<'a> {

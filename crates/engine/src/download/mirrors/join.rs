@@ -61,8 +61,9 @@ impl Mirrors {
             index != lead && mirror.may_join() && mirror.info.is_some()
         };
         while !self.all.iter().enumerate().any(has_answered) {
-            let answer = self.answered().await;
-            self.note(answer);
+            if let Some(answer) = self.answered().await {
+                self.note(answer);
+            }
         }
     }
 
@@ -129,10 +130,12 @@ impl Mirrors {
     /// Handles an answer that came while the transfer runs.
     pub(in crate::download) fn on_answer(
         &mut self,
-        answer: Answer,
+        answer: Option<Answer>,
         options: &ShardedDownloadOptions,
     ) -> Result<()> {
-        self.note(answer);
+        if let Some(answer) = answer {
+            self.note(answer);
+        }
         self.compare(options)?;
         if self.is_gone() { Err(self.all_failed()) } else { Ok(()) }
     }
@@ -196,13 +199,12 @@ impl Mirrors {
             .map_or_else(Vec::new, |info| agree::verifiable(info).cloned().collect())
     }
 
-    /// Waits for the next answer. Cancel-safe.
-    pub(in crate::download) async fn answered(&mut self) -> Answer {
-        while let Some(joined) = self.asking.join_next().await {
-            if let Ok(answer) = joined {
-                return answer;
-            }
+    /// Waits for the next answer; `None` if the task of a question has ended without one.
+    /// Cancel-safe.
+    pub(in crate::download) async fn answered(&mut self) -> Option<Answer> {
+        match self.asking.join_next().await {
+            Some(joined) => joined.ok(),
+            None => std::future::pending().await,
         }
-        std::future::pending().await
     }
 }

@@ -41,8 +41,7 @@ use crate::error::{Error, ErrorKind};
 use crate::read::{Flow, Known, RangeStream};
 use crate::remote::{BlobInfo, Location};
 
-const NOTHING_DECIDES: &str =
-    "no checksum is known that shows whether it has the same bytes as the others";
+const NOTHING_DECIDES: &str = "no checksum is known that shows whether it has the same bytes as the others; give one to use it";
 
 /// The mirrors of one download.
 #[derive(Debug)]

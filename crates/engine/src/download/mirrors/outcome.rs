@@ -26,7 +26,13 @@ impl Mirrors {
         let reasons: Vec<String> =
             failures.iter().map(|(_, name, reason)| format!("{name}: {reason}")).collect();
         let message = format!("all {} mirrors failed: {}", self.all.len(), reasons.join("; "));
-        Error::new(kind, Operation::Download, self.own_name(), message)
+        let error = Error::new(kind, Operation::Download, self.own_name(), message);
+        let has_bytes = self.all.iter().any(|mirror| mirror.delivered_bytes() > 0);
+        if is_any_temporary && !has_bytes {
+            return error
+                .with_hint("check the URLs and the network, then run the same command again");
+        }
+        error
     }
 
     /// The error of a blob whose checksum differs, with the mirrors that its bytes came from.
