@@ -235,16 +235,16 @@ impl Error {
         }
     }
 
-    /// The message and those of its causes on one line, without the names of their targets.
+    /// The message and those of its causes on one line, without their targets and without the causes
+    /// of other libraries: `gave up after 4 attempts: the connection was refused`.
     pub(crate) fn reason(&self) -> String {
         let mut text = self.0.message.clone();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            let own = error.downcast_ref::<Self>().map(|error| error.0.message.clone());
-            let level = own.unwrap_or_else(|| printable(error.to_string()));
-            if !text.ends_with(&level) {
+            let own = error.downcast_ref::<Self>();
+            if let Some(own) = own.filter(|own| !text.ends_with(&own.0.message)) {
                 text.push_str(": ");
-                text.push_str(&level);
+                text.push_str(&own.0.message);
             }
             cause = error.source();
         }
@@ -311,6 +311,14 @@ mod tests {
 
     fn hint(error: Error, rest: Rest) -> String {
         error.with_rest(rest).hint().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_reason_names_no_target_and_no_library() {
+        let of = |message| Error::new(ErrorKind::Transport, Operation::Read, "http://h/x", message);
+        let refused = of("the connection was refused").caused_by(io::Error::other("tcp: os error"));
+        let error = of("gave up after 4 attempts").caused_by(refused);
+        assert_eq!(error.reason(), "gave up after 4 attempts: the connection was refused");
     }
 
     #[test]

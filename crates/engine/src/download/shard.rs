@@ -45,7 +45,7 @@ pub(super) struct ShardJob {
 }
 
 /// One reader of a shard.
-pub(super) struct ShardReader {
+pub(super) struct PieceReader {
     pub(super) piece: Arc<ShardRange>,
     pub(super) channel: RangeStream,
     /// Counts the bytes of the mirror that the channel reads.
@@ -73,8 +73,8 @@ enum Failure {
 
 /// Reads the channel into the sink until this reader or another has finished the piece. The claimed
 /// bytes are handed over and marked in every case.
-pub(super) async fn read(reader: ShardReader, shared: &ShardJob) -> ShardEnd {
-    let ShardReader { piece, mut channel, bytes, stop } = reader;
+pub(super) async fn read(reader: PieceReader, shared: &ShardJob) -> ShardEnd {
+    let PieceReader { piece, mut channel, bytes, stop } = reader;
     let mut run = Run::new(shared);
     let outcome = claim_frames(&piece, &mut channel, &mut run, shared, &bytes, &stop).await;
     let target = shared.sink_name();

@@ -14,7 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Job;
 use super::mirrors::{Answer, Mirrors};
-use super::shard::{self, ShardEnd, ShardJob, ShardReader};
+use super::shard::{self, PieceReader, ShardEnd, ShardJob};
 use super::shard_range::{Pace, ShardRange};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Result};
@@ -166,7 +166,7 @@ impl<'a> ShardUnits<'a> {
         self.count += 1;
         self.pieces.insert(number, piece.clone());
         let (bytes, stop) = self.mirrors.begin_reader(piece.mirror);
-        let reader = ShardReader { piece: piece.range, channel, bytes, stop };
+        let reader = PieceReader { piece: piece.range, channel, bytes, stop };
         let shared = Arc::clone(&self.shared);
         let in_flight = self.shared.progress.begin_unit();
         let reader = async move {
