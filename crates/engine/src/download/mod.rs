@@ -98,6 +98,7 @@ async fn run(
         let again = again(&target);
         let options = &ShardedDownloadOptions { resume, ..options.clone() };
         let mut refuted_resume = None;
+        mirrors.begin_attempt();
         let attempted = attempt(location, &mut mirrors, target, options, &mut refuted_resume).await;
         mirrors.end().await;
         let error = match attempted {
@@ -185,11 +186,13 @@ async fn open(
         mirrors.ask(options, calls);
         let (calls, flow) = (calls.clone(), Flow::of_download(&options.retry));
         let job = Job { location: &lead, options, calls, flow };
+        // The bytes of an earlier run are read back, too, which may take long.
+        let may_be_late = target.found().is_none() && !mirrors.has_given_way();
         // CANCEL: a late response is dropped before any of its bytes was used.
         let opened = tokio::select! {
             biased;
             opened = opening::open(&job, target) => opened,
-            () = mirrors.lead_is_late() => {
+            () = mirrors.lead_is_late(), if may_be_late => {
                 mirrors.give_way();
                 continue;
             }

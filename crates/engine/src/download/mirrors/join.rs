@@ -74,6 +74,11 @@ impl Mirrors {
         }
     }
 
+    /// The leading mirror was late before, and no other one can lead.
+    pub(in crate::download) fn has_given_way(&self) -> bool {
+        self.all.get(self.lead).is_some_and(|mirror| mirror.is_late)
+    }
+
     /// Asks the mirrors that have not been asked, but not the leading one.
     pub(in crate::download) fn ask(&mut self, options: &ShardedDownloadOptions, calls: &Calls) {
         let lead = self.lead;

@@ -130,6 +130,14 @@ impl Mirrors {
         self.all.len() > 1
     }
 
+    /// An attempt begins: nothing has been delivered in it.
+    pub(super) fn begin_attempt(&mut self) {
+        self.round = Round::default();
+        for mirror in &mut self.all {
+            mirror.bytes = Arc::default();
+        }
+    }
+
     /// The names of all, which an earlier run may have begun with.
     pub(super) fn names(&self) -> Vec<String> {
         self.all.iter().map(|mirror| mirror.name().to_owned()).collect()
@@ -272,9 +280,6 @@ impl Mirrors {
         }
         self.set_failed(self.lead, error);
         let fetched_bytes: u64 = self.all.iter().map(Mirror::delivered_bytes).sum();
-        for mirror in &mut self.all {
-            mirror.bytes = Arc::default();
-        }
         let round = std::mem::take(&mut self.round);
         Some(Round { done_bytes: fetched_bytes + round.resumed_bytes, ..round })
     }

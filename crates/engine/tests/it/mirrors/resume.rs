@@ -80,5 +80,6 @@ async fn resumed_bytes_that_are_wrong_are_fetched_again() {
     two.server.remove(two.path());
     let report = fetch(&one, place.target(), &options(&one, &[&two])).await.unwrap();
     assert_eq!(report.resumed_bytes, 0);
+    assert_eq!(of(&report, &one).bytes, LEN as u64, "the refuted attempt does not count");
     assert!(std::fs::read(&place.target).unwrap() == one.bytes);
 }
