@@ -35,7 +35,7 @@ async fn the_report_says_what_each_place_delivered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_that_fails_is_noted_and_dropped() {
     let (one, two, hex, [url, mirror]) = beds().await;
-    two.server.script().push(Rule::new(Fault::status(500)).nth(3).always());
+    two.server.script().push(Rule::new(Fault::status(500)).nth(2).always());
     let args = ["cp", "--sha256", &hex, "--shard-size", SHARD, "--retries", "2"];
     let ran = one.run(&[&args[..], &["--mirror", &mirror, &url, "a"]].concat()).await;
     ran.ends(0).says(&format!("note: {mirror} was ")).says("gave up after");

@@ -64,6 +64,8 @@ struct Mirror {
     /// Others answered long before it.
     is_late: bool,
     readers: u32,
+    /// It has had a reader in this attempt.
+    is_tried: bool,
     bytes: Arc<AtomicU64>,
     stop: CancellationToken,
 }
@@ -119,6 +121,7 @@ impl Mirrors {
             is_asked: false,
             is_late: false,
             readers: 0,
+            is_tried: false,
             bytes: Arc::default(),
             stop: CancellationToken::new(),
         });
@@ -135,6 +138,7 @@ impl Mirrors {
         self.round = Round::default();
         for mirror in &mut self.all {
             mirror.bytes = Arc::default();
+            mirror.is_tried = false;
         }
     }
 
@@ -186,8 +190,8 @@ impl Mirrors {
         }
     }
 
-    /// The mirror for the next shard: of those with the fewest readers, the one that has delivered
-    /// most. `None` if none is ready.
+    /// The mirror for the next shard: of those with the fewest readers, one that was not tried, or
+    /// else the one that has delivered most. `None` if none is ready.
     pub(super) fn choose(&self) -> Option<usize> {
         self.choose_but(None)
     }
@@ -201,7 +205,9 @@ impl Mirrors {
         let ready = self.all.iter().enumerate().filter(|(_, mirror)| mirror.is_ready());
         ready
             .filter(|(index, _)| Some(*index) != than)
-            .min_by_key(|(_, mirror)| (mirror.readers, Reverse(mirror.delivered_bytes())))
+            .min_by_key(|(_, mirror)| {
+                (mirror.readers, mirror.is_tried, Reverse(mirror.delivered_bytes()))
+            })
             .map(|(index, _)| index)
     }
 
@@ -231,6 +237,7 @@ impl Mirrors {
     pub(super) fn begin_reader(&mut self, index: usize) -> (Arc<AtomicU64>, CancellationToken) {
         let Some(mirror) = self.all.get_mut(index) else { return Default::default() };
         mirror.readers += 1;
+        mirror.is_tried = true;
         (Arc::clone(&mirror.bytes), mirror.stop.clone())
     }
 

@@ -72,7 +72,7 @@ async fn a_mirror_that_delivers_nothing_any_more_is_dropped() {
 async fn a_mirror_whose_blob_changes_is_dropped() {
     let (one, two) = (bed().await, bed().await);
     let other = Blob::new(pseudo_random(LEN, 8)).with_version(2);
-    two.server.script().push(Rule::new(Fault::ChangedVersion(other)).nth(3));
+    two.server.script().push(Rule::new(Fault::ChangedVersion(other)).nth(2));
     let report = fetch(&one, Target::Memory, &options(&one, &[&two])).await.unwrap();
     assert!(*report.memory.as_ref().unwrap() == one.bytes);
     let dropped = of(&report, &two).unused.as_ref().unwrap();
