@@ -33,6 +33,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) source: Location,
+    /// Other places that hold the same blob.
+    pub(crate) mirrors: Vec<Location>,
     pub(crate) place: Place,
     pub(crate) chunks: Chunks,
 }
@@ -193,6 +195,7 @@ impl Plan {
         if let Some(range) = &self.range {
             download = download.range(range.clone());
         }
+        download = fetch.mirrors.iter().cloned().fold(download, DownloadBuilder::mirror);
         download = self.expected(fetch)?.into_iter().fold(download, DownloadBuilder::expect);
         let Chunks { policy, seeds, keeps_index } = &fetch.chunks;
         download = download.chunks(*policy).index_target(*keeps_index);
@@ -279,7 +282,7 @@ struct Summary<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Entry<'a> {
-    Done(Done),
+    Done(&'a Done),
     Failed { source: &'a str, target: String, error: Failure },
 }
 
@@ -309,9 +312,9 @@ fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds
     first.map_or(printed, Exit::from)
 }
 
-fn entry<'a>(fetch: &'a Fetch, outcome: &Outcome) -> Entry<'a> {
+fn entry<'a>(fetch: &'a Fetch, outcome: &'a Outcome) -> Entry<'a> {
     match outcome {
-        Ok(done) => Entry::Done(done.clone()),
+        Ok(done) => Entry::Done(done),
         Err(error) => Entry::Failed {
             source: fetch.source.display(),
             target: fetch.place.name(),

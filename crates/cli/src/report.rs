@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tidegate::{Error, ErrorKind, Form, Report, Verified};
+use tidegate::{Error, ErrorKind, Form, MirrorReport, Report, Verified};
 use tidegate_core::Checksum;
 use tidegate_core::printable::escaped;
 
@@ -38,6 +38,9 @@ pub(crate) struct Done {
     /// Present if it came as chunks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chunks: Option<ChunkCounts>,
+    /// Present if there were mirrors: the source, then the mirrors, in the order given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mirrors: Vec<Mirror>,
     /// Present if nothing was fetched, because of the target: `exists` or `unchanged`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<&'static str>,
@@ -57,6 +60,22 @@ pub(crate) struct ChunkCounts {
     pub(crate) copied_bytes: u64,
     /// The blob, or the rest of it, was fetched as a whole instead.
     pub(crate) whole: bool,
+}
+
+/// What one mirror did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Mirror {
+    pub(crate) source: String,
+    pub(crate) bytes: u64,
+    /// Why it was dropped, or why it was not used.
+    pub(crate) unused: Option<String>,
+}
+
+impl Mirror {
+    fn new(report: &MirrorReport) -> Self {
+        let MirrorReport { location, bytes, unused, .. } = report.clone();
+        Self { source: location, bytes, unused }
+    }
 }
 
 impl ChunkCounts {
@@ -90,6 +109,7 @@ impl Done {
             unverified: report.verified.reason().map(ToString::to_string),
             notes: report.notes.clone(),
             chunks: ChunkCounts::new(report),
+            mirrors: report.mirrors.iter().map(Mirror::new).collect(),
             skipped: None,
             skipped_text: None,
         }
@@ -116,6 +136,7 @@ impl Done {
             verified,
             notes: Vec::new(),
             chunks: None,
+            mirrors: Vec::new(),
             skipped: Some(present.name()),
             skipped_text: Some(present.text()),
         }
@@ -143,6 +164,17 @@ impl Done {
         };
         if verbose {
             let _ = write!(text, "\n  {}", self.details());
+            for mirror in &self.mirrors {
+                let bytes = size::human(mirror.bytes);
+                let _ = write!(text, "\n  {}: {bytes}", escaped(&mirror.source));
+            }
+        }
+        for mirror in &self.mirrors {
+            if let Some(why) = &mirror.unused {
+                let (source, why) = (escaped(&mirror.source), escaped(why));
+                let verb = if mirror.bytes > 0 { "was dropped" } else { "was not used" };
+                let _ = write!(text, "\nnote: {source} {verb}: {why}");
+            }
         }
         for note in self.notes.iter().filter(|note| !note.starts_with(RESUMED)) {
             let _ = write!(text, "\nnote: {}", escaped(note));

@@ -235,6 +235,22 @@ impl Error {
         }
     }
 
+    /// The message and those of its causes on one line, without their targets and without the causes
+    /// of other libraries: `gave up after 4 attempts: the connection was refused`.
+    pub(crate) fn reason(&self) -> String {
+        let mut text = self.0.message.clone();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let own = error.downcast_ref::<Self>();
+            if let Some(own) = own.filter(|own| !text.ends_with(&own.0.message)) {
+                text.push_str(": ");
+                text.push_str(&own.0.message);
+            }
+            cause = error.source();
+        }
+        text
+    }
+
     /// The error and all its causes on one line, outermost first.
     pub fn chain(&self) -> String {
         chain(self)
@@ -300,6 +316,14 @@ mod tests {
 
     fn hint(error: Error, rest: Rest) -> String {
         error.with_rest(rest).hint().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_reason_names_no_target_and_no_library() {
+        let of = |message| Error::new(ErrorKind::Transport, Operation::Read, "http://h/x", message);
+        let refused = of("the connection was refused").caused_by(io::Error::other("tcp: os error"));
+        let error = of("gave up after 4 attempts").caused_by(refused);
+        assert_eq!(error.reason(), "gave up after 4 attempts: the connection was refused");
     }
 
     #[test]

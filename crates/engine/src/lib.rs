@@ -60,7 +60,7 @@ pub use client::{
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};
 pub use remote::Location;
-pub use report::{ChunkReport, ChunkTotals, Form, Report, StoreRequests};
+pub use report::{ChunkReport, ChunkTotals, Form, MirrorReport, Report, StoreRequests};
 pub use sink::file::{Durability, StateFolder};
 pub use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
 pub use tidegate_core::digest::{Digest, DigestFunction};

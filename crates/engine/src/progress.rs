@@ -224,12 +224,18 @@ impl Progress {
     /// Starts a blob of `bytes` again: all its bytes have to be fetched, including the
     /// `reused_bytes`.
     pub(crate) fn begin_anew(&self, bytes: u64, reused_bytes: u64) {
-        self.undone(bytes);
+        self.forget(bytes, reused_bytes, bytes);
+    }
+
+    /// Starts a blob again whose `len_bytes` are expected: of these `done_bytes` were complete, with
+    /// the `reused_bytes`.
+    pub(crate) fn forget(&self, done_bytes: u64, reused_bytes: u64, len_bytes: u64) {
+        self.undone(done_bytes);
         self.reused_bytes.fetch_sub(reused_bytes, Ordering::Relaxed);
         // The restarted blob is expected again. The update fails only if the length is unknown, and
         // then it stays unknown.
         let _ = self.len_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |len| {
-            if len == UNKNOWN { None } else { len.checked_sub(bytes) }
+            if len == UNKNOWN { None } else { len.checked_sub(len_bytes) }
         });
     }
 

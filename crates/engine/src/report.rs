@@ -41,8 +41,23 @@ pub struct Report {
     pub chunks: Option<ChunkReport>,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// What each mirror of the blob did, in the order given, with the blob's own place as the first.
+    /// Empty if there are no mirrors.
+    pub mirrors: Vec<MirrorReport>,
     /// The blob, if the target was memory. The memory is released when its last slice is dropped.
     pub memory: Option<Bytes>,
+}
+
+/// What one mirror of a blob did in a download.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MirrorReport {
+    /// Its URL without secrets.
+    pub location: String,
+    /// Bytes of the blob that it delivered.
+    pub bytes: u64,
+    /// Why it was dropped, or why it was not used; `None` if it was used to the end.
+    pub unused: Option<String>,
 }
 
 /// How a blob was moved.

@@ -31,6 +31,8 @@ Examples:
           several blobs side by side, into a folder
   tidegate cp --sha256 9f86d08...0f00a08 https://example.org/tool.tar.gz tool.tar.gz
           the file appears only if its SHA-256 is this one
+  tidegate cp --mirror https://b.example.net/disk.img https://a.example.org/disk.img .
+          from both at once; one that fails is dropped
   tidegate cp gs://bucket/key /dev/null
           fetch and verify, keep nothing
   tidegate cp --endpoint http://127.0.0.1:9000 s3://bucket/key .

@@ -146,6 +146,10 @@ pub(crate) struct CpArgs {
     /// write it. Each blob is found in it by its name
     #[arg(long, value_name = "LIST", value_hint = ValueHint::AnyPath)]
     pub(crate) checksums: Option<String>,
+    /// Another place that holds the same blob; repeat it for more. Shards are spread over all places,
+    /// and one that fails is dropped. The blob's checksum, given or provided by one of them, decides
+    #[arg(long, value_name = "URL", value_hint = ValueHint::AnyPath)]
+    pub(crate) mirror: Vec<String>,
     #[command(flatten)]
     pub(crate) file: FileArgs,
     #[command(flatten)]

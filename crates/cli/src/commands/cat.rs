@@ -27,7 +27,8 @@ fn plan(args: &CatArgs) -> Result<Plan> {
     }
     let client = args.remote.client(&[&args.source], args.transfer.budget())?;
     let source = args.version.of(source(&client, &args.source)?)?;
-    let fetches = vec![Fetch { source, place: Place::Stdout, chunks: Chunks::none() }];
+    let fetches =
+        vec![Fetch { source, mirrors: Vec::new(), place: Place::Stdout, chunks: Chunks::none() }];
     check_targets(&client, &[&args.source], &fetches)?;
     Ok(Plan {
         client,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 
-use super::put;
+use super::{mirrors, put};
 use crate::args::{ChunkingArg, CpArgs};
 use crate::checksums::ChecksumList;
 use crate::exit::Exit;
@@ -54,16 +54,18 @@ fn plan(args: &CpArgs) -> Result<Plan> {
     }
     for_caches(args, &names)?;
     check_inputs(&names)?;
-    let client = args.remote.client(&names, args.transfer.budget())?;
+    let all: Vec<&str> = names.iter().copied().chain(mirrors::names(args)?).collect();
+    let client = args.remote.client(&all, args.transfer.budget())?;
     let target = local(&client, args.target())?;
     let sources = names
         .iter()
         .map(|text| Ok((args.version.of(source(&client, text)?)?, chunks(text, args))))
         .collect::<Result<Vec<_>>>()?;
-    let fetches = match sources.as_slice() {
+    let mut fetches = match sources.as_slice() {
         [(source, chunks)] if !is_folder(&target) => {
             let place = if target == Path::new("-") { Place::Stdout } else { Place::File(target) };
-            vec![Fetch { source: source.clone(), place, chunks: chunks.clone() }]
+            let (source, chunks) = (source.clone(), chunks.clone());
+            vec![Fetch { source, mirrors: Vec::new(), place, chunks }]
         }
         _ => {
             let has_input = target != Path::new("/dev/null") && names.iter().any(|n| is_input(n));
@@ -75,6 +77,9 @@ fn plan(args: &CpArgs) -> Result<Plan> {
         }
     };
     check_targets(&client, &names, &fetches)?;
+    if let [fetch] = fetches.as_mut_slice() {
+        mirrors::add(&client, args, fetch)?;
+    }
     let (transfer, file) = (args.transfer.clone(), Some(args.file.clone()));
     Ok(Plan { client, fetches, transfer, file, range: None, checksums: None })
 }
@@ -106,13 +111,14 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
         return Err(invalid("--chunking always", message)
             .with_hint("leave out the checksum: a blob of a cache is compared with its digest"));
     }
-    let is_whole = cache.chunking == ChunkingArg::Never || has_checksum;
+    let is_whole = cache.chunking == ChunkingArg::Never || has_checksum || !args.mirror.is_empty();
     if let Some(option) = seed.or(index)
         && is_whole
     {
         let message = "it is for what comes as chunks, and this has the blob come whole";
-        let hint =
-            format!("leave out {option}, or else --chunking never and checksums of your own");
+        let hint = format!(
+            "leave out {option}, or else --chunking never, --mirror and checksums of your own"
+        );
         return Err(invalid(option, message).with_hint(hint));
     }
     Ok(())
@@ -169,7 +175,8 @@ fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fe
     let mut fetches = Vec::new();
     for (source, chunks) in sources {
         if discard {
-            fetches.push(Fetch { source, place: Place::File(folder.to_path_buf()), chunks });
+            let place = Place::File(folder.to_path_buf());
+            fetches.push(Fetch { source, mirrors: Vec::new(), place, chunks });
             continue;
         }
         let Some(name) = source.file_name().map(str::to_owned) else {
@@ -182,7 +189,8 @@ fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fe
             return Err(invalid(source.display(), &message)
                 .with_hint("copy one of them with a command of its own"));
         }
-        fetches.push(Fetch { source, place: Place::File(folder.join(name)), chunks });
+        let place = Place::File(folder.join(name));
+        fetches.push(Fetch { source, mirrors: Vec::new(), place, chunks });
     }
     Ok(fetches)
 }

@@ -9,5 +9,6 @@ pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod generate;
 mod manual;
+mod mirrors;
 pub(crate) mod put;
 pub(crate) mod stat;

@@ -86,7 +86,8 @@ fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<P
     let seed = (!args.cache.seed.is_empty()).then_some("--seed");
     let index = args.cache.keep_index.then_some("--keep-index");
     let list = args.checksums.is_some().then_some("--checksums");
-    if let Some(option) = args.version.name().or(seed).or(index).or(list) {
+    let mirror = (!args.mirror.is_empty()).then_some("--mirror");
+    if let Some(option) = args.version.name().or(seed).or(index).or(list).or(mirror) {
         return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }
     check_inputs(&names)?;

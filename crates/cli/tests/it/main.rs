@@ -5,6 +5,7 @@
 //! | **commands** | |
 //! | `cp`: one blob to one target; several blobs side by side | `cp`, `several` |
 //! | `--checksums`: every blob is compared with its line of a list | `checksums` |
+//! | `--mirror`: one blob from several places | `mirrors` |
 //! | `cat`: a blob to standard output, in order | `cat` |
 //! | `stat`: facts, as text and as JSON | `stat` |
 //! | `check`: what is the same, what differs, what is not known | `check` |
@@ -58,6 +59,7 @@ mod help;
 mod interrupt;
 mod limits;
 mod local;
+mod mirrors;
 mod names;
 mod netrc;
 mod output;

@@ -130,6 +130,19 @@ impl DownloadBuilder {
         self
     }
 
+    /// Another place that holds the same blob. Call it again to add another one. Such a blob is always
+    /// fetched in shards.
+    ///
+    /// Shards are spread over the mirrors, also over mirrors of different schemes. A mirror that
+    /// fails is dropped, and its shards go on at another one. Their descriptions must agree, and the
+    /// checksum of the whole blob decides: one that [`Self::expect`] gives, or one that a mirror
+    /// declares. Without a checksum, and for a range, the blob is fetched from one mirror, and from
+    /// another one if that fails. [`Report::mirrors`](crate::Report::mirrors) says what each did.
+    pub fn mirror(mut self, mirror: Location) -> Self {
+        self.sharded.mirrors.push(mirror);
+        self
+    }
+
     /// A checksum that the blob must have. Call it again to add another checksum. Such a blob is
     /// always fetched in shards.
     pub fn expect(mut self, checksum: Checksum) -> Self {
@@ -232,12 +245,17 @@ impl DownloadBuilder {
     async fn transfer(self) -> Result<Report> {
         let _running = self.sharded.progress.begin_transfer();
         self.blob.check_is_blob()?;
+        for mirror in &self.sharded.mirrors {
+            mirror.check_is_blob()?;
+        }
         if self.sharded.cancel.is_cancelled() {
             // Not even a part file is created.
             return Err(failure(&self.blob, ErrorKind::Cancelled, "it was cancelled"));
         }
         let copy = match (&self.target, &self.sharded.range) {
             // An attribute changes the file's state, which the index of its chunks is for.
+            // With mirrors, the version in the report may not be that of the blob's own place.
+            _ if !self.sharded.mirrors.is_empty() => None,
             (Target::File(path), None) if !self.chunked.index_target => {
                 Some((path.clone(), self.blob.clone(), self.sharded.state.clone()))
             }
@@ -286,8 +304,10 @@ async fn store_of(
     policy: ChunkPolicy,
     options: &ShardedDownloadOptions,
 ) -> Result<Option<(Arc<dyn ChunkStore>, Digest)>> {
-    let is_whole =
-        policy == ChunkPolicy::Never || options.range.is_some() || !options.expected.is_empty();
+    let is_whole = policy == ChunkPolicy::Never
+        || options.range.is_some()
+        || !options.expected.is_empty()
+        || !options.mirrors.is_empty();
     let stored = blob.stored().filter(|_| !is_whole);
     if let Some(Stored { store, digest: Some(digest), is_only }) = stored
         && (*is_only || gives_chunks(blob, store, options).await)

@@ -15,10 +15,12 @@
 //! | `units` | which shards are in flight, and the last ones |
 //! | `shard_range` | which reader owns which byte when shards are split and raced |
 //! | `shard` | one reader, from the network to the sink |
+//! | `mirrors` | several places that hold the blob |
 //! | `report` | the report at the end |
 //!
 //! [`ReadChannel`]: crate::read::ReadChannel
 
+mod mirrors;
 mod opening;
 mod options;
 mod reflink;
@@ -38,6 +40,8 @@ pub(crate) use options::ShardedDownloadOptions;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mirrors::Mirrors;
+use opening::Opening;
 use resume::RefutedResume;
 
 use crate::error::{Operation, Result};
@@ -90,37 +94,59 @@ async fn run(
     let start = Instant::now();
     // Blobs share the budget fairly.
     let options = &ShardedDownloadOptions { budget: options.budget.share(), ..options.clone() };
-    let path = match &target {
-        Target::File(path) => Some(path.clone()),
-        _ => None,
-    };
-    let mut refuted_resume = None;
-    let outcome = attempt(location, target, options, &mut refuted_resume).await;
-    let transfer = match (outcome, refuted_resume, path) {
-        (Err(_), Some(RefutedResume { bytes, resumed_bytes }), Some(path)) => {
+    let mut mirrors = Mirrors::new(location, options);
+    let (mut target, mut resume, mut notes) = (target, options.resume, Vec::new());
+    let mut transfer = loop {
+        let again = again(&target);
+        let options = &ShardedDownloadOptions { resume, ..options.clone() };
+        let mut refuted_resume = None;
+        mirrors.begin_attempt();
+        let attempted = attempt(location, &mut mirrors, target, options, &mut refuted_resume).await;
+        mirrors.end().await;
+        let error = match attempted {
+            Ok(transfer) => break transfer,
+            Err(error) => error,
+        };
+        let Some(again) = again else { return Err(error) };
+        if let Some(RefutedResume { bytes, resumed_bytes }) = refuted_resume {
             options.progress.begin_anew(bytes, resumed_bytes);
-            let anew = ShardedDownloadOptions { resume: false, ..options.clone() };
-            let mut transfer = attempt(location, Target::File(path), &anew, &mut None).await?;
-            transfer.notes.push(resume::NOT_OF_THIS_BLOB.to_owned());
-            transfer
+            notes.push(resume::NOT_OF_THIS_BLOB.to_owned());
+            resume = false;
+        } else if let Some(round) = mirrors.begin_again(&error) {
+            let expected = round.expected.unwrap_or(0);
+            options.progress.forget(round.done_bytes, round.resumed_bytes, expected);
+        } else {
+            return Err(error);
         }
-        (outcome, ..) => outcome?,
+        target = again;
     };
-    Ok(report::report(transfer, options, start.elapsed()))
+    transfer.notes.append(&mut notes);
+    Ok(report::report(transfer, mirrors.report(), options, start.elapsed()))
+}
+
+/// The same target for another attempt, if the first one leaves nothing in it.
+fn again(target: &Target) -> Option<Target> {
+    match target {
+        Target::File(path) => Some(Target::File(path.clone())),
+        Target::Memory => Some(Target::Memory),
+        Target::Discard => Some(Target::Discard),
+        Target::Writer { .. } | Target::Buffer(_) => None,
+    }
 }
 
 /// One attempt, from the first request to the finished target. `refuted` is set if the attempt
 /// fails because the bytes of an earlier run were wrong.
 async fn attempt(
     location: &Location,
+    mirrors: &mut Mirrors,
     target: Target,
     options: &ShardedDownloadOptions,
     refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<transfer::Transferred> {
     // The part file of a range must not be mistaken for the start of the whole blob.
     let resume = options.resume && options.range.is_none();
-    let source = resume.then(|| location.display().to_owned());
-    let mut target = Prepared::new(target, source, 0, &options.state, &options.cancel).await?;
+    let sources = resume.then(|| mirrors.names());
+    let mut target = Prepared::new(target, sources, 0, &options.state, &options.cancel).await?;
     let calls = Calls {
         policy: options.retry.clone(),
         budget: options.budget.clone(),
@@ -129,21 +155,64 @@ async fn attempt(
         target: location.display().into(),
         stats: Arc::clone(options.progress.stats()),
     };
-    let job = Job { location, options, calls, flow: Flow::of_download(&options.retry) };
     let _owner = target.owner();
     let first_bytes = transfer::first_bytes(&target, options);
-    let opened = job.calls.unless_cancelled(async {
+    let opened = calls.unless_cancelled(async {
         // Bytes before requests: the order in which all transfers take them from the budget.
         let permit = options.budget.bytes(first_bytes).await;
-        opening::open(&job, &mut target).await.map(|opening| (opening, permit))
+        let opened = open(mirrors, options, &calls, &mut target).await;
+        opened.map(|(lead, flow, opening)| (lead, flow, opening, permit))
     });
     match opened.await.and_then(|opened| opened) {
-        Ok((opening, permit)) => {
-            transfer::transfer(&job, target, opening, permit, refuted_resume).await
+        Ok((lead, flow, opening, permit)) => {
+            let job = Job { location: &lead, options, calls, flow };
+            transfer::transfer(&job, mirrors, target, opening, permit, refuted_resume).await
         }
         Err(error) => {
             let rest = target.abandon(&error).await;
             Err(error.with_rest(rest))
+        }
+    }
+}
+
+/// Opens the blob at the first mirror that answers, and compares the descriptions of the others with
+/// its answer.
+async fn open(
+    mirrors: &mut Mirrors,
+    options: &ShardedDownloadOptions,
+    calls: &Calls,
+    target: &mut Prepared,
+) -> Result<(Arc<Location>, Arc<Flow>, Opening)> {
+    loop {
+        let Some(lead) = mirrors.choose_lead() else { return Err(mirrors.all_failed()) };
+        mirrors.ask(options, calls);
+        let (calls, flow) = (calls.clone(), Flow::of_download(&options.retry));
+        let job = Job { location: &lead, options, calls, flow };
+        // The bytes of an earlier run are read back, too, which may take long.
+        let may_be_late = target.found().is_none() && !mirrors.has_given_way();
+        // CANCEL: a late response is dropped before any of its bytes was used.
+        let opened = tokio::select! {
+            biased;
+            opened = opening::open(&job, target) => opened,
+            () = mirrors.lead_is_late(), if may_be_late => {
+                mirrors.give_way();
+                continue;
+            }
+        };
+        match opened {
+            Ok(mut opening) => {
+                let may_lead = mirrors.opened(&opening.info, opening.single);
+                if may_lead && mirrors.settle(options).await? {
+                    opening.lend(mirrors.declared());
+                    let flow = job.flow;
+                    return Ok((lead, flow, opening));
+                }
+            }
+            Err(error) => {
+                if let Some(error) = mirrors.drop_lead(error) {
+                    return Err(error);
+                }
+            }
         }
     }
 }

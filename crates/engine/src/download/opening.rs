@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_core::checksum::CrcAlgorithm;
+use tidegate_core::checksum::{CrcAlgorithm, StoredChecksum};
 use tidegate_core::range::ByteRange;
 
 use super::resume::{self, RequiredProof, Resumption};
 use super::{Job, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::read::{Facts, Known, Lookup, PartsCheck, PartsWanted, RangeOptions, RangeStream};
-use crate::remote::BlobInfo;
+use crate::read::{Facts, Flow, Known, Lookup, PartsCheck, PartsWanted, RangeOptions, RangeStream};
+use crate::remote::{BlobInfo, Location};
 use crate::sink::Mark;
 use crate::sink::file::journal::Journal;
 use crate::transfer::limits::ORDERED_SHARE;
@@ -36,6 +36,8 @@ pub(super) struct Opening {
     pub(super) journal_crc: Option<CrcAlgorithm>,
     /// What must be verified before the resumed bytes are trusted.
     pub(super) required_proof: RequiredProof,
+    /// The journal is of another mirror.
+    pub(super) is_of_another: bool,
     /// Why the remote's checksums are not known or cannot be compared, if they should be.
     pub(super) unverified: Option<Unverified>,
     /// A composite checksum whose parts are known.
@@ -45,8 +47,9 @@ pub(super) struct Opening {
 
 pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening> {
     let mut notes = target.take_notes();
-    if let Some(found) = target.take_found() {
-        match resume::resume(job, target, *found).await {
+    // If this fails, another mirror may resume it.
+    if let Some(found) = target.found().cloned() {
+        match resume::resume(job, target, found).await {
             Ok(Resumption::Resumed(mut opening)) => {
                 opening.notes.splice(0..0, notes);
                 return Ok(*opening);
@@ -58,7 +61,9 @@ pub(super) async fn open(job: &Job<'_>, target: &mut Prepared) -> Result<Opening
             Err(error) => return Err(error),
         }
     }
-    begin(job, notes).await
+    let opening = begin(job, notes).await?;
+    target.take_found();
+    Ok(opening)
 }
 
 /// Whether a pinned request failed because the blob has another version now.
@@ -177,6 +182,14 @@ fn limited(wanted: &ByteRange, options: &ShardedDownloadOptions) -> bool {
 }
 
 impl Opening {
+    /// Adds the checksums that another mirror declares, unless this one declares any of the whole
+    /// blob.
+    pub(super) fn lend(&mut self, checksums: Vec<StoredChecksum>) {
+        if !self.info.checksums.iter().any(StoredChecksum::is_verifiable) {
+            self.info.checksums.extend(checksums);
+        }
+    }
+
     pub(super) fn nothing(notes: Vec<String>) -> Self {
         Self {
             channel: None,
@@ -188,6 +201,7 @@ impl Opening {
             journal: None,
             journal_crc: None,
             required_proof: RequiredProof::Known,
+            is_of_another: false,
             unverified: None,
             parts: None,
             notes,
@@ -197,15 +211,21 @@ impl Opening {
 
 /// A channel that is pinned to what is known of the blob.
 pub(super) fn channel(job: &Job<'_>, range: ByteRange, known: Known) -> RangeStream {
-    let options = job.options;
-    let (retry, flow) = (options.retry.clone(), Some(Arc::clone(&job.flow)));
+    stream(Arc::new(job.location.clone()), range, known, job.options, Arc::clone(&job.flow))
+}
+
+/// A stream of `range` that is pinned to what is known of the blob at `location`.
+pub(super) fn stream(
+    location: Arc<Location>,
+    range: ByteRange,
+    known: Known,
+    options: &ShardedDownloadOptions,
+    flow: Arc<Flow>,
+) -> RangeStream {
+    let (retry, flow) = (options.retry.clone(), Some(flow));
     let read = RangeOptions { range: Some(range), known, retry, flow, ..RangeOptions::default() };
-    RangeStream::new(
-        job.location.clone(),
-        read,
-        options.budget.clone(),
-        Arc::clone(options.progress.stats()),
-    )
+    let stats = Arc::clone(options.progress.stats());
+    RangeStream::new(location, read, options.budget.clone(), stats)
 }
 
 /// The blob's description from the first response. If the remote's ranged responses lack checksums,

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::progress::Progress;
+use crate::remote::Location;
 use crate::sink::file::{Durability, StateFolder};
 
 /// The options of a download. The defaults assume a blob store some 20 ms away that limits each
@@ -27,6 +28,8 @@ pub(crate) struct ShardedDownloadOptions {
     pub shard_bytes_max: u64,
     /// Only these bytes of the blob. A part of a blob can be neither verified nor resumed.
     pub range: Option<ByteRange>,
+    /// Other places that hold the same blob.
+    pub mirrors: Vec<Location>,
     /// What is synced to the disk at the end.
     pub durability: Durability,
     /// Continue an earlier run of the same download.
@@ -58,6 +61,7 @@ impl ShardedDownloadOptions {
             shard_bytes_min: 8 << 20,
             shard_bytes_max: 64 << 20,
             range: None,
+            mirrors: Vec::new(),
             durability: Durability::default(),
             resume: true,
             expected: Vec::new(),

@@ -7,12 +7,13 @@ use tidegate_core::range::ByteRange;
 use super::ShardedDownloadOptions;
 use super::transfer::Transferred;
 use crate::remote::BlobInfo;
-use crate::report::{Form, Report};
+use crate::report::{Form, MirrorReport, Report};
 use crate::transfer::checks::Proof;
 use crate::verified::Verified;
 
 pub(super) fn report(
     transfer: Transferred,
+    mirrors: Vec<MirrorReport>,
     options: &ShardedDownloadOptions,
     elapsed: Duration,
 ) -> Report {
@@ -29,6 +30,7 @@ pub(super) fn report(
         form: Form::Shards,
         chunks: None,
         notes: transfer.notes,
+        mirrors,
         memory: transfer.memory,
     }
 }

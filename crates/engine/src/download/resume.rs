@@ -10,6 +10,7 @@
 //! | sealed | nothing | |
 //! | sealed | only parts that grant access, such as a URL's signature | the revision is the same, or the whole blob has a checksum |
 //! | sealed | anything else that selects, or it is not known | the whole blob has a checksum |
+//! | sealed | it is of another mirror, or of several | the whole blob has a checksum |
 //! | not known to be ours | | the whole blob has a hash, which cannot be forged as a CRC can |
 
 use tidegate_core::checksum::Checksum;
@@ -20,7 +21,7 @@ use super::Job;
 use super::opening::{Opening, channel, facts, first_bytes, lookup};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Facts, Known, RangeStream};
-use crate::remote::BlobInfo;
+use crate::remote::{BlobInfo, Version};
 use crate::sink::Mark;
 use crate::sink::file::journal::{Found, Identity, Selected};
 use crate::sink::file::part_file::verified_marks;
@@ -97,8 +98,8 @@ fn refusal(required_proof: RequiredProof) -> String {
     let why = match required_proof {
         RequiredProof::Known => "",
         RequiredProof::ByChecksum => {
-            "its URL, user, endpoint or headers were others, and the server gives no checksum that \
-             would prove it to be the same object"
+            "its URL, user, endpoint, headers or mirrors were others, and the server gives no \
+             checksum that would prove it to be the same object"
         }
         RequiredProof::ByHash => {
             "there is no key that tells its part file from bytes of a server, and the server gives \
@@ -118,10 +119,15 @@ pub(super) async fn resume(
     let Job { location, options, .. } = *job;
     let Found { identity, marks, journal, is_sealed } = found;
     let len = identity.len_bytes;
-    let (channel, Facts { info, unverified, parts }) = ask(job, &identity, &marks).await?;
+    // Another mirror has versions of its own, which are not compared.
+    let is_of_another = identity.source != location.display();
+    let version = (!is_of_another).then(|| identity.version.clone());
+    let asked = ask(job, version.clone(), len, &marks).await?;
+    let (channel, Facts { info, unverified, parts }) = asked;
     let ignores_ranges = channel.as_ref().is_some_and(RangeStream::ignores_ranges);
     let has_other_coding = identity.coding.is_some() && identity.coding != Known::of(&info).coding;
-    if info.version.as_ref() != Some(&identity.version)
+    if info.version.is_none()
+        || version.is_some() && info.version != version
         || info.len_bytes != Some(len)
         || has_other_coding
         || ignores_ranges
@@ -134,6 +140,7 @@ pub(super) async fn resume(
         ));
     }
     let selected = match target {
+        _ if is_of_another => None,
         Prepared::File { part, .. } => part.selected(location.selection().as_ref()),
         _ => None,
     };
@@ -154,6 +161,7 @@ pub(super) async fn resume(
         journal: Some(journal),
         journal_crc: Some(identity.crc.into()),
         required_proof,
+        is_of_another,
         unverified,
         parts,
         ..Opening::nothing(notes)
@@ -163,10 +171,10 @@ pub(super) async fn resume(
 /// Requests the first gap, or only the description if there is no gap.
 async fn ask(
     job: &Job<'_>,
-    identity: &Identity,
+    version: Option<Version>,
+    len: u64,
     marks: &[Mark],
 ) -> Result<(Option<RangeStream>, Facts)> {
-    let len = identity.len_bytes;
     let mut done = Extents::new();
     for mark in marks {
         done.insert(mark.start..mark.start + mark.crc.len());
@@ -180,7 +188,6 @@ async fn ask(
         gap.end
     };
     let range = ByteRange::Bounded(gap.start..end);
-    let version = Some(identity.version.clone());
     let known = Known { version, len_bytes: Some(len), ..Known::default() };
     let mut channel = channel(job, range, known);
     let facts = facts(&mut channel, job).await?;
@@ -201,7 +208,6 @@ mod tests {
     use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer, Coverage, StoredChecksum};
 
     use super::*;
-    use crate::remote::Version;
     use crate::sink::file::journal::CrcName;
 
     fn selected(object: u8, all: u8) -> Selected {

@@ -1,6 +1,7 @@
 //! One reader, from the network to the sink. It claims frames, adds them to the CRC, gathers them
 //! into batches, and hands the batches over. A batch carries a mark after every `mark_bytes`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -10,7 +11,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::shard_range::ShardRange;
-use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::read::RangeStream;
@@ -44,35 +44,60 @@ pub(super) struct ShardJob {
     pub(super) mark_bytes: u64,
 }
 
-/// Reads `channel` into the sink until this reader or another has finished the piece. The claimed
+/// One reader of a shard.
+pub(super) struct PieceReader {
+    pub(super) piece: Arc<ShardRange>,
+    pub(super) channel: RangeStream,
+    /// Counts the bytes of the mirror that the channel reads.
+    pub(super) bytes: Arc<AtomicU64>,
+    /// Ends all readers of this mirror. It is cancelled with the `stop` of the download, too.
+    pub(super) stop: CancellationToken,
+}
+
+/// How a reader ended.
+pub(super) enum ShardEnd {
+    /// The shard is finished, another reader goes on with it, or the download has ended.
+    Done,
+    /// The mirror delivers no more. If this reader is the last of the shard, the rest is unread.
+    /// There is no error if the mirror was dropped because of another reader.
+    Broken { error: Option<Error>, is_last: bool },
+    /// The download fails.
+    Failed(Error),
+}
+
+/// Why a reader claims no more frames.
+enum Failure {
+    Channel(Error),
+    Sink(Error),
+}
+
+/// Reads the channel into the sink until this reader or another has finished the piece. The claimed
 /// bytes are handed over and marked in every case.
-pub(super) async fn read(
-    piece: &ShardRange,
-    mut channel: RangeStream,
-    shared: &ShardJob,
-    _permit: Option<BytesPermit>,
-) -> Result<()> {
+pub(super) async fn read(reader: PieceReader, shared: &ShardJob) -> ShardEnd {
+    let PieceReader { piece, mut channel, bytes, stop } = reader;
     let mut run = Run::new(shared);
-    let outcome = claim_frames(piece, &mut channel, &mut run, shared).await;
+    let outcome = claim_frames(&piece, &mut channel, &mut run, shared, &bytes, &stop).await;
     let target = shared.sink_name();
     let is_unsound = channel.is_unsound();
     drop(channel);
     let handed_over = run.flush(true).await;
-    let last = piece.leave();
-    match outcome {
+    let is_last = piece.leave();
+    match (outcome, handed_over) {
         // The bytes that this reader claimed are unusable, even if another reader finishes.
-        Err(error) if is_unsound => Err(error),
-        // The reader that still races may finish.
-        Err(_) if !last && handed_over.is_ok() => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) if shared.stop.is_cancelled() => handed_over,
-        Ok(()) if last && !piece.is_finished() => Err(Error::new(
-            ErrorKind::Transport,
-            Operation::Read,
-            target,
-            "a shard ended before its range did",
-        )),
-        Ok(()) => handed_over,
+        (Err(Failure::Channel(error)), _) if is_unsound => ShardEnd::Failed(error),
+        (Err(Failure::Channel(error)), Ok(())) => ShardEnd::Broken { error: Some(error), is_last },
+        (Err(Failure::Channel(error) | Failure::Sink(error)), _) | (Ok(()), Err(error)) => {
+            ShardEnd::Failed(error)
+        }
+        (Ok(()), Ok(())) if shared.stop.is_cancelled() || !is_last || piece.is_finished() => {
+            ShardEnd::Done
+        }
+        (Ok(()), Ok(())) if stop.is_cancelled() => ShardEnd::Broken { error: None, is_last },
+        (Ok(()), Ok(())) => {
+            let message = "a shard ended before its range did";
+            let error = Error::new(ErrorKind::Transport, Operation::Read, target, message);
+            ShardEnd::Broken { error: Some(error), is_last }
+        }
     }
 }
 
@@ -81,14 +106,16 @@ async fn claim_frames(
     channel: &mut RangeStream,
     run: &mut Run<'_>,
     shared: &ShardJob,
-) -> Result<()> {
+    delivered_bytes: &AtomicU64,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
     loop {
         // CANCEL: `next` is cancel-safe, and nothing else is awaited here.
         let frame = tokio::select! {
             biased;
-            () = shared.stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => return Ok(()),
             () = piece.finished() => break,
-            frame = channel.next() => frame?,
+            frame = channel.next() => frame.map_err(Failure::Channel)?,
         };
         let Some(frame) = frame else {
             piece.ended_at(channel.position());
@@ -104,13 +131,14 @@ async fn claim_frames(
         let within = |at: u64| usize::try_from(at - offset).unwrap_or(usize::MAX);
         let bytes = frame.slice(within(claimed.start)..within(claimed.end));
         shared.progress.done(bytes.len() as u64);
-        run.push(claimed.start, bytes).await?;
+        delivered_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        run.push(claimed.start, bytes).await.map_err(Failure::Sink)?;
     }
     // CANCEL: no byte is lost, because this waits only for the end of the body.
     tokio::select! {
         biased;
-        () = shared.stop.cancelled() => Ok(()),
-        sound = channel.sound() => sound,
+        () = stop.cancelled() => Ok(()),
+        sound = channel.sound() => sound.map_err(Failure::Channel),
     }
 }
 

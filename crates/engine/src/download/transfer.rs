@@ -8,6 +8,7 @@ use tidegate_core::checksum::Crc;
 use tidegate_core::extents::Extents;
 use tidegate_core::parts::CrcParts;
 
+use super::mirrors::{Mirrors, Round};
 use super::opening::{self, Opening};
 use super::reflink::{self, Cloned};
 use super::resume::{self, RefutedResume, RequiredProof};
@@ -18,9 +19,9 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::{Known, Lookup};
 use crate::remote::{BlobInfo, Location};
-use crate::sink::Sink;
 use crate::sink::file::journal::Identity;
 use crate::sink::hashers::Sums;
+use crate::sink::{Mark, Sink};
 use crate::transfer::checks::{self, Checks, ChecksOptions, PartsToCheck, Proof};
 use crate::transfer::destination::{
     Committed, Destination, DestinationOptions, InitialGrant, PartStart,
@@ -51,6 +52,7 @@ pub(super) struct Transferred {
 /// run were wrong.
 pub(super) async fn transfer(
     job: &Job<'_>,
+    mirrors: &mut Mirrors,
     prepared: Prepared,
     opening: Opening,
     granted: BytesPermit,
@@ -68,28 +70,23 @@ pub(super) async fn transfer(
             return Err(error.with_rest(rest));
         }
     };
-    let mut destination = open(job, prepared, &mut opening, &checks, granted).await?;
+    if !checks.decide() {
+        mirrors.forbid_mixing();
+    }
+    let is_mixed = mirrors.are_mixed() || opening.is_of_another;
+    let mut destination = open(job, prepared, &mut opening, &checks, is_mixed, granted).await?;
     let Opening { channel, info, range, single, resumed, required_proof, mut notes, .. } = opening;
     notes.append(&mut destination.take_notes());
     let resumed_bytes = resumed.iter().map(|mark| mark.crc.len()).sum();
-    options.progress.expect(Some(range.end - range.start).filter(|_| range.end != u64::MAX));
+    let expected = Some(range.end - range.start).filter(|_| range.end != u64::MAX);
+    options.progress.expect(expected);
     options.progress.reused(resumed_bytes);
 
-    let layout = checks.crc_layout().cloned();
-    let mut parts = match &layout {
-        Some(layout) => CrcParts::with_layout(checks.crc, layout.clone()),
-        None => CrcParts::new(checks.crc),
-    };
-    let mut done = Extents::new();
-    for mark in &resumed {
-        done.insert(mark.start..mark.start + mark.crc.len());
-        // Verified not to overlap when they were read back.
-        let _ = parts.insert(mark.start, mark.crc);
-    }
+    let (parts, mut done) = already(&checks, &resumed);
     let granted = destination.take_granted();
     let shared = Arc::new(ShardJob {
         parts: Mutex::new(parts),
-        layout,
+        layout: checks.crc_layout().cloned(),
         progress: Arc::clone(&options.progress),
         stop: options.cancel.child_token(),
         // Files and memory begin with the first wanted byte, which may lie inside the blob.
@@ -104,7 +101,9 @@ pub(super) async fn transfer(
         done.insert(first.position()..first.end().unwrap_or(u64::MAX).max(first.position()));
     }
     let first = channel.map(|channel| (channel, granted));
-    let mut units = ShardUnits::new(job, &shared, Known::of(&info), range.clone(), single, done);
+    let round = Round { done_bytes: 0, resumed_bytes, expected };
+    mirrors.begin(&job.flow, &options.retry, &shared.stop, round);
+    let mut units = ShardUnits::new(job, &shared, mirrors, range.clone(), single, done);
     let run = units.run(first).await;
     drop(units);
     // Every shard has ended, so nothing else holds the shared state.
@@ -123,17 +122,33 @@ pub(super) async fn transfer(
     let bytes = crc.len();
     let sums = Sums { whole: vec![crc.to_checksum()], parts: parts.composite() };
     let committed = destination.commit(sums, bytes, &checks).await;
-    let Committed { proof, memory, note } = committed.inspect_err(|error| {
-        if error.kind() == ErrorKind::Integrity
-            && required_proof != RequiredProof::Known
-            && resumed_bytes > 0
-        {
+    let Committed { proof, memory, note } = committed.map_err(|error| {
+        if error.kind() != ErrorKind::Integrity {
+            return error;
+        }
+        if required_proof != RequiredProof::Known && resumed_bytes > 0 {
             *refuted_resume = Some(RefutedResume { bytes, resumed_bytes });
         }
+        mirrors.explain_mismatch(error)
     })?;
     notes.extend(note);
     notes.extend(report::unproved_end(&info, &proof, bytes, options));
     Ok(Transferred { bytes, resumed_bytes, info, proof, notes, memory })
+}
+
+/// The CRCs and the extents of the bytes of an earlier run.
+fn already(checks: &Checks, resumed: &[Mark]) -> (CrcParts, Extents) {
+    let mut parts = match checks.crc_layout() {
+        Some(layout) => CrcParts::with_layout(checks.crc, layout.clone()),
+        None => CrcParts::new(checks.crc),
+    };
+    let mut done = Extents::new();
+    for mark in resumed {
+        done.insert(mark.start..mark.start + mark.crc.len());
+        // Verified not to overlap when they were read back.
+        let _ = parts.insert(mark.start, mark.crc);
+    }
+    (parts, done)
 }
 
 async fn open(
@@ -141,12 +156,16 @@ async fn open(
     prepared: Prepared,
     opening: &mut Opening,
     checks: &Checks,
+    is_mixed: bool,
     granted: BytesPermit,
 ) -> Result<Destination> {
     let options = job.options;
-    let start = match opening.journal.take() {
-        Some(journal) => PartStart::Resumed(journal, opening.resumed.clone()),
-        None => PartStart::Empty(identity(job, &prepared, opening, checks)),
+    let identity = identity(job, &prepared, opening, checks, is_mixed);
+    let start = match (opening.journal.take(), identity) {
+        // The old journal may say that its version alone ties the bytes to the blob.
+        (Some(_), Some(identity)) if is_mixed => PartStart::Kept(identity, opening.resumed.clone()),
+        (Some(journal), _) => PartStart::Resumed(journal, opening.resumed.clone()),
+        (None, identity) => PartStart::Empty(identity),
     };
     // The first shard's bytes were granted before its request; an ordered sink keeps them.
     let end = match &opening.channel {
@@ -175,12 +194,15 @@ async fn open(
     Destination::open(prepared, destination, job.calls.clone(), release).await
 }
 
-/// The blob's identity in a part file's journal; `None` if no later run could resume it.
+/// The blob's identity in a part file's journal; `None` if no later run could resume it. Bytes of
+/// several mirrors have no selection: so a later run resumes them only if it has a checksum of the
+/// whole blob.
 fn identity(
     job: &Job<'_>,
     prepared: &Prepared,
     opening: &Opening,
     checks: &Checks,
+    is_mixed: bool,
 ) -> Option<Identity> {
     let Prepared::File { part, .. } = prepared else { return None };
     let is_known = !opening.partial && opening.range.end != u64::MAX;
@@ -194,7 +216,7 @@ fn identity(
         || resume::can_prove(RequiredProof::ByHash, &opening.info, &job.options.expected);
     (part.has_key() || is_provable()).then(|| Identity {
         source: job.location.display().to_owned(),
-        selected: part.selected(job.location.selection().as_ref()),
+        selected: part.selected(job.location.selection().as_ref().filter(|_| !is_mixed)),
         version: version.clone(),
         revision: opening.info.revision.clone(),
         coding: Known::of(&opening.info).coding,

@@ -1,5 +1,5 @@
-//! [`ShardUnits`]: which shards of a blob are in flight, when the next may start, and how the last
-//! ones are split or raced.
+//! [`ShardUnits`]: which shards of a blob are in flight, from which mirror, when the next may start,
+//! and how the last ones are split or raced.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,12 +12,13 @@ use tidegate_core::range::ByteRange;
 use tidegate_core::window::WindowOptions;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::shard::{self, ShardJob};
-use super::shard_range::ShardRange;
-use super::{Job, opening};
+use super::Job;
+use super::mirrors::{Answer, Mirrors};
+use super::shard::{self, PieceReader, ShardEnd, ShardJob};
+use super::shard_range::{Pace, ShardRange};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{Known, RangeStream};
+use crate::read::RangeStream;
 use crate::sink::Sink;
 use crate::transfer::driver::{Flight, UnitFuture, Units, drive_to_end};
 use crate::transfer::limits::{ORDERED_SHARE, UNIT_BYTES};
@@ -42,8 +43,7 @@ const SPLIT_BYTES_MIN: u64 = 1 << 20;
 pub(super) struct ShardUnits<'a> {
     job: &'a Job<'a>,
     shared: Arc<ShardJob>,
-    /// As the first response says.
-    known: Known,
+    mirrors: &'a mut Mirrors,
     window: TransferWindow,
     /// Shards that have not been started.
     rest: Shards,
@@ -51,11 +51,20 @@ pub(super) struct ShardUnits<'a> {
     /// A shard waits for its grant.
     is_waiting: bool,
     /// Pieces in flight, by number.
-    pieces: HashMap<u64, Arc<ShardRange>>,
+    pieces: HashMap<u64, Piece>,
+    /// The rests of shards whose mirror was dropped. They go on as soon as a mirror is ready.
+    returned: Vec<GrantedShard>,
     count: u64,
     /// From the first request to its first byte.
     waited: Duration,
     tail: Interval,
+}
+
+/// A shard in flight, and the mirror of its reader.
+#[derive(Clone)]
+struct Piece {
+    range: Arc<ShardRange>,
+    mirror: usize,
 }
 
 /// A shard that may start.
@@ -67,7 +76,8 @@ pub(super) struct GrantedShard {
 /// A reader that has ended.
 pub(super) struct EndedShard {
     number: u64,
-    outcome: Result<()>,
+    permit: Option<BytesPermit>,
+    end: ShardEnd,
 }
 
 /// Other events of a download.
@@ -77,6 +87,8 @@ pub(super) enum ShardEvent {
     FirstByte,
     /// Nothing is left to start: it is time to check the last shards.
     Tail,
+    /// A mirror has answered, or never will.
+    Answered(Option<Answer>),
 }
 
 impl<'a> ShardUnits<'a> {
@@ -85,7 +97,7 @@ impl<'a> ShardUnits<'a> {
     pub(super) fn new(
         job: &'a Job<'a>,
         shared: &Arc<ShardJob>,
-        known: Known,
+        mirrors: &'a mut Mirrors,
         range: Range<u64>,
         single: bool,
         mut done: Extents,
@@ -106,12 +118,13 @@ impl<'a> ShardUnits<'a> {
         Self {
             job,
             shared: Arc::clone(shared),
-            known,
+            mirrors,
             window: TransferWindow::new(WindowOptions::fixed(window)),
             rest: plan.shards(range.end, &done),
             next: None,
             is_waiting: false,
             pieces: HashMap::new(),
+            returned: Vec::new(),
             count: 0,
             waited: Duration::ZERO,
             tail: tail_ticks(),
@@ -130,38 +143,63 @@ impl<'a> ShardUnits<'a> {
             self.waited = channel.waited();
             let range = channel.position()..channel.end().unwrap_or(u64::MAX);
             if !range.is_empty() {
-                self.spawn(&mut flight, Arc::new(ShardRange::new(range)), channel, permit);
+                let (range, mirror) = (Arc::new(ShardRange::new(range)), self.mirrors.lead());
+                self.spawn(&mut flight, Piece { range, mirror }, channel, permit);
             }
         }
         self.next = self.rest.next();
         drive_to_end(self, flight, cancel, &shared.stop, || shared.destination.sink.abort()).await
     }
 
-    fn channel(&self, range: &Range<u64>) -> RangeStream {
-        opening::channel(self.job, ByteRange::Bounded(range.clone()), self.known.clone())
+    fn channel(&self, mirror: usize, range: &Range<u64>) -> Option<RangeStream> {
+        self.mirrors.stream(mirror, ByteRange::Bounded(range.clone()), self.job.options)
     }
 
     fn spawn(
         &mut self,
         flight: &mut Flight<EndedShard>,
-        piece: Arc<ShardRange>,
+        piece: Piece,
         channel: RangeStream,
         permit: Option<BytesPermit>,
     ) {
         let (number, calls) = (self.count, self.job.calls.clone());
         self.count += 1;
-        self.pieces.insert(number, Arc::clone(&piece));
+        self.pieces.insert(number, piece.clone());
+        let (bytes, stop) = self.mirrors.begin_reader(piece.mirror);
+        let reader = PieceReader { piece: piece.range, channel, bytes, stop };
         let shared = Arc::clone(&self.shared);
         let in_flight = self.shared.progress.begin_unit();
         let reader = async move {
             let _in_flight = in_flight;
-            let outcome = shard::read(&piece, channel, &shared, permit).await;
-            EndedShard { number, outcome }
+            let end = shard::read(reader, &shared).await;
+            EndedShard { number, permit, end }
         };
         flight.spawn(reader, move |error| {
             let lost = calls.error(ErrorKind::Cancelled, "the task of a shard ended early");
-            EndedShard { number, outcome: Err(lost.caused_by(error)) }
+            EndedShard { number, permit: None, end: ShardEnd::Failed(lost.caused_by(error)) }
         });
+    }
+
+    /// A mirror has failed at a shard. If another mirror is left, the rest of the shard is returned.
+    fn broken(
+        &mut self,
+        piece: &Piece,
+        permit: Option<BytesPermit>,
+        error: Option<Error>,
+        is_last: bool,
+    ) -> Result<()> {
+        // A second reader of the same mirror may still finish the shard.
+        let is_decisive = is_last || self.mirrors.choose_other(piece.mirror).is_some();
+        if let Some(error) = error.filter(|_| is_decisive)
+            && let Some(error) = self.mirrors.fail(piece.mirror, error)
+        {
+            return Err(error);
+        }
+        if is_last && !piece.range.is_finished() {
+            let range = piece.range.pace().remaining;
+            self.returned.push(GrantedShard { range, permit });
+        }
+        Ok(())
     }
 
     /// Called when nothing is left to start: splits the shard with the most bytes left, or races it
@@ -171,11 +209,11 @@ impl<'a> ShardUnits<'a> {
         let worst = self
             .pieces
             .values()
-            .map(|piece| (piece, piece.pace()))
-            .filter(|(piece, pace)| !piece.is_finished() && pace.remaining.end != u64::MAX)
+            .map(|piece| (piece, piece.range.pace()))
+            .filter(|(piece, pace)| !piece.range.is_finished() && pace.remaining.end != u64::MAX)
             .max_by_key(|(_, pace)| pace.remaining.end - pace.remaining.start);
         let Some((piece, pace)) = worst else { return };
-        let piece = Arc::clone(piece);
+        let piece = piece.clone();
         let left = pace.remaining.end - pace.remaining.start;
         let eta = left.saturating_mul(1000).checked_div(pace.rate).unwrap_or(u64::MAX);
         let stuck = pace.idle > patience.max(Duration::from_secs(1));
@@ -193,18 +231,38 @@ impl<'a> ShardUnits<'a> {
             let Some(permit) = self.job.options.budget.try_bytes(UNIT_BYTES) else { return };
             Some(permit)
         };
-        if stuck && pace.readers < 2 && pace.races < RACES_MAX {
-            let range = piece.join();
-            let channel = self.channel(&range);
-            self.spawn(flight, piece, channel, permit);
-        } else if slow
-            && !stuck
-            // If no byte has arrived yet, two halves would not deliver more.
-            && self.job.flow.has_begun()
-            && let Some(far) = piece.split(SPLIT_BYTES_MIN)
-        {
-            self.start(GrantedShard { range: far, permit }, flight);
+        if stuck && may_race(&pace) {
+            let other = self.mirrors.choose_other(piece.mirror);
+            self.race(&piece, other.unwrap_or(piece.mirror), flight, permit);
+            return;
         }
+        // If no byte has arrived yet, two halves would not deliver more.
+        if !slow || stuck || !self.job.flow.has_begun() {
+            return;
+        }
+        if let Some(far) = piece.range.split(SPLIT_BYTES_MIN) {
+            self.start(GrantedShard { range: far, permit }, flight);
+        } else if may_race(&pace)
+            && let Some(other) = self.mirrors.choose_other(piece.mirror)
+            && self.mirrors.is_much_slower(piece.mirror, other)
+        {
+            self.race(&piece, other, flight, permit);
+        }
+    }
+
+    /// Adds a reader, from this mirror, to a piece.
+    fn race(
+        &mut self,
+        piece: &Piece,
+        mirror: usize,
+        flight: &mut Flight<EndedShard>,
+        permit: Option<BytesPermit>,
+    ) {
+        let remaining = piece.range.pace().remaining;
+        let Some(channel) = self.channel(mirror, &remaining) else { return };
+        piece.range.join();
+        let racer = Piece { range: Arc::clone(&piece.range), mirror };
+        self.spawn(flight, racer, channel, permit);
     }
 }
 
@@ -214,11 +272,19 @@ impl Units for ShardUnits<'_> {
     type Event = ShardEvent;
     type Error = Error;
 
+    fn advance(&mut self, flight: &mut Flight<EndedShard>) {
+        for _ in 0..self.returned.len() {
+            if let Some(shard) = self.returned.pop() {
+                self.start(shard, flight);
+            }
+        }
+    }
+
     fn next(&mut self, flight: &mut Flight<EndedShard>) -> Option<UnitFuture<GrantedShard>> {
         let has_begun = self.job.flow.has_begun();
         let limit = self.window.limit();
         let limit = if has_begun { limit } else { limit.min(READERS_BEFORE_BYTES) };
-        if flight.len() >= limit {
+        if flight.len() >= limit || self.mirrors.choose().is_none() {
             return None;
         }
         let range = self.next.take()?;
@@ -243,15 +309,28 @@ impl Units for ShardUnits<'_> {
     }
 
     fn start(&mut self, granted: GrantedShard, flight: &mut Flight<EndedShard>) {
-        let GrantedShard { range, permit } = granted;
         self.is_waiting = false;
-        let channel = self.channel(&range);
-        self.spawn(flight, Arc::new(ShardRange::new(range)), channel, permit);
+        let mirror = self.mirrors.choose();
+        let chosen =
+            mirror.and_then(|mirror| Some((mirror, self.channel(mirror, &granted.range)?)));
+        let Some((mirror, channel)) = chosen else {
+            self.returned.push(granted);
+            return;
+        };
+        let range = Arc::new(ShardRange::new(granted.range));
+        self.spawn(flight, Piece { range, mirror }, channel, granted.permit);
     }
 
     fn ended(&mut self, ended: EndedShard) -> Result<()> {
-        self.pieces.remove(&ended.number);
-        ended.outcome
+        let Some(piece) = self.pieces.remove(&ended.number) else { return Ok(()) };
+        self.mirrors.end_reader(piece.mirror);
+        match ended.end {
+            ShardEnd::Done => Ok(()),
+            ShardEnd::Failed(error) => Err(error),
+            ShardEnd::Broken { error, is_last } => {
+                self.broken(&piece, ended.permit, error, is_last)
+            }
+        }
     }
 
     async fn event(&mut self, in_flight: usize) -> ShardEvent {
@@ -263,6 +342,7 @@ impl Units for ShardUnits<'_> {
             biased;
             error = sink.failed() => ShardEvent::SinkFailed(error),
             () = flow.begun(), if !has_begun => ShardEvent::FirstByte,
+            answer = self.mirrors.answered() => ShardEvent::Answered(answer),
             _ = self.tail.tick(), if is_tail => ShardEvent::Tail,
         }
     }
@@ -272,17 +352,23 @@ impl Units for ShardUnits<'_> {
             ShardEvent::SinkFailed(error) => return Err(error),
             ShardEvent::FirstByte => {}
             ShardEvent::Tail => self.help_straggler(flight),
+            ShardEvent::Answered(answer) => self.mirrors.on_answer(answer, self.job.options)?,
         }
         Ok(())
     }
 
     fn is_over(&self, in_flight: usize) -> bool {
-        self.next.is_none() && in_flight == 0
+        self.next.is_none() && self.returned.is_empty() && in_flight == 0
     }
 
     fn cancelled(&self) -> Error {
         self.job.calls.cancelled()
     }
+}
+
+/// Whether another reader may join a piece.
+fn may_race(pace: &Pace) -> bool {
+    pace.readers < 2 && pace.races < RACES_MAX
 }
 
 fn tail_ticks() -> Interval {

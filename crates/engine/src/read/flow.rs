@@ -51,6 +51,12 @@ impl Flow {
         Arc::new(Self::new(policy, u32::MAX))
     }
 
+    /// For the readers of another source of the same blob. They have a minimum speed and a limit on
+    /// requests of their own. The first byte of either source counts for both.
+    pub(crate) fn of_another_source(&self, policy: &RetryPolicy) -> Arc<Self> {
+        Arc::new(Self { begun: self.begun.clone(), ..Self::new(policy, self.requests_max) })
+    }
+
     fn new(policy: &RetryPolicy, requests_max: u32) -> Self {
         Self {
             epoch: Instant::now(),

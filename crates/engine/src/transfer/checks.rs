@@ -188,6 +188,12 @@ impl Checks {
         }
     }
 
+    /// Whether a checksum of the whole blob decides at the end: a difference fails the transfer.
+    pub(crate) fn decide(&self) -> bool {
+        let by_parts = self.parts.as_ref().is_some_and(|parts| !parts.check.is_entity_tag);
+        !self.expected.is_empty() || by_parts
+    }
+
     pub(crate) fn hashers(&self) -> Hashers {
         let whole = self.hashes.iter().filter_map(|algorithm| Checksummer::new(*algorithm).ok());
         let parts = self.parts.as_ref().filter(|parts| !parts.by_crc).and_then(|parts| {

@@ -87,17 +87,18 @@ pub(crate) enum Prepared {
 }
 
 impl Prepared {
-    /// Opens the target. `source` is the blob whose earlier part file may be resumed, if any.
+    /// Opens the target. `sources` are the names of the blob whose earlier part file may be resumed;
+    /// `None` if none may be.
     /// `seeds` is the number of seed files that will be open in addition.
     pub(crate) async fn new(
         target: Target,
-        source: Option<String>,
+        sources: Option<Vec<String>>,
         seeds: usize,
         state: &StateFolder,
         cancel: &CancellationToken,
     ) -> Result<Self> {
         match target {
-            Target::File(path) => Self::path(path, source, seeds, state, cancel).await,
+            Target::File(path) => Self::path(path, sources, seeds, state, cancel).await,
             Target::Writer { writer, name } => Ok(Self::Writer { writer, name }),
             Target::Discard => Ok(Self::Discard),
             Target::Memory => Ok(Self::Memory),
@@ -108,7 +109,7 @@ impl Prepared {
     /// Opens a path. Devices and pipes are written to in order. The null device takes no bytes.
     async fn path(
         path: PathBuf,
-        source: Option<String>,
+        sources: Option<Vec<String>>,
         seeds: usize,
         state: &StateFolder,
         cancel: &CancellationToken,
@@ -137,12 +138,13 @@ impl Prepared {
                 format!("{why}: part files are resumed only where a hash of the blob proves it")
             });
             let mut notes: Vec<String> = key.into_iter().collect();
-            let found = match source.map(|source| (part.ending(), source)) {
-                Some((Ending::Journal(found), source)) => {
-                    if found.identity.source != source {
+            let found = match sources.map(|sources| (part.ending(), sources)) {
+                Some((Ending::Journal(found), sources)) => {
+                    let is_known = sources.contains(&found.identity.source);
+                    if !is_known {
                         notes.push(OTHER_SOURCE.to_owned());
                     }
-                    (found.identity.source == source).then_some(found)
+                    is_known.then_some(found)
                 }
                 Some((Ending::Foreign, _)) => {
                     notes.push(FOREIGN.to_owned());
@@ -179,6 +181,14 @@ impl Prepared {
         match self {
             Self::File { notes, .. } => std::mem::take(notes),
             _ => Vec::new(),
+        }
+    }
+
+    /// The journal that an earlier run left.
+    pub(crate) fn found(&self) -> Option<&Found> {
+        match self {
+            Self::File { found, .. } => found.as_deref(),
+            _ => None,
         }
     }
 

@@ -60,6 +60,7 @@ pub(crate) struct DownloadOptions {
     pub(crate) shard_bytes_min: Option<u64>,
     pub(crate) shard_bytes_max: Option<u64>,
     pub(crate) range: Option<ByteRange>,
+    pub(crate) mirrors: Vec<Location>,
     pub(crate) durability: Durability,
     pub(crate) resume: Option<bool>,
     pub(crate) expected: Vec<Checksum>,
@@ -79,6 +80,7 @@ impl Default for DownloadOptions {
             shard_bytes_min: None,
             shard_bytes_max: None,
             range: None,
+            mirrors: Vec::new(),
             durability: Durability::default(),
             resume: None,
             expected: Vec::new(),
@@ -114,6 +116,7 @@ pub(crate) async fn download(
     let download = choose(download, options.resume, DownloadBuilder::resume);
     let download = choose(download, options.range.clone(), DownloadBuilder::range);
     let download = choose(download, options.entity_tag, DownloadBuilder::entity_tag);
+    let download = options.mirrors.iter().cloned().fold(download, DownloadBuilder::mirror);
     options.expected.iter().cloned().fold(download, DownloadBuilder::expect).await
 }
 

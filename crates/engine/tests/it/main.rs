@@ -21,6 +21,7 @@
 //! | a forged or damaged part file is not believed | `forged` |
 //! | a file that is already the blob is not fetched again | `unchanged` |
 //! | two blobs are compared without a transfer | `compare` |
+//! | several mirrors of a blob deliver it together; one that fails is dropped | `mirrors` |
 //! | **limits that blobs share** | |
 //! | many blobs share a small budget; slow shards are split or raced | `concurrency` |
 //! | small blobs do not wait for large ones | `fairness` |
@@ -56,6 +57,7 @@ mod framing;
 mod headers;
 mod hostile;
 mod keys;
+mod mirrors;
 mod ranges;
 mod read;
 mod read_model;

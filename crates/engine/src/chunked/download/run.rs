@@ -97,9 +97,9 @@ pub(super) async fn run(
         Target::File(path) => Some(path.clone()),
         _ => None,
     };
-    let source = options.resume.then(|| source(digest));
+    let sources = options.resume.then(|| vec![source(digest)]);
     let (seeds, state) = (options.seeds.len(), &options.state);
-    let mut prepared = Prepared::new(target, source, seeds, state, &options.cancel).await?;
+    let mut prepared = Prepared::new(target, sources, seeds, state, &options.cancel).await?;
     let _owner = prepared.owner();
     let calls = Calls {
         policy: options.retry.clone(),

@@ -74,7 +74,7 @@ pub(crate) fn start(len: u64) -> Option<u64> {
 }
 
 /// Appends to a journal.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Journal {
     start: u64,
     next: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Journal {
 }
 
 /// A journal that an earlier run left.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) marks: Vec<Mark>,
