@@ -66,9 +66,9 @@ impl<C> Lookup<C> {
 }
 
 impl<C> CredentialCache<C> {
-    /// The credentials, from `look_up` if there are none that stay valid for a while.
+    /// The credentials, from `find` if there are none that stay valid for a while.
     // CANCEL: the lookup is dropped; the next caller in line repeats it.
-    pub(super) async fn get<F>(&self, look_up: impl FnOnce() -> F) -> Result<Arc<C>, NoCredentials>
+    pub(super) async fn get<F>(&self, find: impl FnOnce() -> F) -> Result<Arc<C>, NoCredentials>
     where
         F: Future<Output = Result<Expiring<C>, NoCredentials>>,
     {
@@ -76,7 +76,7 @@ impl<C> CredentialCache<C> {
         if let Some(answer) = last.as_ref().and_then(|last| last.answer(SystemTime::now())) {
             return answer;
         }
-        let found = look_up().await;
+        let found = find().await;
         let now = SystemTime::now();
         let lookup = match found {
             Ok(given) => Lookup { at: now, given: Some(given), failure: None },

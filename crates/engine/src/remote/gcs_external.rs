@@ -3,7 +3,7 @@
 //! cloud gets access without a key.
 //!
 //! A program may print the token, too. It runs only if the user allows it by
-//! `GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES=1`: the file may come from somebody else.
+//! `GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES=1`: another user may have made the file.
 //!
 //! Not supported, and refused by name: the keys of AWS, and certificates.
 //!
