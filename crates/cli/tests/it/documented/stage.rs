@@ -26,6 +26,7 @@ pub(super) struct Stage {
     s3: Server,
     azure: Server,
     http: Server,
+    mirror: Server,
     pub(super) cache: ReapiServer,
     /// The bytes of every blob but the toolchain.
     pub(super) blob: Vec<u8>,
@@ -42,6 +43,7 @@ impl Stage {
             s3: start(Flavour::S3).await,
             azure: start(Flavour::Azure).await,
             http: start(Flavour::Http).await,
+            mirror: start(Flavour::Http).await,
             cache: ReapiServer::start(options).await.unwrap(),
             blob: pseudo_random(LEN, 1).to_vec(),
             toolchain: pseudo_random(TOOLCHAIN_LEN, 2).to_vec(),
@@ -60,6 +62,10 @@ impl Stage {
         }
         self.azure.put("/container/data.parquet", blob());
         self.http.put("/toolchain.tar.xz", Blob::new(self.toolchain.clone()));
+        for server in [&self.http, &self.mirror] {
+            server.put("/disk.img", Blob::new(self.toolchain.clone()));
+        }
+        self.s3.put("/bucket/disk.img", Blob::new(self.toolchain.clone()));
         // The old version differs near its end.
         let mut old = self.toolchain.clone();
         old[TOOLCHAIN_LEN - 10] ^= 1;
@@ -78,10 +84,13 @@ impl Stage {
     /// Runs a command of a page in a shell, in the folder.
     pub(super) async fn run(&self, script: &str) -> Ran {
         let (hash, cache) = (self.toolchain_hash(), self.cache.url());
-        let http = self.http.endpoint();
+        let (http, mirror) = (self.http.endpoint(), self.mirror.endpoint());
         let digest = format!("{hash}/{TOOLCHAIN_LEN}");
         let script = [
             ("https://example.org", &*http),
+            ("https://a.example.org", &*http),
+            ("https://b.example.net", &*mirror),
+            ("9f86d08...0f00a08", &*hash),
             ("grpcs://cache.example.org/main", &*cache),
             ("9f86…/73400320", &*digest),
             ("9f86d081…", &*hash),
