@@ -18,7 +18,7 @@ async fn files_are_compared_with_a_bucket() {
     let one = bed.gcs_run(&["check", "gs://b/one.bin", "data/one.bin"]).await;
     assert!(one.ends(0).out().starts_with("one.bin  same: crc32c"), "{}", one.out());
     let both = bed.gcs_run(&["check", "gs://b/one.bin", "gs://b/two.bin", "data/"]).await;
-    let out = both.ends(5).out().to_owned();
+    let out = both.ends(5).out();
     assert!(out.contains("one.bin  same") && out.contains("two.bin  different: 300000 and 299999"));
     let quiet = bed.gcs_run(&["check", "-q", "gs://b/one.bin", "gs://b/two.bin", "data"]).await;
     assert!(!quiet.ends(5).out().contains("one.bin") && quiet.out().contains("two.bin"));

@@ -128,13 +128,10 @@ impl Client {
             let remote = RemoteCopy { info: info.clone(), unverified, parts, lookup };
             asker.file_with(&copy, &remote, false).await
         };
-        match cancel.run_until_cancelled(compare).await {
-            Some(compared) => compared,
-            None => {
-                let (kind, message) = (ErrorKind::Cancelled, "it was cancelled");
-                Err(Error::new(kind, Operation::Verify, blob.display(), message))
-            }
-        }
+        cancel.run_until_cancelled(compare).await.unwrap_or_else(|| {
+            let (kind, message) = (ErrorKind::Cancelled, "it was cancelled");
+            Err(Error::new(kind, Operation::Verify, blob.display(), message))
+        })
     }
 }
 

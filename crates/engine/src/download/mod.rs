@@ -42,6 +42,7 @@ use std::time::Instant;
 
 use mirrors::Mirrors;
 use opening::Opening;
+use reflink::Cloned;
 use resume::RefutedResume;
 
 use crate::error::{Operation, Result};
@@ -166,7 +167,13 @@ async fn attempt(
     match opened.await.and_then(|opened| opened) {
         Ok((lead, flow, opening, permit)) => {
             let job = Job { location: &lead, options, calls, flow };
-            transfer::transfer(&job, mirrors, target, opening, permit, refuted_resume).await
+            match reflink::clone(&job, target, opening).await? {
+                Cloned::Done(transferred) => Ok(*transferred),
+                Cloned::Not(target, opening) => {
+                    transfer::transfer(&job, mirrors, target, *opening, permit, refuted_resume)
+                        .await
+                }
+            }
         }
         Err(error) => {
             let rest = target.abandon(&error).await;

@@ -11,6 +11,7 @@ use super::Job;
 use super::opening::Opening;
 use super::transfer::Transferred;
 use crate::error::Result;
+use crate::read::RangeStream;
 use crate::transfer::blocking::blocking;
 use crate::transfer::checks::Proof;
 use crate::transfer::target::Prepared;
@@ -29,7 +30,7 @@ pub(super) async fn clone(job: &Job<'_>, prepared: Prepared, opening: Opening) -
     let Prepared::File { part, found, notes } = prepared else { return not(prepared, opening) };
     let (location, options) = (job.location, job.options);
     let is_whole = options.range.is_none() && opening.resumed.is_empty();
-    let is_stream = opening.channel.as_ref().is_none_or(|channel| channel.is_local_stream());
+    let is_stream = opening.channel.as_ref().is_none_or(RangeStream::is_local_stream);
     let (true, true, false, Some(len), Some(version)) = (
         location.remote.scheme() == "file",
         is_whole && options.expected.is_empty(),

@@ -10,7 +10,6 @@ use tidegate_core::parts::CrcParts;
 
 use super::mirrors::{Mirrors, Round};
 use super::opening::{self, Opening};
-use super::reflink::{self, Cloned};
 use super::resume::{self, RefutedResume, RequiredProof};
 use super::shard::ShardJob;
 use super::units::ShardUnits;
@@ -54,15 +53,11 @@ pub(super) async fn transfer(
     job: &Job<'_>,
     mirrors: &mut Mirrors,
     prepared: Prepared,
-    opening: Opening,
+    mut opening: Opening,
     granted: BytesPermit,
     refuted_resume: &mut Option<RefutedResume>,
 ) -> Result<Transferred> {
     let Job { location, options, .. } = *job;
-    let (prepared, mut opening) = match reflink::clone(job, prepared, opening).await? {
-        Cloned::Done(transferred) => return Ok(*transferred),
-        Cloned::Not(prepared, opening) => (prepared, *opening),
-    };
     let checks = match checks(job, &prepared, &mut opening) {
         Ok(checks) => checks,
         Err(error) => {
