@@ -1,0 +1,32 @@
+//! The store of the cache server: an own log that loses nothing and scans nothing.
+//!
+//! Small values are records of an append-only log in recycled packs. Each larger value is a file
+//! under an internal number, and a record of the log names it. One index in memory finds a record
+//! by its key. A record is the only commit point: the data precede it, the answer follows it.
+//!
+//! | folder or file | idea |
+//! |---|---|
+//! | `disk` | the calls that the store makes of a disk; a real one, and a simulated one for tests |
+//! | `pack` | the format of a record; the pack files and their generations |
+//! | `log` | group commit: gather, write, sync, index, answer |
+//! | `index` | the sharded table in memory, 32 bytes an entry |
+//! | `files` | one file for each large value |
+//! | `checkpoint` | the index on disk: only what changed, and the position of the log |
+//! | `recovery` | from a checkpoint and the rest of the log to an index |
+//! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
+//! | `core` | the store as synchronous steps; no thread and no clock of its own |
+//!
+//! # The internal interface of the core
+//!
+//! ```text
+//! Core::open(disk, options, now) -> Core
+//! core.contains(&Key) -> bool                      touches what it finds
+//! core.get(&Key) -> Result<Option<Value>>          the record's key is compared, CRCs are checked
+//! core.stage() -> StagedFile                       a file under a number that nothing names yet
+//! core.commit(Vec<Op>) -> Vec<Result<(), Refused>> one group: Op::Put { key, form, size, content }, Op::Purge
+//! core.sync(), core.checkpoint(), core.maintain()  background steps
+//! ```
+//!
+//! A `Key` is a space (blobs, action results, opaque values) and bytes. A value has a `form`,
+//! which the core stores and does not interpret: plain, zstd, a manifest. Whether a value is a
+//! record or a file is the core's own decision.
