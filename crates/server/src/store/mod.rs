@@ -30,3 +30,11 @@
 //! A `Key` is a space (blobs, action results, opaque values) and bytes. A value has a `form`,
 //! which the core stores and does not interpret: plain, zstd, a manifest. Whether a value is a
 //! record or a file is the core's own decision.
+//!
+//! # On top of the core
+//!
+//! | folder | idea |
+//! |---|---|
+//! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
+
+pub mod closure;
