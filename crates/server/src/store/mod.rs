@@ -35,6 +35,8 @@
 //!
 //! | folder | idea |
 //! |---|---|
+//! | [`age`] | eviction by age of last use: a histogram, what a sweep drops, pins |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 
+pub mod age;
 pub mod closure;
