@@ -173,6 +173,8 @@ impl<R: BufRead> Iterator for TraceReader<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -193,7 +195,7 @@ mod tests {
                 time_ms += passed;
                 let operation = TraceOperation::ALL[operation];
                 let request = TraceRequest { time_ms, operation, fingerprint, size_bytes };
-                text.push_str(&format!("{request}\n"));
+                writeln!(text, "{request}").unwrap();
                 expected.push(request);
             }
             prop_assert_eq!(read(&text).unwrap(), &expected[..]);

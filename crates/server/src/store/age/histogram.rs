@@ -116,6 +116,9 @@ mod tests {
         }
     }
 
+    /// Last uses and bytes.
+    type Values<'a> = Vec<&'a (u32, u64)>;
+
     proptest! {
         /// The values that go are the oldest, but for the width of a bucket.
         #[test]
@@ -130,7 +133,7 @@ mod tests {
                 histogram.add(*last_use, *bytes);
             }
             let mut eviction = histogram.eviction(wanted, age_min);
-            let (gone, kept): (Vec<&(u32, u64)>, Vec<&(u32, u64)>) =
+            let (gone, kept): (Values<'_>, Values<'_>) =
                 values.iter().partition(|(last_use, bytes)| eviction.takes(*last_use, *bytes));
             let sum = |of: &[&(u32, u64)]| of.iter().map(|(_, bytes)| bytes).sum::<u64>();
             let age = |last_use: u32| now.checked_sub(last_use);

@@ -191,7 +191,7 @@ impl Reading {
                     str::from_utf8(text).ok().ok_or(Flaw::Utf8(rule.number))?;
                 }
                 (Message(inner), Value::Bytes(bytes)) => self.visit(inner, bytes, found)?,
-                (Kind::Digest(role), Value::Bytes(bytes)) => found(role, self.digest(bytes)?)?,
+                (Kind::Digest(of), Value::Bytes(bytes)) => found(of, self.digest(bytes)?)?,
                 _ => return Err(Flaw::Type(rule.number).into()),
             }
         }

@@ -77,7 +77,7 @@ fn file_node(content: u64) -> v2::FileNode {
         name: format!("file {content}"),
         digest: Some(file(content)),
         is_executable: true,
-        node_properties: (content % 2 == 0).then_some(node_properties),
+        node_properties: content.is_multiple_of(2).then_some(node_properties),
     }
 }
 
@@ -191,7 +191,7 @@ fn result(outputs: &[u64], directories: Vec<v2::OutputDirectory>) -> v2::ActionR
             .map(|content| v2::OutputFile {
                 path: format!("out/{content}"),
                 digest: Some(file(*content)),
-                is_executable: content % 2 == 0,
+                is_executable: content.is_multiple_of(2),
                 contents: vec![0xfe; 3].into(),
                 node_properties: None,
             })

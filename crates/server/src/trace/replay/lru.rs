@@ -80,16 +80,11 @@ impl SimulatedCache for Lru {
             self.evict_oldest();
         }
         let link = Link { fingerprint, size_bytes, newer: HEAD, older: HEAD };
-        let at = match self.unused.pop() {
-            Some(at) => {
-                self.links[at] = link;
-                at
-            }
-            None => {
-                self.links.push(link);
-                self.links.len() - 1
-            }
-        };
+        let at = self.unused.pop().unwrap_or(self.links.len());
+        match self.links.get_mut(at) {
+            Some(unused) => *unused = link,
+            None => self.links.push(link),
+        }
         self.link_newest(at);
         self.places.insert(fingerprint, at);
         self.bytes += size_bytes;
