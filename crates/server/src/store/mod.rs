@@ -19,12 +19,12 @@
 //! # The internal interface of the core
 //!
 //! ```text
-//! Core::open(disk, options, now) -> Core
-//! core.contains(&Key) -> bool                      touches what it finds
-//! core.get(&Key) -> Result<Option<Value>>          the record's key is compared, CRCs are checked
-//! core.stage() -> StagedFile                       a file under a number that nothing names yet
-//! core.commit(Vec<Op>) -> Vec<Result<(), Refused>> one group: Op::Put { key, form, size, content }, Op::Purge
-//! core.sync(), core.checkpoint(), core.maintain()  background steps
+//! Core::open(disk, options, clock_ms) -> Core          no scan; Core::tick(clock_ms) passes the time
+//! core.contains(&Key), core.contains_blobs(&[Digest])  touches what it finds
+//! core.get(&Key) -> Result<Option<Value>>              the record's key is compared, CRCs are checked
+//! core.stage(Option<Digest>) -> StagedFile             a file under a number that nothing names yet
+//! core.commit(Vec<Op>) -> Vec<Result<()>>              one group: Op::Put { key, form, size, content }, Op::Purge
+//! core.sync(), core.maintain(), core.checkpoint()      background steps
 //! ```
 //!
 //! A `Key` is a space (blobs, action results, opaque values) and bytes. A value has a `form`,
@@ -37,6 +37,26 @@
 //! |---|---|
 //! | [`age`] | eviction by age of last use: a histogram, what a sweep drops, pins |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
+
+mod checkpoint;
+mod core;
+mod disk;
+mod error;
+mod files;
+mod index;
+mod key;
+mod log;
+mod options;
+mod pack;
+mod recovery;
+mod space;
+
+pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
+pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
+pub use self::error::{StoreError, StoreResult};
+pub use self::files::{StagedFile, StoredFile};
+pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
+pub use self::options::{Level, StoreOptions};
 
 pub mod age;
 pub mod closure;
