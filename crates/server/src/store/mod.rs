@@ -49,7 +49,7 @@ mod log;
 mod options;
 mod pack;
 mod recovery;
-mod space;
+pub(crate) mod space;
 
 pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
