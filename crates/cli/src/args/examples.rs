@@ -122,8 +122,9 @@ Examples:
   tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
           for scripts: one JSON object
 
-Each size is simulated with the policy of the store (age-lru) and, for comparison, with exact LRU and
-with FIFO; the store without a limit shows the highest possible hit rate. A trace is text, one request
+Each size is simulated with the policy of the store (age-lru), which keeps 8% free for writing, and,
+for comparison, with exact LRU and with FIFO over all of it. The store without a limit shows the
+highest possible hit rate. A trace is text, one request
 a line: milliseconds, get, find or put, the blob as hexadecimal digits, its size in bytes.";
 
 pub(super) const DEMO: &str = "\

@@ -8,13 +8,13 @@ use tempfile::TempDir;
 
 use crate::bed::{finish, run_in, shell};
 
-/// Two builds of eight outputs of 1 MiB, and one of eight other outputs between them.
+/// Two builds of eight outputs of 12 MiB, and one of eight other outputs between them.
 fn folder() -> TempDir {
     let mut text = "# tidegate trace 1\n".to_owned();
     for (build, first) in [1, 100, 1].into_iter().enumerate() {
         for output in first..first + 8 {
             let time_ms = build * 10_000_000 + output * 1000;
-            writeln!(text, "{time_ms} get {output:x} 1048576").unwrap();
+            writeln!(text, "{time_ms} get {output:x} 12582912").unwrap();
         }
     }
     let folder = tempfile::tempdir().unwrap();
@@ -37,27 +37,27 @@ async fn json(folder: &Path, args: &[&str]) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_is_replayed_against_sizes_and_policies() {
     let folder = folder();
-    let found = json(folder.path(), &["trace", "--size", "16MiB", "--size", "8MiB"]).await;
+    let found = json(folder.path(), &["trace", "--size", "256MiB", "--size", "100MiB"]).await;
     let expected = [
-        ("age-lru", Some(8 << 20), 0),
-        ("lru", Some(8 << 20), 0),
-        ("fifo", Some(8 << 20), 0),
-        ("age-lru", Some(16 << 20), 8),
-        ("lru", Some(16 << 20), 8),
-        ("fifo", Some(16 << 20), 8),
+        ("age-lru", Some(100 << 20), 0),
+        ("lru", Some(100 << 20), 0),
+        ("fifo", Some(100 << 20), 0),
+        ("age-lru", Some(256 << 20), 8),
+        ("lru", Some(256 << 20), 8),
+        ("fifo", Some(256 << 20), 8),
         ("unlimited", None, 8),
     ];
     assert_eq!(stores(&found), expected);
-    assert_eq!((&found["requests"], &found["distinct_bytes"]), (&24.into(), &(16 << 20).into()));
+    assert_eq!((&found["requests"], &found["distinct_bytes"]), (&24.into(), &(192 << 20).into()));
     assert_eq!(found["stores"][6]["hit_rate"].as_f64().unwrap(), 8.0 / 24.0);
 
     let by_default = json(folder.path(), &["trace"]).await;
     let sizes: Vec<_> = stores(&by_default).iter().map(|(_, size, _)| *size).collect();
-    assert_eq!((sizes.first(), sizes.len()), (Some(&Some(1 << 20)), 3 * 5 + 1));
+    assert_eq!((sizes.first(), sizes.len()), (Some(&Some(16 << 20)), 3 * 5 + 1));
 
-    let text = run_in(folder.path(), &["store", "replay", "trace", "--size", "16M"]).await;
+    let text = run_in(folder.path(), &["store", "replay", "trace", "--size", "256M"]).await;
     let text = text.ends(0).out();
-    for part in ["24 requests for 24.0 MiB, 16.0 MiB distinct", "age-lru     33.33%", "unlimited"] {
+    for part in ["24 requests for 288 MiB, 192 MiB distinct", "age-lru     33.33%", "unlimited"] {
         assert!(text.contains(part), "expected {part:?} in {text}");
     }
 }
@@ -67,7 +67,7 @@ async fn young_blobs_are_kept_as_long_as_the_flag_says() {
     let folder = folder();
     let refused = |found: &Value| found["stores"][0]["refused"].as_u64().unwrap();
     let of = async |min_age: &str| {
-        refused(&json(folder.path(), &["trace", "--size", "4MiB", "--min-age", min_age]).await)
+        refused(&json(folder.path(), &["trace", "--size", "48MiB", "--min-age", min_age]).await)
     };
     assert_eq!(of("0").await, 0);
     assert_eq!(of("1h").await, 12);
@@ -76,7 +76,7 @@ async fn young_blobs_are_kept_as_long_as_the_flag_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_comes_from_a_pipe() {
     let folder = folder();
-    let script = "cat trace | \"$0\" store replay --size 16MiB --json -";
+    let script = "cat trace | \"$0\" store replay --size 256MiB --json -";
     let found = finish(shell(folder.path(), script, &[])).await.ends(0).json();
     assert_eq!(stores(&found).len(), 4);
     let ran = finish(shell(folder.path(), "\"$0\" store replay - <trace", &[])).await;

@@ -35,8 +35,8 @@
 //!
 //! | folder | idea |
 //! |---|---|
-//! | [`age`] | eviction by age of last use: a histogram, what a sweep drops, pins |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
+//! | `pins` | last uses in the future, for values that a client is about to read |
 
 mod checkpoint;
 mod core;
@@ -58,5 +58,5 @@ pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
 
-pub mod age;
 pub mod closure;
+mod pins;

@@ -1,19 +1,16 @@
-//! The policy of the store: each blob has a last use in ticks, and a sweep drops the oldest when
-//! the limit is passed.
+//! The policy of the store: each blob has a last use in ticks, and the oldest are evicted in the
+//! background when too much is live. The decisions are those of the store's own code.
 
 use std::collections::HashMap;
 
 use super::{Outcome, SimulatedCache};
-use crate::store::age::AgeHistogram;
+use crate::store::StoreOptions;
+use crate::store::space::{AgeHistogram, Plan, Usage, plan};
 
-/// The resolution of a last use.
-const TICK_MS: u64 = 1000;
+/// The resolution of a last use in the store.
+const TICK_MS: u64 = 125;
 
-/// The part of the limit that a sweep frees. A sweep reads the whole index, so it must be rare: a
-/// store of 100 GiB sweeps once for each 1.6 GiB that are written.
-const SWEEP_PART: u64 = 64;
-
-/// A use updates the last use only if that is older. The index is then written less often.
+/// A use within this time after the last one is not noted, as in the store.
 const USE_TICKS_MIN: u32 = 8;
 
 #[derive(Debug)]
@@ -26,40 +23,73 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct AgeLru {
     limit_bytes: u64,
+    pack_bytes: u64,
     age_min: u32,
     held: HashMap<u64, Held>,
     bytes: u64,
-    /// Before this time a sweep frees nothing, because everything is too young.
-    next_sweep: u32,
+    /// Before this time nothing is old enough to be evicted.
+    next_eviction: u32,
 }
 
 impl AgeLru {
     pub(super) fn new(limit_bytes: u64, age_min_ms: u64) -> Self {
-        let age_min = ticks(age_min_ms);
-        Self { limit_bytes, age_min, held: HashMap::new(), bytes: 0, next_sweep: 0 }
+        Self {
+            limit_bytes,
+            pack_bytes: StoreOptions::new(limit_bytes).pack_bytes_chosen(),
+            age_min: ticks(age_min_ms),
+            held: HashMap::new(),
+            bytes: 0,
+            next_eviction: 0,
+        }
     }
 
-    /// Frees room for `size_bytes` and some more.
-    fn sweep(&mut self, size_bytes: u64, now: u32) {
-        let mut ages = AgeHistogram::new(now);
-        for held in self.held.values() {
-            ages.add(held.last_use, held.size_bytes);
+    /// The bytes that the store would evict now.
+    fn excess_bytes(&self) -> u64 {
+        let usage = Usage {
+            bytes_max: self.limit_bytes,
+            used: self.bytes,
+            pack_bytes: self.pack_bytes,
+            free_packs: 0,
+            live: self.bytes,
+            packs: Vec::new(),
+        };
+        match plan(&usage) {
+            Plan::Evict(bytes) => bytes,
+            _ => 0,
         }
-        let target = self.limit_bytes - self.limit_bytes / SWEEP_PART;
-        let wanted = self.bytes.saturating_add(size_bytes).saturating_sub(target);
-        let mut eviction = ages.eviction(wanted, self.age_min);
-        let bytes = &mut self.bytes;
+    }
+
+    /// What the store does in the background.
+    fn make_room(&mut self, now: u32) {
+        let excess = self.excess_bytes();
+        if excess > 0 && now >= self.next_eviction {
+            self.evict(excess, now);
+        }
+    }
+
+    fn evict(&mut self, wanted_bytes: u64, now: u32) {
+        let limit = match self.age_min {
+            0 => now.saturating_add(1),
+            age => now.saturating_sub(age),
+        };
+        let oldest = self.held.values().map(|held| held.last_use).min().unwrap_or(now);
+        let mut histogram = AgeHistogram::new(oldest, now);
+        for held in self.held.values() {
+            histogram.add(held.last_use, held.size_bytes);
+        }
+        let cutoff = histogram.cutoff(wanted_bytes, limit);
+        let mut freed = 0;
         self.held.retain(|_, held| {
-            let goes = eviction.takes(held.last_use, held.size_bytes);
+            let goes = held.last_use < cutoff && freed < wanted_bytes;
             if goes {
-                *bytes -= held.size_bytes;
+                freed += held.size_bytes;
             }
             !goes
         });
-    }
-
-    fn has_room(&self, size_bytes: u64) -> bool {
-        self.bytes.saturating_add(size_bytes) <= self.limit_bytes
+        self.bytes -= freed;
+        if freed == 0 {
+            self.next_eviction = now.saturating_add(USE_TICKS_MIN);
+        }
     }
 }
 
@@ -72,18 +102,13 @@ impl SimulatedCache for AgeLru {
             }
             return Outcome::Hit;
         }
-        if size_bytes > self.limit_bytes {
-            return Outcome::Refused;
-        }
-        if !self.has_room(size_bytes) && now >= self.next_sweep {
-            self.sweep(size_bytes, now);
-        }
-        if !self.has_room(size_bytes) {
-            self.next_sweep = now + 1;
+        self.make_room(now);
+        if self.bytes.saturating_add(size_bytes) > self.limit_bytes {
             return Outcome::Refused;
         }
         self.held.insert(fingerprint, Held { size_bytes, last_use: now });
         self.bytes += size_bytes;
+        self.make_room(now);
         Outcome::Stored
     }
 
@@ -92,7 +117,7 @@ impl SimulatedCache for AgeLru {
     }
 }
 
-/// 32 bits of seconds are 136 years.
+/// 32 bits of ticks are 17 years.
 fn ticks(time_ms: u64) -> u32 {
     u32::try_from(time_ms / TICK_MS).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,7 @@
 //! [`Pins`]: the bytes that are pinned, by the time when their pins expire.
 //!
-//! A pin sets the last use of a value to a time in the future; a sweep drops no such value. Pins
-//! hold at most a part of the store, so a sweep always finds something to drop. A value that
+//! A pin sets the last use of a value to a time in the future; eviction by age takes no such value.
+//! So a pin takes no memory, survives a restart, and expires by itself. Pins hold at most a part of the store, so eviction always finds something else. A value that
 //! exceeds the part is touched and not pinned. The count is never too low.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ const SLOTS: u32 = 16;
 
 /// How many bytes are pinned.
 #[derive(Clone, Debug)]
-pub struct Pins {
+pub(crate) struct Pins {
     bytes_max: u64,
     pin_ticks: u32,
     /// Pinned bytes by the slot in which they expire, from `first_slot` on.
@@ -22,13 +22,13 @@ pub struct Pins {
 
 impl Pins {
     /// Pins that last `pin_ticks` and hold at most `bytes_max`.
-    pub fn new(bytes_max: u64, pin_ticks: u32) -> Self {
+    pub(crate) fn new(bytes_max: u64, pin_ticks: u32) -> Self {
         Self { bytes_max, pin_ticks, slots: VecDeque::new(), first_slot: 0, bytes: 0 }
     }
 
     /// The last use to set for a value of `bytes` bytes that is pinned at `now`. `last_use` is its
     /// last use so far.
-    pub fn pin(&mut self, now: u32, last_use: u32, bytes: u64) -> u32 {
+    pub(crate) fn pin(&mut self, now: u32, last_use: u32, bytes: u64) -> u32 {
         self.expire(now);
         let until = now.saturating_add(self.pin_ticks);
         if last_use > now {
@@ -46,7 +46,7 @@ impl Pins {
     }
 
     /// The value is gone, so its pin holds no bytes.
-    pub fn release(&mut self, now: u32, last_use: u32, bytes: u64) {
+    pub(crate) fn release(&mut self, now: u32, last_use: u32, bytes: u64) {
         self.expire(now);
         if last_use > now {
             self.remove(last_use, bytes);
@@ -54,7 +54,7 @@ impl Pins {
     }
 
     /// The pinned bytes.
-    pub fn bytes(&mut self, now: u32) -> u64 {
+    pub(crate) fn bytes(&mut self, now: u32) -> u64 {
         self.expire(now);
         self.bytes
     }
