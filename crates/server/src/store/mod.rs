@@ -35,6 +35,8 @@
 //!
 //! | folder | idea |
 //! |---|---|
+//! | `blobs` | blobs whole, compressed, as chunks, and as slices of another blob |
+//! | `manifests` | blobs as chunks: splice and split |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 //! | `pins` | last uses in the future, for values that a client is about to read |
 
@@ -58,5 +60,7 @@ pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
 
+mod blobs;
 pub mod closure;
+mod manifests;
 mod pins;

@@ -29,4 +29,10 @@ impl Core {
         });
         pinned.collect()
     }
+
+    /// When a key's value was last used, in the future if it is pinned. Does not touch it.
+    #[cfg(test)]
+    pub(crate) fn last_use(&self, key: &crate::store::key::Key) -> Option<u32> {
+        self.index.find(&self.fingerprint(key)).map(|entry| entry.last_use())
+    }
 }
