@@ -28,6 +28,8 @@ pub(crate) struct History {
     keys: BTreeMap<u32, KeyHistory>,
     /// Whether a value may be missing at any time, because of eviction or lost bytes.
     pub(crate) may_miss: bool,
+    /// Whether failed syncs may have taken acknowledged values, so that older ones show.
+    pub(crate) may_roll_back: bool,
 }
 
 impl History {
@@ -68,10 +70,7 @@ impl History {
         }
         let none = KeyHistory::default();
         let history = self.keys.get(&key).unwrap_or(&none);
-        assert!(
-            history.possible.contains(&got),
-            "key {key}: got {got:?}, expected one of {:?}",
-            history.possible
-        );
+        let expected = if self.may_roll_back { &history.since_purge } else { &history.possible };
+        assert!(expected.contains(&got), "key {key}: got {got:?}, expected one of {:?}", expected);
     }
 }

@@ -13,10 +13,9 @@ use tidegate_server::store::{
 use super::history::{History, Version};
 
 /// Keys below this number are blobs. The others are opaque values with versions.
-const BLOBS: u32 = 48;
-const KEYS: u32 = 96;
+const BLOBS: u32 = 1000;
 const INLINE_BYTES_MAX: usize = 400;
-const PACK_BYTES: u64 = 16 << 10;
+const PACK_BYTES: u64 = 32 << 10;
 
 /// What a run meets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,14 +91,25 @@ impl Run {
         self.disk.set_faults(Faults::default());
         self.disk.set_taken_by_others(0);
         self.kill();
-        for key in 0..KEYS {
+        for key in self.keys() {
             self.read(key);
         }
         self.reads
     }
 
+    /// Half of them are blobs. A full store has space for half of them.
+    fn keys(&self) -> std::ops::Range<u32> {
+        let half = if self.scenario.is_full { 500 } else { 50 };
+        BLOBS - half..BLOBS + half
+    }
+
+    fn key(&mut self) -> u32 {
+        let keys = self.keys();
+        self.random.u32(keys)
+    }
+
     fn bytes_max(&self) -> u64 {
-        if self.scenario.is_full { 20 * PACK_BYTES } else { 128 * PACK_BYTES }
+        if self.scenario.is_full { 20 * PACK_BYTES } else { 64 * PACK_BYTES }
     }
 
     fn options(&self) -> StoreOptions {
@@ -155,6 +165,7 @@ impl Run {
         if are_on && !self.scenario.is_power {
             // A failed sync may take bytes that were acknowledged before it.
             self.history.may_miss = true;
+            self.history.may_roll_back = true;
         }
         self.disk.set_faults(if are_on {
             Faults { read: 300, write: 2000, sync: 2000, name: 1000 }
@@ -170,7 +181,7 @@ impl Run {
             0..400 => self.put(),
             400..430 => self.purge(),
             430..800 => {
-                let key = self.random.u32(0..KEYS);
+                let key = self.key();
                 self.read(key);
             }
             800..840 => {
@@ -208,7 +219,7 @@ impl Run {
     }
 
     fn op(&mut self) -> (u32, Version, Option<Op>) {
-        let number = self.random.u32(0..KEYS);
+        let number = self.key();
         let version = if number < BLOBS { 0 } else { self.next_version };
         self.next_version += 1;
         let bytes = content(number, version);
@@ -262,7 +273,7 @@ impl Run {
     }
 
     fn purge(&mut self) {
-        let number = self.random.u32(0..KEYS);
+        let number = self.key();
         let results = self.core().commit(vec![Op::Purge { key: key_of(number) }]);
         match &results[0] {
             Ok(()) => self.history.done(number, None),
