@@ -11,6 +11,8 @@ use crate::store::index::{Entry, Loader};
 use crate::store::pack::crc32c;
 
 const PREFIX: &str = "segment-";
+/// Attempts to read a run from a disk that fails. Damaged bytes are read once.
+const ATTEMPTS_MAX: usize = 4;
 const WRITE_BYTES: usize = 1 << 20;
 
 fn path(segment: u64) -> String {
@@ -64,7 +66,8 @@ impl Loader for Snapshots {
         let runs = self.runs.get(usize::from(shard)).map(Vec::as_slice).unwrap_or_default();
         let mut all = Vec::new();
         for run in runs {
-            if let Ok(Some(entries)) = self.read(run) {
+            let mut attempts = (0..ATTEMPTS_MAX).map(|_| self.read(run));
+            if let Some(Ok(Some(entries))) = attempts.find(Result::is_ok) {
                 all.extend(entries);
             } else {
                 // A later run says what is gone. Without it, a purged value could come back.

@@ -18,7 +18,7 @@ const RUNS_MAX: usize = 8;
 /// A shard is written as a whole when its runs have this many times its entries.
 const GROWTH_MAX: usize = 2;
 /// Segments that stay. A shard with an older run is written as a whole, so that old segments go.
-const SEGMENTS_MAX: u64 = 64;
+const SEGMENTS_MAX: u64 = 32;
 
 /// What the next checkpoint continues.
 #[derive(Debug)]
@@ -44,8 +44,11 @@ impl Core {
 
     pub(super) fn checkpoint_as(&self, mode: AppendMode) -> StoreResult<()> {
         let mut state = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        self.files.settle().map_err(StoreError::disk("sync a folder of files"))?;
+        // Without it, the checkpoint only lists more files than it needs to.
+        let _ = self.files.settle();
         let mut master = state.master.clone();
+        // A failed attempt can leave a master that names its segment: the number is never used again.
+        state.master.next_segment += 1;
         let log = self.log();
         let counted = log.since_checkpoint();
         master.head = log.head();
@@ -87,7 +90,6 @@ impl Core {
             return Ok(0);
         }
         let number = master.next_segment;
-        // A failed attempt leaves a file that the next one replaces.
         let segment = SegmentWriter::create(&*self.disk, number);
         let mut segment = segment.map_err(StoreError::disk("create a snapshot"))?;
         for shard in due {

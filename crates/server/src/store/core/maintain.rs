@@ -16,7 +16,7 @@ const LOADS_MAX: u32 = 64;
 const STEPS_MAX: usize = 8;
 /// A checkpoint follows this many records or bytes: a replay of either takes about 0.1 s.
 const REPLAY_RECORDS_MAX: u64 = 250_000;
-const REPLAY_BYTES_MAX: u64 = 64 << 20;
+const REPLAY_BYTES_MAX: u64 = 256 << 20;
 /// A checkpoint follows this time at the latest, so that last uses are saved.
 const CHECKPOINT_TICKS_MAX: u32 = 290 * 8;
 
@@ -53,6 +53,7 @@ impl Core {
 
     fn load_some(&self) -> bool {
         if self.index.is_loaded() {
+            self.space.note_loaded();
             return true;
         }
         for _ in 0..LOADS_MAX {
@@ -77,7 +78,7 @@ impl Core {
             match plan(&usage) {
                 Plan::Rest => {
                     let is_blocked = usage.packs.is_empty()
-                        && usage.used + 2 * usage.pack_bytes > usage.bytes_max
+                        && usage.room < 2 * usage.pack_bytes
                         && usage.free_packs < 2;
                     if is_checkpointed || !is_blocked {
                         return Ok(false);
@@ -110,7 +111,7 @@ impl Core {
         let packs = self.packs_before(seq).into_iter();
         Usage {
             bytes_max: self.space.bytes_max(),
-            used: self.space.used(),
+            room: self.space.room(),
             pack_bytes: self.pack_bytes,
             free_packs: free.count() as u64,
             live: live + self.space.files(),

@@ -144,7 +144,11 @@ impl Index {
             ShardState::Unloaded(changes) => changes.push(change),
             ShardState::Loaded(shard) => {
                 for (entry, is_added) in apply(shard, change) {
-                    if is_added { self.count(&entry) } else { drop(self.discount(&entry)) }
+                    if is_added {
+                        self.count(&entry)
+                    } else {
+                        let _ = self.discount(&entry);
+                    }
                 }
             }
         }

@@ -53,6 +53,8 @@ pub(crate) enum RecordKind {
     Numbers = 6,
     /// Every file of a record up to the sequence `number` is durable.
     Synced = 7,
+    /// A loss of power damaged the file `number`, so a recovery dropped its value.
+    Lost = 8,
 }
 
 impl RecordKind {
@@ -65,6 +67,7 @@ impl RecordKind {
             5 => Some(Self::Resume),
             6 => Some(Self::Numbers),
             7 => Some(Self::Synced),
+            8 => Some(Self::Lost),
             _ => None,
         }
     }

@@ -50,6 +50,9 @@ pub(crate) struct Recovered {
     pub(crate) loose: BTreeSet<u64>,
     /// Files that may not be durable yet.
     pub(crate) unsynced: Vec<RecentFile>,
+    /// Files whose values were dropped. The log must say so before it says that earlier files are
+    /// durable.
+    pub(crate) lost: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,7 @@ struct Replay<'a> {
     claimed: BTreeSet<u64>,
     retired: BTreeSet<u64>,
     recent: Vec<RecentFile>,
+    lost: Vec<u64>,
 }
 
 /// Replays the log behind a checkpoint into `index` and `packs`.
@@ -91,6 +95,7 @@ pub(crate) fn replay(
         claimed: BTreeSet::new(),
         retired: master.files.loose.iter().copied().collect(),
         recent: Vec::new(),
+        lost: Vec::new(),
     };
     while let Some(next) = replay.replay_pack()? {
         replay.enter(next);
@@ -106,6 +111,7 @@ pub(crate) fn replay(
         next_number: replay.numbers_end,
         loose,
         unsynced,
+        lost: replay.lost,
     })
 }
 
@@ -196,6 +202,14 @@ impl Replay<'_> {
             }
             RecordKind::Numbers => self.numbers_end = self.numbers_end.max(header.number),
             RecordKind::Synced => self.synced_seq = self.synced_seq.max(header.number),
+            RecordKind::Lost => {
+                let (lost, recent) = std::mem::take(&mut self.recent)
+                    .into_iter()
+                    .partition(|file| file.description.number == header.number);
+                self.recent = recent;
+                let lost: Vec<RecentFile> = lost;
+                lost.iter().for_each(|file| self.drop_file(file));
+            }
             RecordKind::Seal => {}
         }
     }
@@ -265,12 +279,17 @@ impl Replay<'_> {
                 kept.push(file);
                 continue;
             }
-            let change = Change::RemoveAt(file.fingerprint, file.location);
-            self.index.replay(&file.fingerprint, change);
-            self.claimed.remove(&file.description.number);
-            self.retired.insert(file.description.number);
+            self.drop_file(&file);
+            self.lost.push(file.description.number);
         }
         Ok(kept)
+    }
+
+    fn drop_file(&mut self, file: &RecentFile) {
+        let change = Change::RemoveAt(file.fingerprint, file.location);
+        self.index.replay(&file.fingerprint, change);
+        self.claimed.remove(&file.description.number);
+        self.retired.insert(file.description.number);
     }
 
     fn enter(&mut self, (slot, generation): (u32, u32)) {

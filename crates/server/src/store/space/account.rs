@@ -104,9 +104,16 @@ impl Space {
         StoreError::Full { used_bytes: self.used(), bytes_max: self.bytes_max }
     }
 
+    /// Bytes that are left for packs and files. The next checkpoint is written beside the last one,
+    /// so as much as the last one takes stays free.
+    pub(crate) fn room(&self) -> u64 {
+        let checkpoints = self.checkpoints.load(Ordering::Relaxed);
+        self.bytes_max.saturating_sub(self.used() + checkpoints)
+    }
+
     fn take(&self, account: &AtomicU64, bytes: u64) -> StoreResult<()> {
         account.fetch_add(bytes, Ordering::Relaxed);
-        if self.used() > self.bytes_max {
+        if self.used() + self.checkpoints.load(Ordering::Relaxed) > self.bytes_max {
             subtract(account, bytes);
             return Err(self.full());
         }

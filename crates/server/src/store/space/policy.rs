@@ -15,7 +15,8 @@ pub(crate) struct PackUse {
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) bytes_max: u64,
-    pub(crate) used: u64,
+    /// Bytes that are left for packs and files.
+    pub(crate) room: u64,
     pub(crate) pack_bytes: u64,
     pub(crate) free_packs: u64,
     /// Bytes of files that entries name, and of live records.
@@ -33,7 +34,7 @@ pub(crate) enum Plan {
     Evict(u64),
     /// Move the live records of this pack and free it.
     Clean(u32),
-    /// Remove the file of a free pack, because files need the room.
+    /// Remove the file of a free pack, because files and checkpoints need the room.
     RemoveFreePack,
 }
 
@@ -43,13 +44,16 @@ const FREE_PACKS_MIN: u64 = 2;
 /// Decides what to do next. After the caller did it, it asks again.
 pub(crate) fn plan(usage: &Usage) -> Plan {
     let slack = (usage.bytes_max / 25).max(3 * usage.pack_bytes);
-    let room = usage.bytes_max.saturating_sub(usage.used);
+    let room = usage.room;
     let available = room + usage.free_packs * usage.pack_bytes;
     let live_max = usage.bytes_max.saturating_sub(2 * slack);
     if usage.live > live_max {
         return Plan::Evict(usage.live - live_max + usage.bytes_max / 100);
     }
-    if available < slack || (room < slack / 2 && usage.free_packs < FREE_PACKS_MIN) {
+    if room < slack / 4 && usage.free_packs >= FREE_PACKS_MIN {
+        return Plan::RemoveFreePack;
+    }
+    if available < slack || room < slack / 4 {
         let victim = usage.packs.iter().min_by_key(|pack| pack.live_bytes);
         return match victim {
             // A pack that is nearly all live gives back too little for its cost.
@@ -57,9 +61,6 @@ pub(crate) fn plan(usage: &Usage) -> Plan {
             Some(_) => Plan::Evict(usage.pack_bytes),
             None => Plan::Rest,
         };
-    }
-    if room < slack / 2 && usage.free_packs > FREE_PACKS_MIN {
-        return Plan::RemoveFreePack;
     }
     Plan::Rest
 }
@@ -73,7 +74,7 @@ mod tests {
     fn usage() -> Usage {
         Usage {
             bytes_max: 100 * MIB,
-            used: 50 * MIB,
+            room: 50 * MIB,
             pack_bytes: MIB,
             free_packs: 0,
             live: 40 * MIB,
@@ -96,14 +97,14 @@ mod tests {
 
     #[test]
     fn cleans_the_pack_with_least_live_bytes() {
-        assert_eq!(plan(&Usage { used: 98 * MIB, ..usage() }), Plan::Clean(2));
+        assert_eq!(plan(&Usage { room: 2 * MIB, ..usage() }), Plan::Clean(2));
         let full = vec![PackUse { slot: 1, live_bytes: MIB }];
-        assert_eq!(plan(&Usage { used: 98 * MIB, packs: full, ..usage() }), Plan::Evict(MIB));
+        assert_eq!(plan(&Usage { room: 2 * MIB, packs: full, ..usage() }), Plan::Evict(MIB));
     }
 
     #[test]
     fn gives_free_packs_to_files() {
-        let usage = Usage { used: 99 * MIB, free_packs: 8, ..usage() };
+        let usage = Usage { room: MIB / 2, free_packs: 8, ..usage() };
         assert_eq!(plan(&usage), Plan::RemoveFreePack);
     }
 }
