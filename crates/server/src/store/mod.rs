@@ -37,6 +37,8 @@
 //! |---|---|
 //! | `blobs` | blobs whole, compressed, as chunks, and as slices of another blob |
 //! | `manifests` | blobs as chunks: splice and split |
+//! | `actions` | action results: complete, or a miss |
+//! | `local` | [`LocalStore`]: the engine's traits, and the background thread |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 //! | `pins` | last uses in the future, for values that a client is about to read |
 
@@ -60,7 +62,12 @@ pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
 
+mod actions;
 mod blobs;
 pub mod closure;
+mod local;
 mod manifests;
 mod pins;
+
+pub use actions::{ActionName, ActionPut};
+pub use local::LocalStore;

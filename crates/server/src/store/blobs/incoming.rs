@@ -4,6 +4,7 @@
 //! that no record names yet. So a declared length takes no memory and no space.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Checksummer;
@@ -21,7 +22,7 @@ const SAVED_PART: u64 = 10;
 
 /// Bytes on their way into a value: in memory, then in a file.
 #[derive(Debug)]
-struct Spill {
+pub(super) struct Spill {
     blobs: Blobs,
     buffer: Vec<u8>,
     file: Option<StagedFile>,
@@ -29,11 +30,11 @@ struct Spill {
 }
 
 impl Spill {
-    fn new(blobs: &Blobs) -> Self {
+    pub(super) fn new(blobs: &Blobs) -> Self {
         Self { blobs: blobs.clone(), buffer: Vec::new(), file: None, len: 0 }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> StoreResult<()> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> StoreResult<()> {
         let inline_max = self.blobs.core.options().inline_bytes_max;
         if self.file.is_none() && self.buffer.len() + bytes.len() > inline_max {
             // The hash is ours: it covers both the buffer and the file.
@@ -75,9 +76,18 @@ impl Spill {
 
     /// Gives the blob's key this value.
     fn commit(self, digest: &Digest, form: Form) -> StoreResult<()> {
-        let core = std::sync::Arc::clone(&self.blobs.core);
-        let key = Key::blob(digest);
-        let op = Op::Put { key, form: form as u8, size: digest.len, content: self.content() };
+        self.commit_as(Key::blob(digest), form, digest.len)
+    }
+
+    /// The bytes that were written.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Gives a key this value.
+    pub(super) fn commit_as(self, key: Key, form: Form, size: u64) -> StoreResult<()> {
+        let core = Arc::clone(&self.blobs.core);
+        let op = Op::Put { key, form: form as u8, size, content: self.content() };
         core.commit(vec![op]).pop().unwrap_or(Err(StoreError::Closed))
     }
 }
@@ -226,5 +236,43 @@ fn inflate<T>(
             Some(piece) => write(to, &piece)?,
             None => return Ok(()),
         }
+    }
+}
+
+impl Blobs {
+    /// Puts blobs that are in memory, the short ones in one group. The results are in their order.
+    pub(crate) fn put_all(&self, blobs: &[(Digest, Bytes)]) -> Vec<StoreResult<()>> {
+        let inline_max = self.core.options().inline_bytes_max;
+        let mut results = Vec::with_capacity(blobs.len());
+        let (mut ops, mut places) = (Vec::new(), Vec::new());
+        for (place, (digest, bytes)) in blobs.iter().enumerate() {
+            let is_right = Digest::of(digest.function, bytes) == *digest;
+            results.push(if !is_right {
+                Err(StoreError::Mismatch)
+            } else if bytes.is_empty() {
+                Ok(())
+            } else if bytes.len() > inline_max {
+                self.put_long(digest, bytes)
+            } else {
+                let key = Key::blob(digest);
+                let content = Content::Bytes(bytes.clone());
+                ops.push(Op::Put { key, form: Form::Plain as u8, size: digest.len, content });
+                places.push(place);
+                Ok(())
+            });
+        }
+        for (place, result) in places.into_iter().zip(self.core.commit(ops)) {
+            if let Some(slot) = results.get_mut(place) {
+                *slot = result;
+            }
+        }
+        results
+    }
+
+    /// Puts a blob that is too long for a record. Its hash is known to be right.
+    fn put_long(&self, digest: &Digest, bytes: &[u8]) -> StoreResult<()> {
+        let mut spill = Spill::new(self);
+        spill.write(bytes)?;
+        spill.commit(digest, Form::Plain)
     }
 }

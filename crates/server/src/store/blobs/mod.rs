@@ -5,6 +5,7 @@
 //! | `form` | what a value is, and the keys of what stands for a blob |
 //! | `presence` | which blobs are there, with everything that they need |
 //! | `reader` | the bytes of a blob, in order |
+//! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
 //!
 //! A blob has up to three values, each under a key of its own:
@@ -29,6 +30,7 @@ mod form;
 mod incoming;
 mod presence;
 mod reader;
+mod value;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ pub(super) use form::{Form, manifest_key, slice_key};
 pub(super) use incoming::{Incoming, IncomingPacked};
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
+pub(super) use value::IncomingValue;
 
 /// Bytes of one read and of one piece.
 pub(super) const PIECE_BYTES: usize = 256 << 10;

@@ -55,6 +55,12 @@ impl Blobs {
         Ok(is_whole.then_some(record))
     }
 
+    /// The length of a blob's manifest in bytes, if it has one.
+    pub(crate) fn manifest_bytes(&self, digest: &Digest) -> StoreResult<Option<u64>> {
+        let value = self.core.get(&manifest_key(digest))?;
+        Ok(value.map(|value| value.content.len()))
+    }
+
     /// Where a blob lies in another one that is there.
     pub(crate) fn slice(&self, digest: &Digest, touch: Touch) -> StoreResult<Option<Slice>> {
         let key = slice_key(digest);

@@ -125,7 +125,7 @@ impl Blobs {
                     left: range.end,
                     skipped: range.start,
                 };
-                (0, content_len(&value.content), Some(inflating))
+                (0, value.content.len(), Some(inflating))
             }
             _ => return Ok(None),
         };
@@ -139,9 +139,25 @@ impl Blobs {
         if Form::from_number(value.form) != Some(Form::Zstd) {
             return Ok(None);
         }
-        let end = content_len(&value.content);
-        let part = Part { key, content: value.content, at: 0, end, inflating: None };
-        Ok(Some(self.reader(Some(part), VecDeque::new())))
+        self.open_content(key, value.content)
+    }
+
+    /// Opens plain bytes. `None` if the first of them are damaged.
+    pub(super) fn open_content(
+        &self,
+        key: Key,
+        content: ValueContent,
+    ) -> StoreResult<Option<BlobReader>> {
+        let end = content.len();
+        let part = Part { key: key.clone(), content, at: 0, end, inflating: None };
+        let mut reader = self.reader(Some(part), VecDeque::new());
+        match reader.next_piece() {
+            Ok(first) => {
+                reader.first = first;
+                Ok(Some(reader))
+            }
+            Err(error) => self.miss_if_damaged(&key, error),
+        }
     }
 
     /// Whether a blob is stored whole and plain, so that it can have slices.
@@ -151,10 +167,13 @@ impl Blobs {
     }
 }
 
-fn content_len(content: &ValueContent) -> u64 {
-    match content {
-        ValueContent::Bytes(bytes) => bytes.len() as u64,
-        ValueContent::File(file) => file.len(),
+impl ValueContent {
+    /// The length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(file) => file.len(),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl AgeLru {
     fn excess_bytes(&self) -> u64 {
         let usage = Usage {
             bytes_max: self.limit_bytes,
-            used: self.bytes,
+            room: self.limit_bytes.saturating_sub(self.bytes),
             pack_bytes: self.pack_bytes,
             free_packs: 0,
             live: self.bytes,
