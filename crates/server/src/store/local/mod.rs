@@ -3,23 +3,29 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `cache` | action results, opaque values, compressed blobs |
 //! | `maintenance` | the background thread |
 //! | `error` | errors of the store as errors of the engine |
 //!
 //! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
 //! finds every blob in the index.
 
+mod cache;
 mod error;
 mod maintenance;
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tidegate::remote::Body;
 use tidegate::store::{
     BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
@@ -58,7 +64,7 @@ struct Inner {
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
-    _maintenance: Maintenance,
+    maintenance: Maintenance,
 }
 
 impl LocalStore {
@@ -72,16 +78,18 @@ impl LocalStore {
         let shown = target.clone();
         let opened = tokio::task::spawn_blocking(move || {
             let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
+            let lock = lock(disk.root(), &shown)?;
             let identity = format!("store {}", disk.root().display());
             let opened = Core::open(Arc::new(disk), options, clock_ms());
             let failed = |failure| error::error(Operation::Locate, &shown, failure);
             let core = Arc::new(opened.map_err(failed)?);
-            let maintenance = Maintenance::start(&core).map_err(|error| unusable(&shown, error))?;
+            let maintenance =
+                Maintenance::start(&core, lock).map_err(|error| unusable(&shown, error))?;
             Ok(Self(Arc::new(Inner {
                 blobs: Blobs::new(core),
                 identity,
                 profile: Arc::new(profile()),
-                _maintenance: maintenance,
+                maintenance,
             })))
         });
         opened.await.unwrap_or_else(|error| Err(cancelled(&target, error)))
@@ -106,18 +114,14 @@ impl LocalStore {
         }
     }
 
-    /// The rest of a blob that was opened.
-    fn rest(&self, digest: Digest, reader: BlobReader) -> Body {
-        let state = (self.clone(), reader);
-        Box::pin(stream::try_unfold(state, move |(store, mut reader)| async move {
-            let target = digest.to_string();
-            let read = store.blocking(Operation::Read, &target, move |_| {
-                let piece = reader.next_piece()?;
-                Ok((piece, reader))
-            });
-            let (piece, reader) = read.await?;
-            Ok(piece.map(|piece| (piece, (store, reader))))
-        }))
+    /// Ends the background thread, after a last checkpoint. The store is closed when its last clone
+    /// is dropped.
+    ///
+    /// A store that is dropped does the same in the background.
+    pub async fn close(self) {
+        let Some(inner) = Arc::into_inner(self.0) else { return };
+        // It panics only if the runtime shuts down, which ends the thread, too.
+        let _ = tokio::task::spawn_blocking(move || inner.maintenance.finish()).await;
     }
 }
 
@@ -139,6 +143,20 @@ fn chunk_bytes_min(chunking: &Chunking) -> u64 {
         _ => 1,
     }
     .max(1)
+}
+
+/// Locks the folder as long as the file is open.
+fn lock(root: &Path, target: &str) -> Result<File> {
+    let file = File::create(root.join("lock")).map_err(|error| unusable(target, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let message = "the store is in use";
+            Err(Error::new(ErrorKind::Storage, Operation::Locate, target, message)
+                .with_hint("one process at a time can open it"))
+        }
+        Err(TryLockError::Error(error)) => Err(unusable(target, error)),
+    }
 }
 
 fn unusable(target: &str, error: io::Error) -> Error {
@@ -209,7 +227,9 @@ impl BlobStore for LocalStore {
             Some(OpenedBlob::All(bytes)) => Ok(body(bytes, 0)),
             Some(OpenedBlob::More(first, reader)) => {
                 let first = stream::once(async move { Ok(first) });
-                Ok(Box::pin(futures_util::StreamExt::chain(first, self.rest(digest, reader))))
+                let rest =
+                    self.body(&target, reader, |reader: &mut BlobReader| reader.next_piece());
+                Ok(first.chain(rest).boxed())
             }
         }
     }
