@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Core;
 use crate::store::error::{StoreError, StoreResult};
+use crate::store::files::FileDescription;
 use crate::store::index::{Entry, Location};
 use crate::store::key::Fingerprint;
 use crate::store::log::AppendMode;
@@ -64,11 +65,18 @@ impl Core {
                     if verify_payload(&header, scanned.record) {
                         let start = header.payload_start();
                         let payload = &scanned.record[start..start + header.payload_len];
-                        let mut draft = Draft::control(header.kind, header.number, header.size);
+                        let mut draft = Draft::control(header.kind, 0, header.size);
                         (draft.space, draft.form, draft.time) =
                             (header.space, header.form, entry.last_use());
                         draft.key = Bytes::copy_from_slice(key.bytes());
                         draft.payload = Bytes::copy_from_slice(payload);
+                        if header.kind == RecordKind::File {
+                            draft.number = header.number;
+                            // The file that this one replaced went long ago.
+                            let file = FileDescription::from_payload(header.number, payload);
+                            let file = file.map(|file| FileDescription { replaced: 0, ..file });
+                            draft.payload = file.map_or(draft.payload, FileDescription::to_payload);
+                        }
                         draft.is_durable = header.is_durable;
                         batch_bytes += draft.len();
                         batch.push(Moving { fingerprint, from, draft });

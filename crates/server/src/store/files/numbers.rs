@@ -42,6 +42,8 @@ struct State {
     /// Numbers that may have a file and have no entry, with the file's bytes if only this account
     /// has them: staged, to be removed, or removed and not durably so.
     loose: BTreeMap<u64, u64>,
+    /// Files of failed commits, to be removed once the log has gone on and is synced.
+    failed: Vec<u64>,
     /// Files to be removed once the log is synced.
     after_sync: Vec<u64>,
     /// Files to be removed.
@@ -130,6 +132,21 @@ impl Files {
         state.loose.insert(number, bytes);
         self.space.add_loose(bytes);
         state.after_sync.push(number);
+    }
+
+    /// The commit of this file failed.
+    pub(crate) fn note_failed(&self, number: u64, bytes: u64) {
+        let mut state = self.state();
+        state.loose.insert(number, bytes);
+        state.failed.push(number);
+        self.space.add_loose(bytes);
+    }
+
+    /// The log has gone on, in a new session if a commit failed before.
+    pub(crate) fn note_append(&self) {
+        let mut state = self.state();
+        let failed = std::mem::take(&mut state.failed);
+        state.after_sync.extend(failed);
     }
 
     /// The bytes of this file may not be durable.

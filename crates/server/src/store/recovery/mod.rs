@@ -184,6 +184,7 @@ impl Replay<'_> {
             RecordKind::Put => {
                 if self.is_same_boot || verify_payload(header, scanned.record) {
                     self.put(scanned, None);
+                    self.retire(header.number);
                 }
             }
             RecordKind::File => self.file(scanned),
@@ -192,10 +193,7 @@ impl Replay<'_> {
                     let fingerprint = Fingerprint::from_bytes(bytes);
                     self.index.replay(&fingerprint, Change::Remove(fingerprint));
                 }
-                if header.number != 0 {
-                    self.claimed.remove(&header.number);
-                    self.retired.insert(header.number);
-                }
+                self.retire(header.number);
             }
             RecordKind::Resume => {
                 self.head.session = u32::try_from(header.number).unwrap_or_default();
@@ -238,6 +236,7 @@ impl Replay<'_> {
         let Some(description) = FileDescription::from_payload(header.number, payload) else {
             return;
         };
+        self.retire(description.replaced);
         self.retired.remove(&header.number);
         self.claimed.insert(header.number);
         if let Some((fingerprint, location)) = self.put(scanned, Some(description.file_len())) {
@@ -285,11 +284,18 @@ impl Replay<'_> {
         Ok(kept)
     }
 
+    /// The file of this number has no value any more. 0 is no number.
+    fn retire(&mut self, number: u64) {
+        if number != 0 {
+            self.claimed.remove(&number);
+            self.retired.insert(number);
+        }
+    }
+
     fn drop_file(&mut self, file: &RecentFile) {
         let change = Change::RemoveAt(file.fingerprint, file.location);
         self.index.replay(&file.fingerprint, change);
-        self.claimed.remove(&file.description.number);
-        self.retired.insert(file.description.number);
+        self.retire(file.description.number);
     }
 
     fn enter(&mut self, (slot, generation): (u32, u32)) {
