@@ -155,7 +155,6 @@ impl Run {
         if !self.scenario.is_power {
             self.history.lost_power();
         }
-        self.had_sync_fault = false;
         self.open();
     }
 

@@ -1,8 +1,8 @@
 //! One group of operations: prepare, sync files, append, sync, index.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
@@ -259,6 +259,16 @@ impl Core {
         if mode == AppendMode::Repair {
             source.kept = 0;
         }
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lost.is_empty() {
+            let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
+            let notes: Vec<Draft> = lost.iter().map(note).collect();
+            log.append(&notes, &mut source, mode)?;
+            // A note that earlier files are durable may only follow it.
+            log.sync(mode)?;
+            lost.clear();
+        }
+        drop(lost);
         let synced = self.synced_seq.swap(0, Ordering::AcqRel);
         if synced > 0 {
             let note = Draft::control(RecordKind::Synced, synced, 0);

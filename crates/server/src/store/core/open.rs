@@ -14,9 +14,9 @@ use crate::store::disk::{Disk, OpenMode};
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{self, Files, SavedFiles, Unsynced};
 use crate::store::index::Index;
-use crate::store::log::{AppendMode, Log, LogHead};
+use crate::store::log::{Log, LogHead};
 use crate::store::options::{Level, StoreOptions};
-use crate::store::pack::{Draft, PACK_FOLDER, PackState, PackTable, RecordKind, SavedPack};
+use crate::store::pack::{PACK_FOLDER, PackState, PackTable, SavedPack};
 use crate::store::recovery::{Recovered, replay};
 use crate::store::space::Space;
 
@@ -114,29 +114,15 @@ impl Core {
             now: AtomicU32::new(now),
             next_load: AtomicU32::new(0),
             synced_seq: AtomicU64::new(0),
+            lost: Mutex::new(recovered.lost),
             is_snapshot_damaged,
             written: WrittenBytes::default(),
         };
-        core.note_lost(&recovered.lost)?;
         if level == Level::Power {
             // An earlier process may have run at the other level.
             core.sync()?;
         }
         Ok(core)
-    }
-}
-
-impl Core {
-    /// Says in the log which files a loss of power took.
-    fn note_lost(&self, lost: &[u64]) -> StoreResult<()> {
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let mut log = self.log();
-        let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
-        let mut drafts = lost.iter().map(note).collect();
-        self.append(&mut log, &mut drafts, AppendMode::Repair)?;
-        log.sync(AppendMode::Normal)
     }
 }
 

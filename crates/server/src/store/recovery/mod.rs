@@ -1,8 +1,9 @@
 //! Recovery: from a checkpoint and the rest of the log to an index.
 //!
-//! The replay reads headers from the checkpoint's position up to the first record that does not
-//! belong to the log. On the boot that wrote them, everything written is there. After another boot,
-//! a payload is claimed only if its CRCs are right, and a file only if it was synced or is right.
+//! The replay reads records from the checkpoint's position up to the first one that does not belong
+//! to the log. A record is claimed only if its payload's CRCs are right: a kill can tear the last
+//! write, and a loss of power any write that was not synced. On the boot that wrote them, files are
+//! there. After another boot, a file is claimed only if it was synced or its CRCs are right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -129,8 +130,8 @@ impl Replay<'_> {
             if !is_expected && !self.search(&mut scanner)? {
                 return Ok(None);
             }
-            let with_payload = !self.is_same_boot;
-            let Some(scanned) = read(&mut scanner, with_payload)? else { return Ok(None) };
+            let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
+            let Some(scanned) = peeked else { return Ok(None) };
             let header = scanned.header.clone();
             self.apply(&scanned);
             let len = header.len();
@@ -182,7 +183,7 @@ impl Replay<'_> {
         self.ticks = self.ticks.max(header.time);
         match header.kind {
             RecordKind::Put => {
-                if self.is_same_boot || verify_payload(header, scanned.record) {
+                if verify_payload(header, scanned.record) {
                     self.put(scanned, None);
                     self.retire(header.number);
                 }
@@ -310,11 +311,4 @@ impl Replay<'_> {
         self.packs.set(slot, entered);
         self.head = LogHead { slot, generation, offset: 0, ..self.head };
     }
-}
-
-/// The record at the scanner's offset, with its payload if it is needed.
-fn read<'a>(scanner: &'a mut Scanner<'_>, with_payload: bool) -> StoreResult<Option<Scanned<'a>>> {
-    let is_file = scanner.peek(false).map_err(StoreError::disk("read a pack"))?;
-    let is_file = is_file.is_some_and(|scanned| scanned.header.kind == RecordKind::File);
-    scanner.peek(with_payload || is_file).map_err(StoreError::disk("read a pack"))
 }
