@@ -29,9 +29,8 @@ impl Core {
     /// Moves the live records of a pack and frees it. The pack must lie before the last
     /// checkpoint, so that no replay reads it.
     pub(super) fn clean(&self, slot: u32) -> StoreResult<()> {
+        // Survivors are durable when this returns, so their old places can be overwritten.
         self.move_records(slot, AppendMode::Normal)?;
-        // A survivor must be durable before its old place can be overwritten.
-        self.log().sync(AppendMode::Normal)?;
         let pack = self.packs.get(slot);
         let generation = pack.generation.wrapping_add(1);
         self.packs.set(slot, SavedPack { state: PackState::Free, generation, end: 0, seq_last: 0 });
@@ -95,6 +94,9 @@ impl Core {
     }
 
     fn move_batch(&self, mut batch: Vec<Moving>, mode: AppendMode) -> StoreResult<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
         let mut log = self.log();
         // Under the log's lock, no commit changes the entry.
         batch.retain(|moving| {
@@ -103,6 +105,8 @@ impl Core {
         });
         let mut drafts: Vec<Draft> = batch.iter().map(|moving| moving.draft.clone()).collect();
         let places = self.append_moved(&mut log, &mut drafts, mode)?;
+        // The old places are durable, so an entry leaves them only for durable ones.
+        log.sync(mode)?;
         for (moving, to) in batch.into_iter().zip(places) {
             let bytes = moving.draft.len() as u64;
             self.written.moved.fetch_add(bytes, Ordering::Relaxed);
