@@ -49,7 +49,7 @@ pub(crate) fn content(key: u32, version: u32) -> Bytes {
         _ => random.usize(INLINE_BYTES_MAX..6000),
     };
     let noise = std::iter::repeat_with(|| random.u8(..)).take(len);
-    version.to_le_bytes().into_iter().chain(noise).collect()
+    version.to_le_bytes().into_iter().chain(key.to_le_bytes()).chain(noise).collect()
 }
 
 pub(crate) fn key_of(key: u32) -> Key {
@@ -99,7 +99,7 @@ impl Run {
 
     /// Half of them are blobs. A full store has space for half of them.
     fn keys(&self) -> std::ops::Range<u32> {
-        let half = if self.scenario.is_full { 500 } else { 50 };
+        let half = if self.scenario.is_full { 1000 } else { 50 };
         BLOBS - half..BLOBS + half
     }
 
@@ -109,7 +109,7 @@ impl Run {
     }
 
     fn bytes_max(&self) -> u64 {
-        if self.scenario.is_full { 20 * PACK_BYTES } else { 64 * PACK_BYTES }
+        if self.scenario.is_full { 40 * PACK_BYTES } else { 64 * PACK_BYTES }
     }
 
     fn options(&self) -> StoreOptions {
@@ -155,7 +155,6 @@ impl Run {
         if !self.scenario.is_power {
             self.history.lost_power();
         }
-        self.had_sync_fault = false;
         self.open();
     }
 
@@ -215,7 +214,8 @@ impl Run {
             _ => {}
         }
         let limit = self.bytes_max() / 20 * 21;
-        assert!(self.core().used_bytes() <= limit, "{} of {limit} used", self.core().used_bytes());
+        let (used, counted) = (self.disk.named_bytes(), self.core().used_bytes());
+        assert!(used <= limit, "{used} of {limit} bytes used, the store counts {counted}");
     }
 
     fn op(&mut self) -> (u32, Version, Option<Op>) {

@@ -125,17 +125,17 @@ impl SegmentWriter {
     }
 }
 
-/// Removes the segments that no run is in. Returns the bytes of the others.
+/// Removes the segments that no run is in. Returns the bytes of the other files, the master's too.
 pub(crate) fn remove_unused(disk: &dyn Disk, runs: &[Vec<Run>]) -> io::Result<u64> {
     let used: BTreeSet<String> =
         (runs.iter().flatten()).map(|run| format!("{PREFIX}{:016x}", run.segment)).collect();
     let mut bytes = 0;
     for name in disk.list(MASTER_FOLDER)? {
         let path = format!("{MASTER_FOLDER}/{name}");
-        if used.contains(&name) {
-            bytes += disk.open(&path, OpenMode::Read)?.len()?;
-        } else if name.starts_with(PREFIX) {
+        if name.starts_with(PREFIX) && !used.contains(&name) {
             disk.unlink(&path)?;
+        } else {
+            bytes += disk.open(&path, OpenMode::Read)?.len()?;
         }
     }
     Ok(bytes)

@@ -71,7 +71,7 @@ impl Core {
         state.incomplete.clear();
         self.log().note_checkpoint(counted);
         let bytes = bytes.map_err(StoreError::disk("remove old snapshots"))?;
-        self.space.set_checkpoints(bytes + master_bytes);
+        self.space.set_checkpoints(bytes);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Core;
 use crate::store::error::{StoreError, StoreResult};
+use crate::store::files::FileDescription;
 use crate::store::index::{Entry, Location};
 use crate::store::key::Fingerprint;
 use crate::store::log::AppendMode;
@@ -28,9 +29,8 @@ impl Core {
     /// Moves the live records of a pack and frees it. The pack must lie before the last
     /// checkpoint, so that no replay reads it.
     pub(super) fn clean(&self, slot: u32) -> StoreResult<()> {
+        // Survivors are durable when this returns, so their old places can be overwritten.
         self.move_records(slot, AppendMode::Normal)?;
-        // A survivor must be durable before its old place can be overwritten.
-        self.log().sync(AppendMode::Normal)?;
         let pack = self.packs.get(slot);
         let generation = pack.generation.wrapping_add(1);
         self.packs.set(slot, SavedPack { state: PackState::Free, generation, end: 0, seq_last: 0 });
@@ -64,11 +64,18 @@ impl Core {
                     if verify_payload(&header, scanned.record) {
                         let start = header.payload_start();
                         let payload = &scanned.record[start..start + header.payload_len];
-                        let mut draft = Draft::control(header.kind, header.number, header.size);
+                        let mut draft = Draft::control(header.kind, 0, header.size);
                         (draft.space, draft.form, draft.time) =
                             (header.space, header.form, entry.last_use());
                         draft.key = Bytes::copy_from_slice(key.bytes());
                         draft.payload = Bytes::copy_from_slice(payload);
+                        if header.kind == RecordKind::File {
+                            draft.number = header.number;
+                            // The file that this one replaced went long ago.
+                            let file = FileDescription::from_payload(header.number, payload);
+                            let file = file.map(|file| FileDescription { replaced: 0, ..file });
+                            draft.payload = file.map_or(draft.payload, FileDescription::to_payload);
+                        }
                         draft.is_durable = header.is_durable;
                         batch_bytes += draft.len();
                         batch.push(Moving { fingerprint, from, draft });
@@ -87,6 +94,9 @@ impl Core {
     }
 
     fn move_batch(&self, mut batch: Vec<Moving>, mode: AppendMode) -> StoreResult<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
         let mut log = self.log();
         // Under the log's lock, no commit changes the entry.
         batch.retain(|moving| {
@@ -95,6 +105,8 @@ impl Core {
         });
         let mut drafts: Vec<Draft> = batch.iter().map(|moving| moving.draft.clone()).collect();
         let places = self.append_moved(&mut log, &mut drafts, mode)?;
+        // The old places are durable, so an entry leaves them only for durable ones.
+        log.sync(mode)?;
         for (moving, to) in batch.into_iter().zip(places) {
             let bytes = moving.draft.len() as u64;
             self.written.moved.fetch_add(bytes, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! One group of operations: prepare, sync files, append, sync, index.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
@@ -50,20 +50,24 @@ pub enum Op {
     },
 }
 
+/// The number and the bytes of a file whose value goes.
+type OldFile = (u64, u64);
+
 /// What happens when the records are in the log.
 #[derive(Debug)]
 enum Effect {
     /// A value has a record.
-    Put { fingerprint: Fingerprint, record_bytes: u64 },
+    Put { fingerprint: Fingerprint, record_bytes: u64, replaced: Option<OldFile> },
     /// A value has a record and a file.
     File {
         fingerprint: Fingerprint,
         record_bytes: u64,
         staged: StagedFile,
         description: FileDescription,
+        replaced: Option<OldFile>,
     },
     /// A key has no value.
-    Remove { fingerprint: Fingerprint, file: Option<(u64, u64)> },
+    Remove { fingerprint: Fingerprint, file: Option<OldFile> },
 }
 
 /// Records in the order of the log, with the operation that each belongs to.
@@ -115,16 +119,15 @@ impl Core {
         match op {
             Op::Put { key, form, size, content } => {
                 let fingerprint = self.fingerprint(&key);
-                if let Some(entry) = self.index.touch(&fingerprint, now) {
-                    if key.space() == KeySpace::Blob {
-                        return Ok(());
-                    }
-                    if entry.is_file() {
-                        let (draft, effect) = self.removal(&fingerprint, &entry)?;
-                        group.add(number, draft, effect);
-                    }
+                let before = self.index.touch(&fingerprint, now);
+                if before.is_some() && key.space() == KeySpace::Blob {
+                    return Ok(());
                 }
-                let mut draft = Draft::control(RecordKind::Put, 0, size);
+                // One record both gives the new value and retires the old file, so that no crash
+                // comes between.
+                let replaced = before.map(|entry| self.file_of(&entry)).transpose()?.flatten();
+                let replaced_number = replaced.map_or(0, |(number, _)| number);
+                let mut draft = Draft::control(RecordKind::Put, replaced_number, size);
                 (draft.space, draft.form, draft.time) = (key.space() as u8, form, now);
                 draft.key = Bytes::copy_from_slice(key.bytes());
                 let effect = match content {
@@ -135,15 +138,16 @@ impl Core {
                             let (bytes, bytes_max) = (record_bytes, log.record_bytes_max());
                             return Err(StoreError::TooLarge { bytes, bytes_max });
                         }
-                        Effect::Put { fingerprint, record_bytes }
+                        Effect::Put { fingerprint, record_bytes, replaced }
                     }
                     Content::File(mut staged) => {
-                        let description = staged.finish()?;
+                        let mut description = staged.finish()?;
+                        description.replaced = replaced_number;
                         draft.kind = RecordKind::File;
                         draft.number = description.number;
                         draft.payload = description.to_payload();
                         let record_bytes = draft.len() as u64;
-                        Effect::File { fingerprint, record_bytes, staged, description }
+                        Effect::File { fingerprint, record_bytes, staged, description, replaced }
                     }
                 };
                 group.add(number, draft, effect);
@@ -164,10 +168,17 @@ impl Core {
 
     /// The record that removes a value with a file.
     fn removal(&self, fingerprint: &Fingerprint, entry: &Entry) -> StoreResult<(Draft, Effect)> {
+        Ok(removal_of(fingerprint, self.file_of(entry)?))
+    }
+
+    /// An entry's file, if it has one.
+    fn file_of(&self, entry: &Entry) -> StoreResult<Option<OldFile>> {
+        if !entry.is_file() {
+            return Ok(None);
+        }
         let record = self.read_record(entry)?;
-        let number = record.map_or(0, |record| record.header.number);
-        let file = (number != 0).then_some((number, entry.file_bytes()));
-        Ok(removal_of(fingerprint, file))
+        let file = record.filter(|record| record.header.kind == RecordKind::File);
+        Ok(file.map(|record| (record.header.number, entry.file_bytes())))
     }
 
     fn commit_group(&self, log: &mut Log, mut group: Group, results: &mut [StoreResult<()>]) {
@@ -183,6 +194,7 @@ impl Core {
         });
         match outcome {
             Ok(places) => {
+                self.files.note_append();
                 let count = |draft: &Draft| draft.len() as u64;
                 let bytes = group.drafts.iter().map(count).sum();
                 self.written.values.fetch_add(bytes, Ordering::Relaxed);
@@ -191,8 +203,11 @@ impl Core {
                 }
             }
             Err(error) => {
-                for (number, _) in &group.effects {
-                    results[*number] = Err(error.again());
+                for (number, effect) in group.effects {
+                    results[number] = Err(error.again());
+                    if let Effect::File { staged, .. } = effect {
+                        staged.fail();
+                    }
                 }
             }
         }
@@ -244,6 +259,16 @@ impl Core {
         if mode == AppendMode::Repair {
             source.kept = 0;
         }
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lost.is_empty() {
+            let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
+            let notes: Vec<Draft> = lost.iter().map(note).collect();
+            log.append(&notes, &mut source, mode)?;
+            // A note that earlier files are durable may only follow it.
+            log.sync(mode)?;
+            lost.clear();
+        }
+        drop(lost);
         let synced = self.synced_seq.swap(0, Ordering::AcqRel);
         if synced > 0 {
             let note = Draft::control(RecordKind::Synced, synced, 0);
@@ -266,11 +291,12 @@ impl Core {
     fn apply(&self, effect: Effect, place: Location) {
         let now = self.now();
         match effect {
-            Effect::Put { fingerprint, record_bytes } => {
+            Effect::Put { fingerprint, record_bytes, replaced } => {
                 let entry = Entry::new(fingerprint, place, record_bytes, None, now);
                 self.index.put(&fingerprint, entry);
+                self.retire(replaced);
             }
-            Effect::File { fingerprint, record_bytes, staged, description } => {
+            Effect::File { fingerprint, record_bytes, staged, description, replaced } => {
                 let bytes = Some(description.file_len());
                 let entry = Entry::new(fingerprint, place, record_bytes, bytes, now);
                 self.files.claim(description.number);
@@ -282,13 +308,18 @@ impl Core {
                 self.written.values.fetch_add(description.file_len(), Ordering::Relaxed);
                 self.index.put(&fingerprint, entry);
                 staged.keep();
+                self.retire(replaced);
             }
             Effect::Remove { fingerprint, file } => {
                 self.index.remove(&fingerprint);
-                if let Some((number, bytes)) = file {
-                    self.files.retire(number, bytes);
-                }
+                self.retire(file);
             }
+        }
+    }
+
+    fn retire(&self, file: Option<OldFile>) {
+        if let Some((number, bytes)) = file {
+            self.files.retire(number, bytes);
         }
     }
 
@@ -346,7 +377,7 @@ impl Core {
     }
 }
 
-fn removal_of(fingerprint: &Fingerprint, file: Option<(u64, u64)>) -> (Draft, Effect) {
+fn removal_of(fingerprint: &Fingerprint, file: Option<OldFile>) -> (Draft, Effect) {
     let number = file.map_or(0, |(number, _)| number);
     let mut draft = Draft::control(RecordKind::Remove, number, 0);
     draft.key = Bytes::copy_from_slice(&fingerprint.to_bytes());

@@ -16,7 +16,7 @@ const LOADS_MAX: u32 = 64;
 const STEPS_MAX: usize = 8;
 /// A checkpoint follows this many records or bytes: a replay of either takes about 0.1 s.
 const REPLAY_RECORDS_MAX: u64 = 250_000;
-const REPLAY_BYTES_MAX: u64 = 256 << 20;
+const REPLAY_BYTES_MAX: u64 = 128 << 20;
 /// A checkpoint follows this time at the latest, so that last uses are saved.
 const CHECKPOINT_TICKS_MAX: u32 = 290 * 8;
 

@@ -65,6 +65,8 @@ pub struct Core {
     next_load: AtomicU32,
     /// A sequence up to which files became durable, to be written to the log; or 0.
     synced_seq: AtomicU64,
+    /// Files that a loss of power took, to be written to the log before anything else.
+    lost: Mutex<Vec<u64>>,
     is_snapshot_damaged: Arc<AtomicBool>,
     /// What the disk took beyond what callers gave, for the published amplification.
     written: WrittenBytes,

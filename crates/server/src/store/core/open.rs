@@ -1,6 +1,6 @@
 //! Opens a store: a new one, or by recovery.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,11 @@ use crate::store::disk::{Disk, OpenMode};
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{self, Files, SavedFiles, Unsynced};
 use crate::store::index::Index;
-use crate::store::log::{AppendMode, Log, LogHead};
+use crate::store::log::{Log, LogHead};
 use crate::store::options::{Level, StoreOptions};
-use crate::store::pack::{Draft, PACK_FOLDER, PackState, PackTable, RecordKind, SavedPack};
+use crate::store::pack::{PACK_FOLDER, PackState, PackTable, SavedPack};
 use crate::store::recovery::{Recovered, replay};
-use crate::store::space::Space;
+use crate::store::space::{FILE_BLOCK_BYTES, Space};
 
 impl Core {
     /// Opens the store on a disk. `clock_ms` is the time in milliseconds.
@@ -78,7 +78,7 @@ impl Core {
             Arc::clone(&disk),
             Arc::clone(&space),
             recovered.next_number,
-            &recovered.loose,
+            find_loose(&*disk, &recovered.loose),
         );
         for recent in &recovered.unsynced {
             let number = recent.description.number;
@@ -116,29 +116,15 @@ impl Core {
             now: AtomicU32::new(now),
             next_load: AtomicU32::new(0),
             synced_seq: AtomicU64::new(0),
+            lost: Mutex::new(recovered.lost),
             is_snapshot_damaged,
             written: WrittenBytes::default(),
         };
-        core.note_lost(&recovered.lost)?;
         if level == Level::Power {
             // An earlier process may have run at the other level.
             core.sync()?;
         }
         Ok(core)
-    }
-}
-
-impl Core {
-    /// Says in the log which files a loss of power took.
-    fn note_lost(&self, lost: &[u64]) -> StoreResult<()> {
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let mut log = self.log();
-        let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
-        let mut drafts = lost.iter().map(note).collect();
-        self.append(&mut log, &mut drafts, AppendMode::Repair)?;
-        log.sync(AppendMode::Normal)
     }
 }
 
@@ -162,7 +148,7 @@ fn begin(disk: &dyn Disk, options: &StoreOptions, clock_ms: u64) -> StoreResult<
         clock_ms,
         head: LogHead { slot: 1, generation: 1, offset: 0, seq: 1, session: 0 },
         packs: vec![first],
-        files: SavedFiles { end: 1, loose: Vec::new() },
+        files: SavedFiles { next: 1, end: 1, loose: Vec::new() },
         file_bytes: 0,
         next_segment: 1,
         runs: vec![Vec::new(); 1 << shard_bits],
@@ -221,6 +207,18 @@ fn find_packs(disk: &dyn Disk, packs: &PackTable) -> StoreResult<()> {
         }
     }
     Ok(())
+}
+
+/// The files without a value that exist, and their bytes.
+fn find_loose(disk: &dyn Disk, numbers: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
+    let bytes = |number: &u64| match disk.open(&files::path(*number), OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        opened => {
+            let len = opened.and_then(|file| file.len()).unwrap_or_default();
+            Some((*number, len.next_multiple_of(FILE_BLOCK_BYTES)))
+        }
+    };
+    numbers.iter().filter_map(bytes).collect()
 }
 
 /// A number that no earlier session at the same head had.

@@ -101,9 +101,11 @@ impl SimulatedDisk {
         self.state().taken_by_others_bytes = bytes;
     }
 
-    /// Bytes of all files.
-    pub fn used_bytes(&self) -> u64 {
-        self.state().used_bytes()
+    /// Bytes of the files that have a name, in blocks of 4 KiB.
+    pub fn named_bytes(&self) -> u64 {
+        let state = self.state();
+        let inodes = state.names.values().filter_map(|inode| state.inodes.get(inode));
+        inodes.map(|inode| inode.bytes.len().next_multiple_of(4096) as u64).sum()
     }
 
     /// Loses power: every unsynced sector and name becomes any of its states since its sync. The

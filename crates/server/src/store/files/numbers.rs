@@ -28,7 +28,9 @@ pub(crate) struct Unsynced {
 /// What a checkpoint saves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedFiles {
-    /// Every file has a number below this one.
+    /// Numbers from this one on were not in use.
+    pub(crate) next: u64,
+    /// Every file has a number below this one, unless the log says more.
     pub(crate) end: u64,
     /// Numbers that may have a file and have no entry.
     pub(crate) loose: Vec<u64>,
@@ -42,6 +44,8 @@ struct State {
     /// Numbers that may have a file and have no entry, with the file's bytes if only this account
     /// has them: staged, to be removed, or removed and not durably so.
     loose: BTreeMap<u64, u64>,
+    /// Files of failed commits, to be removed once the log has gone on and is synced.
+    failed: Vec<u64>,
     /// Files to be removed once the log is synced.
     after_sync: Vec<u64>,
     /// Files to be removed.
@@ -60,15 +64,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Goes on with the numbers from `next` on. `loose` files are removed in the background.
+    /// Goes on with the numbers from `next` on. The files of `loose`, with their bytes, are removed
+    /// in the background.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         space: Arc<Space>,
         next: u64,
-        loose: &BTreeSet<u64>,
+        loose: BTreeMap<u64, u64>,
     ) -> Self {
-        let removable = loose.iter().copied().collect();
-        let loose = loose.iter().map(|number| (*number, 0)).collect();
+        let removable = loose.keys().copied().collect();
+        space.add_loose(loose.values().sum());
         let state = State { next, allowed: next, loose, removable, ..State::default() };
         Self { disk, space, state: Mutex::new(state) }
     }
@@ -130,6 +135,21 @@ impl Files {
         state.loose.insert(number, bytes);
         self.space.add_loose(bytes);
         state.after_sync.push(number);
+    }
+
+    /// The commit of this file failed.
+    pub(crate) fn note_failed(&self, number: u64, bytes: u64) {
+        let mut state = self.state();
+        state.loose.insert(number, bytes);
+        state.failed.push(number);
+        self.space.add_loose(bytes);
+    }
+
+    /// The log has gone on, in a new session if a commit failed before.
+    pub(crate) fn note_append(&self) {
+        let mut state = self.state();
+        let failed = std::mem::take(&mut state.failed);
+        state.after_sync.extend(failed);
     }
 
     /// The bytes of this file may not be durable.
@@ -203,6 +223,7 @@ impl Files {
     pub(crate) fn save(&self) -> SavedFiles {
         let state = self.state();
         SavedFiles {
+            next: state.next,
             end: state.allowed.max(state.next),
             loose: state.loose.keys().copied().collect(),
         }

@@ -100,7 +100,7 @@ impl StagedFile {
         let written = self.file.write_at(&[IoSlice::new(&self.crcs)], self.len);
         written.map_err(StoreError::disk("write a file"))?;
         let crcs_crc = crc32c(&self.crcs);
-        Ok(FileDescription { number: self.number, len: self.len, crcs_crc })
+        Ok(FileDescription { number: self.number, len: self.len, crcs_crc, replaced: 0 })
     }
 
     pub(crate) fn file(&self) -> &Arc<dyn DiskFile> {
@@ -110,6 +110,13 @@ impl StagedFile {
     /// A record names the file now. The reservation becomes the index's account.
     pub(crate) fn keep(mut self) {
         self.is_kept = true;
+    }
+
+    /// Its commit failed, and a part of the commit may be in the log. A crash now can make the
+    /// record count, so the file stays until the log has gone on.
+    pub(crate) fn fail(mut self) {
+        self.is_kept = true;
+        self.files.note_failed(self.number, self.reservation.bytes());
     }
 
     fn end_block(&mut self) {

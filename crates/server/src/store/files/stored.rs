@@ -18,6 +18,8 @@ pub(crate) struct FileDescription {
     pub(crate) len: u64,
     /// The CRC32C of the CRCs behind the value.
     pub(crate) crcs_crc: u32,
+    /// The file of the key's previous value, which goes; or 0.
+    pub(crate) replaced: u64,
 }
 
 impl FileDescription {
@@ -25,13 +27,15 @@ impl FileDescription {
     pub(crate) fn to_payload(self) -> Bytes {
         let mut payload = self.len.to_le_bytes().to_vec();
         payload.extend_from_slice(&self.crcs_crc.to_le_bytes());
+        payload.extend_from_slice(&self.replaced.to_le_bytes());
         payload.into()
     }
 
     pub(crate) fn from_payload(number: u64, payload: &[u8]) -> Option<Self> {
         let len = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
         let crcs_crc = u32::from_le_bytes(payload.get(8..12)?.try_into().ok()?);
-        Some(Self { number, len, crcs_crc })
+        let replaced = u64::from_le_bytes(payload.get(12..20)?.try_into().ok()?);
+        Some(Self { number, len, crcs_crc, replaced })
     }
 
     /// The file's length.

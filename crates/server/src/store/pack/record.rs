@@ -39,7 +39,7 @@ const HEADER_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
-    /// A value; the payload is the value.
+    /// A value; the payload is the value. `number` is the previous value's file, or 0.
     Put = 1,
     /// A value that is the file `number`; the payload describes the file.
     File = 2,

@@ -1,8 +1,9 @@
 //! Recovery: from a checkpoint and the rest of the log to an index.
 //!
-//! The replay reads headers from the checkpoint's position up to the first record that does not
-//! belong to the log. On the boot that wrote them, everything written is there. After another boot,
-//! a payload is claimed only if its CRCs are right, and a file only if it was synced or is right.
+//! The replay reads records from the checkpoint's position up to the first one that does not belong
+//! to the log. A record is claimed only if its payload's CRCs are right: a kill can tear the last
+//! write, and a loss of power any write that was not synced. On the boot that wrote them, files are
+//! there. After another boot, a file is claimed only if it was synced or its CRCs are right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ pub(crate) fn replay(
     }
     let unsynced = replay.check_files()?;
     let mut loose = replay.retired;
-    loose.extend(master.files.end..replay.numbers_end);
+    loose.extend(master.files.next..replay.numbers_end);
     loose.retain(|number| !replay.claimed.contains(number));
     Ok(Recovered {
         head: replay.head,
@@ -129,8 +130,8 @@ impl Replay<'_> {
             if !is_expected && !self.search(&mut scanner)? {
                 return Ok(None);
             }
-            let with_payload = !self.is_same_boot;
-            let Some(scanned) = read(&mut scanner, with_payload)? else { return Ok(None) };
+            let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
+            let Some(scanned) = peeked else { return Ok(None) };
             let header = scanned.header.clone();
             self.apply(&scanned);
             let len = header.len();
@@ -182,8 +183,9 @@ impl Replay<'_> {
         self.ticks = self.ticks.max(header.time);
         match header.kind {
             RecordKind::Put => {
-                if self.is_same_boot || verify_payload(header, scanned.record) {
+                if verify_payload(header, scanned.record) {
                     self.put(scanned, None);
+                    self.retire(header.number);
                 }
             }
             RecordKind::File => self.file(scanned),
@@ -192,10 +194,7 @@ impl Replay<'_> {
                     let fingerprint = Fingerprint::from_bytes(bytes);
                     self.index.replay(&fingerprint, Change::Remove(fingerprint));
                 }
-                if header.number != 0 {
-                    self.claimed.remove(&header.number);
-                    self.retired.insert(header.number);
-                }
+                self.retire(header.number);
             }
             RecordKind::Resume => {
                 self.head.session = u32::try_from(header.number).unwrap_or_default();
@@ -238,6 +237,7 @@ impl Replay<'_> {
         let Some(description) = FileDescription::from_payload(header.number, payload) else {
             return;
         };
+        self.retire(description.replaced);
         self.retired.remove(&header.number);
         self.claimed.insert(header.number);
         if let Some((fingerprint, location)) = self.put(scanned, Some(description.file_len())) {
@@ -285,11 +285,18 @@ impl Replay<'_> {
         Ok(kept)
     }
 
+    /// The file of this number has no value any more. 0 is no number.
+    fn retire(&mut self, number: u64) {
+        if number != 0 {
+            self.claimed.remove(&number);
+            self.retired.insert(number);
+        }
+    }
+
     fn drop_file(&mut self, file: &RecentFile) {
         let change = Change::RemoveAt(file.fingerprint, file.location);
         self.index.replay(&file.fingerprint, change);
-        self.claimed.remove(&file.description.number);
-        self.retired.insert(file.description.number);
+        self.retire(file.description.number);
     }
 
     fn enter(&mut self, (slot, generation): (u32, u32)) {
@@ -304,11 +311,4 @@ impl Replay<'_> {
         self.packs.set(slot, entered);
         self.head = LogHead { slot, generation, offset: 0, ..self.head };
     }
-}
-
-/// The record at the scanner's offset, with its payload if it is needed.
-fn read<'a>(scanner: &'a mut Scanner<'_>, with_payload: bool) -> StoreResult<Option<Scanned<'a>>> {
-    let is_file = scanner.peek(false).map_err(StoreError::disk("read a pack"))?;
-    let is_file = is_file.is_some_and(|scanned| scanned.header.kind == RecordKind::File);
-    scanner.peek(with_payload || is_file).map_err(StoreError::disk("read a pack"))
 }
