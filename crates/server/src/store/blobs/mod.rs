@@ -42,7 +42,7 @@ use std::sync::Arc;
 use super::core::Core;
 
 pub(super) use form::{Form, manifest_key, slice_key};
-pub(super) use incoming::{Incoming, IncomingPacked};
+pub(super) use incoming::IncomingPacked;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
 pub(super) use value::IncomingValue;

@@ -43,6 +43,10 @@ use super::error::{StoreError, StoreResult};
 use super::manifests::Spliced;
 use super::options::StoreOptions;
 
+/// The limits of a store that a command opens.
+const COMMAND_BYTES_MAX: u64 = 64 << 30;
+const COMMAND_PACK_BYTES: u64 = 16 << 20;
+
 /// The average chunk: the recommendation of the Remote Execution API.
 const CHUNK_BYTES_AVG: u64 = 512 << 10;
 
@@ -75,24 +79,39 @@ impl LocalStore {
     pub async fn open(root: &Path, options: StoreOptions) -> Result<Self> {
         let target = root.display().to_string();
         let root = root.to_owned();
-        let shown = target.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
-            let lock = lock(disk.root(), &shown)?;
-            let identity = format!("store {}", disk.root().display());
-            let opened = Core::open(Arc::new(disk), options, clock_ms());
-            let failed = |failure| error::error(Operation::Locate, &shown, failure);
-            let core = Arc::new(opened.map_err(failed)?);
-            let maintenance =
-                Maintenance::start(&core, lock).map_err(|error| unusable(&shown, error))?;
-            Ok(Self(Arc::new(Inner {
-                blobs: Blobs::new(core),
-                identity,
-                profile: Arc::new(profile()),
-                maintenance,
-            })))
-        });
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&root, options));
         opened.await.unwrap_or_else(|error| Err(cancelled(&target, error)))
+    }
+
+    /// As [`Self::open`]. Blocks.
+    pub fn open_blocking(root: &Path, options: StoreOptions) -> Result<Self> {
+        let shown = root.display().to_string();
+        let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
+        let lock = lock(disk.root(), &shown)?;
+        let identity = format!("store {}", disk.root().display());
+        let opened = Core::open(Arc::new(disk), options, clock_ms());
+        let failed = |failure| error::error(Operation::Locate, &shown, failure);
+        let core = Arc::new(opened.map_err(failed)?);
+        let maintenance = Maintenance::start(&core, lock);
+        let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
+        Ok(Self(Arc::new(Inner {
+            blobs: Blobs::new(core),
+            identity,
+            profile: Arc::new(profile()),
+            maintenance,
+        })))
+    }
+
+    /// The options of a store that a command opens by its folder: at most 64 GiB, and at most four
+    /// fifths of the disk. Its packs are small, so that a store of a few blobs takes little space.
+    pub fn options_of_command(folder: &Path) -> StoreOptions {
+        let existing = folder.ancestors().find(|folder| folder.exists());
+        let existing = existing.filter(|folder| !folder.as_os_str().is_empty());
+        let disk = rustix::fs::statvfs(existing.unwrap_or(Path::new(".")));
+        let disk_bytes = disk.map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+        let mut options = StoreOptions::new((disk_bytes / 5 * 4).min(COMMAND_BYTES_MAX));
+        options.pack_bytes = Some(COMMAND_PACK_BYTES);
+        options
     }
 
     /// Counters.
