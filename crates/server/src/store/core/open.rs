@@ -209,16 +209,16 @@ fn find_packs(disk: &dyn Disk, packs: &PackTable) -> StoreResult<()> {
     Ok(())
 }
 
-/// The files without a value that exist, and their bytes.
-fn find_loose(disk: &dyn Disk, numbers: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
+/// The files without a value, and the bytes of those that exist.
+fn find_loose(disk: &dyn Disk, numbers: &BTreeSet<u64>) -> BTreeMap<u64, Option<u64>> {
     let bytes = |number: &u64| match disk.open(&files::path(*number), OpenMode::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (*number, None),
         opened => {
             let len = opened.and_then(|file| file.len()).unwrap_or_default();
-            Some((*number, len.next_multiple_of(FILE_BLOCK_BYTES)))
+            (*number, Some(len.next_multiple_of(FILE_BLOCK_BYTES)))
         }
     };
-    numbers.iter().filter_map(bytes).collect()
+    numbers.iter().map(bytes).collect()
 }
 
 /// A number that no earlier session at the same head had.

@@ -64,17 +64,23 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Goes on with the numbers from `next` on. The files of `loose`, with their bytes, are removed
-    /// in the background.
+    /// Goes on with the numbers from `next` on. The files of `loose`, with their bytes if they
+    /// exist, are removed in the background.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         space: Arc<Space>,
         next: u64,
-        loose: BTreeMap<u64, u64>,
+        loose: BTreeMap<u64, Option<u64>>,
     ) -> Self {
-        let removable = loose.keys().copied().collect();
-        space.add_loose(loose.values().sum());
-        let state = State { next, allowed: next, loose, removable, ..State::default() };
+        space.add_loose(loose.values().flatten().sum());
+        // The records that retired these files may not be durable yet.
+        let found = loose.iter().filter(|(_, bytes)| bytes.is_some());
+        let after_sync = found.map(|(number, _)| *number).collect();
+        // The removal of these may not be durable yet.
+        let gone = loose.iter().filter(|(_, bytes)| bytes.is_none());
+        let removed = gone.map(|(number, _)| *number).collect();
+        let loose = loose.into_iter().map(|(number, bytes)| (number, bytes.unwrap_or(0))).collect();
+        let state = State { next, allowed: next, loose, after_sync, removed, ..State::default() };
         Self { disk, space, state: Mutex::new(state) }
     }
 
