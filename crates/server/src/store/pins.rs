@@ -45,15 +45,8 @@ impl Pins {
         until
     }
 
-    /// The value is gone, so its pin holds no bytes.
-    pub(crate) fn release(&mut self, now: u32, last_use: u32, bytes: u64) {
-        self.expire(now);
-        if last_use > now {
-            self.remove(last_use, bytes);
-        }
-    }
-
     /// The pinned bytes.
+    #[cfg(test)]
     pub(crate) fn bytes(&mut self, now: u32) -> u64 {
         self.expire(now);
         self.bytes
@@ -117,8 +110,6 @@ mod tests {
         assert_eq!(pins.bytes(1300), 60);
         assert_eq!(pins.bytes(1400 + 300 / SLOTS), 0);
         assert_eq!(pins.pin(2000, 1400, 100), 2300);
-        pins.release(2001, 2300, 100);
-        assert_eq!(pins.bytes(2001), 0);
     }
 
     proptest! {

@@ -38,7 +38,7 @@ pub struct ActionName<'a> {
 
 impl ActionName<'_> {
     /// `None` if the instance's name is too long.
-    fn key(&self) -> Option<Key> {
+    pub(super) fn key(&self) -> Option<Key> {
         let action = Key::blob(&self.action);
         Key::new(Space::Action, &[action.bytes(), self.instance.as_bytes()].concat())
     }

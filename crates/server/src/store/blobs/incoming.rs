@@ -187,7 +187,7 @@ impl IncomingPacked {
         }
         let mut rest = Bytes::copy_from_slice(packed);
         let Self { hashing, inflater, .. } = self;
-        inflate(inflater, &mut rest, hashing, |hashing, piece| hashing.update(piece))
+        inflate(inflater, &mut rest, hashing, Hashing::update)
     }
 
     /// Names the blob. Fails with `Mismatch` if the bytes have another digest, or the frame does not
@@ -219,7 +219,7 @@ impl IncomingPacked {
     }
 }
 
-fn new_inflater() -> StoreResult<Inflater> {
+pub(super) fn new_inflater() -> StoreResult<Inflater> {
     Inflater::new().map_err(|error| StoreError::disk("create a decoder")(io::Error::other(error)))
 }
 
@@ -231,8 +231,8 @@ fn inflate<T>(
     mut write: impl FnMut(&mut T, &[u8]) -> StoreResult<()>,
 ) -> StoreResult<()> {
     loop {
-        let step = inflater.next(packed, PIECE_BYTES as u64);
-        match step.map_err(|_| StoreError::Mismatch)? {
+        let step = inflater.next(packed, PIECE_BYTES as u64).ok();
+        match step.ok_or(StoreError::Mismatch)? {
             Some(piece) => write(to, &piece)?,
             None => return Ok(()),
         }

@@ -43,6 +43,7 @@ use super::core::Core;
 
 pub(super) use form::{Form, manifest_key, slice_key};
 pub(super) use incoming::IncomingPacked;
+pub(super) use packed::PackedReader;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
 pub(super) use value::IncomingValue;

@@ -34,13 +34,11 @@ impl PackedReader {
         let Some(mut deflater) = self.deflater.take() else { return self.reader.next_piece() };
         let mut packed = Vec::new();
         while packed.is_empty() {
-            match self.reader.next_piece()? {
-                Some(piece) => deflater.push(&piece, &mut packed).map_err(failed)?,
-                None => {
-                    deflater.finish(&mut packed).map_err(failed)?;
-                    return Ok(Some(packed.into()));
-                }
-            }
+            let Some(piece) = self.reader.next_piece()? else {
+                deflater.finish(&mut packed).map_err(failed)?;
+                return Ok(Some(packed.into()));
+            };
+            deflater.push(&piece, &mut packed).map_err(failed)?;
         }
         self.deflater = Some(deflater);
         Ok(Some(packed.into()))

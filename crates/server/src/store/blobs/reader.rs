@@ -6,6 +6,7 @@ use bytes::{Buf as _, Bytes};
 use tidegate_core::digest::Digest;
 use tidegate_reapi::zstd::Inflater;
 
+use super::incoming::new_inflater;
 use super::{Blobs, Form, PIECE_BYTES, Touch};
 use crate::store::core::ValueContent;
 use crate::store::error::{StoreError, StoreResult};
@@ -118,7 +119,7 @@ impl Blobs {
         let (at, end, inflating) = match Form::from_number(value.form) {
             Some(Form::Plain) => (range.start, range.end, None),
             Some(Form::Zstd) => {
-                let inflater = Inflater::new().map_err(|_| StoreError::Damaged)?;
+                let inflater = new_inflater()?;
                 let inflating = Inflating {
                     inflater,
                     packed: Bytes::new(),
@@ -139,13 +140,13 @@ impl Blobs {
         if Form::from_number(value.form) != Some(Form::Zstd) {
             return Ok(None);
         }
-        self.open_content(key, value.content)
+        self.open_content(&key, value.content)
     }
 
     /// Opens plain bytes. `None` if the first of them are damaged.
     pub(super) fn open_content(
         &self,
-        key: Key,
+        key: &Key,
         content: ValueContent,
     ) -> StoreResult<Option<BlobReader>> {
         let end = content.len();
@@ -156,7 +157,7 @@ impl Blobs {
                 reader.first = first;
                 Ok(Some(reader))
             }
-            Err(error) => self.miss_if_damaged(&key, error),
+            Err(error) => self.miss_if_damaged(key, error),
         }
     }
 
@@ -241,9 +242,8 @@ impl Part {
 
     fn inflated_piece(&mut self, state: &mut Inflating) -> StoreResult<Option<Bytes>> {
         while state.left > 0 {
-            let inflated = state.inflater.next(&mut state.packed, state.left);
-            let inflated = inflated.map_err(|_| StoreError::Damaged)?;
-            let Some(mut piece) = inflated else {
+            let inflated = state.inflater.next(&mut state.packed, state.left).ok();
+            let Some(mut piece) = inflated.ok_or(StoreError::Damaged)? else {
                 state.packed = self.stored_piece()?.ok_or(StoreError::Damaged)?;
                 continue;
             };

@@ -307,16 +307,15 @@ fn a_look_up_touches_what_the_blob_needs() {
     let bytes = noise(MIB, 13);
     let chunks = bed.put_chunks(&bytes);
     bed.blobs.splice(&of(&bytes), &chunks, None).unwrap();
-    let whole = noise(MIB, 14);
-    let sliced = bed.put(&whole);
-    let slices = bed.blobs.split(&sliced, &chunking()).unwrap().unwrap().chunks;
+    let other = bed.put(&noise(MIB, 14));
+    let slices = bed.blobs.split(&other, &chunking()).unwrap().unwrap().chunks;
     let core = &bed.blobs.core;
     core.tick(1_000_000 + 60_000);
     bed.blobs.present(&[of(&bytes), slices[2]], Touch::Now).unwrap();
     let needed = chunks.iter().map(Key::blob).chain([
         manifest_key(&of(&bytes)),
         slice_key(&slices[2]),
-        Key::blob(&sliced),
+        Key::blob(&other),
     ]);
     for key in needed {
         assert_eq!(core.last_use(&key), Some(core.now()), "{key:?}");

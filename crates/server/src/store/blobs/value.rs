@@ -28,7 +28,7 @@ impl Blobs {
             return Ok(None);
         }
         let len = value.content.len();
-        let reader = self.open_content(key, value.content)?;
+        let reader = self.open_content(&key, value.content)?;
         Ok(reader.map(|reader| (len, reader)))
     }
 

@@ -8,9 +8,10 @@ use tidegate_core::digest::Digest;
 
 use super::LocalStore;
 use crate::store::actions::{ActionName, ActionPut};
-use crate::store::blobs::{IncomingPacked, IncomingValue};
+use crate::store::blobs::{BlobReader, IncomingPacked, IncomingValue, PackedReader};
 use crate::store::closure::{ClosureLimits, UnknownFields};
 use crate::store::error::StoreResult;
+use crate::trace::TraceOperation;
 
 impl LocalStore {
     /// Stores an action result, if all blobs that it needs are there.
@@ -20,6 +21,9 @@ impl LocalStore {
         result: Bytes,
         unknown: UnknownFields,
     ) -> Result<ActionPut> {
+        if let Some(key) = name.key() {
+            self.record(TraceOperation::Put, result.len() as u64, || key);
+        }
         let (instance, action) = (name.instance.to_owned(), name.action);
         let target = action.to_string();
         self.blocking(Operation::Write, &target, move |blobs| {
@@ -34,10 +38,15 @@ impl LocalStore {
     pub async fn action(&self, name: &ActionName<'_>) -> Result<Option<Bytes>> {
         let (instance, action) = (name.instance.to_owned(), name.action);
         let target = action.to_string();
-        self.blocking(Operation::Read, &target, move |blobs| {
+        let looked = self.blocking(Operation::Read, &target, move |blobs| {
             blobs.action(&ActionName { instance: &instance, action })
-        })
-        .await
+        });
+        let found = looked.await?;
+        if let Some(key) = name.key() {
+            let size = found.as_ref().map_or(0, Bytes::len) as u64;
+            self.record(TraceOperation::Get, size, || key);
+        }
+        Ok(found)
     }
 
     /// Begins to store an opaque value. `None` if the name is longer than a kilobyte.
@@ -51,7 +60,7 @@ impl LocalStore {
         let name = name.to_owned();
         let opened = self.blocking(Operation::Read, VALUE, move |blobs| blobs.open_value(&name));
         let Some((len, reader)) = opened.await? else { return Ok(None) };
-        Ok(Some((len, self.body(VALUE, reader, |reader| reader.next_piece()))))
+        Ok(Some((len, self.body(VALUE, reader, BlobReader::next_piece))))
     }
 
     /// Removes an opaque value. It does not come back.
@@ -62,8 +71,9 @@ impl LocalStore {
 
     /// Begins to store a blob that arrives as a zstd frame.
     pub fn begin_packed(&self, digest: &Digest) -> Result<PackedWriter> {
+        self.record_blob(TraceOperation::Put, digest);
         let target = digest.to_string();
-        let failed = |failure| super::error::error(Operation::Write, &target, failure);
+        let failed = |failure| super::error(Operation::Write, &target, failure);
         let incoming = self.0.blobs.receive_packed(digest).map_err(failed)?;
         Ok(PackedWriter { store: self.clone(), digest: *digest, incoming })
     }
@@ -72,11 +82,12 @@ impl LocalStore {
     /// stored so.
     pub async fn get_packed(&self, digest: &Digest) -> Result<Option<Body>> {
         let digest = *digest;
+        self.record_blob(TraceOperation::Get, &digest);
         let target = digest.to_string();
         let opened =
             self.blocking(Operation::Read, &target, move |blobs| blobs.open_as_packed(&digest));
         let reader = opened.await?;
-        Ok(reader.map(|reader| self.body(&target, reader, |reader| reader.next_piece())))
+        Ok(reader.map(|reader| self.body(&target, reader, PackedReader::next_piece)))
     }
 
     /// The pieces of a reader, each read on a blocking thread.

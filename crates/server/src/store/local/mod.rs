@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `cache` | action results, opaque values, compressed blobs |
 //! | `maintenance` | the background thread |
+//! | `record` | the requests as a trace |
 //! | `error` | errors of the store as errors of the engine |
 //!
 //! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
@@ -13,6 +14,7 @@
 mod cache;
 mod error;
 mod maintenance;
+mod record;
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,7 @@ use std::borrow::Cow;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -44,6 +46,7 @@ use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
 use super::manifests::Spliced;
 use super::options::StoreOptions;
+use crate::trace::{TraceOperation, TraceRecorder};
 
 /// The limits of a store that a command opens.
 const COMMAND_BYTES_MAX: u64 = 64 << 30;
@@ -71,6 +74,7 @@ struct Inner {
     identity: String,
     profile: Arc<StoreProfile>,
     maintenance: Maintenance,
+    recorder: OnceLock<TraceRecorder>,
 }
 
 impl LocalStore {
@@ -92,7 +96,7 @@ impl LocalStore {
         let lock = lock(disk.root(), &shown)?;
         let identity = format!("store {}", disk.root().display());
         let opened = Core::open(Arc::new(disk), options, clock_ms());
-        let failed = |failure| error::error(Operation::Locate, &shown, failure);
+        let failed = |failure| error(Operation::Locate, &shown, failure);
         let core = Arc::new(opened.map_err(failed)?);
         let maintenance = Maintenance::start(&core, lock);
         let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
@@ -101,6 +105,7 @@ impl LocalStore {
             identity,
             profile: Arc::new(profile()),
             maintenance,
+            recorder: OnceLock::new(),
         })))
     }
 
@@ -130,7 +135,7 @@ impl LocalStore {
     ) -> Result<T> {
         let blobs = self.0.blobs.clone();
         match tokio::task::spawn_blocking(move || work(&blobs)).await {
-            Ok(outcome) => outcome.map_err(|failure| error::error(operation, target, failure)),
+            Ok(outcome) => outcome.map_err(|failure| error(operation, target, failure)),
             Err(error) => Err(cancelled(target, error)),
         }
     }
@@ -193,14 +198,18 @@ fn cancelled(target: &str, error: tokio::task::JoinError) -> Error {
 /// A short blob that was read at once, or the start of a longer one.
 enum OpenedBlob {
     All(Bytes),
-    More(Bytes, BlobReader),
+    More(Bytes, Box<BlobReader>),
 }
 
 fn open(blobs: &Blobs, digest: &Digest, offset: u64) -> StoreResult<Option<OpenedBlob>> {
     let Some(mut reader) = blobs.open(digest, offset)? else { return Ok(None) };
     let Some(first) = reader.next_piece()? else { return Ok(Some(OpenedBlob::All(Bytes::new()))) };
     let is_all = first.len() as u64 == digest.len.saturating_sub(offset);
-    Ok(Some(if is_all { OpenedBlob::All(first) } else { OpenedBlob::More(first, reader) }))
+    Ok(Some(if is_all {
+        OpenedBlob::All(first)
+    } else {
+        OpenedBlob::More(first, Box::new(reader))
+    }))
 }
 
 /// All bytes of a blob that fits into a batch.
@@ -220,6 +229,9 @@ fn read_all(blobs: &Blobs, digest: &Digest) -> StoreResult<Option<Bytes>> {
 #[async_trait]
 impl BlobStore for LocalStore {
     async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
+        for digest in digests {
+            self.record_blob(TraceOperation::Find, digest);
+        }
         let core = &self.0.blobs.core;
         let mut unknown = digests.to_vec();
         if core.is_loaded() {
@@ -240,6 +252,7 @@ impl BlobStore for LocalStore {
 
     async fn get(&self, digest: &Digest, offset: u64, _: &Budget) -> Result<Body> {
         let digest = *digest;
+        self.record_blob(TraceOperation::Get, &digest);
         let target = digest.to_string();
         let opened =
             self.blocking(Operation::Read, &target, move |blobs| open(blobs, &digest, offset));
@@ -248,8 +261,7 @@ impl BlobStore for LocalStore {
             Some(OpenedBlob::All(bytes)) => Ok(body(bytes, 0)),
             Some(OpenedBlob::More(first, reader)) => {
                 let first = stream::once(async move { Ok(first) });
-                let rest =
-                    self.body(&target, reader, |reader: &mut BlobReader| reader.next_piece());
+                let rest = self.body(&target, *reader, BlobReader::next_piece);
                 Ok(first.chain(rest).boxed())
             }
         }
@@ -257,6 +269,7 @@ impl BlobStore for LocalStore {
 
     async fn put(&self, request: &PutRequest) -> Result<()> {
         let digest = request.digest;
+        self.record_blob(TraceOperation::Put, &digest);
         let target = digest.to_string();
         let present = self.blocking(Operation::Write, &target, move |blobs| {
             Ok((blobs.all_present(&[digest], Touch::Now)?, blobs.receive(&digest)))
@@ -300,12 +313,16 @@ impl ChunkStore for LocalStore {
         digests: &[Digest],
         _: &Budget,
     ) -> Result<Vec<Result<Option<Bytes>>>> {
+        for digest in digests {
+            self.record_blob(TraceOperation::Get, digest);
+        }
         let digests = digests.to_vec();
         let read = self.blocking(Operation::Read, "a batch", move |blobs| {
             let read = |digest: &Digest| match read_all(blobs, digest) {
                 Err(StoreError::Damaged) => Ok(None),
-                outcome => outcome
-                    .map_err(|failure| error::error(Operation::Read, &digest.to_string(), failure)),
+                outcome => {
+                    outcome.map_err(|failure| error(Operation::Read, &digest.to_string(), failure))
+                }
             };
             Ok(digests.iter().map(read).collect())
         });
@@ -317,13 +334,16 @@ impl ChunkStore for LocalStore {
         chunks: &[(Digest, Bytes)],
         progress: &SendProgress,
     ) -> Result<Vec<Result<()>>> {
+        for (digest, _) in chunks {
+            self.record_blob(TraceOperation::Put, digest);
+        }
         let chunks = chunks.to_vec();
         let sum = chunks.iter().map(|(digest, _)| digest.len).sum();
         let put = self.blocking(Operation::Write, "a batch", move |blobs| {
             let results = blobs.put_all(&chunks).into_iter().zip(&chunks);
             let named = results.map(|(result, (digest, _))| {
                 let target = digest.to_string();
-                result.map_err(|failure| error::error(Operation::Write, &target, failure))
+                result.map_err(|failure| error(Operation::Write, &target, failure))
             });
             Ok(named.collect())
         });

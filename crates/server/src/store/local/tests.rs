@@ -1,10 +1,16 @@
 //! The store through its asynchronous calls.
 
+use std::io::BufReader;
+
 use futures_util::TryStreamExt as _;
 use tidegate_core::digest::DigestFunction;
 use tidegate_reapi::zstd::{Inflater, unpack};
 
 use super::*;
+use crate::store::actions::{ActionName, ActionPut};
+use crate::store::closure::UnknownFields;
+use crate::trace::TraceOperation::{Find, Get, Put};
+use crate::trace::{TraceLimits, TraceReader, TraceRequest};
 
 async fn store() -> (LocalStore, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -79,4 +85,32 @@ async fn a_store_is_open_once_and_keeps_its_blobs() {
     let store = LocalStore::open(folder.path(), options).await.unwrap();
     let body = store.get(&digest, 0, &Budget::default()).await.unwrap();
     assert!(all(body).await == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_recorded_from_when_the_owner_asks() {
+    let (store, folder) = store().await;
+    let bytes = Bytes::from(text(1000));
+    let digest = Digest::of(DigestFunction::Sha256, &bytes);
+    store.missing(&[digest]).await.unwrap();
+    let path = folder.path().join("trace");
+    let create = || TraceRecorder::create(&path, TraceLimits::default());
+    assert!(store.record_trace(create().unwrap()));
+    store.missing(&[digest, Digest::of(DigestFunction::Sha256, b"")]).await.unwrap();
+    store.put(&PutRequest::new(digest, Arc::new(bytes))).await.unwrap();
+    drop(store.get(&digest, 0, &Budget::default()).await.unwrap());
+    let name = ActionName { instance: "", action: digest };
+    assert_eq!(store.action(&name).await.unwrap(), None);
+    let result = Bytes::from_static(&[0x20, 1]);
+    let put = store.put_action(&name, result, UnknownFields::Refuse).await.unwrap();
+    assert_eq!(put, ActionPut::Stored);
+    drop(store);
+
+    let file = BufReader::new(File::open(&path).unwrap());
+    let found: Vec<TraceRequest> = TraceReader::new(file).unwrap().map(Result::unwrap).collect();
+    let shown: Vec<_> = found.iter().map(|one| (one.operation, one.size_bytes)).collect();
+    assert_eq!(shown, [(Find, 1000), (Put, 1000), (Get, 1000), (Get, 0), (Put, 2)]);
+    let names: Vec<_> = found.iter().map(|one| one.fingerprint).collect();
+    assert!(names[0] == names[1] && names[1] == names[2] && names[3] == names[4]);
+    assert_ne!(names[0], names[3]);
 }

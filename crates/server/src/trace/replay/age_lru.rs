@@ -100,6 +100,9 @@ impl SimulatedCache for AgeLru {
             if now >= held.last_use.saturating_add(USE_TICKS_MIN) {
                 held.last_use = now;
             }
+            // A read that missed did not know the size.
+            self.bytes += size_bytes.saturating_sub(held.size_bytes);
+            held.size_bytes = held.size_bytes.max(size_bytes);
             return Outcome::Hit;
         }
         self.make_room(now);

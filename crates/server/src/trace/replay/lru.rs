@@ -54,6 +54,13 @@ impl Lru {
         self.links[HEAD].older = at;
     }
 
+    /// Evicts until `size_bytes` more have room.
+    fn evict_excess(&mut self, size_bytes: u64) {
+        while self.bytes.saturating_add(size_bytes) > self.limit_bytes && self.bytes > 0 {
+            self.evict_oldest();
+        }
+    }
+
     fn evict_oldest(&mut self) {
         let oldest = self.links[HEAD].newer;
         self.unlink(oldest);
@@ -71,14 +78,16 @@ impl SimulatedCache for Lru {
                 self.unlink(at);
                 self.link_newest(at);
             }
+            // A read that missed did not know the size.
+            self.bytes += size_bytes.saturating_sub(self.links[at].size_bytes);
+            self.links[at].size_bytes = self.links[at].size_bytes.max(size_bytes);
+            self.evict_excess(0);
             return Outcome::Hit;
         }
         if size_bytes > self.limit_bytes {
             return Outcome::Refused;
         }
-        while self.bytes.saturating_add(size_bytes) > self.limit_bytes {
-            self.evict_oldest();
-        }
+        self.evict_excess(size_bytes);
         let link = Link { fingerprint, size_bytes, newer: HEAD, older: HEAD };
         let at = self.unused.pop().unwrap_or(self.links.len());
         match self.links.get_mut(at) {

@@ -84,11 +84,14 @@ struct Unlimited {
 
 impl SimulatedCache for Unlimited {
     fn request(&mut self, fingerprint: u64, size_bytes: u64, _: u64) -> Outcome {
-        if self.sizes.insert(fingerprint, size_bytes).is_some() {
-            return Outcome::Hit;
+        let known = self.sizes.get(&fingerprint).copied();
+        // A read that missed did not know the size.
+        let added = size_bytes.saturating_sub(known.unwrap_or_default());
+        if added > 0 || known.is_none() {
+            self.sizes.insert(fingerprint, size_bytes);
+            self.bytes = self.bytes.saturating_add(added);
         }
-        self.bytes = self.bytes.saturating_add(size_bytes);
-        Outcome::Stored
+        if known.is_some() { Outcome::Hit } else { Outcome::Stored }
     }
 
     fn bytes(&self) -> u64 {

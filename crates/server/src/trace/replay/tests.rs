@@ -154,3 +154,20 @@ fn a_put_is_no_request() {
     };
     assert_eq!(tally, expected);
 }
+
+/// A server learns the size of an action result only when it is put.
+#[test]
+fn a_size_that_was_not_known_counts_when_it_is() {
+    let put = TraceRequest { operation: TraceOperation::Put, ..get(0, 1, 60 * MIB) };
+    let requests = || [get(0, 1, 0), put, get(10_000, 2, 39 * MIB), get(20_000, 1, 60 * MIB)];
+    for (policy, limit) in [
+        // The store keeps 92 of 100 MiB.
+        (ReplayPolicy::AgeLru, 100 * MIB),
+        (ReplayPolicy::Lru, 98 * MIB),
+        (ReplayPolicy::Fifo, 98 * MIB),
+    ] {
+        assert_eq!(replay(policy, limit, requests()).hits, 0, "{policy:?}");
+        assert_eq!(replay(policy, 200 * MIB, requests()).hits, 1, "{policy:?}");
+    }
+    assert_eq!(replay(ReplayPolicy::Unlimited, 0, requests()).bytes_max, 99 * MIB);
+}
