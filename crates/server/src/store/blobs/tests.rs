@@ -181,7 +181,8 @@ fn what_is_no_frame_of_the_blob_is_refused() {
     let other = packed(&text(299_999));
     let cut_frame = &frame[..frame.len() - 1];
     let twice = [&frame[..], &frame].concat();
-    for packed in [&bomb[..], &other, cut_frame, &twice, b"noise", b""] {
+    let half_more = [&frame[..], &frame[..3]].concat();
+    for packed in [&bomb[..], &other, cut_frame, &twice, &half_more, b"noise", b""] {
         let outcome = bed.put_packed(&digest, packed, 1000);
         assert!(matches!(outcome, Err(StoreError::Mismatch)), "{outcome:?}");
         assert_eq!(bed.read(&digest, 0), None);
