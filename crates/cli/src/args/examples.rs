@@ -132,7 +132,7 @@ the exit code is 5. A store drops a damaged value when it is read, so that it ca
 pub(super) const STORE_REPLAY: &str = "\
 Examples:
   tidegate store replay trace.txt
-          stores of several sizes, the largest of which holds all blobs
+          stores of several sizes, up to one that holds all blobs
   tidegate store replay --size 50GiB --size 200GiB trace.txt
           stores of these sizes
   zcat trace.txt.gz | tidegate store replay --size 50GiB -
