@@ -56,7 +56,8 @@ impl Shard {
         self.len
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
         self.slots.len()
     }
 

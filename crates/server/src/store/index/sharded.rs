@@ -186,11 +186,6 @@ impl Index {
         }
     }
 
-    /// The shard whose fingerprints have these selecting bits.
-    pub(crate) fn number_of(&self, fingerprint: &Fingerprint) -> u16 {
-        u16::try_from(self.number(fingerprint.shard)).unwrap_or_default()
-    }
-
     /// The selecting bits of a shard's fingerprints.
     pub(crate) fn selector(&self, number: u16) -> u16 {
         u16::try_from(u32::from(number) << (16 - self.shard_bits)).unwrap_or_default()
