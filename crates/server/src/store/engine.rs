@@ -14,7 +14,7 @@ use super::core::{Content, Op, ValueContent};
 use super::error::{StoreError, StoreResult};
 use super::files::{StagedFile, StoredFile};
 use super::key::Key;
-use super::store::Store;
+use super::threads::Store;
 
 /// Bytes of one read or write of a file.
 const PIECE_BYTES: usize = 256 << 10;

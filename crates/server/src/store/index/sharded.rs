@@ -145,7 +145,7 @@ impl Index {
             ShardState::Loaded(shard) => {
                 for (entry, is_added) in apply(shard, change) {
                     if is_added {
-                        self.count(&entry)
+                        self.count(&entry);
                     } else {
                         let _ = self.discount(&entry);
                     }
