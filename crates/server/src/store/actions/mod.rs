@@ -135,7 +135,7 @@ impl Blobs {
             return Ok(Some(record.result));
         }
         // If it cannot be removed, the next look-up finds it incomplete, too.
-        self.core.commit(vec![Op::Purge { key }]).into_iter().collect::<StoreResult<()>>()?;
+        self.commit(vec![Op::Purge { key }]).into_iter().collect::<StoreResult<()>>()?;
         Ok(None)
     }
 }

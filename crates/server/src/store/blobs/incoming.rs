@@ -4,7 +4,6 @@
 //! that no record names yet. So a declared length takes no memory and no space.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Checksummer;
@@ -86,9 +85,9 @@ impl Spill {
 
     /// Gives a key this value.
     pub(super) fn commit_as(self, key: Key, form: Form, size: u64) -> StoreResult<()> {
-        let core = Arc::clone(&self.blobs.core);
+        let blobs = self.blobs.clone();
         let op = Op::Put { key, form: form as u8, size, content: self.content() };
-        core.commit(vec![op]).pop().unwrap_or(Err(StoreError::Closed))
+        blobs.commit(vec![op]).pop().unwrap_or(Err(StoreError::Closed))
     }
 }
 
@@ -261,7 +260,7 @@ impl Blobs {
                 Ok(())
             });
         }
-        for (place, result) in places.into_iter().zip(self.core.commit(ops)) {
+        for (place, result) in places.into_iter().zip(self.commit(ops)) {
             if let Some(slot) = results.get_mut(place) {
                 *slot = result;
             }

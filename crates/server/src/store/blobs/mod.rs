@@ -37,9 +37,12 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::sync::Arc;
 
-use super::core::Core;
+use super::core::{Core, Op};
+use super::error::StoreResult;
+use super::threads::Store;
 
 pub(super) use form::{Form, manifest_key, slice_key};
 pub(super) use incoming::IncomingPacked;
@@ -55,10 +58,35 @@ pub(super) const PIECE_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Blobs {
     pub(super) core: Arc<Core>,
+    /// The store's threads; `None` if the caller takes the steps of the core itself.
+    open: Option<OpenStore>,
+}
+
+/// An open store, and the lock of its folder, which it holds until its threads have ended.
+#[derive(Clone, Debug)]
+struct OpenStore {
+    store: Store,
+    _lock: Arc<File>,
 }
 
 impl Blobs {
+    /// The blobs of a core without threads.
+    #[cfg(test)]
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core }
+        Self { core, open: None }
+    }
+
+    /// The blobs of an open store, whose folder is locked.
+    pub(super) fn of(store: Store, lock: File) -> Self {
+        let core = Arc::clone(store.core());
+        Self { core, open: Some(OpenStore { store, _lock: Arc::new(lock) }) }
+    }
+
+    /// Commits operations, with those of other callers as one group. Blocks.
+    pub(super) fn commit(&self, ops: Vec<Op>) -> Vec<StoreResult<()>> {
+        match &self.open {
+            Some(open) => open.store.commit_blocking(ops),
+            None => self.core.commit(ops),
+        }
     }
 }

@@ -35,7 +35,7 @@ impl Blobs {
     /// Removes a value. It does not come back.
     pub(crate) fn remove_value(&self, name: &[u8]) -> StoreResult<()> {
         let Some(key) = opaque_key(name) else { return Ok(()) };
-        self.core.commit(vec![Op::Purge { key }]).into_iter().collect()
+        self.commit(vec![Op::Purge { key }]).into_iter().collect()
     }
 }
 

@@ -21,6 +21,7 @@ const FREE_PACKS_KEPT: usize = 1;
 const UNSYNCED_MAX: usize = 256;
 
 /// The bytes of a value.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 pub enum Content {
     /// Bytes for a record.
@@ -30,6 +31,7 @@ pub enum Content {
 }
 
 /// One operation.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 pub enum Op {
     /// Gives a key a value. A blob that exists stays as it is; other values are replaced.
@@ -54,6 +56,7 @@ pub enum Op {
 type OldFile = (u64, u64);
 
 /// What happens when the records are in the log.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 enum Effect {
     /// A value has a record.
@@ -186,7 +189,7 @@ impl Core {
             return;
         }
         self.sync_staged(&mut group, results);
-        let outcome = self.append(log, &mut group.drafts, AppendMode::Normal).and_then(|places| {
+        let outcome = self.append(log, &group.drafts, AppendMode::Normal).and_then(|places| {
             if self.options.level == Level::Power || group.has_purge {
                 log.sync(AppendMode::Normal)?;
             }
@@ -252,7 +255,7 @@ impl Core {
     pub(super) fn append(
         &self,
         log: &mut Log,
-        drafts: &mut Vec<Draft>,
+        drafts: &[Draft],
         mode: AppendMode,
     ) -> StoreResult<Vec<Location>> {
         let mut source = Packs { core: self, kept: FREE_PACKS_KEPT };
@@ -282,7 +285,7 @@ impl Core {
     pub(super) fn append_moved(
         &self,
         log: &mut Log,
-        drafts: &mut Vec<Draft>,
+        drafts: &[Draft],
         mode: AppendMode,
     ) -> StoreResult<Vec<Location>> {
         log.append(drafts, &mut Packs { core: self, kept: 0 }, mode)
@@ -336,7 +339,7 @@ impl Core {
                 freed += entry.file_bytes() + entry.record_bytes();
             }
         }
-        let places = self.append(&mut log, &mut group.drafts, AppendMode::Normal)?;
+        let places = self.append(&mut log, &group.drafts, AppendMode::Normal)?;
         for ((_, effect), place) in group.effects.into_iter().zip(places) {
             self.apply(effect, place);
         }
@@ -368,8 +371,8 @@ impl Core {
             return Ok(number);
         }
         let end = self.files.wanted_end();
-        let mut drafts = vec![Draft::control(RecordKind::Numbers, end, 0)];
-        self.append(&mut log, &mut drafts, AppendMode::Normal)?;
+        let drafts = [Draft::control(RecordKind::Numbers, end, 0)];
+        self.append(&mut log, &drafts, AppendMode::Normal)?;
         // A file with a number that recovery does not know would never be removed.
         log.sync(AppendMode::Normal)?;
         self.files.allow(end);

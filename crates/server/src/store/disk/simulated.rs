@@ -458,7 +458,7 @@ impl DiskFile for SimulatedFile {
         })
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         self.with(|_, inode| Ok(inode.bytes.len() as u64))
     }
 }

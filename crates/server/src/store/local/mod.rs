@@ -41,11 +41,12 @@ pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
-use super::core::{Core, StoreCounts};
+use super::core::StoreCounts;
 use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
 use super::manifests::Spliced;
 use super::options::StoreOptions;
+use super::threads::Store;
 use crate::trace::{TraceOperation, TraceRecorder};
 
 /// The limits of a store that a command opens.
@@ -70,10 +71,11 @@ pub struct LocalStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// Ends before the store does.
+    maintenance: Maintenance,
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
-    maintenance: Maintenance,
     recorder: OnceLock<TraceRecorder>,
 }
 
@@ -95,16 +97,16 @@ impl LocalStore {
         let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
         let lock = lock(disk.root(), &shown)?;
         let identity = format!("store {}", disk.root().display());
-        let opened = Core::open(Arc::new(disk), options, clock_ms());
+        let opened = Store::open(Arc::new(disk), options);
         let failed = |failure| error(Operation::Locate, &shown, failure);
-        let core = Arc::new(opened.map_err(failed)?);
-        let maintenance = Maintenance::start(&core, lock);
+        let blobs = Blobs::of(opened.map_err(failed)?, lock);
+        let maintenance = Maintenance::start(&blobs.core);
         let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
         Ok(Self(Arc::new(Inner {
-            blobs: Blobs::new(core),
+            maintenance,
+            blobs,
             identity,
             profile: Arc::new(profile()),
-            maintenance,
             recorder: OnceLock::new(),
         })))
     }
@@ -140,14 +142,12 @@ impl LocalStore {
         }
     }
 
-    /// Ends the background thread, after a last checkpoint. The store is closed when its last clone
-    /// is dropped.
-    ///
-    /// A store that is dropped does the same in the background.
+    /// Ends the store's threads, after a last checkpoint, if this is the last clone. Dropping the last
+    /// clone does the same and blocks.
     pub async fn close(self) {
         let Some(inner) = Arc::into_inner(self.0) else { return };
         // It panics only if the runtime shuts down, which ends the thread, too.
-        let _ = tokio::task::spawn_blocking(move || inner.maintenance.finish()).await;
+        let _ = tokio::task::spawn_blocking(move || drop(inner)).await;
     }
 }
 

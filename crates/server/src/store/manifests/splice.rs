@@ -102,6 +102,6 @@ impl Blobs {
             };
             ops.push(Op::Put { key, form: form as u8, size, content });
         }
-        self.core.commit(ops).into_iter().collect()
+        self.commit(ops).into_iter().collect()
     }
 }
