@@ -72,7 +72,7 @@ pub struct LocalStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// Ends before the store does.
-    maintenance: Maintenance,
+    _maintenance: Maintenance,
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
@@ -103,7 +103,7 @@ impl LocalStore {
         let maintenance = Maintenance::start(&blobs.core);
         let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
         Ok(Self(Arc::new(Inner {
-            maintenance,
+            _maintenance: maintenance,
             blobs,
             identity,
             profile: Arc::new(profile()),
