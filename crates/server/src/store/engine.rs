@@ -63,8 +63,8 @@ impl Store {
                 let target = digest.to_string();
                 return Err(Error::new(ErrorKind::Changed, Operation::Write, target, message));
             }
-            let writing = self.blocking(Operation::Write, &digest, move |_| {
-                staged.write(&piece)?;
+            let writing = self.blocking(Operation::Write, &digest, move |store| {
+                store.write_staged(&mut staged, &piece)?;
                 Ok(staged)
             });
             staged = writing.await?;

@@ -4,6 +4,9 @@
 //! The test starts itself again as the process with the store, reads its acknowledgements from a
 //! pipe, and kills it after a seeded number of them. Then it opens the store and compares.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::print_stdout, reason = "it says what was checked")]
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -50,7 +53,7 @@ fn content(number: u64) -> Bytes {
 }
 
 fn is_purged(number: u64) -> bool {
-    number % 11 == 0
+    number.is_multiple_of(11)
 }
 
 /// The process with the store. It does nothing when the test runner calls it.
@@ -67,10 +70,10 @@ fn store_process() {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     write(&store, number);
-                    if number % 101 == 0 {
+                    if number.is_multiple_of(101) {
                         store.core().checkpoint().unwrap();
                     }
-                    if number % 13 == 0 {
+                    if number.is_multiple_of(13) {
                         let _ = store.core().get(&key(number / 2)).unwrap();
                     }
                 }

@@ -1,6 +1,10 @@
 //! A store with many entries: start-up, look-ups, memory. It prints what it measures. The small size
 //! is a test of the path; `TIDEGATE_STORE_ENTRIES` sets another one.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+#![expect(clippy::cast_precision_loss, reason = "rates are shown with two digits")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

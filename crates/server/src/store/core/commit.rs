@@ -13,7 +13,7 @@ use crate::store::index::{Entry, Location};
 use crate::store::key::{Fingerprint, Key, Space as KeySpace};
 use crate::store::log::{AppendMode, Log, PackSource};
 use crate::store::options::Level;
-use crate::store::pack::{Draft, PackState, RecordKind, SavedPack};
+use crate::store::pack::{Draft, PackState, RecordKind, SavedPack, record_len};
 
 /// Free packs that only the cleaning of packs may take. Without them, it could not free any.
 const FREE_PACKS_KEPT: usize = 1;
@@ -50,6 +50,17 @@ pub enum Op {
         /// The key.
         key: Key,
     },
+}
+
+impl Op {
+    /// The bytes that its record takes at most.
+    pub(crate) fn record_bytes_max(&self) -> u64 {
+        let (key, payload) = match self {
+            Self::Put { key, content: Content::Bytes(bytes), .. } => (key, bytes.len()),
+            Self::Put { key, .. } | Self::Purge { key } => (key, 0),
+        };
+        record_len(RecordKind::File, key.bytes().len(), payload + 32) as u64
+    }
 }
 
 /// The number and the bytes of a file whose value goes.
@@ -115,6 +126,15 @@ impl Core {
             let _ = self.sync();
         }
         results
+    }
+
+    /// Whether records of `bytes` fit now. If not, the remover may make room.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let free = self.packs.all();
+        let free = free.iter().filter(|(_, pack)| pack.state == PackState::Free).count();
+        let packs =
+            free.saturating_sub(FREE_PACKS_KEPT) as u64 + self.space.room() / self.pack_bytes;
+        bytes <= self.log().room() + packs * self.pack_bytes
     }
 
     fn prepare(&self, log: &Log, number: usize, op: Op, group: &mut Group) -> StoreResult<()> {
