@@ -45,12 +45,14 @@ mod message;
 mod meter;
 mod present;
 mod progress;
+mod put_url;
 mod redact;
 mod report;
 mod session;
 mod signals;
 mod size;
 mod standard;
+mod store_url;
 mod terminal;
 mod threads;
 mod transfer_events;
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         }
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
+        Command::Store(args) => commands::store::run(&session, &args),
         command => run(session, command),
     }
     .into()
@@ -126,9 +129,10 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             // These commands need no runtime and have run before this point.
-            Command::Completions { .. } | Command::Man { .. } | Command::Config { .. } => {
-                Exit::Success
-            }
+            Command::Completions { .. }
+            | Command::Man { .. }
+            | Command::Config { .. }
+            | Command::Store(_) => Exit::Success,
         }
     });
     runtime.shutdown_background();

@@ -45,6 +45,8 @@ Examples:
           into a cache of the Remote Execution API; prints the blob's URL
   tar -c folder | tidegate cp - grpc://127.0.0.1:8980/main
           the same with what a pipe brings
+  tidegate cp disk.img store:/var/cache/images
+          into a store on this machine, which keeps what blobs share once; prints the blob's URL
   tidegate cp --seed old.img grpc://127.0.0.1:8980/main/sha256/9f86d08...0f00a08/1048576 disk.img
           from such a cache, fetching only chunks that old.img lacks
 
@@ -145,6 +147,55 @@ Examples:
 
 Files are cut and hashed on all cores. Without options chunks are those that the Remote Execution
 API recommends, and that Bazel makes: FastCDC 2020 with an average of 512 KiB.";
+
+pub(super) const STORE: &str = "\
+Examples:
+  tidegate store check /var/cache/tidegate
+          read every value and compare its checksums
+  tidegate store replay trace.txt
+          the hit rates of stores of several sizes on a trace of requests
+  tidegate store replay --size 50GiB --size 200GiB trace.txt
+          of these sizes
+  zcat trace.txt.gz | tidegate store replay --size 50GiB -
+          from a pipe
+  tidegate store replay --min-age 0 trace.txt
+          young blobs may be evicted, too
+  tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
+          for scripts: one JSON object";
+
+pub(super) const STORE_CHECK: &str = "\
+Examples:
+  tidegate store check /var/cache/tidegate
+          read every value and compare its checksums
+  tidegate store check --json /var/cache/tidegate | jq .damaged
+          for scripts: one JSON object
+  tidegate store check --quiet /var/cache/tidegate || mail -s rot admin
+          say nothing unless something is damaged
+  nice ionice -c3 tidegate store check /var/cache/tidegate
+          without delaying other programs
+  tidegate store check cache && tidegate cp big.img store:cache
+          of a store that commands made
+
+The check changes nothing and needs the store alone: stop its server first. If any value is damaged,
+the exit code is 5. A store drops a damaged value when it is read, so that it can be put again.";
+
+pub(super) const STORE_REPLAY: &str = "\
+Examples:
+  tidegate store replay trace.txt
+          stores of several sizes, up to one that holds all blobs
+  tidegate store replay --size 50GiB --size 200GiB trace.txt
+          stores of these sizes
+  zcat trace.txt.gz | tidegate store replay --size 50GiB -
+          from a pipe
+  tidegate store replay --min-age 0 trace.txt
+          young blobs may be evicted, too
+  tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
+          for scripts: one JSON object
+
+Each size is simulated with the policy of the store (age-lru), which keeps 8% free for writing, and,
+for comparison, with exact LRU and with FIFO over all of it. The store without a limit shows the
+highest possible hit rate. A trace is text, one request
+a line: milliseconds, get, find or put, the blob as hexadecimal digits, its size in bytes.";
 
 pub(super) const DEMO: &str = "\
 Examples:

@@ -12,10 +12,11 @@ use super::cp::invalid;
 use crate::args::{CheckArgs, Reference};
 use crate::checksums::ChecksumList;
 use crate::exit::Exit;
-use crate::local::{is_input, source};
+use crate::local::is_input;
 use crate::progress::{Display, Followed};
 use crate::report::{self, Failure, verified_by};
 use crate::session::Session;
+use crate::store_url::Stores;
 
 pub(crate) async fn run(session: Session, args: &CheckArgs) -> Exit {
     let (client, checks) = match plan(args).await {
@@ -65,9 +66,10 @@ async fn plan(args: &CheckArgs) -> Result<(Client, Vec<Check>)> {
         return Err(invalid("a version", "it is of one blob, but there are several sources"));
     }
     let client = args.remote.client(&args.names(), Budget::default())?;
+    let mut stores = Stores::default();
     let mut blobs = Vec::with_capacity(sources.len());
     for text in &sources {
-        blobs.push(args.version.of(source(&client, text)?)?);
+        blobs.push(args.version.of(stores.source(&client, text)?)?);
     }
     let checks = match reference {
         Reference::List(list) => {
@@ -84,11 +86,11 @@ async fn plan(args: &CheckArgs) -> Result<(Client, Vec<Check>)> {
                 return Err(invalid(target, "several sources are compared with files in a folder")
                     .with_hint("name a folder as the target"));
             }
-            let with = |blob: Location| {
+            let mut with = |blob: Location| {
                 let name = if is_folder { in_folder(target, &blob)? } else { target.to_owned() };
-                Ok(Check { source: blob, with: With::Blob(source(&client, &name)?) })
+                Ok(Check { source: blob, with: With::Blob(stores.source(&client, &name)?) })
             };
-            blobs.into_iter().map(with).collect::<Result<Vec<Check>>>()?
+            blobs.into_iter().map(&mut with).collect::<Result<Vec<Check>>>()?
         }
     };
     Ok((client, checks))

@@ -12,3 +12,4 @@ mod manual;
 mod mirrors;
 pub(crate) mod put;
 pub(crate) mod stat;
+pub(crate) mod store;

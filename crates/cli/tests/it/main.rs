@@ -10,6 +10,7 @@
 //! | `stat`: facts, as text and as JSON | `stat` |
 //! | `check`: what is the same, what differs, what is not known | `check` |
 //! | `chunk`: where files are cut | `chunk` |
+//! | `store`: hit rates of simulated stores, damage, files into a store and back | `store` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
 //! | caches: files into them and out again | `caches` |
@@ -71,6 +72,7 @@ mod screen;
 mod secrets;
 mod several;
 mod stat;
+mod store;
 mod terminal;
 mod token_service;
 mod usage;

@@ -1,0 +1,130 @@
+//! The index on disk.
+//!
+//! The order makes a crash at any point harmless: the position of the log is taken first, so the
+//! replay covers what the snapshots may lack; everything is synced before the master is renamed, so
+//! no snapshot names a record that a loss of power can take away.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::Core;
+use crate::store::checkpoint::{
+    Master, Run, SegmentWriter, remove_segment, remove_unused, write_master,
+};
+use crate::store::error::{StoreError, StoreResult};
+use crate::store::log::AppendMode;
+
+/// Runs of a shard; a load reads each of them.
+const RUNS_MAX: usize = 8;
+/// A shard is written as a whole when its runs have this many times its entries.
+const GROWTH_MAX: usize = 2;
+/// Segments that stay. A shard with an older run is written as a whole, so that old segments go.
+const SEGMENTS_MAX: u64 = 32;
+
+/// When snapshots take more than this part of the limit, the next checkpoint writes every shard as
+/// a whole, and all old segments go.
+const INDEX_SHARE: u64 = 64;
+
+/// What the next checkpoint continues.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    pub(super) master: Master,
+    /// Shards whose changes were taken by a checkpoint that failed.
+    incomplete: BTreeSet<u16>,
+    /// The store's time of the last checkpoint.
+    pub(super) ticks: u32,
+}
+
+impl Checkpoints {
+    pub(super) const fn new(master: Master, ticks: u32) -> Self {
+        Self { master, incomplete: BTreeSet::new(), ticks }
+    }
+}
+
+impl Core {
+    /// Writes a checkpoint: only what changed since the last one.
+    pub fn checkpoint(&self) -> StoreResult<()> {
+        self.checkpoint_as(AppendMode::Normal)
+    }
+
+    pub(super) fn checkpoint_as(&self, mode: AppendMode) -> StoreResult<()> {
+        let mut state = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without it, the checkpoint only lists more files than it needs to.
+        let _ = self.files.settle();
+        let mut master = state.master.clone();
+        // A failed attempt can leave a master that names its segment: the number is never used again.
+        state.master.next_segment += 1;
+        let log = self.log();
+        let counted = log.since_checkpoint();
+        master.head = log.head();
+        master.packs = self.packs.save();
+        master.files = self.files.save();
+        drop(log);
+        master.boot_id = self.disk.boot_id();
+        master.ticks = self.now();
+        master.clock_ms = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clock_ms;
+        // Before the segment is written, nothing of it may be taken for written.
+        let segment = master.next_segment;
+        let written = self.write_segment(&mut state, &mut master);
+        let written = written.and_then(|written| self.sync_as(mode).map(|()| written));
+        // No master names the segment yet.
+        let written = written.inspect_err(|_| remove_segment(&*self.disk, segment))?;
+        master.file_bytes = self.space.files();
+        let master_bytes = write_master(&*self.disk, &master);
+        let master_bytes = master_bytes.map_err(StoreError::disk("write the checkpoint"))?;
+        self.written.checkpoints.fetch_add(written + master_bytes, Ordering::Relaxed);
+        let bytes = remove_unused(&*self.disk, &master.runs);
+        state.ticks = master.ticks;
+        state.master = master;
+        state.incomplete.clear();
+        self.log().note_checkpoint(counted);
+        let bytes = bytes.map_err(StoreError::disk("remove old snapshots"))?;
+        self.space.set_checkpoints(bytes);
+        Ok(())
+    }
+
+    /// Writes the changed entries of all shards. Returns the bytes.
+    fn write_segment(&self, state: &mut Checkpoints, master: &mut Master) -> StoreResult<u64> {
+        let is_large = self.space.checkpoints() > self.space.bytes_max() / INDEX_SHARE;
+        let kept = if is_large { 0 } else { SEGMENTS_MAX };
+        let oldest = master.next_segment.saturating_sub(kept);
+        let due: Vec<u16> = (0..self.index.shards())
+            .filter(|shard| {
+                let runs = &master.runs[usize::from(*shard)];
+                self.index.is_changed(*shard)
+                    || state.incomplete.contains(shard)
+                    || runs.iter().any(|run| run.segment < oldest)
+            })
+            .collect();
+        if due.is_empty() {
+            return Ok(0);
+        }
+        let number = master.next_segment;
+        let segment = SegmentWriter::create(&*self.disk, number);
+        let mut segment = segment.map_err(StoreError::disk("create a snapshot"))?;
+        for shard in due {
+            let is_incomplete = state.incomplete.contains(&shard);
+            let runs = &mut master.runs[usize::from(shard)];
+            let saved: usize = runs.iter().map(|run| run.entries as usize).sum();
+            let is_old = |run: &Run| run.segment < oldest;
+            let (is_whole, entries) = self.index.write_numbered(shard, |table| {
+                let is_whole = is_incomplete
+                    || runs.len() >= RUNS_MAX
+                    || saved > GROWTH_MAX * table.len() + 64
+                    || runs.iter().any(is_old);
+                (is_whole, table.take_changes(is_whole))
+            });
+            state.incomplete.insert(shard);
+            let run = segment.write(&entries).map_err(StoreError::disk("write a snapshot"))?;
+            if is_whole {
+                runs.clear();
+            }
+            if run.entries > 0 {
+                runs.push(run);
+            }
+        }
+        master.next_segment += 1;
+        segment.finish(&*self.disk).map_err(StoreError::disk("sync a snapshot"))
+    }
+}
