@@ -147,6 +147,20 @@ pub(super) const COMMANDS: &[Known] = &[
     as_("tidegate chunk FILE...", "tidegate chunk toolchain.tar", |_, ran| {
         ran.out().lines().count() > 2
     }),
+    as_(
+        "tidegate store check DIR",
+        "tidegate cp --quiet toolchain.tar store:kept && tidegate store check --json kept",
+        |_, ran| {
+            let report = ran.out().lines().last().map(object);
+            report.is_some_and(|report| report["damaged"] == 0 && report["values"] != 0)
+        },
+    ),
+    as_(
+        "tidegate store replay TRACE",
+        "printf '# tidegate trace 1\\n0 put 1f 4096\\n5 get 1f 4096\\n' >trace \
+         && tidegate store replay --json trace",
+        |_, ran| ran.json()["requests"] == 1,
+    ),
     as_("tidegate demo", "tidegate demo --size 8MiB --json --quiet", |_, ran| {
         ran.json()["caught"].is_object() && ran.json()["resumed"].is_object()
     }),
