@@ -133,6 +133,15 @@ impl Replay<'_> {
             let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
             let Some(record) = peeked else { return Ok(None) };
             let header = record.header.clone();
+            let next = (header.kind == RecordKind::Seal).then(|| {
+                let slot = u32::try_from(header.number).unwrap_or_default();
+                (slot, u32::try_from(header.size).unwrap_or_default())
+            });
+            if next.is_some_and(|(slot, _)| self.packs.get(slot).state == PackState::Absent) {
+                // The seal was never synced, so the log never went on there. The next record takes
+                // the seal's place.
+                return Ok(None);
+            }
             self.apply(&record);
             let len = header.len();
             scanner.advance(len);
@@ -140,10 +149,8 @@ impl Replay<'_> {
             self.head.seq = header.seq + 1;
             self.replayed.0 += len as u64;
             self.replayed.1 += 1;
-            if header.kind == RecordKind::Seal {
-                let slot = u32::try_from(header.number).unwrap_or_default();
-                let generation = u32::try_from(header.size).unwrap_or_default();
-                return Ok(Some((slot, generation)));
+            if next.is_some() {
+                return Ok(next);
             }
         }
     }
