@@ -3,7 +3,7 @@
 //! Numbers grow. The log says how far they may have grown, and a checkpoint says which files exist
 //! without an entry. So recovery knows every possible orphan without a scan of the folders.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
