@@ -44,6 +44,8 @@ pub(crate) struct Recovered {
     pub(crate) head: LogHead,
     /// Bytes and records that were replayed.
     pub(crate) replayed: (u64, u64),
+    /// Bytes of the files that were committed after the checkpoint.
+    pub(crate) file_bytes: u64,
     /// The highest time in a record.
     pub(crate) ticks: u32,
     pub(crate) next_number: u64,
@@ -101,6 +103,7 @@ pub(crate) fn replay(
     while let Some(next) = replay.replay_pack()? {
         replay.enter(next);
     }
+    let file_bytes = replay.recent.iter().map(|file| file.description.file_len()).sum();
     let unsynced = replay.check_files()?;
     let mut loose = replay.retired;
     loose.extend(master.files.next..replay.numbers_end);
@@ -108,6 +111,7 @@ pub(crate) fn replay(
     Ok(Recovered {
         head: replay.head,
         replayed: replay.replayed,
+        file_bytes,
         ticks: replay.ticks,
         next_number: replay.numbers_end,
         loose,
