@@ -69,7 +69,7 @@ fn young_values_are_kept_and_writes_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
     let store = Store::open(disk, StoreOptions::new(8 << 20)).unwrap();
-    let refused = (0..).find(|number| match put(&store, *number) {
+    let refused = (0..100_000).find(|number| match put(&store, *number) {
         Ok(()) => false,
         Err(StoreError::Full { .. }) => true,
         Err(error) => panic!("{error}"),

@@ -50,8 +50,10 @@ impl Core {
 
     pub(super) fn checkpoint_as(&self, mode: AppendMode) -> StoreResult<()> {
         let mut state = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without it, the checkpoint only lists more files than it needs to.
-        let _ = self.files.settle();
+        self.files.settle();
+        // The account of files is exact only when every shard is loaded.
+        (0..self.index.shards()).for_each(|shard| self.index.load(shard));
+        self.space.note_loaded();
         let mut master = state.master.clone();
         // A failed attempt can leave a master that names its segment: the number is never used again.
         state.master.next_segment += 1;

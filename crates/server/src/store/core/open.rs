@@ -88,6 +88,7 @@ impl Core {
                 files.note_unsynced(Unsynced { fingerprint, location, number, file });
             }
         }
+        space.add_files_saved(recovered.file_bytes);
         let ticks = master.ticks.max(recovered.ticks);
         let mut clock = StoreClock {
             clock_ms: master.clock_ms,

@@ -3,7 +3,7 @@
 //! Numbers grow. The log says how far they may have grown, and a checkpoint says which files exist
 //! without an entry. So recovery knows every possible orphan without a scan of the folders.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -207,23 +207,28 @@ impl Files {
         self.state().removable.len()
     }
 
-    /// Makes removals durable, so that the next checkpoint can forget the numbers.
-    pub(crate) fn settle(&self) -> io::Result<()> {
+    /// Makes removals durable, so that the next checkpoint can forget the numbers. It keeps those
+    /// whose folder cannot be synced.
+    pub(crate) fn settle(&self) {
         let removed = std::mem::take(&mut self.state().removed);
-        let folders: BTreeSet<String> = removed.iter().map(|number| folder(*number)).collect();
-        let synced = folders.iter().try_for_each(|folder| match self.disk.sync_folder(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome,
-        });
-        let mut state = self.state();
-        if synced.is_err() {
-            state.removed.extend(removed);
-        } else {
-            for number in removed {
-                state.loose.remove(&number);
+        let mut folders: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for number in removed {
+            folders.entry(folder(number)).or_default().push(number);
+        }
+        for (folder, numbers) in folders {
+            let is_durable = match self.disk.sync_folder(&folder) {
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+                Ok(()) => true,
+            };
+            let mut state = self.state();
+            if is_durable {
+                for number in numbers {
+                    state.loose.remove(&number);
+                }
+            } else {
+                state.removed.extend(numbers);
             }
         }
-        synced
     }
 
     pub(crate) fn save(&self) -> SavedFiles {

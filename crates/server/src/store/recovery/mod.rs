@@ -44,6 +44,8 @@ pub(crate) struct Recovered {
     pub(crate) head: LogHead,
     /// Bytes and records that were replayed.
     pub(crate) replayed: (u64, u64),
+    /// Bytes of the files that were committed after the checkpoint.
+    pub(crate) file_bytes: u64,
     /// The highest time in a record.
     pub(crate) ticks: u32,
     pub(crate) next_number: u64,
@@ -101,6 +103,7 @@ pub(crate) fn replay(
     while let Some(next) = replay.replay_pack()? {
         replay.enter(next);
     }
+    let file_bytes = replay.recent.iter().map(|file| file.description.file_len()).sum();
     let unsynced = replay.check_files()?;
     let mut loose = replay.retired;
     loose.extend(master.files.next..replay.numbers_end);
@@ -108,6 +111,7 @@ pub(crate) fn replay(
     Ok(Recovered {
         head: replay.head,
         replayed: replay.replayed,
+        file_bytes,
         ticks: replay.ticks,
         next_number: replay.numbers_end,
         loose,
@@ -133,6 +137,15 @@ impl Replay<'_> {
             let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
             let Some(record) = peeked else { return Ok(None) };
             let header = record.header.clone();
+            let next = (header.kind == RecordKind::Seal).then(|| {
+                let slot = u32::try_from(header.number).unwrap_or_default();
+                (slot, u32::try_from(header.size).unwrap_or_default())
+            });
+            if next.is_some_and(|(slot, _)| self.packs.get(slot).state == PackState::Absent) {
+                // The seal was never synced, so the log never went on there. The next record takes
+                // the seal's place.
+                return Ok(None);
+            }
             self.apply(&record);
             let len = header.len();
             scanner.advance(len);
@@ -140,10 +153,8 @@ impl Replay<'_> {
             self.head.seq = header.seq + 1;
             self.replayed.0 += len as u64;
             self.replayed.1 += 1;
-            if header.kind == RecordKind::Seal {
-                let slot = u32::try_from(header.number).unwrap_or_default();
-                let generation = u32::try_from(header.size).unwrap_or_default();
-                return Ok(Some((slot, generation)));
+            if next.is_some() {
+                return Ok(next);
             }
         }
     }

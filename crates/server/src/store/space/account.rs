@@ -55,6 +55,11 @@ impl Space {
         self.files.load(Ordering::Relaxed).max(saved)
     }
 
+    /// Counts files that were committed after the last checkpoint.
+    pub(crate) fn add_files_saved(&self, bytes: u64) {
+        self.files_saved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Every shard is loaded, so the count of files is exact.
     pub(crate) fn note_loaded(&self) {
         self.files_saved.store(0, Ordering::Relaxed);
