@@ -27,8 +27,11 @@ const QUEUE_MAX: usize = 1024;
 const GROUP_MAX: usize = 1024;
 /// The maintainer's rhythm. Eviction must keep up with writers at the speed of the disk.
 const ROUND: Duration = Duration::from_millis(50);
-/// Rounds of the remover that a write waits for space. A round evicts and cleans several packs.
-const SPACE_ROUNDS_MAX: usize = 8;
+/// Rounds without work left for the remover after which a write that needs space is refused.
+const IDLE_ROUNDS_MAX: u32 = 8;
+/// Rounds of any kind that a write waits for space. A round evicts and cleans several packs, so this
+/// is seconds.
+const SPACE_ROUNDS_MAX: u32 = 512;
 /// The time after which an acknowledged write is synced at level `process`.
 const SYNC_AFTER: Duration = Duration::from_millis(900);
 
@@ -67,6 +70,8 @@ struct RoundsState {
     is_wanted: bool,
     /// Rounds that ended.
     count: u64,
+    /// The last round stopped before it was done.
+    is_busy: bool,
 }
 
 impl Rounds {
@@ -78,10 +83,12 @@ impl Rounds {
         self.state().is_stopped
     }
 
-    /// The maintainer's pause between two rounds.
-    fn pause(&self, duration: Duration) {
+    /// The maintainer's pause between two rounds; none if it is busy.
+    fn pause(&self, is_busy: bool) {
+        let duration = if is_busy { Duration::ZERO } else { ROUND };
         let mut state = self.state();
         state.count += 1;
+        state.is_busy = is_busy;
         self.done.notify_all();
         let is_idle = |state: &mut RoundsState| !state.is_stopped && !state.is_wanted;
         if !duration.is_zero() {
@@ -91,8 +98,25 @@ impl Rounds {
         state.is_wanted = false;
     }
 
+    /// Calls `attempt` until it returns `Some`, and waits for a round of the remover between two
+    /// calls. `None` if the remover has nothing left to do, is stopped, or takes too long.
+    fn until_space<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+        let mut idle = 0;
+        for _ in 0..SPACE_ROUNDS_MAX {
+            if let Some(done) = attempt() {
+                return Some(done);
+            }
+            if idle == IDLE_ROUNDS_MAX || self.is_stopped() {
+                return None;
+            }
+            idle += u32::from(!self.wait_for_round());
+        }
+        None
+    }
+
     /// Waits until a round that began after this call has ended. Returns at once when stopped.
-    fn wait_for_round(&self) {
+    /// Returns whether the remover is still busy.
+    fn wait_for_round(&self) -> bool {
         let mut state = self.state();
         let target = state.count + 2;
         state.is_wanted = true;
@@ -103,7 +127,7 @@ impl Rounds {
             self.wake.notify_all();
             !state.is_stopped && state.count < target
         };
-        drop(self.done.wait_while(state, is_early));
+        self.done.wait_while(state, is_early).unwrap_or_else(PoisonError::into_inner).is_busy
     }
 
     fn stop(&self) {
@@ -158,13 +182,11 @@ impl Store {
 
     /// Appends to a staged file. Blocks; waits for the remover while the store is full.
     pub fn write_staged(&self, staged: &mut StagedFile, bytes: &[u8]) -> StoreResult<()> {
-        for _ in 0..SPACE_ROUNDS_MAX {
-            match staged.write(bytes) {
-                Err(StoreError::Full { .. }) => self.0.rounds.wait_for_round(),
-                outcome => return outcome,
-            }
-        }
-        staged.write(bytes)
+        let written = self.0.rounds.until_space(|| match staged.write(bytes) {
+            Err(StoreError::Full { .. }) => None,
+            outcome => Some(outcome),
+        });
+        written.unwrap_or_else(|| staged.write(bytes))
     }
 
     /// As [`Self::commit`], for a thread that may block.
@@ -223,12 +245,8 @@ fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>, rounds: &Rounds
 /// Gives the remover some rounds to make room. If it cannot, the commit is refused.
 fn wait_for_room(core: &Core, ops: &[Op], rounds: &Rounds) {
     let bytes = ops.iter().map(Op::record_bytes_max).sum();
-    for _ in 0..SPACE_ROUNDS_MAX {
-        if core.has_room(bytes) || rounds.is_stopped() {
-            return;
-        }
-        rounds.wait_for_round();
-    }
+    // Without room, the commit says which operations are refused.
+    let _ = rounds.until_space(|| core.has_room(bytes).then_some(()));
 }
 
 fn maintain(core: &Core, rounds: &Rounds) {
@@ -245,8 +263,7 @@ fn maintain(core: &Core, rounds: &Rounds) {
             }
             synced = Instant::now();
         }
-        let is_busy = matches!(maintained, Ok(true));
-        rounds.pause(if is_busy { Duration::ZERO } else { ROUND });
+        rounds.pause(matches!(maintained, Ok(true)));
     }
     // A failure costs a longer replay at the next start.
     let _ = core.checkpoint();
