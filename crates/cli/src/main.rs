@@ -71,6 +71,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
+        Command::Store(args) => commands::store::run(&session, &args),
         command => run(session, command),
     }
     .into()
@@ -112,7 +113,7 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             // These commands need no runtime and have run before this point.
-            Command::Completions { .. } | Command::Man { .. } => Exit::Success,
+            Command::Completions { .. } | Command::Man { .. } | Command::Store(_) => Exit::Success,
         }
     });
     runtime.shutdown_background();

@@ -32,6 +32,8 @@ pub struct Inflater {
     decoder: Decoder<'static>,
     /// The last step filled its buffer, so the decoder may return more without input.
     full: bool,
+    /// The last step ended a frame, or there was none.
+    is_between_frames: bool,
 }
 
 impl Inflater {
@@ -39,7 +41,7 @@ impl Inflater {
     pub fn new() -> Result<Self> {
         let mut decoder = Decoder::new().map_err(error)?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(error)?;
-        Ok(Self { decoder, full: false })
+        Ok(Self { decoder, full: false, is_between_frames: true })
     }
 
     /// The next decompressed bytes, never empty. Removes the used input from `packed`; `None` when
@@ -51,6 +53,9 @@ impl Inflater {
             let mut piece = BytesMut::zeroed(room);
             let step = self.decoder.run_on_buffers(packed, &mut piece).map_err(error)?;
             packed.advance(step.bytes_read);
+            if step.bytes_read > 0 || step.bytes_written > 0 {
+                self.is_between_frames = step.remaining == 0;
+            }
             self.full = step.bytes_written == room;
             if step.bytes_written > 0 {
                 piece.truncate(step.bytes_written);
@@ -64,6 +69,11 @@ impl Inflater {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the input so far ends at the end of a frame, and not within one.
+    pub fn is_between_frames(&self) -> bool {
+        self.is_between_frames
     }
 }
 
@@ -179,6 +189,7 @@ mod tests {
                     }
                 }
                 assert!(back == bytes, "{len} bytes cut by {cut}");
+                assert!(inflater.is_between_frames(), "{len} bytes cut by {cut}");
             }
         }
     }

@@ -3,5 +3,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`store`] | blobs, action results and opaque values on this machine's disk |
+//! | [`trace`] | recorded and generated requests, replayed to choose the size of a store |
 
 pub mod store;
+pub mod trace;

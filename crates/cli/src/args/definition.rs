@@ -54,6 +54,7 @@ pub(super) fn short_definition() -> Command {
 
 /// The command with the explanation of its values before its examples.
 fn explained(command: Command) -> Command {
+    let command = command.mut_subcommands(explained);
     let takes = |name| command.get_arguments().any(|arg| has_value(arg, name));
     let texts = [(SIZE, SIZES), (DURATION, DURATIONS)];
     let mut parts: Vec<String> =

@@ -96,6 +96,37 @@ Examples:
 Files are cut and hashed on all cores. Without options chunks are those that the Remote Execution
 API recommends, and that Bazel makes: FastCDC 2020 with an average of 512 KiB.";
 
+pub(super) const STORE: &str = "\
+Examples:
+  tidegate store replay trace.txt
+          the hit rates of stores of several sizes on a trace of requests
+  tidegate store replay --size 50GiB --size 200GiB trace.txt
+          of these sizes
+  zcat trace.txt.gz | tidegate store replay --size 50GiB -
+          from a pipe
+  tidegate store replay --min-age 0 trace.txt
+          young blobs may be evicted, too
+  tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
+          for scripts: one JSON object";
+
+pub(super) const STORE_REPLAY: &str = "\
+Examples:
+  tidegate store replay trace.txt
+          stores of several sizes, the largest of which holds all blobs
+  tidegate store replay --size 50GiB --size 200GiB trace.txt
+          stores of these sizes
+  zcat trace.txt.gz | tidegate store replay --size 50GiB -
+          from a pipe
+  tidegate store replay --min-age 0 trace.txt
+          young blobs may be evicted, too
+  tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
+          for scripts: one JSON object
+
+Each size is simulated with the policy of the store (age-lru), which keeps 8% free for writing, and,
+for comparison, with exact LRU and with FIFO over all of it. The store without a limit shows the
+highest possible hit rate. A trace is text, one request
+a line: milliseconds, get, find or put, the blob as hexadecimal digits, its size in bytes.";
+
 pub(super) const DEMO: &str = "\
 Examples:
   tidegate demo

@@ -11,6 +11,7 @@ mod header;
 mod netrc;
 mod proxy;
 mod remote;
+mod store;
 mod transfer;
 mod version;
 
@@ -19,6 +20,7 @@ pub(crate) use chunk::ChunkArgs;
 pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use store::{ReplayArgs, StoreArgs, StoreCommand};
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
 
@@ -80,6 +82,9 @@ pub(crate) enum Command {
     /// Show where files are cut into chunks by their content, and what several of them share
     #[command(after_help = examples::CHUNK)]
     Chunk(ChunkArgs),
+    /// Work on the store of a cache server
+    #[command(after_help = examples::STORE)]
+    Store(StoreArgs),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
     #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),

@@ -61,11 +61,18 @@ fn unwritable(path: &Path, error: std::io::Error) -> Error {
 fn pages() -> Result<Vec<(String, String)>> {
     let mut command = definition();
     command.build();
-    let mut pages = vec![page(&command)?];
-    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-        pages.push(page(sub)?);
-    }
+    let mut pages = Vec::new();
+    add_pages(&command, &mut pages)?;
     Ok(pages)
+}
+
+/// Adds the page of a command, then those of its subcommands.
+fn add_pages(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result<()> {
+    pages.push(page(command)?);
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        add_pages(sub, pages)?;
+    }
+    Ok(())
 }
 
 fn page(command: &clap::Command) -> Result<(String, String)> {

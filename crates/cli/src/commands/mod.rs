@@ -9,3 +9,4 @@ pub(crate) mod generate;
 mod manual;
 pub(crate) mod put;
 pub(crate) mod stat;
+pub(crate) mod store;

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 8] = ["", "cp", "cat", "stat", "chunk", "demo", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["", "cp", "cat", "stat", "chunk", "store", "store replay", "demo", "completions", "man"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_is_as_checked_in() {
     let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/help");
     let folder = tempfile::tempdir().unwrap();
     for command in COMMANDS {
-        let args: Vec<&str> =
-            [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let ran = run_in(folder.path(), &args).await;
         ran.ends(0);
-        let name = if command.is_empty() { "tidegate" } else { command };
+        let name = if command.is_empty() { "tidegate" } else { command }.replace(' ', "-");
         let path = texts.join(format!("{name}.txt"));
         if std::env::var_os("TIDEGATE_BLESS").is_some() {
             std::fs::write(&path, ran.out()).unwrap();
@@ -30,7 +30,8 @@ async fn help_is_as_checked_in() {
 async fn every_command_has_examples() {
     let folder = tempfile::tempdir().unwrap();
     for command in &COMMANDS[1..] {
-        let ran = run_in(folder.path(), &[command, "--help"]).await;
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let ran = run_in(folder.path(), &args).await;
         let examples = ran.out().split("Examples:").nth(1).unwrap_or_default().to_owned();
         let count = examples.matches(&format!("tidegate {command}")).count();
         assert!(count >= 5, "{command} has {count} examples");

@@ -30,6 +30,17 @@
 //! A `Key` is a space (blobs, action results, opaque values) and bytes. A value has a `form`,
 //! which the core stores and does not interpret: plain, zstd, a manifest. Whether a value is a
 //! record or a file is the core's own decision.
+//!
+//! # On top of the core
+//!
+//! | folder | idea |
+//! |---|---|
+//! | `blobs` | blobs whole, compressed, as chunks, and as slices of another blob |
+//! | `manifests` | blobs as chunks: splice and split |
+//! | `actions` | action results: complete, or a miss |
+//! | `local` | [`LocalStore`]: the engine's traits, and the background thread |
+//! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
+//! | `pins` | last uses in the future, for values that a client is about to read |
 
 mod checkpoint;
 mod core;
@@ -42,7 +53,7 @@ mod log;
 mod options;
 mod pack;
 mod recovery;
-mod space;
+pub(crate) mod space;
 
 pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
@@ -50,3 +61,13 @@ pub use self::error::{StoreError, StoreResult};
 pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
+
+mod actions;
+mod blobs;
+pub mod closure;
+mod local;
+mod manifests;
+mod pins;
+
+pub use actions::{ActionName, ActionPut};
+pub use local::LocalStore;

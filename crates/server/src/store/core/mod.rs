@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | a new store, or recovery |
 //! | `read` | look-ups and values |
+//! | `pin` | values that stay for some minutes |
 //! | `commit` | one group of operations |
 //! | `sync` | background sync, and what follows a failed one |
 //! | `checkpoint` | the index on disk |
@@ -20,6 +21,7 @@ mod commit;
 mod evict;
 mod maintain;
 mod open;
+mod pin;
 mod read;
 mod sync;
 
@@ -34,6 +36,7 @@ use super::key::{Fingerprint, Key};
 use super::log::Log;
 use super::options::StoreOptions;
 use super::pack::PackTable;
+use super::pins::Pins;
 use super::space::Space;
 
 pub use commit::{Content, Op};
@@ -56,6 +59,7 @@ pub struct Core {
     log: Mutex<Log>,
     checkpoints: Mutex<Checkpoints>,
     clock: Mutex<StoreClock>,
+    pins: Mutex<Pins>,
     now: AtomicU32,
     /// The next shard to load in the background.
     next_load: AtomicU32,

@@ -99,6 +99,7 @@ impl Core {
         let log =
             Log::new(Arc::clone(&packs), pack_bytes, recovered.head, session, recovered.replayed);
         let level = options.level;
+        let pins = Self::new_pins(options.bytes_max);
         let core = Self {
             disk,
             options,
@@ -111,6 +112,7 @@ impl Core {
             log: Mutex::new(log),
             checkpoints: Mutex::new(Checkpoints::new(master, now)),
             clock: Mutex::new(clock),
+            pins: Mutex::new(pins),
             now: AtomicU32::new(now),
             next_load: AtomicU32::new(0),
             synced_seq: AtomicU64::new(0),

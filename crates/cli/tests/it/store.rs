@@ -1,0 +1,97 @@
+//! `tidegate store`: hit rates of simulated stores.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::bed::{finish, run_in, shell};
+
+/// Two builds of eight outputs of 12 MiB, and one of eight other outputs between them.
+fn folder() -> TempDir {
+    let mut text = "# tidegate trace 1\n".to_owned();
+    for (build, first) in [1, 100, 1].into_iter().enumerate() {
+        for output in first..first + 8 {
+            let time_ms = build * 10_000_000 + output * 1000;
+            writeln!(text, "{time_ms} get {output:x} 12582912").unwrap();
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("trace"), text).unwrap();
+    folder
+}
+
+fn stores(json: &Value) -> Vec<(&str, Option<u64>, u64)> {
+    let rows = json["stores"].as_array().unwrap().iter();
+    rows.map(|row| {
+        (row["policy"].as_str().unwrap(), row["size"].as_u64(), row["hits"].as_u64().unwrap())
+    })
+    .collect()
+}
+
+async fn json(folder: &Path, args: &[&str]) -> Value {
+    run_in(folder, &[&["store", "replay", "--json"], args].concat()).await.ends(0).json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_is_replayed_against_sizes_and_policies() {
+    let folder = folder();
+    let found = json(folder.path(), &["trace", "--size", "256MiB", "--size", "100MiB"]).await;
+    let expected = [
+        ("age-lru", Some(100 << 20), 0),
+        ("lru", Some(100 << 20), 0),
+        ("fifo", Some(100 << 20), 0),
+        ("age-lru", Some(256 << 20), 8),
+        ("lru", Some(256 << 20), 8),
+        ("fifo", Some(256 << 20), 8),
+        ("unlimited", None, 8),
+    ];
+    assert_eq!(stores(&found), expected);
+    assert_eq!((&found["requests"], &found["distinct_bytes"]), (&24.into(), &(192 << 20).into()));
+    assert_eq!(found["stores"][6]["hit_rate"].as_f64().unwrap(), 8.0 / 24.0);
+
+    let by_default = json(folder.path(), &["trace"]).await;
+    let sizes: Vec<_> = stores(&by_default).iter().map(|(_, size, _)| *size).collect();
+    assert_eq!((sizes.first(), sizes.len()), (Some(&Some(16 << 20)), 3 * 5 + 1));
+
+    let text = run_in(folder.path(), &["store", "replay", "trace", "--size", "256M"]).await;
+    let text = text.ends(0).out();
+    for part in ["24 requests for 288 MiB, 192 MiB distinct", "age-lru     33.33%", "unlimited"] {
+        assert!(text.contains(part), "expected {part:?} in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn young_blobs_are_kept_as_long_as_the_flag_says() {
+    let folder = folder();
+    let refused = |found: &Value| found["stores"][0]["refused"].as_u64().unwrap();
+    let of = async |min_age: &str| {
+        refused(&json(folder.path(), &["trace", "--size", "48MiB", "--min-age", min_age]).await)
+    };
+    assert_eq!(of("0").await, 0);
+    assert_eq!(of("1h").await, 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_comes_from_a_pipe() {
+    let folder = folder();
+    let script = "cat trace | \"$0\" store replay --size 256MiB --json -";
+    let found = finish(shell(folder.path(), script, &[])).await.ends(0).json();
+    assert_eq!(stores(&found).len(), 4);
+    let ran = finish(shell(folder.path(), "\"$0\" store replay - <trace", &[])).await;
+    ran.ends(2).says("standard input can be read only once").says("--size");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_trace_is_an_error() {
+    let folder = folder();
+    std::fs::write(folder.path().join("other"), "hello\n").unwrap();
+    std::fs::write(folder.path().join("broken"), "# tidegate trace 1\n1 get\n").unwrap();
+    let run = async |name: &str| run_in(folder.path(), &["store", "replay", name]).await;
+    run("absent").await.ends(3).says("absent: there is no such file");
+    run(".").await.ends(2).says("expected a file");
+    run("other").await.ends(2).says("other: it is not a trace").says("# tidegate trace 1");
+    run("broken").await.ends(2).says("line 2: the fingerprint is not");
+    run_in(folder.path(), &["store"]).await.ends(2).says("Usage: tidegate store");
+}

@@ -1,0 +1,141 @@
+//! Action results, and what they need.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `record` | the bytes of a result with its closure |
+//!
+//! The closure is found when the result is stored, and kept with it. A hit is then one look-up for
+//! each of its blobs, which are all touched and pinned for some minutes: the client is about to read
+//! them.
+//!
+//! Invariants:
+//! - A result is stored only if all of its closure is present.
+//! - A result whose closure is not all present is a miss, and is removed.
+
+mod record;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tidegate_core::digest::Digest;
+
+use self::record::ActionRecord;
+use super::blobs::{Blobs, Form, Touch};
+use super::closure::{Closure, ClosureError, ClosureLimits, ClosureWalk, UnknownFields};
+use super::core::Op;
+use super::error::{StoreError, StoreResult};
+use super::key::{Key, Space};
+
+/// The name of an action result: the instance and the digest of the action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActionName<'a> {
+    /// The instance; may be empty.
+    pub instance: &'a str,
+    /// The action.
+    pub action: Digest,
+}
+
+impl ActionName<'_> {
+    /// `None` if the instance's name is too long.
+    fn key(&self) -> Option<Key> {
+        let action = Key::blob(&self.action);
+        Key::new(Space::Action, &[action.bytes(), self.instance.as_bytes()].concat())
+    }
+}
+
+/// What became of an action result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum ActionPut {
+    /// It is stored.
+    Stored,
+    /// The store lacks this blob, which the result needs. The result is not stored.
+    Incomplete(Digest),
+    /// The bytes are not an action result, a tree in it is not one, or it needs too many blobs.
+    Refused(ClosureError),
+    /// The name of the instance is too long.
+    NameTooLong,
+}
+
+impl Blobs {
+    /// Stores an action result whose blobs are all there.
+    pub(crate) fn put_action(
+        &self,
+        name: &ActionName<'_>,
+        result: Bytes,
+        unknown: UnknownFields,
+        limits: ClosureLimits,
+    ) -> StoreResult<ActionPut> {
+        let Some(key) = name.key() else { return Ok(ActionPut::NameTooLong) };
+        let closure = match self.closure(&result, name, unknown, limits)? {
+            Ok(closure) => closure,
+            Err(refused) => return Ok(refused),
+        };
+        let present = self.present(closure.blobs(), Touch::Now)?;
+        let missing = closure.blobs().iter().zip(present).find(|(_, is_present)| !is_present);
+        if let Some((missing, _)) = missing {
+            return Ok(ActionPut::Incomplete(*missing));
+        }
+        let size = result.len() as u64;
+        let record = ActionRecord { closure: closure.blobs().to_vec(), result };
+        self.put_beside(vec![(key, Form::Action, size, record.encode(name.action.function))])?;
+        Ok(ActionPut::Stored)
+    }
+
+    /// The closure of a result, or why it has none.
+    fn closure(
+        &self,
+        result: &[u8],
+        name: &ActionName<'_>,
+        unknown: UnknownFields,
+        limits: ClosureLimits,
+    ) -> StoreResult<Result<Closure, ActionPut>> {
+        let refused = |error| Ok(Err(ActionPut::Refused(error)));
+        let mut walk = match ClosureWalk::new(result, name.action.function, unknown, limits) {
+            Ok(walk) => walk,
+            Err(error) => return refused(error),
+        };
+        loop {
+            let blob = match walk.next_blob() {
+                Ok(Some(blob)) => blob,
+                Ok(None) => return Ok(Ok(walk.finish())),
+                Err(error) => return refused(error),
+            };
+            let Some(mut reader) = self.open(&blob, 0)? else {
+                return Ok(Err(ActionPut::Incomplete(blob)));
+            };
+            loop {
+                let step = match reader.next_piece() {
+                    Ok(Some(piece)) => walk.piece(&piece),
+                    Ok(None) => break,
+                    Err(StoreError::Damaged) => return Ok(Err(ActionPut::Incomplete(blob))),
+                    Err(error) => return Err(error),
+                };
+                if let Err(error) = step {
+                    return refused(error);
+                }
+            }
+            if let Err(error) = walk.end_blob() {
+                return refused(error);
+            }
+        }
+    }
+
+    /// An action result whose blobs are all there. They are touched and stay for some minutes.
+    pub(crate) fn action(&self, name: &ActionName<'_>) -> StoreResult<Option<Bytes>> {
+        let Some(key) = name.key() else { return Ok(None) };
+        let Some(value) = self.core.get(&key)? else { return Ok(None) };
+        let Some(bytes) = self.small(&key, value)? else { return Ok(None) };
+        let Some(record) = ActionRecord::decode(name.action.function, &bytes) else {
+            self.core.note_damaged(&key);
+            return Ok(None);
+        };
+        if self.all_present(&record.closure, Touch::Pin)? {
+            return Ok(Some(record.result));
+        }
+        // If it cannot be removed, the next look-up finds it incomplete, too.
+        self.core.commit(vec![Op::Purge { key }]).into_iter().collect::<StoreResult<()>>()?;
+        Ok(None)
+    }
+}

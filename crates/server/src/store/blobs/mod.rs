@@ -1,0 +1,61 @@
+//! Blobs on the core: whole, compressed, as chunks, and as slices of another blob. All calls block.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `form` | what a value is, and the keys of what stands for a blob |
+//! | `presence` | which blobs are there, with everything that they need |
+//! | `reader` | the bytes of a blob, in order |
+//! | `value` | opaque values of clients |
+//! | `incoming` | a blob that arrives, plain or compressed |
+//!
+//! A blob has up to three values, each under a key of its own:
+//!
+//! | value | content |
+//! |---|---|
+//! | whole | its bytes, plain or compressed with zstd |
+//! | manifest | its chunks, in order |
+//! | slice | where it lies in another blob that is stored whole and plain |
+//!
+//! A blob is there if its whole value is, or its manifest and all its chunks are, or its slice and
+//! the blob that it lies in are. A chunk of a manifest is whole or a slice, and the blob of a slice
+//! is whole. So nothing refers to itself, and a check reads at most two values for each chunk.
+//!
+//! Invariants:
+//! - A value has a blob's key only after its bytes were hashed.
+//! - Look-ups, reads and manifests use the same rules, so a lost chunk makes the blob missing for
+//!   all of them.
+//! - A look-up touches everything that it needs to say yes.
+
+mod form;
+mod incoming;
+mod presence;
+mod reader;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::core::Core;
+
+pub(super) use form::{Form, manifest_key, slice_key};
+pub(super) use incoming::{Incoming, IncomingPacked};
+pub(super) use presence::Touch;
+pub(super) use reader::BlobReader;
+pub(super) use value::IncomingValue;
+
+/// Bytes of one read and of one piece.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
+
+/// The blobs of a store. Clones are the same store.
+#[derive(Clone, Debug)]
+pub(super) struct Blobs {
+    pub(super) core: Arc<Core>,
+}
+
+impl Blobs {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+}

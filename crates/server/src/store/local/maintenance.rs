@@ -1,0 +1,69 @@
+//! The background thread of a store: time, sync, eviction, cleaning, checkpoints.
+//!
+//! The store owns it: dropping [`Maintenance`] ends the thread after its current step.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::store::core::Core;
+
+/// At level `process` everything acknowledged is synced within a second, and a sync takes some
+/// milliseconds.
+const STEP: Duration = Duration::from_millis(500);
+
+/// The background thread.
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    /// Dropping it ends the thread.
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(super) fn start(core: &Arc<Core>) -> io::Result<Self> {
+        let (stop, stopped) = sync_channel::<()>(1);
+        let core = Arc::clone(core);
+        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
+            while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+                step(&core);
+            }
+            // What follows an orderly end starts faster from a checkpoint.
+            step(&core);
+            if let Err(error) = core.checkpoint() {
+                tracing::warn!(%error, "the last checkpoint failed");
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let Some(thread) = self.thread.take() else { return };
+        let join = move || drop(thread.join());
+        // The last checkpoint takes a while, and this may be a thread of the runtime.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(join)),
+            Err(_) => join(),
+        }
+    }
+}
+
+/// The time for [`Core::open`] and [`Core::tick`].
+pub(super) fn clock_ms() -> u64 {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn step(core: &Core) {
+    core.tick(clock_ms());
+    let maintained = core.sync().and_then(|()| core.maintain());
+    if let Err(error) = maintained {
+        // The next step tries again. Requests that need what failed report it.
+        tracing::warn!(%error, "the maintenance of the store failed");
+    }
+}

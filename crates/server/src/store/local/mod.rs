@@ -1,0 +1,339 @@
+//! [`LocalStore`]: the store on this machine's disk, as the engine's [`BlobStore`] and
+//! [`ChunkStore`].
+//!
+//! | file | idea |
+//! |---|---|
+//! | `maintenance` | the background thread |
+//! | `error` | errors of the store as errors of the engine |
+//!
+//! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
+//! finds every blob in the index.
+
+mod error;
+mod maintenance;
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream;
+use tidegate::remote::Body;
+use tidegate::store::{
+    BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
+    StoreProfile, body, not_found,
+};
+use tidegate::{Budget, Error, ErrorKind, Operation, Result};
+use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::digest::Digest;
+
+use self::maintenance::{Maintenance, clock_ms};
+use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
+use super::core::{Core, StoreCounts};
+use super::disk::RealDisk;
+use super::error::{StoreError, StoreResult};
+use super::manifests::Spliced;
+use super::options::StoreOptions;
+
+/// The average chunk: the recommendation of the Remote Execution API.
+const CHUNK_BYTES_AVG: u64 = 512 << 10;
+
+/// The limits of one batch: as for a batch of the Remote Execution API.
+const BATCH: BatchLimits = BatchLimits { bytes_max: 4 << 20, count_max: 4096, overhead_bytes: 0 };
+
+/// Memory of one chunk that is cut: the digest twice, and a record of its place.
+const CHUNK_MEMORY_BYTES: u64 = 256;
+
+/// Memory of a stored manifest, by its length: its bytes, and digests that are a fifth longer.
+const MANIFEST_MEMORY_FACTOR: u64 = 3;
+
+/// The store on this machine's disk. Clones are the same store.
+#[derive(Clone, Debug)]
+pub struct LocalStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    blobs: Blobs,
+    identity: String,
+    profile: Arc<StoreProfile>,
+    _maintenance: Maintenance,
+}
+
+impl LocalStore {
+    /// Opens the store in a folder, and creates it if there is none. One process at a time may have
+    /// it open.
+    ///
+    /// Fails with `Storage` if the folder cannot be used.
+    pub async fn open(root: &Path, options: StoreOptions) -> Result<Self> {
+        let target = root.display().to_string();
+        let root = root.to_owned();
+        let shown = target.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
+            let identity = format!("store {}", disk.root().display());
+            let opened = Core::open(Arc::new(disk), options, clock_ms());
+            let failed = |failure| error::error(Operation::Locate, &shown, failure);
+            let core = Arc::new(opened.map_err(failed)?);
+            let maintenance = Maintenance::start(&core).map_err(|error| unusable(&shown, error))?;
+            Ok(Self(Arc::new(Inner {
+                blobs: Blobs::new(core),
+                identity,
+                profile: Arc::new(profile()),
+                _maintenance: maintenance,
+            })))
+        });
+        opened.await.unwrap_or_else(|error| Err(cancelled(&target, error)))
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> StoreCounts {
+        self.0.blobs.core.counts()
+    }
+
+    /// Runs `work` on a blocking thread. Dropping the future does not stop work that has started.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        operation: Operation,
+        target: &str,
+        work: impl FnOnce(&Blobs) -> StoreResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let blobs = self.0.blobs.clone();
+        match tokio::task::spawn_blocking(move || work(&blobs)).await {
+            Ok(outcome) => outcome.map_err(|failure| error::error(operation, target, failure)),
+            Err(error) => Err(cancelled(target, error)),
+        }
+    }
+
+    /// The rest of a blob that was opened.
+    fn rest(&self, digest: Digest, reader: BlobReader) -> Body {
+        let state = (self.clone(), reader);
+        Box::pin(stream::try_unfold(state, move |(store, mut reader)| async move {
+            let target = digest.to_string();
+            let read = store.blocking(Operation::Read, &target, move |_| {
+                let piece = reader.next_piece()?;
+                Ok((piece, reader))
+            });
+            let (piece, reader) = read.await?;
+            Ok(piece.map(|piece| (piece, (store, reader))))
+        }))
+    }
+}
+
+/// Chunks as the Remote Execution API recommends, so that a local store shares them with a cache.
+fn profile() -> StoreProfile {
+    let mut profile = StoreProfile::default();
+    let chunking = FastCdc2020Params::new(CHUNK_BYTES_AVG, 0).ok().map(Chunking::FastCdc2020);
+    profile.chunkings = chunking.into_iter().collect();
+    profile.can_split = true;
+    profile.can_splice = true;
+    profile.batch = Some(BATCH);
+    profile
+}
+
+fn chunk_bytes_min(chunking: &Chunking) -> u64 {
+    match chunking {
+        Chunking::FastCdc2020(params) => params.min_bytes(),
+        Chunking::RepMaxCdc(params) => params.min_bytes(),
+        _ => 1,
+    }
+    .max(1)
+}
+
+fn unusable(target: &str, error: io::Error) -> Error {
+    let message = "the folder cannot be used as a store";
+    Error::new(ErrorKind::Storage, Operation::Locate, target, message).caused_by(error)
+}
+
+fn cancelled(target: &str, error: tokio::task::JoinError) -> Error {
+    let message = "the runtime is shutting down";
+    Error::new(ErrorKind::Cancelled, Operation::Read, target, message).caused_by(error)
+}
+
+/// A short blob that was read at once, or the start of a longer one.
+enum OpenedBlob {
+    All(Bytes),
+    More(Bytes, BlobReader),
+}
+
+fn open(blobs: &Blobs, digest: &Digest, offset: u64) -> StoreResult<Option<OpenedBlob>> {
+    let Some(mut reader) = blobs.open(digest, offset)? else { return Ok(None) };
+    let Some(first) = reader.next_piece()? else { return Ok(Some(OpenedBlob::All(Bytes::new()))) };
+    let is_all = first.len() as u64 == digest.len.saturating_sub(offset);
+    Ok(Some(if is_all { OpenedBlob::All(first) } else { OpenedBlob::More(first, reader) }))
+}
+
+/// All bytes of a blob that fits into a batch.
+fn read_all(blobs: &Blobs, digest: &Digest) -> StoreResult<Option<Bytes>> {
+    let Some(mut reader) = blobs.open(digest, 0)? else { return Ok(None) };
+    let first = reader.next_piece()?.unwrap_or_default();
+    if first.len() as u64 == digest.len {
+        return Ok(Some(first));
+    }
+    let mut all = first.to_vec();
+    while let Some(piece) = reader.next_piece()? {
+        all.extend_from_slice(&piece);
+    }
+    Ok(Some(all.into()))
+}
+
+#[async_trait]
+impl BlobStore for LocalStore {
+    async fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
+        let core = &self.0.blobs.core;
+        let mut unknown = digests.to_vec();
+        if core.is_loaded() {
+            let present = core.contains_blobs(digests);
+            let known = digests.iter().zip(present);
+            unknown = known.filter(|(_, is_there)| !is_there).map(|(digest, _)| *digest).collect();
+        }
+        if unknown.is_empty() {
+            return Ok(Vec::new());
+        }
+        let looked = self.blocking(Operation::Read, "the index of the store", move |blobs| {
+            let present = blobs.present(&unknown, Touch::Now)?;
+            let known = unknown.into_iter().zip(present);
+            Ok(known.filter(|(_, is_there)| !is_there).map(|(digest, _)| digest).collect())
+        });
+        looked.await
+    }
+
+    async fn get(&self, digest: &Digest, offset: u64, _: &Budget) -> Result<Body> {
+        let digest = *digest;
+        let target = digest.to_string();
+        let opened =
+            self.blocking(Operation::Read, &target, move |blobs| open(blobs, &digest, offset));
+        match opened.await? {
+            None => Err(not_found(&digest)),
+            Some(OpenedBlob::All(bytes)) => Ok(body(bytes, 0)),
+            Some(OpenedBlob::More(first, reader)) => {
+                let first = stream::once(async move { Ok(first) });
+                Ok(Box::pin(futures_util::StreamExt::chain(first, self.rest(digest, reader))))
+            }
+        }
+    }
+
+    async fn put(&self, request: &PutRequest) -> Result<()> {
+        let digest = request.digest;
+        let target = digest.to_string();
+        let present = self.blocking(Operation::Write, &target, move |blobs| {
+            Ok((blobs.all_present(&[digest], Touch::Now)?, blobs.receive(&digest)))
+        });
+        let (is_present, mut incoming) = present.await?;
+        if is_present && digest.len > 0 {
+            return Ok(());
+        }
+        let mut offset = 0;
+        // CANCEL: dropping `incoming` keeps nothing.
+        while offset < digest.len {
+            let left = usize::try_from(digest.len - offset).unwrap_or(usize::MAX);
+            let piece = request.source.read(offset, left.min(PIECE_BYTES)).await?;
+            if piece.is_empty() || piece.len() > left {
+                let message = format!("expected {} bytes, got {offset}", digest.len);
+                return Err(Error::new(ErrorKind::Changed, Operation::Write, target, message));
+            }
+            offset += piece.len() as u64;
+            let written = self.blocking(Operation::Write, &target, move |_| {
+                incoming.write(&piece)?;
+                Ok(incoming)
+            });
+            incoming = written.await?;
+        }
+        self.blocking(Operation::Write, &target, move |_| incoming.finish()).await
+    }
+
+    fn identity(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0.identity)
+    }
+}
+
+#[async_trait]
+impl ChunkStore for LocalStore {
+    async fn profile(&self) -> Result<Arc<StoreProfile>> {
+        Ok(Arc::clone(&self.0.profile))
+    }
+
+    async fn get_batch(
+        &self,
+        digests: &[Digest],
+        _: &Budget,
+    ) -> Result<Vec<Result<Option<Bytes>>>> {
+        let digests = digests.to_vec();
+        let read = self.blocking(Operation::Read, "a batch", move |blobs| {
+            let read = |digest: &Digest| match read_all(blobs, digest) {
+                Err(StoreError::Damaged) => Ok(None),
+                outcome => outcome
+                    .map_err(|failure| error::error(Operation::Read, &digest.to_string(), failure)),
+            };
+            Ok(digests.iter().map(read).collect())
+        });
+        read.await
+    }
+
+    async fn put_batch(
+        &self,
+        chunks: &[(Digest, Bytes)],
+        progress: &SendProgress,
+    ) -> Result<Vec<Result<()>>> {
+        let chunks = chunks.to_vec();
+        let sum = chunks.iter().map(|(digest, _)| digest.len).sum();
+        let put = self.blocking(Operation::Write, "a batch", move |blobs| {
+            let results = blobs.put_all(&chunks).into_iter().zip(&chunks);
+            let named = results.map(|(result, (digest, _))| {
+                let target = digest.to_string();
+                result.map_err(|failure| error::error(Operation::Write, &target, failure))
+            });
+            Ok(named.collect())
+        });
+        let results = put.await?;
+        progress.passed(sum);
+        Ok(results)
+    }
+
+    async fn manifest(
+        &self,
+        digest: &Digest,
+        chunking: Option<&Chunking>,
+        budget: &Budget,
+    ) -> Result<Option<Manifest>> {
+        let digest = *digest;
+        let target = digest.to_string();
+        let own = self.0.profile.chunkings.first();
+        let Some(chunking) = chunking.or(own).copied() else { return Ok(None) };
+        let stored =
+            self.blocking(Operation::Read, &target, move |blobs| blobs.manifest_bytes(&digest));
+        let bytes = match stored.await? {
+            Some(bytes) => bytes.saturating_mul(MANIFEST_MEMORY_FACTOR),
+            // The last chunk may be shorter than the function allows.
+            None => (digest.len / chunk_bytes_min(&chunking) + 2) * CHUNK_MEMORY_BYTES,
+        };
+        let permit = if bytes > budget.limits().bytes { None } else { budget.try_bytes(bytes) };
+        let Some(_permit) = permit else {
+            let message = format!("its manifest takes {bytes} bytes of memory, which are in use");
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, target, message));
+        };
+        let split =
+            self.blocking(Operation::Read, &target, move |blobs| blobs.split(&digest, &chunking));
+        let Some(record) = split.await? else { return Ok(None) };
+        let manifest = Manifest::new(digest, record.chunks, record.chunking);
+        manifest.map(Some).map_err(|error| {
+            let message = "the stored manifest is invalid";
+            Error::new(ErrorKind::Integrity, Operation::Read, target, message).caused_by(error)
+        })
+    }
+
+    async fn register(&self, manifest: &Manifest) -> Result<Registered> {
+        let blob = *manifest.blob();
+        let chunks = manifest.chunks().to_vec();
+        let chunking = manifest.chunking().copied();
+        let target = blob.to_string();
+        let spliced = self.blocking(Operation::Write, &target, move |blobs| {
+            blobs.splice(&blob, &chunks, chunking)
+        });
+        Ok(match spliced.await? {
+            Spliced::Done => Registered::Done,
+            Spliced::ChunkMissing => Registered::ChunkMissing,
+        })
+    }
+}
