@@ -8,8 +8,9 @@ use super::cp::invalid;
 use crate::args::CatArgs;
 use crate::exit::Exit;
 use crate::fetch::{self, Chunks, Fetch, Place, Plan};
-use crate::local::{check_targets, source};
+use crate::local::check_targets;
 use crate::session::Session;
+use crate::store_url::Stores;
 
 pub(crate) async fn run(mut session: Session, args: &CatArgs) -> Exit {
     session.data_on_stdout = true;
@@ -26,7 +27,7 @@ fn plan(args: &CatArgs) -> Result<Plan> {
             .with_hint("leave out --range or the checksum"));
     }
     let client = args.remote.client(&[&args.source], args.transfer.budget())?;
-    let source = args.version.of(source(&client, &args.source)?)?;
+    let source = args.version.of(Stores::default().source(&client, &args.source)?)?;
     let fetches = vec![Fetch { source, place: Place::Stdout, chunks: Chunks::none() }];
     check_targets(&client, &[&args.source], &fetches)?;
     Ok(Plan {

@@ -11,12 +11,14 @@ use crate::args::{ChunkingArg, CpArgs};
 use crate::checksums::ChecksumList;
 use crate::exit::Exit;
 use crate::fetch::{self, Chunks, Fetch, Place, Plan};
-use crate::local::{check_inputs, check_spelling, check_targets, is_input, source};
+use crate::local::{check_inputs, check_spelling, check_targets, is_input};
+use crate::put_url::PutUrl;
 use crate::redact;
 use crate::session::Session;
+use crate::store_url::Stores;
 
 pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
-    if let Some(cache) = args.target().to_str().filter(|target| put::is_cache(target)) {
+    if let Some(cache) = args.target().to_str().filter(|target| PutUrl::is_one(target)) {
         return put::run(session, args, cache).await;
     }
     session.data_on_stdout = args.target() == Path::new("-");
@@ -56,9 +58,10 @@ fn plan(args: &CpArgs) -> Result<Plan> {
     check_inputs(&names)?;
     let client = args.remote.client(&names, args.transfer.budget())?;
     let target = local(&client, args.target())?;
+    let mut stores = Stores::default();
     let sources = names
         .iter()
-        .map(|text| Ok((args.version.of(source(&client, text)?)?, chunks(text, args))))
+        .map(|text| Ok((args.version.of(stores.source(&client, text)?)?, chunks(text, args))))
         .collect::<Result<Vec<_>>>()?;
     let fetches = match sources.as_slice() {
         [(source, chunks)] if !is_folder(&target) => {
@@ -93,7 +96,7 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
     let index = cache.keep_index.then_some("--keep-index");
     let chunking = (cache.chunking != ChunkingArg::Auto).then_some("--chunking");
     if let Some(option) = seed.or(index).or(chunking)
-        && !names.iter().any(|name| put::is_cache(name))
+        && !names.iter().any(|name| PutUrl::is_one(name))
     {
         return Err(invalid(
             option,
@@ -120,7 +123,7 @@ fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
 
 /// How the blob is fetched as chunks, if it is in a cache.
 fn chunks(text: &str, args: &CpArgs) -> Chunks {
-    if !put::is_cache(text) {
+    if !PutUrl::is_one(text) {
         return Chunks::none();
     }
     Chunks {

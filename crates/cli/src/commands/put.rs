@@ -1,4 +1,5 @@
-//! `tidegate cp FILE... grpc://HOST/INSTANCE`: files into a cache, under their digests.
+//! `tidegate cp FILE... grpc://HOST/INSTANCE`: files into a cache, under their digests. Also into a
+//! store on this machine: `store:DIR`.
 //!
 //! It writes each blob's URL to standard output, in the order of the files, for use in later
 //! commands.
@@ -8,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use tidegate::remote::reapi::CacheUrl;
 use tidegate::{Client, Error, Form, Location, Report, Result};
 use tidegate_core::printable::escaped;
 
@@ -17,20 +17,16 @@ use crate::args::CpArgs;
 use crate::exit::Exit;
 use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, check_spelling, is_input};
 use crate::progress::{Display, Followed};
+use crate::put_url::PutUrl;
 use crate::report::{self, Failure, count};
 use crate::session::Session;
 use crate::size;
 use crate::standard;
-
-/// Whether text is the URL of a cache, or of a blob in one.
-pub(crate) fn is_cache(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.eq_ignore_ascii_case("grpc") || scheme.eq_ignore_ascii_case("grpcs")
-    })
-}
+use crate::store_url::Stores;
 
 pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
-    let (client, target, url, files) = match plan(args, cache) {
+    let mut stores = Stores::default();
+    let (client, target, url, files) = match plan(args, cache, &mut stores) {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
@@ -57,17 +53,24 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     if let Some(display) = display {
         display.end().await;
     }
-    tell(&session, (&files, &url), &outcomes, begun.elapsed().as_secs_f64())
+    let seconds = begun.elapsed().as_secs_f64();
+    drop(target);
+    stores.close().await;
+    tell(&session, (&files, &url), &outcomes, seconds)
 }
 
 /// The hint of an interrupted upload.
 const SENT_STAYS: &str = "run the same command again; chunks that arrived are not sent again";
 
-fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<PathBuf>)> {
+fn plan(
+    args: &CpArgs,
+    cache: &str,
+    stores: &mut Stores,
+) -> Result<(Client, Location, PutUrl, Vec<PathBuf>)> {
     let names = args.sources().unwrap_or_default();
     let all: Vec<&str> = names.iter().copied().chain([cache]).collect();
     let client = args.remote.client(&all, args.transfer.budget())?;
-    let (target, url) = (client.locate_target(cache)?, CacheUrl::parse(cache)?);
+    let url = PutUrl::parse(cache)?;
     if url.digest().is_some() && names.len() > 1 {
         return Err(invalid(&url.to_string(), "it names one blob, but there are several files")
             .with_hint("leave out the digest"));
@@ -80,6 +83,7 @@ fn plan(args: &CpArgs, cache: &str) -> Result<(Client, Location, CacheUrl, Vec<P
     }
     check_inputs(&names)?;
     let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
+    let target = url.locate(&client, stores)?;
     Ok((client, target, url, files))
 }
 
@@ -120,7 +124,7 @@ struct Put {
 }
 
 impl Put {
-    fn new(file: &Path, url: &CacheUrl, report: &Report, start: Instant) -> Self {
+    fn new(file: &Path, url: &PutUrl, report: &Report, start: Instant) -> Self {
         let chunks = report.chunks.unwrap_or_default();
         let digest = report.digest.map(|digest| digest.to_string()).unwrap_or_default();
         Self {
@@ -209,11 +213,7 @@ enum Entry<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new(
-        (files, url): (&[PathBuf], &CacheUrl),
-        outcomes: &'a [Result<Put>],
-        seconds: f64,
-    ) -> Self {
+    fn new((files, url): (&[PathBuf], &PutUrl), outcomes: &'a [Result<Put>], seconds: f64) -> Self {
         let puts = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
         let entry = |(file, outcome): (&PathBuf, &'a Result<Put>)| match outcome {
             Ok(put) => Entry::Put(put),
@@ -243,7 +243,7 @@ fn first_failure(outcomes: &[Result<Put>]) -> Option<&Error> {
 /// Reports the outcomes of `to`'s files, in their order.
 fn tell(
     session: &Session,
-    to: (&[PathBuf], &CacheUrl),
+    to: (&[PathBuf], &PutUrl),
     outcomes: &[Result<Put>],
     seconds: f64,
 ) -> Exit {

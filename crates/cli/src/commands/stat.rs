@@ -11,15 +11,15 @@ use tidegate_core::{ChecksumAlgorithm, Coverage, StoredChecksum};
 
 use crate::args::StatArgs;
 use crate::exit::Exit;
-use crate::local::source;
 use crate::report;
 use crate::session::Session;
 use crate::size;
+use crate::store_url::Stores;
 
 pub(crate) async fn run(session: Session, args: &StatArgs) -> Exit {
     let asked = async {
         let client = args.remote.client(&[&args.source], Budget::default())?;
-        let location = args.version.of(source(&client, &args.source)?)?;
+        let location = args.version.of(Stores::default().source(&client, &args.source)?)?;
         let info = client.stat(&location).cancel(session.cancel.clone()).await;
         let info = info.map_err(|error| report::without_resume(error, report::ASK_AGAIN))?;
         Ok((info, location))

@@ -1,10 +1,11 @@
-//! `tidegate store`: hit rates of simulated stores.
+//! `tidegate store`, and blobs in `store:DIR`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tidegate_testkit::pseudo_random;
 
 use crate::bed::{finish, run_in, shell};
 
@@ -94,4 +95,69 @@ async fn what_is_no_trace_is_an_error() {
     run("other").await.ends(2).says("other: it is not a trace").says("# tidegate trace 1");
     run("broken").await.ends(2).says("line 2: the fingerprint is not");
     run_in(folder.path(), &["store"]).await.ends(2).says("Usage: tidegate store");
+}
+
+fn used_bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    files
+        .map(|entry| match entry.metadata().unwrap() {
+            found if found.is_dir() => used_bytes(&entry.path()),
+            found => std::os::unix::fs::MetadataExt::blocks(&found) * 512,
+        })
+        .sum()
+}
+
+/// A file, an edit of it, and the edit again: each comes back exactly, and costs what is new in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_goes_into_a_store_and_back_by_its_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let first = pseudo_random(24 << 20, 9).to_vec();
+    let mut second = first.clone();
+    second.splice(5_000_000..5_000_010, *b"other bytes, of another length");
+    std::fs::write(path.join("first"), &first).unwrap();
+    std::fs::write(path.join("second"), &second).unwrap();
+    std::fs::write(path.join("short"), b"short").unwrap();
+    let put = async |name: &str| {
+        let ran = run_in(path, &["cp", name, "store:cache"]).await.ends(0).out();
+        ran.trim_end().to_owned()
+    };
+    let url = put("first").await;
+    assert!(url.starts_with("store:cache/sha256/") && url.ends_with("/25165824"), "{url}");
+    let before = used_bytes(&path.join("cache"));
+    assert!((24 << 20..48 << 20).contains(&before), "{before}");
+    let edited = put("second").await;
+    let grown = used_bytes(&path.join("cache")) - before;
+    assert!(grown < 8 << 20, "{grown}");
+    let again = run_in(path, &["cp", "--json", "second", "store:cache"]).await.ends(0).json();
+    assert_eq!(again["outcome"], "present");
+    let short = put("short").await;
+
+    run_in(path, &["cp", &url, "back"]).await.ends(0);
+    assert!(std::fs::read(path.join("back")).unwrap() == first);
+    std::fs::create_dir(path.join("all")).unwrap();
+    run_in(path, &["cp", &url, &edited, &short, "all"]).await.ends(0);
+    let name = edited.split('/').nth(2).unwrap();
+    assert!(std::fs::read(path.join("all").join(name)).unwrap() == second);
+    let ran = run_in(path, &["cat", "--range", "4999990-5000040", &edited]).await;
+    assert!(ran.ends(0).stdout == second[4_999_990..=5_000_040]);
+    let facts = run_in(path, &["stat", "--json", &short]).await.ends(0).json();
+    assert_eq!(facts["bytes"], 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_store_lacks_is_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("a"), b"abc").unwrap();
+    let url = run_in(path, &["cp", "a", "store:cache"]).await.ends(0).out();
+    let other = url.trim_end().replace("/3", "/4");
+    run_in(path, &["cp", &other, "b"]).await.ends(3);
+    let absent = url.trim_end().replace("store:cache", "store:absent");
+    run_in(path, &["cp", &absent, "b"]).await.ends(3).says("there is no such store");
+    assert!(!path.join("absent").exists());
+    run_in(path, &["cp", "store:cache", "b"]).await.ends(2).says("no blob in it");
+    run_in(path, &["cp", "a", "store:"]).await.ends(2).says("the folder is missing");
+    run_in(path, &["cp", "a", "store:a"]).await.ends(1).says("cannot be used as a store");
+    run_in(path, &["cp", "./store:cache", "b"]).await.ends(3);
 }

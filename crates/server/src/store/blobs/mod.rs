@@ -5,6 +5,7 @@
 //! | `form` | what a value is, and the keys of what stands for a blob |
 //! | `presence` | which blobs are there, with everything that they need |
 //! | `reader` | the bytes of a blob, in order |
+//! | `packed` | the bytes of a blob as a zstd frame |
 //! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
 //!
@@ -28,6 +29,7 @@
 
 mod form;
 mod incoming;
+mod packed;
 mod presence;
 mod reader;
 mod value;
@@ -40,7 +42,7 @@ use std::sync::Arc;
 use super::core::Core;
 
 pub(super) use form::{Form, manifest_key, slice_key};
-pub(super) use incoming::{Incoming, IncomingPacked};
+pub(super) use incoming::IncomingPacked;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
 pub(super) use value::IncomingValue;

@@ -74,6 +74,7 @@ impl Master {
                 put(&mut out, number);
             }
         }
+        put(&mut out, self.files.next);
         put(&mut out, self.files.end);
         put(&mut out, self.files.loose.len() as u64);
         self.files.loose.iter().for_each(|number| put(&mut out, *number));
@@ -118,7 +119,7 @@ impl Master {
             let generation = u32::try_from(next()?).ok()?;
             packs.push(SavedPack { state, generation, end: next()?, seq_last: next()? });
         }
-        let end = next()?;
+        let (next_number, end) = (next()?, next()?);
         let loose = (0..next()?).map(|_| next()).collect::<Option<Vec<u64>>>()?;
         let mut runs = Vec::new();
         for _ in 0..next()? {
@@ -131,7 +132,7 @@ impl Master {
             }
             runs.push(of_shard);
         }
-        let files = SavedFiles { end, loose };
+        let files = SavedFiles { next: next_number, end, loose };
         let is_whole = (6..=16).contains(&shard_bits) && runs.len() == 1 << shard_bits;
         is_whole.then_some(Self {
             salt,

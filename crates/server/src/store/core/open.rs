@@ -1,6 +1,6 @@
 //! Opens a store: a new one, or by recovery.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::store::log::{Log, LogHead};
 use crate::store::options::{Level, StoreOptions};
 use crate::store::pack::{PACK_FOLDER, PackState, PackTable, SavedPack};
 use crate::store::recovery::{Recovered, replay};
-use crate::store::space::Space;
+use crate::store::space::{FILE_BLOCK_BYTES, Space};
 
 impl Core {
     /// Opens the store on a disk. `clock_ms` is the time in milliseconds.
@@ -78,7 +78,7 @@ impl Core {
             Arc::clone(&disk),
             Arc::clone(&space),
             recovered.next_number,
-            &recovered.loose,
+            find_loose(&*disk, &recovered.loose),
         );
         for recent in &recovered.unsynced {
             let number = recent.description.number;
@@ -148,7 +148,7 @@ fn begin(disk: &dyn Disk, options: &StoreOptions, clock_ms: u64) -> StoreResult<
         clock_ms,
         head: LogHead { slot: 1, generation: 1, offset: 0, seq: 1, session: 0 },
         packs: vec![first],
-        files: SavedFiles { end: 1, loose: Vec::new() },
+        files: SavedFiles { next: 1, end: 1, loose: Vec::new() },
         file_bytes: 0,
         next_segment: 1,
         runs: vec![Vec::new(); 1 << shard_bits],
@@ -207,6 +207,18 @@ fn find_packs(disk: &dyn Disk, packs: &PackTable) -> StoreResult<()> {
         }
     }
     Ok(())
+}
+
+/// The files without a value, and the bytes of those that exist.
+fn find_loose(disk: &dyn Disk, numbers: &BTreeSet<u64>) -> BTreeMap<u64, Option<u64>> {
+    let bytes = |number: &u64| match disk.open(&files::path(*number), OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (*number, None),
+        opened => {
+            let len = opened.and_then(|file| file.len()).unwrap_or_default();
+            (*number, Some(len.next_multiple_of(FILE_BLOCK_BYTES)))
+        }
+    };
+    numbers.iter().map(bytes).collect()
 }
 
 /// A number that no earlier session at the same head had.

@@ -28,7 +28,9 @@ pub(crate) struct Unsynced {
 /// What a checkpoint saves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedFiles {
-    /// Every file has a number below this one.
+    /// Numbers from this one on were not in use.
+    pub(crate) next: u64,
+    /// Every file has a number below this one, unless the log says more.
     pub(crate) end: u64,
     /// Numbers that may have a file and have no entry.
     pub(crate) loose: Vec<u64>,
@@ -62,16 +64,23 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Goes on with the numbers from `next` on. `loose` files are removed in the background.
+    /// Goes on with the numbers from `next` on. The files of `loose`, with their bytes if they
+    /// exist, are removed in the background.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         space: Arc<Space>,
         next: u64,
-        loose: &BTreeSet<u64>,
+        loose: BTreeMap<u64, Option<u64>>,
     ) -> Self {
-        let removable = loose.iter().copied().collect();
-        let loose = loose.iter().map(|number| (*number, 0)).collect();
-        let state = State { next, allowed: next, loose, removable, ..State::default() };
+        space.add_loose(loose.values().flatten().sum());
+        // The records that retired these files may not be durable yet.
+        let found = loose.iter().filter(|(_, bytes)| bytes.is_some());
+        let after_sync = found.map(|(number, _)| *number).collect();
+        // The removal of these may not be durable yet.
+        let gone = loose.iter().filter(|(_, bytes)| bytes.is_none());
+        let removed = gone.map(|(number, _)| *number).collect();
+        let loose = loose.into_iter().map(|(number, bytes)| (number, bytes.unwrap_or(0))).collect();
+        let state = State { next, allowed: next, loose, after_sync, removed, ..State::default() };
         Self { disk, space, state: Mutex::new(state) }
     }
 
@@ -220,6 +229,7 @@ impl Files {
     pub(crate) fn save(&self) -> SavedFiles {
         let state = self.state();
         SavedFiles {
+            next: state.next,
             end: state.allowed.max(state.next),
             loose: state.loose.keys().copied().collect(),
         }

@@ -2,6 +2,7 @@
 //!
 //! The store owns it: dropping [`Maintenance`] ends the thread after its current step.
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -23,7 +24,8 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(super) fn start(core: &Arc<Core>) -> io::Result<Self> {
+    /// Starts the thread. It holds the lock of the store until it ends.
+    pub(super) fn start(core: &Arc<Core>, lock: File) -> io::Result<Self> {
         let (stop, stopped) = sync_channel::<()>(1);
         let core = Arc::clone(core);
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
@@ -35,8 +37,18 @@ impl Maintenance {
             if let Err(error) = core.checkpoint() {
                 tracing::warn!(%error, "the last checkpoint failed");
             }
+            drop(lock);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Ends the thread after a last checkpoint. Blocks.
+    pub(super) fn finish(mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported when it happened.
+            let _ = thread.join();
+        }
     }
 }
 

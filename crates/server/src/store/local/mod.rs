@@ -3,23 +3,29 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `cache` | action results, opaque values, compressed blobs |
 //! | `maintenance` | the background thread |
 //! | `error` | errors of the store as errors of the engine |
 //!
 //! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
 //! finds every blob in the index.
 
+mod cache;
 mod error;
 mod maintenance;
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tidegate::remote::Body;
 use tidegate::store::{
     BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
@@ -36,6 +42,10 @@ use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
 use super::manifests::Spliced;
 use super::options::StoreOptions;
+
+/// The limits of a store that a command opens.
+const COMMAND_BYTES_MAX: u64 = 64 << 30;
+const COMMAND_PACK_BYTES: u64 = 16 << 20;
 
 /// The average chunk: the recommendation of the Remote Execution API.
 const CHUNK_BYTES_AVG: u64 = 512 << 10;
@@ -58,7 +68,7 @@ struct Inner {
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
-    _maintenance: Maintenance,
+    maintenance: Maintenance,
 }
 
 impl LocalStore {
@@ -69,22 +79,39 @@ impl LocalStore {
     pub async fn open(root: &Path, options: StoreOptions) -> Result<Self> {
         let target = root.display().to_string();
         let root = root.to_owned();
-        let shown = target.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
-            let identity = format!("store {}", disk.root().display());
-            let opened = Core::open(Arc::new(disk), options, clock_ms());
-            let failed = |failure| error::error(Operation::Locate, &shown, failure);
-            let core = Arc::new(opened.map_err(failed)?);
-            let maintenance = Maintenance::start(&core).map_err(|error| unusable(&shown, error))?;
-            Ok(Self(Arc::new(Inner {
-                blobs: Blobs::new(core),
-                identity,
-                profile: Arc::new(profile()),
-                _maintenance: maintenance,
-            })))
-        });
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&root, options));
         opened.await.unwrap_or_else(|error| Err(cancelled(&target, error)))
+    }
+
+    /// As [`Self::open`]. Blocks.
+    pub fn open_blocking(root: &Path, options: StoreOptions) -> Result<Self> {
+        let shown = root.display().to_string();
+        let disk = RealDisk::open(root).map_err(|error| unusable(&shown, error))?;
+        let lock = lock(disk.root(), &shown)?;
+        let identity = format!("store {}", disk.root().display());
+        let opened = Core::open(Arc::new(disk), options, clock_ms());
+        let failed = |failure| error::error(Operation::Locate, &shown, failure);
+        let core = Arc::new(opened.map_err(failed)?);
+        let maintenance = Maintenance::start(&core, lock);
+        let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
+        Ok(Self(Arc::new(Inner {
+            blobs: Blobs::new(core),
+            identity,
+            profile: Arc::new(profile()),
+            maintenance,
+        })))
+    }
+
+    /// The options of a store that a command opens by its folder: at most 64 GiB, and at most four
+    /// fifths of the disk. Its packs are small, so that a store of a few blobs takes little space.
+    pub fn options_of_command(folder: &Path) -> StoreOptions {
+        let existing = folder.ancestors().find(|folder| folder.exists());
+        let existing = existing.filter(|folder| !folder.as_os_str().is_empty());
+        let disk = rustix::fs::statvfs(existing.unwrap_or(Path::new(".")));
+        let disk_bytes = disk.map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+        let mut options = StoreOptions::new((disk_bytes / 5 * 4).min(COMMAND_BYTES_MAX));
+        options.pack_bytes = Some(COMMAND_PACK_BYTES);
+        options
     }
 
     /// Counters.
@@ -106,18 +133,14 @@ impl LocalStore {
         }
     }
 
-    /// The rest of a blob that was opened.
-    fn rest(&self, digest: Digest, reader: BlobReader) -> Body {
-        let state = (self.clone(), reader);
-        Box::pin(stream::try_unfold(state, move |(store, mut reader)| async move {
-            let target = digest.to_string();
-            let read = store.blocking(Operation::Read, &target, move |_| {
-                let piece = reader.next_piece()?;
-                Ok((piece, reader))
-            });
-            let (piece, reader) = read.await?;
-            Ok(piece.map(|piece| (piece, (store, reader))))
-        }))
+    /// Ends the background thread, after a last checkpoint. The store is closed when its last clone
+    /// is dropped.
+    ///
+    /// A store that is dropped does the same in the background.
+    pub async fn close(self) {
+        let Some(inner) = Arc::into_inner(self.0) else { return };
+        // It panics only if the runtime shuts down, which ends the thread, too.
+        let _ = tokio::task::spawn_blocking(move || inner.maintenance.finish()).await;
     }
 }
 
@@ -139,6 +162,20 @@ fn chunk_bytes_min(chunking: &Chunking) -> u64 {
         _ => 1,
     }
     .max(1)
+}
+
+/// Locks the folder as long as the file is open.
+fn lock(root: &Path, target: &str) -> Result<File> {
+    let file = File::create(root.join("lock")).map_err(|error| unusable(target, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let message = "the store is in use";
+            Err(Error::new(ErrorKind::Storage, Operation::Locate, target, message)
+                .with_hint("one process at a time can open it"))
+        }
+        Err(TryLockError::Error(error)) => Err(unusable(target, error)),
+    }
 }
 
 fn unusable(target: &str, error: io::Error) -> Error {
@@ -209,7 +246,9 @@ impl BlobStore for LocalStore {
             Some(OpenedBlob::All(bytes)) => Ok(body(bytes, 0)),
             Some(OpenedBlob::More(first, reader)) => {
                 let first = stream::once(async move { Ok(first) });
-                Ok(Box::pin(futures_util::StreamExt::chain(first, self.rest(digest, reader))))
+                let rest =
+                    self.body(&target, reader, |reader: &mut BlobReader| reader.next_piece());
+                Ok(first.chain(rest).boxed())
             }
         }
     }

@@ -103,7 +103,7 @@ pub(crate) fn replay(
     }
     let unsynced = replay.check_files()?;
     let mut loose = replay.retired;
-    loose.extend(master.files.end..replay.numbers_end);
+    loose.extend(master.files.next..replay.numbers_end);
     loose.retain(|number| !replay.claimed.contains(number));
     Ok(Recovered {
         head: replay.head,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::store::error::{StoreError, StoreResult};
 
 /// Files take whole blocks of a file system.
-const FILE_BLOCK_BYTES: u64 = 4096;
+pub(crate) const FILE_BLOCK_BYTES: u64 = 4096;
 
 /// What takes space.
 #[derive(Debug)]

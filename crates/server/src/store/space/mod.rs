@@ -10,6 +10,6 @@ mod account;
 mod histogram;
 mod policy;
 
-pub(crate) use account::{Reservation, Space};
+pub(crate) use account::{FILE_BLOCK_BYTES, Reservation, Space};
 pub(crate) use histogram::AgeHistogram;
 pub(crate) use policy::{PackUse, Plan, Usage, plan};

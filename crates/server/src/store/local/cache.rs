@@ -1,0 +1,158 @@
+//! What a cache needs beyond the engine's traits: action results, opaque values, compressed blobs.
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use tidegate::remote::Body;
+use tidegate::{Operation, Result};
+use tidegate_core::digest::Digest;
+
+use super::LocalStore;
+use crate::store::actions::{ActionName, ActionPut};
+use crate::store::blobs::{IncomingPacked, IncomingValue};
+use crate::store::closure::{ClosureLimits, UnknownFields};
+use crate::store::error::StoreResult;
+
+impl LocalStore {
+    /// Stores an action result, if all blobs that it needs are there.
+    pub async fn put_action(
+        &self,
+        name: &ActionName<'_>,
+        result: Bytes,
+        unknown: UnknownFields,
+    ) -> Result<ActionPut> {
+        let (instance, action) = (name.instance.to_owned(), name.action);
+        let target = action.to_string();
+        self.blocking(Operation::Write, &target, move |blobs| {
+            let name = ActionName { instance: &instance, action };
+            blobs.put_action(&name, result, unknown, ClosureLimits::default())
+        })
+        .await
+    }
+
+    /// An action result; `None` if there is none, or any blob that it needs is missing. All of them
+    /// stay for some minutes.
+    pub async fn action(&self, name: &ActionName<'_>) -> Result<Option<Bytes>> {
+        let (instance, action) = (name.instance.to_owned(), name.action);
+        let target = action.to_string();
+        self.blocking(Operation::Read, &target, move |blobs| {
+            blobs.action(&ActionName { instance: &instance, action })
+        })
+        .await
+    }
+
+    /// Begins to store an opaque value. `None` if the name is longer than a kilobyte.
+    pub fn begin_value(&self, name: &[u8]) -> Option<ValueWriter> {
+        let incoming = self.0.blobs.receive_value(name)?;
+        Some(ValueWriter { store: self.clone(), incoming })
+    }
+
+    /// The length of an opaque value in bytes, and its bytes.
+    pub async fn value(&self, name: &[u8]) -> Result<Option<(u64, Body)>> {
+        let name = name.to_owned();
+        let opened = self.blocking(Operation::Read, VALUE, move |blobs| blobs.open_value(&name));
+        let Some((len, reader)) = opened.await? else { return Ok(None) };
+        Ok(Some((len, self.body(VALUE, reader, |reader| reader.next_piece()))))
+    }
+
+    /// Removes an opaque value. It does not come back.
+    pub async fn remove_value(&self, name: &[u8]) -> Result<()> {
+        let name = name.to_owned();
+        self.blocking(Operation::Write, VALUE, move |blobs| blobs.remove_value(&name)).await
+    }
+
+    /// Begins to store a blob that arrives as a zstd frame.
+    pub fn begin_packed(&self, digest: &Digest) -> Result<PackedWriter> {
+        let target = digest.to_string();
+        let failed = |failure| super::error::error(Operation::Write, &target, failure);
+        let incoming = self.0.blobs.receive_packed(digest).map_err(failed)?;
+        Ok(PackedWriter { store: self.clone(), digest: *digest, incoming })
+    }
+
+    /// A blob as a zstd frame; `None` if it is missing. It is compressed on demand, unless it is
+    /// stored so.
+    pub async fn get_packed(&self, digest: &Digest) -> Result<Option<Body>> {
+        let digest = *digest;
+        let target = digest.to_string();
+        let opened =
+            self.blocking(Operation::Read, &target, move |blobs| blobs.open_as_packed(&digest));
+        let reader = opened.await?;
+        Ok(reader.map(|reader| self.body(&target, reader, |reader| reader.next_piece())))
+    }
+
+    /// The pieces of a reader, each read on a blocking thread.
+    pub(super) fn body<R: Send + 'static>(
+        &self,
+        target: &str,
+        reader: R,
+        next: impl Fn(&mut R) -> StoreResult<Option<Bytes>> + Copy + Send + 'static,
+    ) -> Body {
+        let state = (self.clone(), reader, target.to_owned());
+        stream::try_unfold(state, move |(store, mut reader, target)| async move {
+            let read = store.blocking(Operation::Read, &target, move |_| {
+                let piece = next(&mut reader)?;
+                Ok((piece, reader))
+            });
+            let (piece, reader) = read.await?;
+            Ok(piece.map(|piece| (piece, (store, reader, target))))
+        })
+        .boxed()
+    }
+}
+
+/// The target of operations on opaque values in errors. Their names may be secrets.
+const VALUE: &str = "a value";
+
+/// An opaque value that arrives. Dropping it keeps nothing.
+#[derive(Debug)]
+pub struct ValueWriter {
+    store: LocalStore,
+    incoming: IncomingValue,
+}
+
+impl ValueWriter {
+    /// The next bytes.
+    pub async fn write(self, bytes: Bytes) -> Result<Self> {
+        let Self { store, mut incoming } = self;
+        let written = store.blocking(Operation::Write, VALUE, move |_| {
+            incoming.write(&bytes)?;
+            Ok(incoming)
+        });
+        let incoming = written.await?;
+        Ok(Self { store, incoming })
+    }
+
+    /// Names the value, and replaces the one before it.
+    pub async fn finish(self) -> Result<()> {
+        let Self { store, incoming } = self;
+        store.blocking(Operation::Write, VALUE, move |_| incoming.finish()).await
+    }
+}
+
+/// A blob that arrives as a zstd frame. Dropping it keeps nothing.
+#[derive(Debug)]
+pub struct PackedWriter {
+    store: LocalStore,
+    digest: Digest,
+    incoming: IncomingPacked,
+}
+
+impl PackedWriter {
+    /// The next compressed bytes. Fails with `Integrity` if they are no zstd frame of this blob.
+    pub async fn write(self, packed: Bytes) -> Result<Self> {
+        let Self { store, digest, mut incoming } = self;
+        let target = digest.to_string();
+        let written = store.blocking(Operation::Write, &target, move |_| {
+            incoming.write(&packed)?;
+            Ok(incoming)
+        });
+        let incoming = written.await?;
+        Ok(Self { store, digest, incoming })
+    }
+
+    /// Names the blob. Fails with `Integrity` if the bytes have another digest.
+    pub async fn finish(self) -> Result<()> {
+        let Self { store, digest, incoming } = self;
+        let target = digest.to_string();
+        store.blocking(Operation::Write, &target, move |_| incoming.finish()).await
+    }
+}
