@@ -42,6 +42,8 @@ Examples:
           into a cache of the Remote Execution API; prints the blob's URL
   tar -c folder | tidegate cp - grpc://127.0.0.1:8980/main
           the same with what a pipe brings
+  tidegate cp disk.img store:/var/cache/images
+          into a store on this machine, which keeps what blobs share once; prints the blob's URL
   tidegate cp --seed old.img grpc://127.0.0.1:8980/main/sha256/9f86d08...0f00a08/1048576 disk.img
           from such a cache, fetching only chunks that old.img lacks
 
@@ -98,6 +100,8 @@ API recommends, and that Bazel makes: FastCDC 2020 with an average of 512 KiB.";
 
 pub(super) const STORE: &str = "\
 Examples:
+  tidegate store check /var/cache/tidegate
+          read every value and compare its checksums
   tidegate store replay trace.txt
           the hit rates of stores of several sizes on a trace of requests
   tidegate store replay --size 50GiB --size 200GiB trace.txt
@@ -108,6 +112,22 @@ Examples:
           young blobs may be evicted, too
   tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
           for scripts: one JSON object";
+
+pub(super) const STORE_CHECK: &str = "\
+Examples:
+  tidegate store check /var/cache/tidegate
+          read every value and compare its checksums
+  tidegate store check --json /var/cache/tidegate | jq .damaged
+          for scripts: one JSON object
+  tidegate store check --quiet /var/cache/tidegate || mail -s rot admin
+          say nothing unless something is damaged
+  nice ionice -c3 tidegate store check /var/cache/tidegate
+          without delaying other programs
+  tidegate store check cache && tidegate cp big.img store:cache
+          of a store that commands made
+
+The check changes nothing and needs the store alone: stop its server first. If any value is damaged,
+the exit code is 5. A store drops a damaged value when it is read, so that it can be put again.";
 
 pub(super) const STORE_REPLAY: &str = "\
 Examples:

@@ -20,7 +20,7 @@ pub(crate) use chunk::ChunkArgs;
 pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
-pub(crate) use store::{ReplayArgs, StoreArgs, StoreCommand};
+pub(crate) use store::{CheckArgs, ReplayArgs, StoreArgs, StoreCommand};
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
 

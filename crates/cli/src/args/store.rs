@@ -1,5 +1,7 @@
 //! Arguments of `tidegate store`: work on the store of a cache server.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueHint};
 
 use super::examples;
@@ -13,9 +15,19 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
+    /// Read every value of a store that is not in use, and compare its checksums
+    #[command(after_help = examples::STORE_CHECK)]
+    Check(CheckArgs),
     /// Replay a trace of requests against simulated stores, and show their hit rates
     #[command(after_help = examples::STORE_REPLAY)]
     Replay(ReplayArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The folder of the store
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]

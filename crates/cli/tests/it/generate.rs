@@ -10,7 +10,7 @@ async fn every_command_has_a_page() {
         ["tidegate-cat", "tidegate-chunk", "tidegate-completions", "tidegate-cp"]
             .into_iter()
             .chain(["tidegate-demo", "tidegate-man", "tidegate-stat"])
-            .chain(["tidegate-store-replay", "tidegate-store", "tidegate"])
+            .chain(["tidegate-store-check", "tidegate-store-replay", "tidegate-store", "tidegate"])
             .map(|name| format!("{name}.1"))
             .collect();
     assert_eq!(ran.ends(0).json()["written"].as_array().unwrap().len(), expected.len());

@@ -5,8 +5,19 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 10] =
-    ["", "cp", "cat", "stat", "chunk", "store", "store replay", "demo", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "",
+    "cp",
+    "cat",
+    "stat",
+    "chunk",
+    "store",
+    "store check",
+    "store replay",
+    "demo",
+    "completions",
+    "man",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn help_is_as_checked_in() {

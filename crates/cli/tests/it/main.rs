@@ -8,7 +8,7 @@
 //! | `cat`: a blob to standard output, in order | `cat` |
 //! | `stat`: facts, as text and as JSON | `stat` |
 //! | `chunk`: where files are cut | `chunk` |
-//! | `store replay`: hit rates of simulated stores | `store` |
+//! | `store`: hit rates of simulated stores, damage, files into a store and back | `store` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
 //! | caches: files into them and out again | `caches` |

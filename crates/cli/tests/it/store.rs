@@ -161,3 +161,29 @@ async fn what_a_store_lacks_is_not_found() {
     run_in(path, &["cp", "a", "store:a"]).await.ends(1).says("cannot be used as a store");
     run_in(path, &["cp", "./store:cache", "b"]).await.ends(3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_finds_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("a"), pseudo_random(3 << 20, 1)).unwrap();
+    run_in(path, &["cp", "--chunking", "never", "a", "store:cache"]).await.ends(0);
+    let check = async |args: &[&str]| run_in(path, &[&["store", "check"], args].concat()).await;
+    check(&["cache"]).await.ends(0).says("1 value in ");
+    let found = check(&["--json", "cache"]).await.ends(0).json();
+    assert_eq!((&found["values"], &found["damaged"]), (&1.into(), &0.into()));
+    let file = largest_file(&path.join("cache/files"));
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[1_000_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    check(&["cache"]).await.ends(5).says("1 of 1 values are damaged");
+    let found = check(&["--json", "cache"]).await.ends(5).json();
+    assert_eq!((&found["damaged"], &found["error"]["kind"]), (&1.into(), &"integrity".into()));
+    check(&["a"]).await.ends(3).says("there is no store in the folder");
+}
+
+fn largest_file(folder: &Path) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.map(|path| if path.is_dir() { largest_file(&path) } else { path });
+    files.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+}

@@ -39,6 +39,7 @@
 //! | `manifests` | blobs as chunks: splice and split |
 //! | `actions` | action results: complete, or a miss |
 //! | `local` | [`LocalStore`]: the engine's traits, and the background thread |
+//! | `scrub` | finds rot, in the background and off-line |
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 //! | `pins` | last uses in the future, for values that a client is about to read |
 
@@ -68,6 +69,8 @@ pub mod closure;
 mod local;
 mod manifests;
 mod pins;
+mod scrub;
 
 pub use actions::{ActionName, ActionPut};
 pub use local::LocalStore;
+pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

@@ -125,7 +125,7 @@ fn failed(name: &str, error: TraceError) -> Error {
         TraceError::Read(error) => unreadable(name, error),
         error => Error::new(ErrorKind::Invalid, Operation::Read, name, "it is not a trace")
             .caused_by(error)
-            .with_hint("a server writes one with --record-trace; docs/formats.md has the format"),
+            .with_hint("the format is one request a line; see tidegate store replay --help"),
     }
 }
 

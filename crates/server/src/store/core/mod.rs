@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | a new store, or recovery |
 //! | `read` | look-ups and values |
+//! | `scrub` | values as the scrub reads them |
 //! | `pin` | values that stay for some minutes |
 //! | `commit` | one group of operations |
 //! | `sync` | background sync, and what follows a failed one |
@@ -23,6 +24,7 @@ mod maintain;
 mod open;
 mod pin;
 mod read;
+mod scrub;
 mod sync;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -41,6 +43,7 @@ use super::space::Space;
 
 pub use commit::{Content, Op};
 pub use read::{Value, ValueContent};
+pub(crate) use scrub::Scrubbed;
 
 /// Ticks of one second.
 const TICKS_PER_SECOND: u64 = 8;

@@ -5,7 +5,7 @@ use tidegate::{Error, ErrorKind, Operation};
 use crate::store::error::StoreError;
 
 /// The error of an operation on `target`.
-pub(super) fn error(operation: Operation, target: &str, error: StoreError) -> Error {
+pub(in crate::store) fn error(operation: Operation, target: &str, error: StoreError) -> Error {
     let failed = |kind, message: &str| Error::new(kind, operation, target, message);
     match &error {
         StoreError::Full { .. } => failed(ErrorKind::Storage, "the store is full")

@@ -35,7 +35,9 @@ use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::Digest;
 
-use self::maintenance::{Maintenance, clock_ms};
+pub(super) use self::error::error;
+use self::maintenance::Maintenance;
+pub(super) use self::maintenance::clock_ms;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::{Core, StoreCounts};
 use super::disk::RealDisk;
@@ -165,7 +167,7 @@ fn chunk_bytes_min(chunking: &Chunking) -> u64 {
 }
 
 /// Locks the folder as long as the file is open.
-fn lock(root: &Path, target: &str) -> Result<File> {
+pub(super) fn lock(root: &Path, target: &str) -> Result<File> {
     let file = File::create(root.join("lock")).map_err(|error| unusable(target, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

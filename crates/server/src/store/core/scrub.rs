@@ -1,0 +1,69 @@
+//! What the scrub needs: all entries, and each value without a touch.
+
+use super::Core;
+use crate::store::error::{StoreError, StoreResult};
+use crate::store::files::StoredFile;
+use crate::store::index::Entry;
+use crate::store::key::Fingerprint;
+use crate::store::pack::RecordKind;
+
+/// A value as the scrub finds it.
+#[derive(Debug)]
+pub(crate) enum Scrubbed {
+    /// A record of this many bytes, which is right.
+    Record(u64),
+    /// A file, whose bytes are to be read.
+    File(StoredFile),
+    /// The record or the description of the file is damaged.
+    Damaged,
+    /// It has moved or gone since the entries were listed.
+    Gone,
+}
+
+impl Core {
+    /// The number of shards of the index.
+    pub(crate) fn shards(&self) -> u16 {
+        self.index.shards()
+    }
+
+    /// The entries of a shard.
+    pub(crate) fn entries(&self, shard: u16) -> Vec<(Fingerprint, Entry)> {
+        let selector = self.index.selector(shard);
+        self.index.write_numbered(shard, |shard| {
+            let is_current = |entry: &Entry| self.packs.is_current(entry.location());
+            let entries = shard.entries().filter(is_current);
+            entries.map(|entry| (entry.fingerprint(selector), entry)).collect()
+        })
+    }
+
+    /// Reads the record of an entry and checks it. Does not touch it.
+    pub(crate) fn scrub(&self, fingerprint: &Fingerprint, entry: &Entry) -> StoreResult<Scrubbed> {
+        let outcome = match self.read_record(entry)? {
+            Some(record) if record.header.kind == RecordKind::Put => {
+                Scrubbed::Record(entry.record_bytes())
+            }
+            Some(record) => match record.description() {
+                Some(description) => match StoredFile::open(&*self.disk, &description) {
+                    Ok(file) => Scrubbed::File(file),
+                    Err(StoreError::Damaged) => Scrubbed::Damaged,
+                    Err(error) => return Err(error),
+                },
+                None => Scrubbed::Damaged,
+            },
+            None => Scrubbed::Damaged,
+        };
+        let is_there = self.is_at_place(fingerprint, entry);
+        Ok(if matches!(outcome, Scrubbed::Damaged) && !is_there { Scrubbed::Gone } else { outcome })
+    }
+
+    /// Whether a value has not moved.
+    pub(crate) fn is_at_place(&self, fingerprint: &Fingerprint, entry: &Entry) -> bool {
+        let now = self.index.find(fingerprint);
+        now.is_some_and(|now| now.location() == entry.location())
+    }
+
+    /// Drops a value that the scrub found damaged, so that the blob can be put again.
+    pub(crate) fn drop_damaged(&self, fingerprint: &Fingerprint, entry: &Entry) {
+        self.discard(fingerprint, entry);
+    }
+}
