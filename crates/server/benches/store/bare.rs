@@ -84,7 +84,8 @@ impl BareLog {
             if *offset + len > self.len {
                 *offset = 0;
             }
-            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut slices: Vec<IoSlice<'_>> =
+                some.iter().map(|piece| IoSlice::new(piece)).collect();
             let mut rest = slices.as_mut_slice();
             while !rest.is_empty() {
                 let written = pwritev(&self.file, rest, *offset)?;

@@ -1,20 +1,20 @@
 //! 4 KiB blobs from several threads at once: hashed, committed, acknowledged.
 //!
-//! The store has been full before, so its packs are recycled, and the background thread of the
-//! product runs beside. The bare program writes the same bytes over a file that was written before,
+//! The store runs with its own threads: the committer gathers, the maintainer evicts and syncs. It
+//! has been full before, so its packs are recycled. The bare program writes the same bytes over a file that was written before,
 //! hashes them with the same function, and syncs where the level asks for it.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::digest::{Digest, DigestFunction};
-use tidegate_server::store::{Content, Core, Key, Level, Op, StoreResult};
+use tidegate_server::store::{
+    Content, Key, Level, Op, RealDisk, Store, StoreError, StoreOptions, StoreResult,
+};
 
 use crate::bare::BareLog;
-use crate::population::{clock_ms, open, settle};
 use crate::report::{Better, Report, Row};
 use crate::timing::{Timed, timed};
 use crate::{Effort, Outcome};
@@ -28,10 +28,9 @@ const BLOBS_ALONE: usize = 6400;
 
 /// Packs of 64 MiB, of which three are always free.
 const STORE_BYTES: u64 = 4 << 30;
+/// Blobs of one commit while the store is filled.
+const FILL_BLOBS: usize = 200;
 const STORE_BYTES_SMALL: u64 = 64 << 20;
-
-/// Between the steps of the background thread, as in the product.
-const STEP: Duration = Duration::from_millis(500);
 
 struct Case {
     threads: usize,
@@ -57,19 +56,23 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
 fn run_level(effort: &Effort, level: Level, folder: &Path, report: &mut Report) -> Outcome {
     let (store_bytes, bare_bytes) =
         if effort.is_full { (STORE_BYTES, 256 << 20) } else { (STORE_BYTES_SMALL, 4 << 20) };
-    let core = open(&folder.join("store"), store_bytes, level)?;
+    let mut options = StoreOptions::new(store_bytes);
+    (options.level, options.min_age) = (level, Duration::ZERO);
+    let store = Store::open(Arc::new(RealDisk::open(folder.join("store"))?), options)?;
     let mut noise = Noise(0);
-    fill(&core, store_bytes, &mut noise)?;
+    fill(&store, store_bytes, &mut noise)?;
     let bare = BareLog::create(&folder.join("bare"), bare_bytes, level)?;
     for case in &CASES {
-        let count = if effort.is_full { case.blobs } else { case.threads * case.batch };
+        let batch = if effort.is_full { case.batch } else { case.batch.min(10) };
+        let case = &Case { batch, ..*case };
+        let count = if effort.is_full { case.blobs } else { case.threads * batch };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..effort.turns {
             let blobs = noise.blobs(count);
-            settle(&core)?;
-            ours.push(beside_maintenance(&core, || {
-                turn(case, &blobs, |hashed| Ok(commit(&core, hashed)?))
-            })?);
+            // Files of the store that wait for the disk would delay the bare program, too.
+            store.core().sync()?;
+            ours.push(turn(case, &blobs, |hashed| Ok(commit(&store, hashed)?))?);
+            store.core().sync()?;
             theirs.push(turn(case, &blobs, |hashed| {
                 bare.write(hashed.into_iter().map(|(_, bytes)| bytes).collect())
             })?);
@@ -117,47 +120,34 @@ fn turn(
     })
 }
 
-fn commit(core: &Core, blobs: Vec<(Digest, Bytes)>) -> StoreResult<()> {
+fn commit(store: &Store, blobs: Vec<(Digest, Bytes)>) -> StoreResult<()> {
     let op = |(digest, bytes): (Digest, Bytes)| {
         let (key, content) = (Key::blob(&digest), Content::Bytes(bytes));
         Op::Put { key, form: 0, size: digest.len, content }
     };
-    core.commit(blobs.into_iter().map(op).collect()).into_iter().collect()
+    store.commit_blocking(blobs.into_iter().map(op).collect()).into_iter().collect()
 }
 
 /// Writes more than the store holds, so that every pack is a recycled one.
-fn fill(core: &Core, store_bytes: u64, noise: &mut Noise) -> Outcome {
+fn fill(store: &Store, store_bytes: u64, noise: &mut Noise) -> Outcome {
     let mut left = store_bytes / 4 * 5;
-    let share = usize::try_from(store_bytes / 64)? / BLOB_BYTES;
     while left > 0 {
-        let blobs = noise.blobs(share).into_iter();
+        let blobs = noise.blobs(FILL_BLOBS).into_iter();
         let hashed = blobs.map(|bytes| (Digest::of(DigestFunction::Blake3, &bytes), bytes));
-        commit(core, hashed.collect())?;
-        settle(core)?;
-        left = left.saturating_sub((share * BLOB_BYTES) as u64);
+        let hashed: Vec<_> = hashed.collect();
+        loop {
+            match commit(store, hashed.clone()) {
+                Ok(()) => break,
+                // Eviction is behind.
+                Err(StoreError::Full { .. }) => {
+                    store.core().maintain()?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        left = left.saturating_sub((FILL_BLOBS * BLOB_BYTES) as u64);
     }
     Ok(())
-}
-
-/// Runs `work` while a thread does what the product does in the background.
-fn beside_maintenance<T>(core: &Core, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    let is_done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let maintenance = scope.spawn(|| -> StoreResult<()> {
-            while !is_done.load(Ordering::Acquire) {
-                thread::park_timeout(STEP);
-                core.tick(clock_ms());
-                core.sync()?;
-                core.maintain()?;
-            }
-            Ok(())
-        });
-        let outcome = work();
-        is_done.store(true, Ordering::Release);
-        maintenance.thread().unpark();
-        maintenance.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        outcome
-    })
 }
 
 /// Blobs that all differ.

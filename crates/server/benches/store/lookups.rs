@@ -25,8 +25,7 @@ const BATCHES: usize = 500;
 const KEYS_PER_S_MIN: f64 = 2.5;
 
 pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
-    let (entries, batches) =
-        if effort.is_full { (ENTRIES, BATCHES) } else { (ENTRIES_SMALL, 1) };
+    let (entries, batches) = if effort.is_full { (ENTRIES, BATCHES) } else { (ENTRIES_SMALL, 1) };
     let folder = tempfile::tempdir_in(&effort.folder)?;
     let core = open(folder.path(), 16 << 30, Level::Process)?;
     put_tiny(&core, 0..entries)?;
@@ -55,7 +54,10 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
             })?);
             theirs.push(look(&|batch| {
                 let fingerprint = |digest| Fingerprint::of_blob(&SALT, digest);
-                batch.iter().filter(|digest| black_box(map.get(&fingerprint(digest))).is_some()).count()
+                batch
+                    .iter()
+                    .filter(|digest| black_box(map.get(&fingerprint(digest))).is_some())
+                    .count()
             })?);
         }
         report.add(Row {

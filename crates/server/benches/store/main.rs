@@ -65,12 +65,8 @@ fn main() -> Outcome {
     {
         return child::run(rest);
     }
-    let mut effort = Effort {
-        turns: 1,
-        is_full: false,
-        folder: std::env::temp_dir(),
-        traces: Vec::new(),
-    };
+    let mut effort =
+        Effort { turns: 1, is_full: false, folder: std::env::temp_dir(), traces: Vec::new() };
     let mut chosen = Vec::new();
     let mut turns = TURNS;
     let mut words = words.into_iter();

@@ -125,9 +125,8 @@ fn large(
     settle(core)?;
     let path = folder.join("large");
     bare::fill(&File::create(&path)?, len as u64)?;
-    let mib_per_s = |time: crate::timing::Timed| {
-        as_f64(threads * len / (1 << 20)) / time.wall.as_secs_f64()
-    };
+    let mib_per_s =
+        |time: crate::timing::Timed| as_f64(threads * len / (1 << 20)) / time.wall.as_secs_f64();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..effort.turns {
         ours.push(mib_per_s(timed(threads, |_| {

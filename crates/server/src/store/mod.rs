@@ -15,6 +15,9 @@
 //! | `recovery` | from a checkpoint and the rest of the log to an index |
 //! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
 //! | `core` | the store as synchronous steps; no thread and no clock of its own |
+//! | `store` | the core with its two threads, and a bounded queue for callers |
+//! | `engine` | the store behind the engine's traits |
+//! | `key`, `options`, `error` | what callers name, choose and get |
 //!
 //! # The internal interface of the core
 //!
@@ -26,6 +29,9 @@
 //! core.commit(Vec<Op>) -> Vec<Result<()>>              one group: Op::Put { key, form, size, content }, Op::Purge
 //! core.sync(), core.maintain(), core.checkpoint()      background steps
 //! ```
+//!
+//! `Store::open(disk, options)` runs a core with its threads; `store.commit(ops).await` hands a group
+//! over, and `store.core()` is for look-ups and reads.
 //!
 //! A `Key` is a space (blobs, action results, opaque values) and bytes. A value has a `form`,
 //! which the core stores and does not interpret: plain, zstd, a manifest. Whether a value is a
@@ -46,6 +52,7 @@
 mod checkpoint;
 mod core;
 mod disk;
+mod engine;
 mod error;
 mod files;
 mod index;
@@ -55,6 +62,7 @@ mod options;
 mod pack;
 mod recovery;
 pub(crate) mod space;
+mod store;
 
 pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
@@ -62,6 +70,7 @@ pub use self::error::{StoreError, StoreResult};
 pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
+pub use self::store::Store;
 
 mod actions;
 mod blobs;

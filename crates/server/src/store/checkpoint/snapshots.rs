@@ -125,6 +125,11 @@ impl SegmentWriter {
     }
 }
 
+/// Removes a segment that no master names. If that fails, the next checkpoint removes it.
+pub(crate) fn remove_segment(disk: &dyn Disk, segment: u64) {
+    let _ = disk.unlink(&path(segment));
+}
+
 /// Removes the segments that no run is in. Returns the bytes of the other files, the master's too.
 pub(crate) fn remove_unused(disk: &dyn Disk, runs: &[Vec<Run>]) -> io::Result<u64> {
     let used: BTreeSet<String> =

@@ -9,7 +9,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Core;
-use crate::store::checkpoint::{Master, Run, SegmentWriter, remove_unused, write_master};
+use crate::store::checkpoint::{
+    Master, Run, SegmentWriter, remove_segment, remove_unused, write_master,
+};
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::log::AppendMode;
 
@@ -19,6 +21,10 @@ const RUNS_MAX: usize = 8;
 const GROWTH_MAX: usize = 2;
 /// Segments that stay. A shard with an older run is written as a whole, so that old segments go.
 const SEGMENTS_MAX: u64 = 32;
+
+/// When snapshots take more than this part of the limit, the next checkpoint writes every shard as
+/// a whole, and all old segments go.
+const INDEX_SHARE: u64 = 64;
 
 /// What the next checkpoint continues.
 #[derive(Debug)]
@@ -59,8 +65,11 @@ impl Core {
         master.ticks = self.now();
         master.clock_ms = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clock_ms;
         // Before the segment is written, nothing of it may be taken for written.
-        let written = self.write_segment(&mut state, &mut master)?;
-        self.sync_as(mode)?;
+        let segment = master.next_segment;
+        let written = self.write_segment(&mut state, &mut master);
+        let written = written.and_then(|written| self.sync_as(mode).map(|()| written));
+        // No master names the segment yet.
+        let written = written.inspect_err(|_| remove_segment(&*self.disk, segment))?;
         master.file_bytes = self.space.files();
         let master_bytes = write_master(&*self.disk, &master);
         let master_bytes = master_bytes.map_err(StoreError::disk("write the checkpoint"))?;
@@ -77,7 +86,11 @@ impl Core {
 
     /// Writes the changed entries of all shards. Returns the bytes.
     fn write_segment(&self, state: &mut Checkpoints, master: &mut Master) -> StoreResult<u64> {
-        let oldest = master.next_segment.saturating_sub(SEGMENTS_MAX);
+        let is_large = self.space.checkpoints() > self.space.bytes_max() / INDEX_SHARE;
+        let oldest = match is_large {
+            true => master.next_segment,
+            false => master.next_segment.saturating_sub(SEGMENTS_MAX),
+        };
         let due: Vec<u16> = (0..self.index.shards())
             .filter(|shard| {
                 let runs = &master.runs[usize::from(*shard)];

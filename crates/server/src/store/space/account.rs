@@ -90,6 +90,11 @@ impl Space {
         subtract(&self.loose, bytes);
     }
 
+    /// Bytes of checkpoints.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        self.checkpoints.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_checkpoints(&self, bytes: u64) {
         self.checkpoints.store(bytes, Ordering::Relaxed);
     }
