@@ -4,8 +4,10 @@
 //! has been full before, so its packs are recycled. The bare program writes the same bytes over a file that was written before,
 //! hashes them with the same function, and syncs where the level asks for it.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +32,8 @@ const BLOBS_ALONE: usize = 6400;
 const STORE_BYTES: u64 = 4 << 30;
 /// Blobs of one commit while the store is filled.
 const FILL_BLOBS: usize = 200;
+/// The maintainer makes a round each 50 ms.
+const RETRY_AFTER: Duration = Duration::from_millis(5);
 const STORE_BYTES_SMALL: u64 = 64 << 20;
 
 struct Case {
@@ -70,9 +74,9 @@ fn run_level(effort: &Effort, level: Level, folder: &Path, report: &mut Report) 
         for _ in 0..effort.turns {
             let blobs = noise.blobs(count);
             // Files of the store that wait for the disk would delay the bare program, too.
-            store.core().sync()?;
+            sync_all(folder)?;
             ours.push(turn(case, &blobs, |hashed| Ok(commit(&store, hashed)?))?);
-            store.core().sync()?;
+            sync_all(folder)?;
             theirs.push(turn(case, &blobs, |hashed| {
                 bare.write(hashed.into_iter().map(|(_, bytes)| bytes).collect())
             })?);
@@ -120,12 +124,19 @@ fn turn(
     })
 }
 
+/// Commits blobs. A caller that is refused because eviction is behind comes again, as a client does.
 fn commit(store: &Store, blobs: Vec<(Digest, Bytes)>) -> StoreResult<()> {
-    let op = |(digest, bytes): (Digest, Bytes)| {
-        let (key, content) = (Key::blob(&digest), Content::Bytes(bytes));
+    let op = |(digest, bytes): &(Digest, Bytes)| {
+        let (key, content) = (Key::blob(digest), Content::Bytes(bytes.clone()));
         Op::Put { key, form: 0, size: digest.len, content }
     };
-    store.commit_blocking(blobs.into_iter().map(op).collect()).into_iter().collect()
+    loop {
+        let results = store.commit_blocking(blobs.iter().map(op).collect());
+        match results.into_iter().collect() {
+            Err(StoreError::Full { .. }) => thread::sleep(RETRY_AFTER),
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Writes more than the store holds, so that every pack is a recycled one.
@@ -134,20 +145,15 @@ fn fill(store: &Store, store_bytes: u64, noise: &mut Noise) -> Outcome {
     while left > 0 {
         let blobs = noise.blobs(FILL_BLOBS).into_iter();
         let hashed = blobs.map(|bytes| (Digest::of(DigestFunction::Blake3, &bytes), bytes));
-        let hashed: Vec<_> = hashed.collect();
-        loop {
-            match commit(store, hashed.clone()) {
-                Ok(()) => break,
-                // Eviction is behind.
-                Err(StoreError::Full { .. }) => {
-                    store.core().maintain()?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+        commit(store, hashed.collect())?;
         left = left.saturating_sub((FILL_BLOBS * BLOB_BYTES) as u64);
     }
     Ok(())
+}
+
+/// Waits until the disk has everything of the file system.
+fn sync_all(folder: &Path) -> Outcome {
+    Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
 
 /// Blobs that all differ.
