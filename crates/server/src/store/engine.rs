@@ -14,7 +14,7 @@ use super::core::{Content, Op, ValueContent};
 use super::error::{StoreError, StoreResult};
 use super::files::{StagedFile, StoredFile};
 use super::key::Key;
-use super::store::Store;
+use super::threads::Store;
 
 /// Bytes of one read or write of a file.
 const PIECE_BYTES: usize = 256 << 10;
@@ -63,8 +63,8 @@ impl Store {
                 let target = digest.to_string();
                 return Err(Error::new(ErrorKind::Changed, Operation::Write, target, message));
             }
-            let writing = self.blocking(Operation::Write, &digest, move |_| {
-                staged.write(&piece)?;
+            let writing = self.blocking(Operation::Write, &digest, move |store| {
+                store.write_staged(&mut staged, &piece)?;
                 Ok(staged)
             });
             staged = writing.await?;

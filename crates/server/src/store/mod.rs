@@ -15,7 +15,7 @@
 //! | `recovery` | from a checkpoint and the rest of the log to an index |
 //! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
 //! | `core` | the store as synchronous steps; no thread and no clock of its own |
-//! | `store` | the core with its two threads, and a bounded queue for callers |
+//! | `threads` | the core with its two threads, and a bounded queue for callers |
 //! | `engine` | the store behind the engine's traits |
 //! | `key`, `options`, `error` | what callers name, choose and get |
 //!
@@ -62,7 +62,7 @@ mod options;
 mod pack;
 mod recovery;
 pub(crate) mod space;
-mod store;
+mod threads;
 
 pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
@@ -70,7 +70,7 @@ pub use self::error::{StoreError, StoreResult};
 pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
 pub use self::options::{Level, StoreOptions};
-pub use self::store::Store;
+pub use self::threads::Store;
 
 mod actions;
 mod blobs;

@@ -37,7 +37,7 @@ impl StoreOptions {
         Self {
             bytes_max,
             level: Level::Process,
-            min_age: Duration::from_secs(3600),
+            min_age: Duration::from_hours(1),
             inline_bytes_max: 64 << 10,
             pack_bytes: None,
             shard_bits: None,

@@ -71,6 +71,6 @@ impl History {
         let none = KeyHistory::default();
         let history = self.keys.get(&key).unwrap_or(&none);
         let expected = if self.may_roll_back { &history.since_purge } else { &history.possible };
-        assert!(expected.contains(&got), "key {key}: got {got:?}, expected one of {:?}", expected);
+        assert!(expected.contains(&got), "key {key}: got {got:?}, expected one of {expected:?}");
     }
 }

@@ -9,6 +9,9 @@
 //!
 //! `TIDEGATE_STORE_STEPS` sets the number of steps of each scenario. A failure prints its seed.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::print_stderr, reason = "a failure says its seed")]
+
 mod flips;
 mod history;
 mod run;
@@ -20,7 +23,7 @@ const STEPS: u64 = 60_000;
 /// The steps of one seed. Many short lives find more than a long one.
 const STEPS_PER_SEED: u64 = 4_000;
 
-fn play(scenario: &Scenario) {
+fn play(scenario: Scenario) {
     let steps = std::env::var("TIDEGATE_STORE_STEPS").ok().and_then(|steps| steps.parse().ok());
     let only = std::env::var("TIDEGATE_STORE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = match only {
@@ -43,30 +46,30 @@ fn play(scenario: &Scenario) {
 
 #[test]
 fn power_loses_nothing_acknowledged() {
-    play(&Scenario { is_power: true, ..Scenario::default() });
+    play(Scenario { is_power: true, ..Scenario::default() });
 }
 
 #[test]
 fn process_survives_kills_and_serves_nothing_wrong() {
-    play(&Scenario::default());
+    play(Scenario::default());
 }
 
 #[test]
 fn power_survives_failing_calls() {
-    play(&Scenario { is_power: true, has_faults: true, ..Scenario::default() });
+    play(Scenario { is_power: true, has_faults: true, ..Scenario::default() });
 }
 
 #[test]
 fn process_survives_failing_calls() {
-    play(&Scenario { has_faults: true, ..Scenario::default() });
+    play(Scenario { has_faults: true, ..Scenario::default() });
 }
 
 #[test]
 fn a_full_store_stays_below_its_limit() {
-    play(&Scenario { is_full: true, ..Scenario::default() });
+    play(Scenario { is_full: true, ..Scenario::default() });
 }
 
 #[test]
 fn a_full_store_survives_everything_at_level_power() {
-    play(&Scenario { is_power: true, has_faults: true, is_full: true });
+    play(Scenario { is_power: true, has_faults: true, is_full: true });
 }

@@ -61,14 +61,14 @@ pub(crate) fn key_of(key: u32) -> Key {
 }
 
 impl Run {
-    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
+    pub(crate) fn new(scenario: Scenario, seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let disk = SimulatedDisk::new(random.u64(..), 4 << 20);
         disk.set_sync_ms_max(20);
         let mut history = History::default();
         history.may_miss = scenario.is_full;
         let mut run = Self {
-            scenario: *scenario,
+            scenario,
             random,
             disk,
             core: None,

@@ -140,7 +140,7 @@ pub(crate) fn remove_unused(disk: &dyn Disk, runs: &[Vec<Run>]) -> io::Result<u6
         if name.starts_with(PREFIX) && !used.contains(&name) {
             disk.unlink(&path)?;
         } else {
-            bytes += disk.open(&path, OpenMode::Read)?.len()?;
+            bytes += disk.open(&path, OpenMode::Read)?.byte_len()?;
         }
     }
     Ok(bytes)

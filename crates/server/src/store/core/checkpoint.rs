@@ -87,10 +87,8 @@ impl Core {
     /// Writes the changed entries of all shards. Returns the bytes.
     fn write_segment(&self, state: &mut Checkpoints, master: &mut Master) -> StoreResult<u64> {
         let is_large = self.space.checkpoints() > self.space.bytes_max() / INDEX_SHARE;
-        let oldest = match is_large {
-            true => master.next_segment,
-            false => master.next_segment.saturating_sub(SEGMENTS_MAX),
-        };
+        let kept = if is_large { 0 } else { SEGMENTS_MAX };
+        let oldest = master.next_segment.saturating_sub(kept);
         let due: Vec<u16> = (0..self.index.shards())
             .filter(|shard| {
                 let runs = &master.runs[usize::from(*shard)];

@@ -47,23 +47,23 @@ impl Core {
         let mut batch_bytes = 0;
         while scanner.offset() < pack.end {
             let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
-            let Some(scanned) = peeked.filter(|scanned| {
-                scanned.header.slot == slot && scanned.header.generation == pack.generation
+            let Some(found) = peeked.filter(|found| {
+                found.header.slot == slot && found.header.generation == pack.generation
             }) else {
                 // A damaged record. The next one begins somewhere behind it.
                 scanner.step();
                 continue;
             };
-            let header = scanned.header.clone();
-            let from = Location::new(slot, generation, scanned.offset);
+            let header = found.header.clone();
+            let from = Location::new(slot, generation, found.offset);
             let is_value = matches!(header.kind, RecordKind::Put | RecordKind::File);
-            if is_value && let Some(key) = header.whole_key(scanned.record) {
+            if is_value && let Some(key) = header.whole_key(found.record) {
                 let fingerprint = self.fingerprint(&key);
                 let live = self.index.find(&fingerprint).filter(|entry| entry.location() == from);
                 if let Some(entry) = live {
-                    if verify_payload(&header, scanned.record) {
+                    if verify_payload(&header, found.record) {
                         let start = header.payload_start();
-                        let payload = &scanned.record[start..start + header.payload_len];
+                        let payload = &found.record[start..start + header.payload_len];
                         let mut draft = Draft::control(header.kind, 0, header.size);
                         (draft.space, draft.form, draft.time) =
                             (header.space, header.form, entry.last_use());
@@ -103,8 +103,8 @@ impl Core {
             let now = self.index.find(&moving.fingerprint);
             now.is_some_and(|entry| entry.location() == moving.from)
         });
-        let mut drafts: Vec<Draft> = batch.iter().map(|moving| moving.draft.clone()).collect();
-        let places = self.append_moved(&mut log, &mut drafts, mode)?;
+        let drafts: Vec<Draft> = batch.iter().map(|moving| moving.draft.clone()).collect();
+        let places = self.append_moved(&mut log, &drafts, mode)?;
         // The old places are durable, so an entry leaves them only for durable ones.
         log.sync(mode)?;
         for (moving, to) in batch.into_iter().zip(places) {

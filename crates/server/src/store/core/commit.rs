@@ -13,7 +13,7 @@ use crate::store::index::{Entry, Location};
 use crate::store::key::{Fingerprint, Key, Space as KeySpace};
 use crate::store::log::{AppendMode, Log, PackSource};
 use crate::store::options::Level;
-use crate::store::pack::{Draft, PackState, RecordKind, SavedPack};
+use crate::store::pack::{Draft, PackState, RecordKind, SavedPack, record_len};
 
 /// Free packs that only the cleaning of packs may take. Without them, it could not free any.
 const FREE_PACKS_KEPT: usize = 1;
@@ -21,6 +21,7 @@ const FREE_PACKS_KEPT: usize = 1;
 const UNSYNCED_MAX: usize = 256;
 
 /// The bytes of a value.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 pub enum Content {
     /// Bytes for a record.
@@ -30,6 +31,7 @@ pub enum Content {
 }
 
 /// One operation.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 pub enum Op {
     /// Gives a key a value. A blob that exists stays as it is; other values are replaced.
@@ -50,10 +52,22 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// The bytes that its record takes at most.
+    pub(crate) fn record_bytes_max(&self) -> u64 {
+        let (key, payload) = match self {
+            Self::Put { key, content: Content::Bytes(bytes), .. } => (key, bytes.len()),
+            Self::Put { key, .. } | Self::Purge { key } => (key, 0),
+        };
+        record_len(RecordKind::File, key.bytes().len(), payload + 32) as u64
+    }
+}
+
 /// The number and the bytes of a file whose value goes.
 type OldFile = (u64, u64);
 
 /// What happens when the records are in the log.
+#[expect(clippy::large_enum_variant, reason = "each is moved a few times and never stored")]
 #[derive(Debug)]
 enum Effect {
     /// A value has a record.
@@ -112,6 +126,15 @@ impl Core {
             let _ = self.sync();
         }
         results
+    }
+
+    /// Whether records of `bytes` fit now. If not, the remover may make room.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let free = self.packs.all();
+        let free = free.iter().filter(|(_, pack)| pack.state == PackState::Free).count();
+        let packs =
+            free.saturating_sub(FREE_PACKS_KEPT) as u64 + self.space.room() / self.pack_bytes;
+        bytes <= self.log().room() + packs * self.pack_bytes
     }
 
     fn prepare(&self, log: &Log, number: usize, op: Op, group: &mut Group) -> StoreResult<()> {
@@ -186,7 +209,7 @@ impl Core {
             return;
         }
         self.sync_staged(&mut group, results);
-        let outcome = self.append(log, &mut group.drafts, AppendMode::Normal).and_then(|places| {
+        let outcome = self.append(log, &group.drafts, AppendMode::Normal).and_then(|places| {
             if self.options.level == Level::Power || group.has_purge {
                 log.sync(AppendMode::Normal)?;
             }
@@ -252,7 +275,7 @@ impl Core {
     pub(super) fn append(
         &self,
         log: &mut Log,
-        drafts: &mut Vec<Draft>,
+        drafts: &[Draft],
         mode: AppendMode,
     ) -> StoreResult<Vec<Location>> {
         let mut source = Packs { core: self, kept: FREE_PACKS_KEPT };
@@ -282,7 +305,7 @@ impl Core {
     pub(super) fn append_moved(
         &self,
         log: &mut Log,
-        drafts: &mut Vec<Draft>,
+        drafts: &[Draft],
         mode: AppendMode,
     ) -> StoreResult<Vec<Location>> {
         log.append(drafts, &mut Packs { core: self, kept: 0 }, mode)
@@ -336,7 +359,7 @@ impl Core {
                 freed += entry.file_bytes() + entry.record_bytes();
             }
         }
-        let places = self.append(&mut log, &mut group.drafts, AppendMode::Normal)?;
+        let places = self.append(&mut log, &group.drafts, AppendMode::Normal)?;
         for ((_, effect), place) in group.effects.into_iter().zip(places) {
             self.apply(effect, place);
         }
@@ -368,8 +391,8 @@ impl Core {
             return Ok(number);
         }
         let end = self.files.wanted_end();
-        let mut drafts = vec![Draft::control(RecordKind::Numbers, end, 0)];
-        self.append(&mut log, &mut drafts, AppendMode::Normal)?;
+        let drafts = [Draft::control(RecordKind::Numbers, end, 0)];
+        self.append(&mut log, &drafts, AppendMode::Normal)?;
         // A file with a number that recovery does not know would never be removed.
         log.sync(AppendMode::Normal)?;
         self.files.allow(end);

@@ -95,6 +95,8 @@ pub struct StoreCounts {
     pub moved_bytes_written: u64,
     /// Bytes of checkpoints.
     pub checkpoint_bytes_written: u64,
+    /// Whether a snapshot was damaged. Its values are missing, and their files still take space.
+    pub has_damaged_snapshot: bool,
 }
 
 /// The store's own time. It never goes back, and jumps of the clock move it by little.
@@ -145,6 +147,7 @@ impl Core {
             value_bytes_written: self.written.values.load(Ordering::Relaxed),
             moved_bytes_written: self.written.moved.load(Ordering::Relaxed),
             checkpoint_bytes_written: self.written.checkpoints.load(Ordering::Relaxed),
+            has_damaged_snapshot: self.is_snapshot_damaged.load(Ordering::Acquire),
         }
     }
 

@@ -214,7 +214,7 @@ fn find_loose(disk: &dyn Disk, numbers: &BTreeSet<u64>) -> BTreeMap<u64, Option<
     let bytes = |number: &u64| match disk.open(&files::path(*number), OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => (*number, None),
         opened => {
-            let len = opened.and_then(|file| file.len()).unwrap_or_default();
+            let len = opened.and_then(|file| file.byte_len()).unwrap_or_default();
             (*number, Some(len.next_multiple_of(FILE_BLOCK_BYTES)))
         }
     };

@@ -81,7 +81,7 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 
     /// The file's length in bytes.
-    fn len(&self) -> io::Result<u64>;
+    fn byte_len(&self) -> io::Result<u64>;
 }
 
 /// Reads a whole small file; `None` if it does not exist.
@@ -91,7 +91,7 @@ pub(crate) fn read_file(disk: &dyn Disk, path: &str, len_max: u64) -> io::Result
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let len = usize::try_from(file.len()?.min(len_max)).unwrap_or(usize::MAX);
+    let len = usize::try_from(file.byte_len()?.min(len_max)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; len];
     let read = file.read_at(&mut bytes, 0)?;
     bytes.truncate(read);

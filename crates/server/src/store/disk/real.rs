@@ -164,7 +164,7 @@ impl DiskFile for RealFile {
         Ok(fdatasync(&self.0)?)
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 }

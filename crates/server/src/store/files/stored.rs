@@ -63,7 +63,7 @@ impl StoredFile {
             }
             Err(error) => return Err(StoreError::disk("open a file")(error)),
         };
-        let actual_len = file.len().map_err(StoreError::disk("open a file"))?;
+        let actual_len = file.byte_len().map_err(StoreError::disk("open a file"))?;
         if actual_len != description.file_len() {
             return Err(StoreError::Damaged);
         }

@@ -56,7 +56,8 @@ impl Shard {
         self.len
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
         self.slots.len()
     }
 
@@ -111,9 +112,9 @@ impl Shard {
                 break;
             }
             // An entry may move to the hole unless its home lies behind the hole.
-            let distance_home = (at + capacity - self.home(entry.0[0])) % capacity;
-            let distance_hole = (at + capacity - hole) % capacity;
-            if distance_home >= distance_hole {
+            let probes = (at + capacity - self.home(entry.0[0])) % capacity;
+            let gap = (at + capacity - hole) % capacity;
+            if probes >= gap {
                 self.store(hole, entry);
                 hole = at;
             }
@@ -239,7 +240,8 @@ mod tests {
 
     /// Few distinct keys whose homes are close together, so that probes are long and wrap around.
     fn fingerprint(number: u8) -> Fingerprint {
-        let high = if number % 2 == 0 { u64::MAX - u64::from(number) } else { u64::from(number) };
+        let high =
+            if number.is_multiple_of(2) { u64::MAX - u64::from(number) } else { u64::from(number) };
         Fingerprint { shard: 0, high, low: u64::from(number) << 8 }
     }
 

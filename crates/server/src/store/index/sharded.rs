@@ -145,7 +145,7 @@ impl Index {
             ShardState::Loaded(shard) => {
                 for (entry, is_added) in apply(shard, change) {
                     if is_added {
-                        self.count(&entry)
+                        self.count(&entry);
                     } else {
                         let _ = self.discount(&entry);
                     }
@@ -184,11 +184,6 @@ impl Index {
                 }
             }
         }
-    }
-
-    /// The shard whose fingerprints have these selecting bits.
-    pub(crate) fn number_of(&self, fingerprint: &Fingerprint) -> u16 {
-        u16::try_from(self.number(fingerprint.shard)).unwrap_or_default()
     }
 
     /// The selecting bits of a shard's fingerprints.

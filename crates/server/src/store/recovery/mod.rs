@@ -120,7 +120,7 @@ impl Replay<'_> {
     /// Replays a pack from the head on. Returns the next pack and its generation.
     fn replay_pack(&mut self) -> StoreResult<Option<(u32, u32)>> {
         let file = self.packs.file(self.head.slot).map_err(StoreError::disk("open a pack"))?;
-        let end = file.len().map_err(StoreError::disk("read a pack"))?;
+        let end = file.byte_len().map_err(StoreError::disk("read a pack"))?;
         let file: Arc<_> = file;
         let mut scanner = Scanner::new(&*file, self.head.offset, end);
         loop {
@@ -131,9 +131,9 @@ impl Replay<'_> {
                 return Ok(None);
             }
             let peeked = scanner.peek(true).map_err(StoreError::disk("read a pack"))?;
-            let Some(scanned) = peeked else { return Ok(None) };
-            let header = scanned.header.clone();
-            self.apply(&scanned);
+            let Some(record) = peeked else { return Ok(None) };
+            let header = record.header.clone();
+            self.apply(&record);
             let len = header.len();
             scanner.advance(len);
             self.head.offset = scanner.offset();
@@ -207,7 +207,9 @@ impl Replay<'_> {
                     .partition(|file| file.description.number == header.number);
                 self.recent = recent;
                 let lost: Vec<RecentFile> = lost;
-                lost.iter().for_each(|file| self.drop_file(file));
+                for file in &lost {
+                    self.drop_file(file);
+                }
             }
             RecordKind::Seal => {}
         }

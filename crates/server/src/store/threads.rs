@@ -9,8 +9,7 @@
 //! a thread. Everything else that blocks runs on the runtime's blocking threads. Dropping the last
 //! clone ends both threads, syncs and writes a checkpoint.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::core::{Core, Op};
 use super::disk::Disk;
 use super::error::{StoreError, StoreResult};
+use super::files::StagedFile;
 use super::options::{Level, StoreOptions};
 
 /// Groups that wait for the committer. Callers wait beyond that.
@@ -27,6 +27,8 @@ const QUEUE_MAX: usize = 1024;
 const GROUP_MAX: usize = 1024;
 /// The maintainer's rhythm. Eviction must keep up with writers at the speed of the disk.
 const ROUND: Duration = Duration::from_millis(50);
+/// Rounds of the remover that a write waits for space. A round evicts and cleans several packs.
+const SPACE_ROUNDS_MAX: usize = 8;
 /// The time after which an acknowledged write is synced at level `process`.
 const SYNC_AFTER: Duration = Duration::from_millis(900);
 
@@ -46,30 +48,68 @@ struct Inner {
     core: Arc<Core>,
     queue: Option<mpsc::Sender<Waiting>>,
     threads: Vec<JoinHandle<()>>,
-    stop: Arc<Stop>,
+    rounds: Arc<Rounds>,
 }
 
-/// Ends the maintainer, and wakes it when there is work.
+/// The maintainer's rounds: callers that need space wake it and wait for the end of a round.
 #[derive(Debug, Default)]
-struct Stop {
-    is_stopped: AtomicBool,
-    lock: Mutex<()>,
+struct Rounds {
+    state: Mutex<RoundsState>,
+    /// The maintainer waits here.
     wake: Condvar,
+    /// Callers wait here.
+    done: Condvar,
 }
 
-impl Stop {
-    fn wait(&self, duration: Duration) {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_stopped.load(Ordering::Acquire) {
-            drop(self.wake.wait_timeout(guard, duration));
+#[derive(Debug, Default)]
+struct RoundsState {
+    is_stopped: bool,
+    is_wanted: bool,
+    /// Rounds that ended.
+    count: u64,
+}
+
+impl Rounds {
+    fn state(&self) -> MutexGuard<'_, RoundsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state().is_stopped
+    }
+
+    /// The maintainer's pause between two rounds.
+    fn pause(&self, duration: Duration) {
+        let mut state = self.state();
+        state.count += 1;
+        self.done.notify_all();
+        let is_idle = |state: &mut RoundsState| !state.is_stopped && !state.is_wanted;
+        if !duration.is_zero() {
+            let waited = self.wake.wait_timeout_while(state, duration, is_idle);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.is_wanted = false;
+    }
+
+    /// Waits until a round that began after this call has ended. Returns at once when stopped.
+    fn wait_for_round(&self) {
+        let mut state = self.state();
+        let target = state.count + 2;
+        state.is_wanted = true;
+        self.wake.notify_all();
+        let is_early = |state: &mut RoundsState| {
+            // The round in flight may have taken the wish of this caller.
+            state.is_wanted = true;
+            self.wake.notify_all();
+            !state.is_stopped && state.count < target
+        };
+        drop(self.done.wait_while(state, is_early));
     }
 
     fn stop(&self) {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_stopped.store(true, Ordering::Release);
-        drop(guard);
+        self.state().is_stopped = true;
         self.wake.notify_all();
+        self.done.notify_all();
     }
 }
 
@@ -84,16 +124,16 @@ impl Store {
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> StoreResult<Self> {
         let core = Arc::new(Core::open(disk, options, clock_ms())?);
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
-        let stop = Arc::new(Stop::default());
+        let rounds = Arc::new(Rounds::default());
         let mut inner = Inner {
             core: Arc::clone(&core),
             queue: Some(queue),
             threads: Vec::new(),
-            stop: Arc::clone(&stop),
+            rounds: Arc::clone(&rounds),
         };
-        let of_committer = Arc::clone(&core);
-        inner.spawn("store committer", move || commit_all(&of_committer, waiting))?;
-        inner.spawn("store maintainer", move || maintain(&core, &stop))?;
+        let (core_too, rounds_too) = (Arc::clone(&core), Arc::clone(&rounds));
+        inner.spawn("store committer", move || commit_all(&core_too, waiting, &rounds_too))?;
+        inner.spawn("store maintainer", move || maintain(&core, &rounds))?;
         Ok(Self(Arc::new(inner)))
     }
 
@@ -114,6 +154,17 @@ impl Store {
             return closed();
         }
         answered.await.unwrap_or_else(|_| closed())
+    }
+
+    /// Appends to a staged file. Blocks; waits for the remover while the store is full.
+    pub fn write_staged(&self, staged: &mut StagedFile, bytes: &[u8]) -> StoreResult<()> {
+        for _ in 0..SPACE_ROUNDS_MAX {
+            match staged.write(bytes) {
+                Err(StoreError::Full { .. }) => self.0.rounds.wait_for_round(),
+                outcome => return outcome,
+            }
+        }
+        staged.write(bytes)
     }
 
     /// As [`Self::commit`], for a thread that may block.
@@ -140,7 +191,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.queue = None;
-        self.stop.stop();
+        // The committer still answers what is in the queue.
+        self.rounds.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to write.
             let _ = thread.join();
@@ -149,7 +201,7 @@ impl Drop for Inner {
 }
 
 /// The committer: what waits becomes one group. While it is written, the next group gathers.
-fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>) {
+fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>, rounds: &Rounds) {
     while let Some(first) = waiting.blocking_recv() {
         let mut ops = Vec::new();
         let mut answers = Vec::new();
@@ -159,6 +211,7 @@ fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>) {
             ops.append(&mut one.ops);
             next = if ops.len() < GROUP_MAX { waiting.try_recv().ok() } else { None };
         }
+        wait_for_room(core, &ops, rounds);
         let mut results = core.commit(ops).into_iter();
         for (count, answer) in answers {
             // A caller that is gone needs no answer.
@@ -167,9 +220,20 @@ fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>) {
     }
 }
 
-fn maintain(core: &Core, stop: &Stop) {
+/// Gives the remover some rounds to make room. If it cannot, the commit is refused.
+fn wait_for_room(core: &Core, ops: &[Op], rounds: &Rounds) {
+    let bytes = ops.iter().map(Op::record_bytes_max).sum();
+    for _ in 0..SPACE_ROUNDS_MAX {
+        if core.has_room(bytes) || rounds.is_stopped() {
+            return;
+        }
+        rounds.wait_for_round();
+    }
+}
+
+fn maintain(core: &Core, rounds: &Rounds) {
     let mut synced = Instant::now();
-    while !stop.is_stopped.load(Ordering::Acquire) {
+    while !rounds.is_stopped() {
         core.tick(clock_ms());
         let maintained = core.maintain();
         if let Err(error) = &maintained {
@@ -181,9 +245,8 @@ fn maintain(core: &Core, stop: &Stop) {
             }
             synced = Instant::now();
         }
-        if !matches!(maintained, Ok(true)) {
-            stop.wait(ROUND);
-        }
+        let is_busy = matches!(maintained, Ok(true));
+        rounds.pause(if is_busy { Duration::ZERO } else { ROUND });
     }
     // A failure costs a longer replay at the next start.
     let _ = core.checkpoint();

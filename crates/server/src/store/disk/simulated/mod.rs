@@ -5,17 +5,14 @@
 //! lost, reordered and torn between sectors, and a renamed file can be found under both names or
 //! neither. That is more than a real disk does.
 
+mod inode;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::inode::Inode;
 use super::{Disk, DiskFile, OpenMode};
-
-/// The unit that a disk writes entirely or not at all.
-const SECTOR_BYTES: usize = 512;
-
-/// Contents that one unsynced sector remembers. More of them would only take memory.
-const VERSIONS_MAX: usize = 4;
 
 /// Faults that calls meet, each with a probability in one of 65,536 calls.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,8 +31,6 @@ pub struct Faults {
 #[derive(Clone, Debug)]
 pub struct SimulatedDisk(Arc<Mutex<State>>);
 
-type Sector = [u8; SECTOR_BYTES];
-
 #[derive(Debug)]
 struct State {
     random: u64,
@@ -52,14 +47,6 @@ struct State {
     /// What each path with unsynced changes named before each of them, the durable one first.
     unsynced_names: BTreeMap<String, Vec<Option<u64>>>,
     folders: Vec<String>,
-}
-
-#[derive(Debug, Default)]
-struct Inode {
-    bytes: Vec<u8>,
-    durable_len: usize,
-    /// The contents of sectors before each unsynced write, the durable one first.
-    unsynced: HashMap<usize, Vec<Sector>>,
 }
 
 impl SimulatedDisk {
@@ -144,11 +131,7 @@ impl SimulatedDisk {
     #[must_use]
     pub fn fork(&self) -> Self {
         let state = self.state();
-        let copy = |inode: &Inode| Inode {
-            bytes: inode.bytes.clone(),
-            durable_len: inode.durable_len,
-            unsynced: inode.unsynced.clone(),
-        };
+        let copy = Inode::clone;
         Self(Arc::new(Mutex::new(State {
             random: state.random,
             faults: Faults::default(),
@@ -246,40 +229,6 @@ impl State {
             inode.durable_len = inode.bytes.len();
             self.inodes.insert(number, inode);
         }
-    }
-}
-
-impl Inode {
-    fn sector(&self, sector: usize) -> Sector {
-        let mut copy = [0; SECTOR_BYTES];
-        let start = (sector * SECTOR_BYTES).min(self.bytes.len());
-        let end = (start + SECTOR_BYTES).min(self.bytes.len());
-        copy[..end - start].copy_from_slice(&self.bytes[start..end]);
-        copy
-    }
-
-    fn put_sector(&mut self, sector: usize, content: &Sector) {
-        let start = (sector * SECTOR_BYTES).min(self.bytes.len());
-        let end = (start + SECTOR_BYTES).min(self.bytes.len());
-        self.bytes[start..end].copy_from_slice(&content[..end - start]);
-    }
-
-    fn write(&mut self, bytes: &[u8], offset: usize) {
-        if bytes.is_empty() {
-            return;
-        }
-        let end = offset + bytes.len();
-        for sector in offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
-            let before = self.sector(sector);
-            let versions = self.unsynced.entry(sector).or_default();
-            if versions.len() < VERSIONS_MAX {
-                versions.push(before);
-            }
-        }
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        self.bytes[offset..end].copy_from_slice(bytes);
     }
 }
 
@@ -458,7 +407,7 @@ impl DiskFile for SimulatedFile {
         })
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         self.with(|_, inode| Ok(inode.bytes.len() as u64))
     }
 }

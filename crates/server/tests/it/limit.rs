@@ -1,0 +1,81 @@
+//! The limit holds while far more than it is written.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use tidegate_server::store::{Content, Key, Op, RealDisk, Space, Store, StoreError, StoreOptions};
+
+const LIMIT: u64 = 64 << 20;
+
+/// The bytes that a folder takes.
+fn taken(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        // The maintainer removes files meanwhile.
+        let Ok(metadata) = path.metadata() else { continue };
+        bytes += if metadata.is_dir() { taken(&path) } else { metadata.blocks() * 512 };
+    }
+    bytes
+}
+
+fn put(store: &Store, number: u64) -> Result<(), StoreError> {
+    let mut random = Rng::with_seed(number);
+    let is_file = random.u8(..) < 10;
+    let len = if is_file { random.usize(70_000..900_000) } else { random.usize(1..9000) };
+    let mut bytes = vec![0; len];
+    random.fill(&mut bytes);
+    let content = if is_file {
+        let mut staged = store.core().stage(None)?;
+        for piece in bytes.chunks(100_000) {
+            store.write_staged(&mut staged, piece)?;
+        }
+        Content::File(staged)
+    } else {
+        Content::Bytes(Bytes::from(bytes))
+    };
+    let key = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
+    store.commit_blocking(vec![Op::Put { key, form: 0, size: len as u64, content }]).pop().unwrap()
+}
+
+#[test]
+fn three_times_the_limit_fits_into_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::new(LIMIT);
+    options.min_age = Duration::ZERO;
+    let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+    let store = Store::open(disk, options).unwrap();
+    let mut number = 0;
+    while store.core().counts().value_bytes_written < 3 * LIMIT {
+        number += 1;
+        put(&store, number).unwrap();
+        if number.is_multiple_of(64) {
+            let taken = taken(folder.path());
+            assert!(taken <= LIMIT / 20 * 21, "{taken} bytes after {number} values");
+        }
+    }
+    let last = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
+    assert!(store.core().get(&last).unwrap().is_some(), "the newest value is there");
+    let first = Key::new(Space::Value, &1_u64.to_le_bytes()).unwrap();
+    assert!(store.core().get(&first).unwrap().is_none(), "the oldest value is gone");
+}
+
+#[test]
+fn young_values_are_kept_and_writes_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+    let store = Store::open(disk, StoreOptions::new(8 << 20)).unwrap();
+    let refused = (0..).find(|number| match put(&store, *number) {
+        Ok(()) => false,
+        Err(StoreError::Full { .. }) => true,
+        Err(error) => panic!("{error}"),
+    });
+    for number in 0..refused.unwrap() {
+        let key = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
+        assert!(store.core().get(&key).unwrap().is_some(), "value {number} of {refused:?} is gone");
+    }
+}
