@@ -24,14 +24,14 @@ use crate::{Effort, Outcome};
 const BLOB_BYTES: usize = 4096;
 
 /// Blobs of one turn. The store's reserve of free packs takes them without a wait for eviction.
-const BLOBS: usize = 25_600;
+const BLOBS: usize = 12_800;
 /// For commits of one blob, of which the disk takes some ten thousand a second.
 const BLOBS_ALONE: usize = 6400;
 
-/// Packs of 64 MiB, of which three are always free.
-const STORE_BYTES: u64 = 4 << 30;
+/// Packs of 32 MiB, of which three are always free.
+const STORE_BYTES: u64 = 2 << 30;
 /// Blobs of one commit while the store is filled.
-const FILL_BLOBS: usize = 200;
+const FILL_BLOBS: usize = 1000;
 /// The maintainer makes a round each 50 ms.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
 const STORE_BYTES_SMALL: u64 = 64 << 20;
@@ -141,7 +141,7 @@ fn commit(store: &Store, blobs: Vec<(Digest, Bytes)>) -> StoreResult<()> {
 
 /// Writes more than the store holds, so that every pack is a recycled one.
 fn fill(store: &Store, store_bytes: u64, noise: &mut Noise) -> Outcome {
-    let mut left = store_bytes / 4 * 5;
+    let mut left = store_bytes / 8 * 9;
     while left > 0 {
         let blobs = noise.blobs(FILL_BLOBS).into_iter();
         let hashed = blobs.map(|bytes| (Digest::of(DigestFunction::Blake3, &bytes), bytes));
