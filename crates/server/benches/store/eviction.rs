@@ -74,7 +74,9 @@ fn traces(effort: &Effort) -> Outcome<Vec<Trace>> {
         let reader = TraceReader::new(BufReader::new(File::open(path)?))?;
         let requests = reader.collect::<Result<Vec<_>, _>>()?;
         let mut all = Replay::new(ReplayPolicy::Unlimited, 0, ReplayOptions::default());
-        requests.iter().for_each(|request| all.request(request));
+        for request in &requests {
+            all.request(request);
+        }
         // Without builds to tell, half of all bytes stand for the working set.
         let working_set_bytes = all.tally().bytes_max / 2;
         traces.push(Trace { name: path.display().to_string(), requests, working_set_bytes });

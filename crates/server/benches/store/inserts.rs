@@ -25,10 +25,10 @@ const BLOB_BYTES: usize = 4096;
 
 /// Blobs of one turn. The store's reserve of free packs takes them without a wait for eviction.
 const BLOBS: usize = 12_800;
-/// For commits of one blob, of which the disk takes some ten thousand a second.
+/// For commits of one blob: the disk takes some ten thousand of them a second.
 const BLOBS_ALONE: usize = 6400;
 
-/// Packs of 32 MiB, of which three are always free.
+/// Packs of 32 MiB. Three of them are always free.
 const STORE_BYTES: u64 = 2 << 30;
 /// Blobs of one commit while the store is filled.
 const FILL_BLOBS: usize = 1000;
@@ -75,7 +75,7 @@ fn run_level(effort: &Effort, level: Level, folder: &Path, report: &mut Report) 
             let blobs = noise.blobs(count);
             // Files of the store that wait for the disk would delay the bare program, too.
             sync_all(folder)?;
-            ours.push(turn(case, &blobs, |hashed| Ok(commit(&store, hashed)?))?);
+            ours.push(turn(case, &blobs, |hashed| Ok(commit(&store, &hashed)?))?);
             sync_all(folder)?;
             theirs.push(turn(case, &blobs, |hashed| {
                 bare.write(hashed.into_iter().map(|(_, bytes)| bytes).collect())
@@ -125,7 +125,7 @@ fn turn(
 }
 
 /// Commits blobs. A caller that is refused because eviction is behind comes again, as a client does.
-fn commit(store: &Store, blobs: Vec<(Digest, Bytes)>) -> StoreResult<()> {
+fn commit(store: &Store, blobs: &[(Digest, Bytes)]) -> StoreResult<()> {
     let op = |(digest, bytes): &(Digest, Bytes)| {
         let (key, content) = (Key::blob(digest), Content::Bytes(bytes.clone()));
         Op::Put { key, form: 0, size: digest.len, content }
@@ -145,7 +145,7 @@ fn fill(store: &Store, store_bytes: u64, noise: &mut Noise) -> Outcome {
     while left > 0 {
         let blobs = noise.blobs(FILL_BLOBS).into_iter();
         let hashed = blobs.map(|bytes| (Digest::of(DigestFunction::Blake3, &bytes), bytes));
-        commit(store, hashed.collect())?;
+        commit(store, &hashed.collect::<Vec<_>>())?;
         left = left.saturating_sub((FILL_BLOBS * BLOB_BYTES) as u64);
     }
     Ok(())
