@@ -32,24 +32,14 @@ fn put(store: &Store, number: u64) -> Result<(), StoreError> {
     let content = if is_file {
         let mut staged = store.core().stage(None)?;
         for piece in bytes.chunks(100_000) {
-            if let Err(e) = store.write_staged(&mut staged, piece) {
-                eprintln!("STAGED {e:?} {:?}", store.core().counts());
-                return Err(e);
-            }
+            store.write_staged(&mut staged, piece)?;
         }
         Content::File(staged)
     } else {
         Content::Bytes(Bytes::from(bytes))
     };
     let key = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
-    let r = store
-        .commit_blocking(vec![Op::Put { key, form: 0, size: len as u64, content }])
-        .pop()
-        .unwrap();
-    if r.is_err() {
-        eprintln!("COMMIT len {len} {:?}", store.core().counts());
-    }
-    r
+    store.commit_blocking(vec![Op::Put { key, form: 0, size: len as u64, content }]).pop().unwrap()
 }
 
 #[test]

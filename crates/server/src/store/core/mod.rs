@@ -24,6 +24,7 @@ mod maintain;
 mod open;
 mod pin;
 mod read;
+mod room;
 mod scrub;
 mod sync;
 
