@@ -40,19 +40,19 @@ impl Side {
             Self::Expected(expected) => expected.clone(),
         }
     }
-
-    fn info(&self) -> Option<&BlobInfo> {
-        match self {
-            Self::Remote(remote) => Some(&remote.info),
-            Self::File(_) | Self::Expected(_) => None,
-        }
-    }
 }
 
 impl RemoteCopy {
     pub(super) fn whole(&self) -> Vec<Checksum> {
         let stored = self.info.checksums.iter().filter(|stored| stored.is_verifiable());
         stored.map(|stored| stored.checksum.clone()).collect()
+    }
+
+    /// The MD5 in the entity tag of an object of S3. Two tags of other servers may be equal although
+    /// the blobs differ: a tag distinguishes only versions of one blob.
+    fn md5_of_s3(&self) -> Option<(Checksum, Option<u32>)> {
+        let is_s3 = self.lookup.location.remote.scheme() == "s3";
+        md5_of_entity_tag(&self.info).filter(|_| is_s3)
     }
 
     pub(super) fn why_unverified(&self) -> Unverified {
@@ -66,12 +66,13 @@ pub(super) fn by_facts(one: &Side, other: &Side) -> Comparison {
     if !matches!(compared, Comparison::Unknown(_)) {
         return compared;
     }
-    let (Some(one), Some(other)) = (one.info(), other.info()) else { return compared };
-    let shared = composites(one).find(|composite| composites(other).any(|same| same == *composite));
+    let (Side::Remote(one), Side::Remote(other)) = (one, other) else { return compared };
+    let mut shared = composites(&one.info);
+    let shared = shared.find(|found| composites(&other.info).any(|same| same == *found));
     if let Some((checksum, parts)) = shared {
         return Comparison::Same(Verified::ByParts(PartsChecksum { checksum, parts }));
     }
-    match (md5_of_entity_tag(one), md5_of_entity_tag(other)) {
+    match (one.md5_of_s3(), other.md5_of_s3()) {
         (Some((one, None)), Some((other, None))) if one == other => {
             Comparison::Same(Verified::By(vec![one]))
         }
