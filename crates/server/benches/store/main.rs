@@ -11,8 +11,8 @@
 //! | `startup` | 1 and 8 million entries: warm, cold, after a kill; resident memory |
 //! | `eviction` | a trace on a store that is too small: hit rate against exact LRU, bytes written |
 //!
-//! `bare` has the bare programs. Without `--bench` (as `cargo test` runs it) every row is measured
-//! once with little, and nothing is printed: its checks are then a test.
+//! `bare` has the bare programs. Without `--bench` every row is measured once with little, and nothing
+//! is printed.
 
 mod bare;
 mod child;

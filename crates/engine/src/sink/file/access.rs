@@ -20,6 +20,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{Mode, OFlags};
+
 use super::acl::{self, Acl};
 use crate::names::hidden_name;
 
@@ -133,9 +136,37 @@ pub(crate) struct Fresh {
     user: u32,
 }
 
+/// The description of a new file without a name in the folder of `part`; `None` if there can be none.
+#[cfg(target_os = "linux")]
+fn unnamed(part: &Path) -> Option<Metadata> {
+    let folder = part.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(ASKED_MODE);
+    let file = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, mode).ok()?;
+    File::from(file).metadata().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_part: &Path) -> Option<Metadata> {
+    None
+}
+
 impl Fresh {
-    /// Creates a file next to `part`, reads its mode, and removes it.
+    /// Creates a file in the folder of `part`, reads its mode, and removes it. Where the system can,
+    /// the file has no name, so a killed process leaves none.
     pub(crate) fn beside(part: &Path) -> io::Result<Self> {
+        match unnamed(part) {
+            Some(found) => Ok(Self::of(&found)),
+            None => Self::by_name(part),
+        }
+    }
+
+    fn of(found: &Metadata) -> Self {
+        let mode = found.mode() & MODE_BITS;
+        Self { access: Access { mode, owner: None, acl: None }, user: found.uid() }
+    }
+
+    fn by_name(part: &Path) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = part.file_name().unwrap_or_default();
         let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -148,10 +179,7 @@ impl Fresh {
                 Ok(file) => {
                     let found = file.metadata();
                     fs::remove_file(&path)?;
-                    let found = found?;
-                    let mode = found.mode() & MODE_BITS;
-                    let access = Access { mode, owner: None, acl: None };
-                    return Ok(Self { access, user: found.uid() });
+                    return found.map(|found| Self::of(&found));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
                 Err(error) => return Err(error),
