@@ -25,6 +25,8 @@ use super::options::{Level, StoreOptions};
 const QUEUE_MAX: usize = 1024;
 /// Operations of one commit. More of them would only delay the first answer.
 const GROUP_MAX: usize = 1024;
+/// Bytes of one commit, unless one operation has more.
+const GROUP_BYTES_MAX: u64 = 8 << 20;
 /// The maintainer's rhythm. Eviction must keep up with writers at the speed of the disk.
 const ROUND: Duration = Duration::from_millis(50);
 /// Rounds without work left for the remover after which a write that needs space is refused.
@@ -222,7 +224,7 @@ impl Drop for Inner {
     }
 }
 
-/// The committer: what waits becomes one group. While it is written, the next group gathers.
+/// The committer: what waits is committed together. While it is written, the next group gathers.
 fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>, rounds: &Rounds) {
     while let Some(first) = waiting.blocking_recv() {
         let mut ops = Vec::new();
@@ -233,8 +235,7 @@ fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>, rounds: &Rounds
             ops.append(&mut one.ops);
             next = if ops.len() < GROUP_MAX { waiting.try_recv().ok() } else { None };
         }
-        wait_for_room(core, &ops, rounds);
-        let mut results = core.commit(ops).into_iter();
+        let mut results = commit_in_groups(core, ops, rounds).into_iter();
         for (count, answer) in answers {
             // A caller that is gone needs no answer.
             let _ = answer.send(results.by_ref().take(count).collect());
@@ -242,11 +243,27 @@ fn commit_all(core: &Core, mut waiting: mpsc::Receiver<Waiting>, rounds: &Rounds
     }
 }
 
-/// Gives the remover some rounds to make room. If it cannot, the commit is refused.
-fn wait_for_room(core: &Core, ops: &[Op], rounds: &Rounds) {
-    let bytes = ops.iter().map(Op::record_bytes_max).sum();
-    // Without room, the commit says which operations are refused.
-    let _ = rounds.until_space(|| core.has_room(bytes).then_some(()));
+/// Commits operations in groups of bounded bytes. A store with small packs has room for a group of
+/// half a pack, but maybe never for all operations at once.
+fn commit_in_groups(core: &Core, ops: Vec<Op>, rounds: &Rounds) -> Vec<StoreResult<()>> {
+    let bytes_max = GROUP_BYTES_MAX.min(core.pack_bytes() / 2);
+    let mut results = Vec::with_capacity(ops.len());
+    let mut ops = ops.into_iter().peekable();
+    while ops.peek().is_some() {
+        let mut bytes = 0;
+        let mut group = Vec::new();
+        while let Some(op) = ops.next_if(|op| {
+            let with_it = bytes + op.record_bytes_max();
+            group.is_empty() || with_it <= bytes_max
+        }) {
+            bytes += op.record_bytes_max();
+            group.push(op);
+        }
+        // Without room, the commit says which operations are refused.
+        let _ = rounds.until_space(|| core.has_room(bytes).then_some(()));
+        results.append(&mut core.commit(group));
+    }
+    results
 }
 
 fn maintain(core: &Core, rounds: &Rounds) {

@@ -64,6 +64,27 @@ fn three_times_the_limit_fits_into_the_limit() {
     assert!(store.core().get(&first).unwrap().is_none(), "the oldest value is gone");
 }
 
+/// One call may hand over more than the free packs of a small store hold.
+#[test]
+fn operations_of_more_bytes_than_are_free_are_committed() {
+    const VALUES: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::new(LIMIT);
+    options.min_age = Duration::ZERO;
+    let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+    let store = Store::open(disk, options).unwrap();
+    for round in 0..20 {
+        let op = |number: u64| {
+            let key = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
+            Op::Put { key, form: 0, size: 4096, content: Content::Bytes(vec![7; 4096].into()) }
+        };
+        let ops = (round * VALUES..(round + 1) * VALUES).map(op).collect();
+        for (number, result) in store.commit_blocking(ops).into_iter().enumerate() {
+            result.unwrap_or_else(|error| panic!("value {number} of round {round}: {error}"));
+        }
+    }
+}
+
 #[test]
 fn young_values_are_kept_and_writes_refused() {
     let folder = tempfile::tempdir().unwrap();

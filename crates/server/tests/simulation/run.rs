@@ -216,9 +216,7 @@ impl Run {
             }
             _ => {}
         }
-        // Files that a failing disk does not remove stay beyond the limit for a while.
-        let percent = if self.scenario.has_faults { 115 } else { 105 };
-        let limit = self.bytes_max() / 100 * percent;
+        let limit = self.bytes_max() / 100 * 105;
         let (used, counted) = (self.disk.named_bytes(), self.core().used_bytes());
         assert!(used <= limit, "{used} of {limit} bytes used, the store counts {counted}");
     }

@@ -11,11 +11,11 @@ use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StagedFile, Unsynced};
 use crate::store::index::{Entry, Location};
 use crate::store::key::{Fingerprint, Key, Space as KeySpace};
-use crate::store::log::{AppendMode, Log, PackSource};
+use crate::store::log::{AppendMode, Appended, Log, PackSource};
 use crate::store::options::Level;
 use crate::store::pack::{Draft, PackState, RecordKind, SavedPack, record_len};
 
-/// Free packs that only the cleaning of packs may take. Without them, it could not free any.
+/// Free packs that only the remover may take. Without them, it could not free any.
 pub(super) const FREE_PACKS_KEPT: usize = 1;
 /// Unsynced files of level `process` that may stay open.
 const UNSYNCED_MAX: usize = 256;
@@ -109,7 +109,12 @@ impl Core {
         // A later operation on a key of this group must see the earlier one: it waits for the next
         // part.
         let mut keys = BTreeSet::new();
+        let ghosts = self.lay_ghosts(&mut log).err();
         for (number, op) in ops.into_iter().enumerate() {
+            if let Some(error) = &ghosts {
+                results[number] = Err(error.again());
+                continue;
+            }
             let (Op::Put { key, .. } | Op::Purge { key }) = &op;
             if !keys.insert(self.fingerprint(key)) {
                 self.commit_group(&mut log, std::mem::take(&mut group), &mut results);
@@ -126,6 +131,17 @@ impl Core {
             let _ = self.sync();
         }
         results
+    }
+
+    /// Makes the log go on after a failed append, so that no record of it can count any more. Only
+    /// then can what the index says be acknowledged.
+    fn lay_ghosts(&self, log: &mut Log) -> StoreResult<()> {
+        if !log.has_ghosts() {
+            return Ok(());
+        }
+        let note = Draft::control(RecordKind::Synced, 0, 0);
+        self.append(log, &[note], FREE_PACKS_KEPT).all()?;
+        if self.options.level == Level::Power { log.sync(AppendMode::Normal) } else { Ok(()) }
     }
 
     fn prepare(&self, log: &Log, number: usize, op: Op, group: &mut Group) -> StoreResult<()> {
@@ -200,29 +216,34 @@ impl Core {
             return;
         }
         self.sync_staged(&mut group, results);
-        let outcome = self.append(log, &group.drafts, AppendMode::Normal).and_then(|places| {
-            if self.options.level == Level::Power || group.has_purge {
-                log.sync(AppendMode::Normal)?;
+        let mut appended = match self.check_room(log, &group.drafts) {
+            Ok(()) => self.append(log, &group.drafts, FREE_PACKS_KEPT),
+            Err(error) => Appended::none(error),
+        };
+        let is_synced = self.options.level == Level::Power || group.has_purge;
+        if is_synced && !appended.places.is_empty() {
+            // Records of a failed sync count only after a crash, if at all.
+            if let Err(error) = log.sync(AppendMode::Normal) {
+                appended = Appended::none(error);
             }
-            Ok(places)
-        });
-        match outcome {
-            Ok(places) => {
-                self.files.note_append();
-                let count = |draft: &Draft| draft.len() as u64;
-                let bytes = group.drafts.iter().map(count).sum();
-                self.written.values.fetch_add(bytes, Ordering::Relaxed);
-                for ((_, effect), place) in group.effects.into_iter().zip(places) {
+        }
+        if !appended.places.is_empty() {
+            self.files.note_append();
+        }
+        let mut places = appended.places.into_iter();
+        for ((number, effect), draft) in group.effects.into_iter().zip(&group.drafts) {
+            match (places.next(), &appended.outcome) {
+                (Some(place), _) => {
+                    self.written.values.fetch_add(draft.len() as u64, Ordering::Relaxed);
                     self.apply(effect, place);
                 }
-            }
-            Err(error) => {
-                for (number, effect) in group.effects {
+                (None, Err(error)) => {
                     results[number] = Err(error.again());
                     if let Effect::File { staged, .. } = effect {
                         staged.fail();
                     }
                 }
+                (None, Ok(())) => {}
             }
         }
     }
@@ -262,27 +283,13 @@ impl Core {
         }
     }
 
-    /// Appends records, and before them what the log has to say itself.
-    pub(super) fn append(
-        &self,
-        log: &mut Log,
-        drafts: &[Draft],
-        mode: AppendMode,
-    ) -> StoreResult<Vec<Location>> {
-        let mut source = Packs { core: self, kept: FREE_PACKS_KEPT };
-        if mode == AppendMode::Repair {
-            source.kept = 0;
+    /// Appends records, and before them what the log has to say itself. `kept` free packs stay.
+    pub(super) fn append(&self, log: &mut Log, drafts: &[Draft], kept: usize) -> Appended {
+        let mode = AppendMode::Normal;
+        let mut source = Packs { core: self, kept };
+        if let Err(error) = self.append_lost(log, &mut source) {
+            return Appended::none(error);
         }
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if !lost.is_empty() {
-            let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
-            let notes: Vec<Draft> = lost.iter().map(note).collect();
-            log.append(&notes, &mut source, mode)?;
-            // A note that earlier files are durable may only follow it.
-            log.sync(mode)?;
-            lost.clear();
-        }
-        drop(lost);
         let synced = self.synced_seq.swap(0, Ordering::AcqRel);
         if synced > 0 {
             let note = Draft::control(RecordKind::Synced, synced, 0);
@@ -292,6 +299,21 @@ impl Core {
         log.append(drafts, &mut source, mode)
     }
 
+    /// Notes the files that a loss of power took.
+    fn append_lost(&self, log: &mut Log, source: &mut Packs<'_>) -> StoreResult<()> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
+        let notes: Vec<Draft> = lost.iter().map(note).collect();
+        log.append(&notes, source, AppendMode::Normal).all()?;
+        // A note that earlier files are durable may only follow it.
+        log.sync(AppendMode::Normal)?;
+        lost.clear();
+        Ok(())
+    }
+
     /// As [`Self::append`], for records that free a pack: they may take the last free one.
     pub(super) fn append_moved(
         &self,
@@ -299,7 +321,7 @@ impl Core {
         drafts: &[Draft],
         mode: AppendMode,
     ) -> StoreResult<Vec<Location>> {
-        log.append(drafts, &mut Packs { core: self, kept: 0 }, mode)
+        log.append(drafts, &mut Packs { core: self, kept: 0 }, mode).all()
     }
 
     fn apply(&self, effect: Effect, place: Location) {
@@ -350,11 +372,11 @@ impl Core {
                 freed += entry.file_bytes() + entry.record_bytes();
             }
         }
-        let places = self.append(&mut log, &group.drafts, AppendMode::Normal)?;
-        for ((_, effect), place) in group.effects.into_iter().zip(places) {
+        let appended = self.append(&mut log, &group.drafts, 0);
+        for ((_, effect), place) in group.effects.into_iter().zip(appended.places) {
             self.apply(effect, place);
         }
-        Ok(freed)
+        appended.outcome.map(|()| freed)
     }
 
     pub(super) fn remove_file_entry(
@@ -383,7 +405,8 @@ impl Core {
         }
         let end = self.files.wanted_end();
         let drafts = [Draft::control(RecordKind::Numbers, end, 0)];
-        self.append(&mut log, &drafts, AppendMode::Normal)?;
+        self.check_room(&log, &drafts)?;
+        self.append(&mut log, &drafts, FREE_PACKS_KEPT).all()?;
         // A file with a number that recovery does not know would never be removed.
         log.sync(AppendMode::Normal)?;
         self.files.allow(end);

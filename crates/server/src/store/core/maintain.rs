@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Core, TICKS_PER_SECOND};
-use crate::store::error::StoreResult;
+use crate::store::error::{StoreError, StoreResult};
 use crate::store::pack::PackState;
 use crate::store::space::{PackUse, Plan, Usage, plan};
 
@@ -95,7 +95,15 @@ impl Core {
                     self.sync()?;
                     while self.files.remove_some(REMOVALS_MAX) >= REMOVALS_MAX {}
                 }
-                Plan::Clean(slot) => self.clean(slot)?,
+                Plan::Clean(slot) => match self.clean(slot) {
+                    // There is no pack for its records, so some of them go.
+                    Err(StoreError::Full { .. }) => {
+                        if self.evict(self.pack_bytes)? == 0 {
+                            return Ok(false);
+                        }
+                    }
+                    cleaned => cleaned?,
+                },
                 Plan::RemoveFreePack => self.remove_free_pack(),
             }
         }

@@ -152,6 +152,11 @@ impl Core {
         }
     }
 
+    /// The length of a pack.
+    pub(crate) const fn pack_bytes(&self) -> u64 {
+        self.pack_bytes
+    }
+
     /// The options.
     pub const fn options(&self) -> &StoreOptions {
         &self.options

@@ -29,6 +29,12 @@ impl Core {
         for folder in [PACK_FOLDER, files::FOLDER, MASTER_FOLDER] {
             disk.create_folder(folder).map_err(StoreError::disk("create a folder"))?;
         }
+        // The last process may have died between a change of a name and the sync of its folder. What is
+        // found must not vanish with the power: not the master whose predecessor's segments are removed
+        // below, and no pack that the log enters.
+        for folder in [PACK_FOLDER, MASTER_FOLDER] {
+            disk.sync_folder(folder).map_err(StoreError::disk("sync a folder"))?;
+        }
         let master = read_master(&*disk).map_err(StoreError::disk("read the checkpoint"))?;
         let master = match master {
             Some(master) => master,

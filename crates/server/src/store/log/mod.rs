@@ -6,8 +6,8 @@
 //! Invariants:
 //! - The log continues in another pack only after the full pack is durable. So what is durable of
 //!   the log, up to the first damage, is a prefix of it.
-//! - After a failed write, the log begins a new session. So no record of the failed group can
-//!   follow a later one.
+//! - After a failed write, the log begins a new session. So no record of the failed write can
+//!   follow a later one. Until that later one is written, a crash can make the failed ones count.
 //! - After a failed sync, nothing is appended before a checkpoint: the kernel may have dropped bytes
 //!   that the log believes in.
 
@@ -41,6 +41,27 @@ pub(crate) trait PackSource {
     fn next_pack(&mut self) -> StoreResult<u32>;
 }
 
+/// What an append did.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Appended {
+    /// The places of the first records, which count: all of them, if the append succeeded.
+    pub(crate) places: Vec<Location>,
+    pub(crate) outcome: StoreResult<()>,
+}
+
+impl Appended {
+    /// The places of all records, for a caller that has no use for a part of them.
+    pub(crate) fn all(self) -> StoreResult<Vec<Location>> {
+        self.outcome.map(|()| self.places)
+    }
+
+    /// Nothing was written.
+    pub(crate) const fn none(error: StoreError) -> Self {
+        Self { places: Vec::new(), outcome: Err(error) }
+    }
+}
+
 /// Whether a broken log refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AppendMode {
@@ -58,6 +79,7 @@ pub(crate) struct Log {
     head: LogHead,
     next_session: u32,
     needs_resume: bool,
+    has_failed: bool,
     is_broken: bool,
     has_unsynced: bool,
     /// Bytes and records since the last checkpoint.
@@ -79,6 +101,7 @@ impl Log {
             head,
             next_session,
             needs_resume: true,
+            has_failed: false,
             is_broken: false,
             has_unsynced: true,
             since_checkpoint,
@@ -91,6 +114,11 @@ impl Log {
 
     pub(crate) const fn is_broken(&self) -> bool {
         self.is_broken
+    }
+
+    /// Whether a crash now can make records count whose append failed.
+    pub(crate) const fn has_ghosts(&self) -> bool {
+        self.has_failed || self.is_broken
     }
 
     pub(crate) const fn has_unsynced(&self) -> bool {
@@ -112,19 +140,34 @@ impl Log {
         self.pack_bytes.saturating_sub(self.head.offset + SPARE_BYTES)
     }
 
-    /// Appends records and returns their places. They are written, not synced, except in packs that
-    /// were sealed on the way.
-    ///
-    /// If it fails, none of the records counts.
+    /// Appends records. They are written, not synced, except in packs that were sealed on the way.
     pub(crate) fn append(
         &mut self,
         drafts: &[Draft],
         source: &mut dyn PackSource,
         mode: AppendMode,
-    ) -> StoreResult<Vec<Location>> {
-        self.check(mode)?;
+    ) -> Appended {
         let mut places = Vec::with_capacity(drafts.len());
+        let outcome = self.append_all(drafts, source, mode, &mut places);
+        if self.is_broken && outcome.is_err() {
+            // The kernel may have dropped them.
+            places.clear();
+        }
+        Appended { places, outcome }
+    }
+
+    fn append_all(
+        &mut self,
+        drafts: &[Draft],
+        source: &mut dyn PackSource,
+        mode: AppendMode,
+        places: &mut Vec<Location>,
+    ) -> StoreResult<()> {
+        self.check(mode)?;
         let mut rest = drafts;
+        let bytes: u64 = drafts.iter().map(|draft| draft.len() as u64).sum();
+        // If there is no pack, nothing is written.
+        let mut next = if bytes > self.room() { Some(source.next_pack()?) } else { None };
         while !rest.is_empty() {
             let mut room = self.room();
             let fits = rest.iter().take_while(|draft| {
@@ -134,15 +177,18 @@ impl Log {
             });
             let (now, later) = rest.split_at(fits.count());
             if !now.is_empty() {
-                self.write(now, &mut places)?;
+                self.write(now, places)?;
             }
             if !later.is_empty() {
-                let next = source.next_pack()?;
+                let next = match next.take() {
+                    Some(next) => next,
+                    None => source.next_pack()?,
+                };
                 self.seal(next, mode)?;
             }
             rest = later;
         }
-        Ok(places)
+        Ok(())
     }
 
     /// The file that has the log's unsynced bytes.
@@ -212,10 +258,12 @@ impl Log {
         let file = self.file()?;
         if let Err(error) = file.write_at(&[IoSlice::new(&bytes)], self.head.offset) {
             places.truncate(first);
+            self.has_failed = true;
             self.needs_resume = true;
             self.next_session = self.next_session.wrapping_add(1);
             return Err(StoreError::disk("write the log")(error));
         }
+        self.has_failed = false;
         if self.needs_resume {
             self.needs_resume = false;
             self.next_session = self.next_session.wrapping_add(1);
