@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fastrand::Rng;
 use tidegate_server::store::{
-    Content, Core, Disk, Op, SimulatedDisk, StoreError, StoreOptions, ValueContent,
+    Content, Core, Op, SimulatedDisk, StoreError, StoreOptions, ValueContent,
 };
 
 use super::run::{bytes_of, content, key_of};
@@ -58,6 +58,20 @@ fn read(core: &Core, key: u32) -> Option<Bytes> {
     }
 }
 
+/// After the sweep, each file belongs to a value that can be read.
+fn no_file_is_left(disk: &SimulatedDisk, core: &Core, flipped: &str) {
+    core.checkpoint().unwrap();
+    if core.needs_sweep() {
+        core.sweep().unwrap();
+    }
+    core.sync().unwrap();
+    while core.maintain().unwrap() {}
+    let files = disk.paths().iter().filter(|path| path.starts_with("files/")).count();
+    let is_file = |key: &u32| content(*key, version(*key)).len() > 400;
+    let values = VALUES.filter(is_file).filter(|key| core.contains(&key_of(*key))).count();
+    assert_eq!(files, values, "{flipped}: files that belong to no value");
+}
+
 fn flip_every(step: usize) {
     let disk = filled();
     let mut random = Rng::with_seed(3);
@@ -67,8 +81,8 @@ fn flip_every(step: usize) {
         for offset in (random.usize(0..step)..len).step_by(step) {
             let copy = disk.fork();
             copy.flip(&path, offset, 1 << random.u32(0..8));
-            let shared: Arc<dyn Disk> = Arc::new(copy);
-            let core = Core::open(shared, options(), 2000).unwrap();
+            let disk = copy.clone();
+            let core = Core::open(Arc::new(copy), options(), 2000).unwrap();
             let mut misses = 0;
             for key in VALUES {
                 match read(&core, key) {
@@ -79,6 +93,7 @@ fn flip_every(step: usize) {
                 }
             }
             assert!(misses <= MISSES_MAX, "{path} at {offset}: {misses} values are missing");
+            no_file_is_left(&disk, &core, &format!("{path} at {offset}"));
             flips += 1;
         }
     }

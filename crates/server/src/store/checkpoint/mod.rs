@@ -13,4 +13,6 @@ mod master;
 mod snapshots;
 
 pub(crate) use master::{MASTER_FOLDER, Master, Run, read_master, write_master};
-pub(crate) use snapshots::{SegmentWriter, Snapshots, remove_segment, remove_unused};
+pub(crate) use snapshots::{
+    DamagedShards, SegmentWriter, Snapshots, remove_segment, remove_unused,
+};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{MASTER_FOLDER, Run};
@@ -19,6 +18,20 @@ fn path(segment: u64) -> String {
     format!("{MASTER_FOLDER}/{PREFIX}{segment:016x}")
 }
 
+/// Shards whose snapshot was damaged. Their values are missing.
+#[derive(Debug, Default)]
+pub(crate) struct DamagedShards(Mutex<BTreeSet<u16>>);
+
+impl DamagedShards {
+    pub(crate) fn add(&self, shard: u16) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard);
+    }
+
+    pub(crate) fn all(&self) -> BTreeSet<u16> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Reads the snapshots that a master named when the store opened.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
@@ -26,16 +39,16 @@ pub(crate) struct Snapshots {
     runs: Vec<Vec<Run>>,
     /// The file that was used last: shards of one segment follow one another.
     open: Mutex<Option<(u64, Arc<dyn DiskFile>)>>,
-    is_damaged: Arc<AtomicBool>,
+    damaged: Arc<DamagedShards>,
 }
 
 impl Snapshots {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         runs: Vec<Vec<Run>>,
-        is_damaged: Arc<AtomicBool>,
+        damaged: Arc<DamagedShards>,
     ) -> Self {
-        Self { disk, runs, open: Mutex::new(None), is_damaged }
+        Self { disk, runs, open: Mutex::new(None), damaged }
     }
 
     fn read(&self, run: &Run) -> io::Result<Option<Vec<Entry>>> {
@@ -71,7 +84,7 @@ impl Loader for Snapshots {
                 all.extend(entries);
             } else {
                 // A later run says what is gone. Without it, a purged value could come back.
-                self.is_damaged.store(true, Ordering::Release);
+                self.damaged.add(shard);
                 return Vec::new();
             }
         }

@@ -32,13 +32,15 @@ pub(super) struct Checkpoints {
     pub(super) master: Master,
     /// Shards whose changes were taken by a checkpoint that failed.
     incomplete: BTreeSet<u16>,
+    /// Shards that were written as a whole after their snapshot was found damaged.
+    rewritten: BTreeSet<u16>,
     /// The store's time of the last checkpoint.
     pub(super) ticks: u32,
 }
 
 impl Checkpoints {
     pub(super) const fn new(master: Master, ticks: u32) -> Self {
-        Self { master, incomplete: BTreeSet::new(), ticks }
+        Self { master, incomplete: BTreeSet::new(), rewritten: BTreeSet::new(), ticks }
     }
 }
 
@@ -54,6 +56,10 @@ impl Core {
         // The account of files is exact only when every shard is loaded.
         (0..self.index.shards()).for_each(|shard| self.index.load(shard));
         self.space.note_loaded();
+        // What a damaged run had must not come back with the next start.
+        let damaged = self.damaged.all();
+        let rewritten: Vec<u16> = damaged.difference(&state.rewritten).copied().collect();
+        state.incomplete.extend(&rewritten);
         let mut master = state.master.clone();
         // A failed attempt can leave a master that names its segment: the number is never used again.
         state.master.next_segment += 1;
@@ -80,6 +86,10 @@ impl Core {
         state.ticks = master.ticks;
         state.master = master;
         state.incomplete.clear();
+        if !rewritten.is_empty() {
+            state.rewritten.extend(rewritten);
+            self.orphans.store(true, Ordering::Release);
+        }
         self.log().note_checkpoint(counted);
         let bytes = bytes.map_err(StoreError::disk("remove old snapshots"))?;
         self.space.set_checkpoints(bytes);

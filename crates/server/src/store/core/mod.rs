@@ -10,6 +10,7 @@
 //! | `sync` | background sync, and what follows a failed one |
 //! | `checkpoint` | the index on disk |
 //! | `evict` | entries by age |
+//! | `sweep` | files that no entry names, after damage |
 //! | `clean` | moving live records out of a pack |
 //! | `maintain` | the background steps in the right order |
 //!
@@ -26,12 +27,14 @@ mod pin;
 mod read;
 mod room;
 mod scrub;
+mod sweep;
 mod sync;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::checkpoint::Checkpoints;
+use super::checkpoint::DamagedShards;
 use super::disk::Disk;
 use super::files::Files;
 use super::index::Index;
@@ -71,7 +74,9 @@ pub struct Core {
     synced_seq: AtomicU64,
     /// Files that a loss of power took, to be written to the log before anything else.
     lost: Mutex<Vec<u64>>,
-    is_snapshot_damaged: Arc<AtomicBool>,
+    damaged: Arc<DamagedShards>,
+    /// Whether a damaged record may have left a file that no entry names.
+    orphans: AtomicBool,
     /// What the disk took beyond what callers gave, for the published amplification.
     written: WrittenBytes,
 }
@@ -96,7 +101,7 @@ pub struct StoreCounts {
     pub moved_bytes_written: u64,
     /// Bytes of checkpoints.
     pub checkpoint_bytes_written: u64,
-    /// Whether a snapshot was damaged. Its values are missing, and their files still take space.
+    /// Whether a snapshot was damaged. Its values are missing; the sweep removes their files.
     pub has_damaged_snapshot: bool,
 }
 
@@ -148,7 +153,7 @@ impl Core {
             value_bytes_written: self.written.values.load(Ordering::Relaxed),
             moved_bytes_written: self.written.moved.load(Ordering::Relaxed),
             checkpoint_bytes_written: self.written.checkpoints.load(Ordering::Relaxed),
-            has_damaged_snapshot: self.is_snapshot_damaged.load(Ordering::Acquire),
+            has_damaged_snapshot: !self.damaged.all().is_empty(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::checkpoint::Checkpoints;
 use super::{Core, StoreClock, TICKS_PER_SECOND, WrittenBytes};
 use crate::store::checkpoint::{
-    MASTER_FOLDER, Master, Snapshots, read_master, remove_unused, write_master,
+    DamagedShards, MASTER_FOLDER, Master, Snapshots, read_master, remove_unused, write_master,
 };
 use crate::store::disk::{Disk, OpenMode};
 use crate::store::error::{StoreError, StoreResult};
@@ -42,9 +42,9 @@ impl Core {
         };
         let packs = Arc::new(PackTable::new(Arc::clone(&disk), &master.packs));
         let space = Arc::new(Space::new(options.bytes_max, 0, master.file_bytes));
-        let is_damaged = Arc::new(AtomicBool::new(false));
+        let damaged = Arc::new(DamagedShards::default());
         let snapshots =
-            Snapshots::new(Arc::clone(&disk), master.runs.clone(), Arc::clone(&is_damaged));
+            Snapshots::new(Arc::clone(&disk), master.runs.clone(), Arc::clone(&damaged));
         let index = Index::new(
             master.shard_bits,
             Arc::new(snapshots),
@@ -61,14 +61,7 @@ impl Core {
         }
         let segments = remove_unused(&*disk, &master.runs);
         space.set_checkpoints(segments.map_err(StoreError::disk("list the snapshots"))?);
-        Self::assemble(
-            disk,
-            options,
-            clock_ms,
-            master,
-            recovered,
-            (space, packs, index, is_damaged),
-        )
+        Self::assemble(disk, options, clock_ms, master, recovered, (space, packs, index, damaged))
     }
 
     fn assemble(
@@ -77,9 +70,9 @@ impl Core {
         clock_ms: u64,
         master: Master,
         recovered: Recovered,
-        parts: (Arc<Space>, Arc<PackTable>, Index, Arc<AtomicBool>),
+        parts: (Arc<Space>, Arc<PackTable>, Index, Arc<DamagedShards>),
     ) -> StoreResult<Self> {
-        let (space, packs, index, is_snapshot_damaged) = parts;
+        let (space, packs, index, damaged) = parts;
         let files = Files::new(
             Arc::clone(&disk),
             Arc::clone(&space),
@@ -124,7 +117,8 @@ impl Core {
             next_load: AtomicU32::new(0),
             synced_seq: AtomicU64::new(0),
             lost: Mutex::new(recovered.lost),
-            is_snapshot_damaged,
+            damaged,
+            orphans: AtomicBool::new(false),
             written: WrittenBytes::default(),
         };
         if level == Level::Power {

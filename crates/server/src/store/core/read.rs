@@ -1,5 +1,7 @@
 //! Look-ups and values.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use tidegate_core::digest::Digest;
 
@@ -137,6 +139,8 @@ impl Core {
             // If the removal cannot be logged, the entry comes back after a restart, and the next
             // read drops it again.
             let _ = self.remove_file_entry(fingerprint, entry);
+            // If the record is damaged, nothing says which file was its own.
+            self.orphans.store(true, Ordering::Release);
         }
         self.index.remove_at(fingerprint, entry.location());
     }

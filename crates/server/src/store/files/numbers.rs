@@ -3,7 +3,7 @@
 //! Numbers grow. The log says how far they may have grown, and a checkpoint says which files exist
 //! without an entry. So recovery knows every possible orphan without a scan of the folders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -120,6 +120,25 @@ impl Files {
             }
             opened => opened,
         }
+    }
+
+    /// The next number, and the numbers that may have a file and have no entry.
+    pub(crate) fn known(&self) -> (u64, BTreeSet<u64>) {
+        let state = self.state();
+        (state.next, state.loose.keys().copied().collect())
+    }
+
+    /// A file that no entry names goes once the log is synced, unless it is known to be loose. Returns
+    /// whether it was unknown.
+    pub(crate) fn adopt(&self, number: u64, bytes: u64) -> bool {
+        let mut state = self.state();
+        if state.loose.contains_key(&number) {
+            return false;
+        }
+        state.loose.insert(number, bytes);
+        self.space.add_loose(bytes);
+        state.after_sync.push(number);
+        true
     }
 
     /// A number's file has an entry now.

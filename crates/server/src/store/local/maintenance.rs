@@ -1,4 +1,5 @@
-//! The background scrub of a store. The store's own threads do all other maintenance.
+//! The background scrub of a store, and the sweep after damage. The store's own threads do all other
+//! maintenance.
 //!
 //! The store owns the thread: dropping [`Maintenance`] ends it after its current step.
 
@@ -76,6 +77,12 @@ impl Scrub {
 
     /// Reads some values.
     fn step(&mut self, core: &Arc<Core>) {
+        if core.needs_sweep() {
+            match core.sweep() {
+                Ok(files) => tracing::warn!(files, "swept the files of damaged values"),
+                Err(error) => tracing::warn!(%error, "the sweep of the store failed"),
+            }
+        }
         let now = Instant::now();
         if now < self.begins {
             return;

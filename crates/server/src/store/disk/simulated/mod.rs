@@ -299,7 +299,8 @@ impl Disk for SimulatedDisk {
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let state = self.state();
-        let inside = state.names.keys().filter(|path| folder_of(path) == folder);
+        let all = state.names.keys().chain(&state.folders);
+        let inside = all.filter(|path| !path.is_empty() && folder_of(path) == folder);
         Ok(inside.map(|path| path[folder.len()..].trim_start_matches('/').to_owned()).collect())
     }
 
