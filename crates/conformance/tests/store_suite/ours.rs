@@ -1,9 +1,6 @@
 //! The stores of this machine.
 
-use std::sync::Arc;
-
 use tidegate::store::{FolderStore, MemoryStore};
-use tidegate_server::store::{Level, RealDisk, Store, StoreOptions};
 
 use crate::assert_conforms;
 use crate::shelf::Shelf;
@@ -33,16 +30,4 @@ async fn the_folder_store_conforms() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert_eq!(left(), 0);
-}
-
-#[tokio::test]
-async fn the_store_of_the_server_conforms() {
-    for (level, seed) in [(Level::Process, 4), (Level::Power, 5)] {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = RealDisk::open(folder.path()).unwrap();
-        let mut options = StoreOptions::new(1 << 30);
-        options.level = level;
-        let store = Store::open(Arc::new(disk), options).unwrap();
-        assert_conforms("store of the server", &store, seed).await;
-    }
 }

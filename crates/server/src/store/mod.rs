@@ -16,7 +16,6 @@
 //! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
 //! | `core` | the store as synchronous steps; no thread and no clock of its own |
 //! | `threads` | the core with its two threads, and a bounded queue for callers |
-//! | `engine` | the store behind the engine's traits |
 //! | `key`, `options`, `error` | what callers name, choose and get |
 //!
 //! # The internal interface of the core
@@ -52,7 +51,6 @@
 mod checkpoint;
 mod core;
 mod disk;
-mod engine;
 mod error;
 mod files;
 mod index;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
 use tidegate_core::digest::Digest;
-use tidegate_reapi::zstd::Inflater;
+use tidegate_reapi::zstd::{INFLATER_BYTES, Inflater};
 
 use super::incoming::new_inflater;
 use super::{Blobs, Form, PIECE_BYTES, Touch};
@@ -179,6 +179,15 @@ impl ValueContent {
 }
 
 impl BlobReader {
+    /// Memory that it holds beside the piece that it gives: a decoder, and chunks that follow.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let is_packed = self.current.as_ref().is_some_and(|part| part.inflating.is_some());
+        let chunks = self.chunks.len() * size_of::<Digest>();
+        // Any chunk may be compressed.
+        let decoder = if is_packed || chunks > 0 { INFLATER_BYTES } else { 0 };
+        chunks as u64 + decoder
+    }
+
     /// The next bytes; `None` at the end. Fails with `Damaged` if they are not what was written, or
     /// if a chunk was lost after the blob was opened.
     pub(crate) fn next_piece(&mut self) -> StoreResult<Option<Bytes>> {

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use tidegate::budget::BytesPermit;
 use tidegate::remote::Body;
 use tidegate::store::{
     BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
@@ -195,6 +196,25 @@ fn cancelled(target: &str, error: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Cancelled, Operation::Read, target, message).caused_by(error)
 }
 
+/// Takes memory without waiting: the caller holds other permits.
+fn permit(
+    budget: &Budget,
+    bytes: u64,
+    operation: Operation,
+    target: &str,
+) -> Result<Option<BytesPermit>> {
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let permit = if bytes > budget.limits().bytes { None } else { budget.try_bytes(bytes) };
+    if permit.is_none() {
+        let message = format!("it takes {bytes} bytes of memory, which are in use");
+        return Err(Error::new(ErrorKind::Unsupported, operation, target, message)
+            .with_hint("allow more memory"));
+    }
+    Ok(permit)
+}
+
 /// A short blob that was read at once, or the start of a longer one.
 enum OpenedBlob {
     All(Bytes),
@@ -250,7 +270,7 @@ impl BlobStore for LocalStore {
         looked.await
     }
 
-    async fn get(&self, digest: &Digest, offset: u64, _: &Budget) -> Result<Body> {
+    async fn get(&self, digest: &Digest, offset: u64, budget: &Budget) -> Result<Body> {
         let digest = *digest;
         self.record_blob(TraceOperation::Get, &digest);
         let target = digest.to_string();
@@ -260,8 +280,9 @@ impl BlobStore for LocalStore {
             None => Err(not_found(&digest)),
             Some(OpenedBlob::All(bytes)) => Ok(body(bytes, 0)),
             Some(OpenedBlob::More(first, reader)) => {
+                let permit = permit(budget, reader.memory_bytes(), Operation::Read, &target)?;
                 let first = stream::once(async move { Ok(first) });
-                let rest = self.body(&target, *reader, BlobReader::next_piece);
+                let rest = self.body(&target, (*reader, permit), |(reader, _)| reader.next_piece());
                 Ok(first.chain(rest).boxed())
             }
         }
@@ -299,6 +320,12 @@ impl BlobStore for LocalStore {
 
     fn identity(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.0.identity)
+    }
+
+    fn put_buffer_bytes(&self, len: u64) -> u64 {
+        // A small blob is in memory as a whole until its group is written, and once more in the group.
+        let inline_bytes_max = self.0.blobs.core.options().inline_bytes_max as u64;
+        2 * len.min(inline_bytes_max)
     }
 }
 
@@ -369,11 +396,7 @@ impl ChunkStore for LocalStore {
             // The last chunk may be shorter than the function allows.
             None => (digest.len / chunk_bytes_min(&chunking) + 2) * CHUNK_MEMORY_BYTES,
         };
-        let permit = if bytes > budget.limits().bytes { None } else { budget.try_bytes(bytes) };
-        let Some(_permit) = permit else {
-            let message = format!("its manifest takes {bytes} bytes of memory, which are in use");
-            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, target, message));
-        };
+        let _permit = permit(budget, bytes, Operation::Read, &target)?;
         let split =
             self.blocking(Operation::Read, &target, move |blobs| blobs.split(&digest, &chunking));
         let Some(record) = split.await? else { return Ok(None) };

@@ -71,6 +71,17 @@ pub(crate) enum AppendMode {
     Repair,
 }
 
+/// What failed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    /// Nothing, or the log has gone on since.
+    Sound,
+    /// The last write: a crash now can make its records count.
+    HasGhosts,
+    /// A sync.
+    Broken,
+}
+
 /// The append-only sequence of records.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -79,8 +90,7 @@ pub(crate) struct Log {
     head: LogHead,
     next_session: u32,
     needs_resume: bool,
-    has_failed: bool,
-    is_broken: bool,
+    health: Health,
     has_unsynced: bool,
     /// Bytes and records since the last checkpoint.
     since_checkpoint: (u64, u64),
@@ -101,8 +111,7 @@ impl Log {
             head,
             next_session,
             needs_resume: true,
-            has_failed: false,
-            is_broken: false,
+            health: Health::Sound,
             has_unsynced: true,
             since_checkpoint,
         }
@@ -113,12 +122,12 @@ impl Log {
     }
 
     pub(crate) const fn is_broken(&self) -> bool {
-        self.is_broken
+        matches!(self.health, Health::Broken)
     }
 
     /// Whether a crash now can make records count whose append failed.
     pub(crate) const fn has_ghosts(&self) -> bool {
-        self.has_failed || self.is_broken
+        !matches!(self.health, Health::Sound)
     }
 
     pub(crate) const fn has_unsynced(&self) -> bool {
@@ -149,7 +158,7 @@ impl Log {
     ) -> Appended {
         let mut places = Vec::with_capacity(drafts.len());
         let outcome = self.append_all(drafts, source, mode, &mut places);
-        if self.is_broken && outcome.is_err() {
+        if self.is_broken() && outcome.is_err() {
             // The kernel may have dropped them.
             places.clear();
         }
@@ -203,7 +212,7 @@ impl Log {
             return Ok(());
         }
         if let Err(error) = self.file()?.sync() {
-            self.is_broken = true;
+            self.health = Health::Broken;
             return Err(StoreError::disk("sync the log")(error));
         }
         self.has_unsynced = false;
@@ -213,7 +222,7 @@ impl Log {
     /// Notes the result of a sync that ran without the log's lock, for the bytes before `until`.
     pub(crate) fn note_sync(&mut self, until: LogHead, is_synced: bool) {
         if !is_synced {
-            self.is_broken = true;
+            self.health = Health::Broken;
         } else if until == self.head {
             self.has_unsynced = false;
         }
@@ -235,7 +244,7 @@ impl Log {
 
     /// Allows appending again.
     pub(crate) fn mend(&mut self) {
-        self.is_broken = false;
+        self.health = Health::Sound;
     }
 
     fn write(&mut self, drafts: &[Draft], places: &mut Vec<Location>) -> StoreResult<()> {
@@ -258,12 +267,14 @@ impl Log {
         let file = self.file()?;
         if let Err(error) = file.write_at(&[IoSlice::new(&bytes)], self.head.offset) {
             places.truncate(first);
-            self.has_failed = true;
+            self.note_failed_write();
             self.needs_resume = true;
             self.next_session = self.next_session.wrapping_add(1);
             return Err(StoreError::disk("write the log")(error));
         }
-        self.has_failed = false;
+        if self.health == Health::HasGhosts {
+            self.health = Health::Sound;
+        }
         if self.needs_resume {
             self.needs_resume = false;
             self.next_session = self.next_session.wrapping_add(1);
@@ -285,8 +296,14 @@ impl Log {
         Ok(())
     }
 
+    fn note_failed_write(&mut self) {
+        if self.health == Health::Sound {
+            self.health = Health::HasGhosts;
+        }
+    }
+
     fn check(&self, mode: AppendMode) -> StoreResult<()> {
-        if self.is_broken && mode == AppendMode::Normal {
+        if self.is_broken() && mode == AppendMode::Normal {
             return Err(StoreError::LogBroken);
         }
         Ok(())
