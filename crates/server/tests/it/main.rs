@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod full_disk;
 mod limit;
