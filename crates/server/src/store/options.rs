@@ -17,6 +17,8 @@ pub enum Level {
 pub struct StoreOptions {
     /// The limit in bytes, for everything that the store has on the disk.
     pub bytes_max: u64,
+    /// A store that exists keeps the limit that it was opened with before.
+    pub keeps_limit: bool,
     /// What an acknowledgement means.
     pub level: Level,
     /// Values that were used within this time are not evicted. Zero turns it off.
@@ -36,6 +38,7 @@ impl StoreOptions {
     pub const fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
+            keeps_limit: false,
             level: Level::Process,
             min_age: Duration::from_hours(1),
             inline_bytes_max: 64 << 10,

@@ -22,7 +22,7 @@ const SCRIPT: &str = "mount -t tmpfs -o size=64m tmpfs \"$0\" || exit 77; exec \
 /// What the store writes before others fill the disk.
 const BYTES_BEFORE: usize = 20 << 20;
 const PUTS_WHILE_FULL: u64 = 300;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn options(level: Level) -> StoreOptions {
     let mut options = StoreOptions::new(1 << 30);

@@ -22,6 +22,7 @@ struct Checked {
     values: u64,
     bytes: u64,
     damaged: u64,
+    damaged_shards: u64,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
@@ -34,13 +35,15 @@ pub(super) fn run(session: &Session, args: &StoreCheckArgs) -> Exit {
         Ok(found) => found,
         Err(error) => return session.fail(&error),
     };
-    let damage = (found.damaged > 0).then(|| damaged(&store, &found));
-    let StoreCheckReport { values, bytes, damaged } = found;
+    let is_damaged = found.damaged > 0 || found.damaged_shards > 0;
+    let damage = is_damaged.then(|| damaged(&store, &found));
+    let StoreCheckReport { values, bytes, damaged, damaged_shards } = found;
     let seconds = start.elapsed().as_secs_f64();
     let error = damage.as_ref().map(Failure::new);
     let end = damage.as_ref().map_or(Exit::Success, Exit::from);
     let printed = if session.output.json {
-        session.json(&Checked { store, values, bytes, damaged, seconds, error })
+        let checked = Checked { store, values, bytes, damaged, damaged_shards, seconds, error };
+        session.json(&checked)
     } else {
         session.say(&format!(
             "{}  {} in {}, {} ({})",
@@ -69,7 +72,11 @@ fn check(folder: &Path) -> Result<StoreCheckReport> {
 }
 
 fn damaged(store: &str, found: &StoreCheckReport) -> Error {
-    let message = format!("{} of {} values are damaged", found.damaged, found.values);
+    let mut message = format!("{} of {} values are damaged", found.damaged, found.values);
+    if found.damaged_shards > 0 {
+        let parts = report::count(found.damaged_shards, "part");
+        message += &format!(", and {parts} of the index, whose values are missing");
+    }
     Error::new(ErrorKind::Integrity, Operation::Read, store, message).with_hint(
         "the store never delivers a damaged value: it is a miss, and can be put again; check the \
          disk",

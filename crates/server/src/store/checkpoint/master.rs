@@ -34,6 +34,8 @@ pub(crate) struct Master {
     pub(crate) boot_id: String,
     pub(crate) shard_bits: u32,
     pub(crate) pack_bytes: u64,
+    /// The limit in bytes that the store had.
+    pub(crate) bytes_max: u64,
     /// The store's time in ticks, and the clock's in milliseconds.
     pub(crate) ticks: u32,
     pub(crate) clock_ms: u64,
@@ -56,6 +58,7 @@ impl Master {
         for number in [
             u64::from(self.shard_bits),
             self.pack_bytes,
+            self.bytes_max,
             u64::from(self.ticks),
             self.clock_ms,
             u64::from(head.slot),
@@ -98,6 +101,7 @@ impl Master {
         let mut next = || number(&mut rest);
         let shard_bits = u32::try_from(next()?).ok()?;
         let pack_bytes = next()?;
+        let bytes_max = next()?;
         let ticks = u32::try_from(next()?).ok()?;
         let clock_ms = next()?;
         let head = LogHead {
@@ -139,6 +143,7 @@ impl Master {
             boot_id,
             shard_bits,
             pack_bytes,
+            bytes_max,
             ticks,
             clock_ms,
             head,
@@ -151,15 +156,25 @@ impl Master {
     }
 }
 
-/// Reads the master; `None` if there is none or both its halves are damaged.
+/// Reads the master; `None` if there is none or both its halves are damaged. Fails if another
+/// version wrote it.
 pub(crate) fn read_master(disk: &dyn Disk) -> io::Result<Option<Master>> {
     let Some(bytes) = read_file(disk, PATH, BYTES_MAX)? else { return Ok(None) };
     let (first, second) = bytes.split_at(bytes.len() / 2);
+    if [first, second].iter().all(|half| is_of_other_version(half)) {
+        let message = "another version of the format wrote it";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
     Ok([first, second].into_iter().find_map(|half| {
         let (head, body) = half.split_at_checked(8)?;
         let expected = [MAGIC.to_le_bytes(), crc32c(body).to_le_bytes()].concat();
         (head == expected).then(|| Master::from_bytes(body))?
     }))
+}
+
+fn is_of_other_version(half: &[u8]) -> bool {
+    let magic = half.first_chunk().map(|magic| u32::from_le_bytes(*magic));
+    magic.is_some_and(|magic| magic != MAGIC && magic >> 8 == MAGIC >> 8)
 }
 
 /// Replaces the master. Returns its length. It is durable when this returns.

@@ -69,6 +69,7 @@ impl Core {
         master.packs = self.packs.save();
         master.files = self.files.save();
         drop(log);
+        master.bytes_max = self.options.bytes_max;
         master.boot_id = self.disk.boot_id();
         master.ticks = self.now();
         master.clock_ms = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clock_ms;

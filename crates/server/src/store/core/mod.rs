@@ -153,8 +153,13 @@ impl Core {
             value_bytes_written: self.written.values.load(Ordering::Relaxed),
             moved_bytes_written: self.written.moved.load(Ordering::Relaxed),
             checkpoint_bytes_written: self.written.checkpoints.load(Ordering::Relaxed),
-            has_damaged_snapshot: !self.damaged.all().is_empty(),
+            has_damaged_snapshot: self.damaged_shards() > 0,
         }
+    }
+
+    /// Shards of the index whose snapshot was damaged, of those that were loaded.
+    pub(crate) fn damaged_shards(&self) -> usize {
+        self.damaged.all().len()
     }
 
     /// The length of a pack.

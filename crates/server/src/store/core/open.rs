@@ -25,7 +25,11 @@ impl Core {
     ///
     /// It reads the last checkpoint's list and replays the log behind it. It reads no snapshot and
     /// lists no files.
-    pub fn open(disk: Arc<dyn Disk>, options: StoreOptions, clock_ms: u64) -> StoreResult<Self> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        mut options: StoreOptions,
+        clock_ms: u64,
+    ) -> StoreResult<Self> {
         for folder in [PACK_FOLDER, files::FOLDER, MASTER_FOLDER] {
             disk.create_folder(folder).map_err(StoreError::disk("create a folder"))?;
         }
@@ -40,6 +44,9 @@ impl Core {
             Some(master) => master,
             None => begin(&*disk, &options, clock_ms)?,
         };
+        if options.keeps_limit {
+            options.bytes_max = master.bytes_max;
+        }
         let packs = Arc::new(PackTable::new(Arc::clone(&disk), &master.packs));
         let space = Arc::new(Space::new(options.bytes_max, 0, master.file_bytes));
         let damaged = Arc::new(DamagedShards::default());
@@ -145,6 +152,7 @@ fn begin(disk: &dyn Disk, options: &StoreOptions, clock_ms: u64) -> StoreResult<
         boot_id: disk.boot_id(),
         shard_bits,
         pack_bytes,
+        bytes_max: options.bytes_max,
         ticks: 0,
         clock_ms,
         head: LogHead { slot: 1, generation: 1, offset: 0, seq: 1, session: 0 },

@@ -54,9 +54,6 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// The names in a folder.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
-    /// Bytes that are free for this process.
-    fn free_bytes(&self) -> io::Result<u64>;
-
     /// Identifies the boot of the machine. Empty if the machine does not tell.
     fn boot_id(&self) -> String;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use rustix::fs::{FallocateFlags, fallocate, fdatasync, statvfs};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, pwritev};
 
 use super::{Disk, DiskFile, OpenMode};
@@ -86,11 +86,6 @@ impl Disk for RealDisk {
             }
         }
         Ok(names)
-    }
-
-    fn free_bytes(&self) -> io::Result<u64> {
-        let space = statvfs(&self.root)?;
-        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn boot_id(&self) -> String {

@@ -112,14 +112,16 @@ impl LocalStore {
         })))
     }
 
-    /// The options of a store that a command opens by its folder: at most 64 GiB, and at most four
-    /// fifths of the disk. Its packs are small, so that a store of a few blobs takes little space.
+    /// The options of a store that a command opens by its folder. A store that exists keeps its limit;
+    /// a new one has at most 64 GiB, and at most four fifths of the disk. Its packs are small, so that
+    /// a store of a few blobs takes little space.
     pub fn options_of_command(folder: &Path) -> StoreOptions {
         let existing = folder.ancestors().find(|folder| folder.exists());
         let existing = existing.filter(|folder| !folder.as_os_str().is_empty());
         let disk = rustix::fs::statvfs(existing.unwrap_or(Path::new(".")));
         let disk_bytes = disk.map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
         let mut options = StoreOptions::new((disk_bytes / 5 * 4).min(COMMAND_BYTES_MAX));
+        options.keeps_limit = true;
         options.pack_bytes = Some(COMMAND_PACK_BYTES);
         options
     }

@@ -114,3 +114,42 @@ async fn requests_are_recorded_from_when_the_owner_asks() {
     assert!(names[0] == names[1] && names[1] == names[2] && names[3] == names[4]);
     assert_ne!(names[0], names[3]);
 }
+
+/// A command that opens the store of a server by its folder must not shrink it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_keeps_its_limit_unless_the_owner_gives_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let limit = |options: StoreOptions| async {
+        let store = LocalStore::open(folder.path(), options).await.unwrap();
+        let limit = store.0.blobs.core.options().bytes_max;
+        store.close().await;
+        limit
+    };
+    let by_folder = || LocalStore::options_of_command(folder.path());
+    assert_eq!(limit(StoreOptions::new(512 << 20)).await, 512 << 20);
+    assert_eq!(limit(by_folder()).await, 512 << 20);
+    assert_eq!(limit(StoreOptions::new(256 << 20)).await, 256 << 20);
+    assert_eq!(limit(by_folder()).await, 256 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_another_version_is_refused_and_stays() {
+    let (store, folder) = store().await;
+    store.close().await;
+    let master = folder.path().join("index/master");
+    let mut bytes = std::fs::read(&master).unwrap();
+    let half = bytes.len() / 2;
+    // The first byte is that of the version.
+    bytes[0] ^= 0x0f;
+    bytes[half] ^= 0x0f;
+    std::fs::write(&master, &bytes).unwrap();
+    let refused = LocalStore::open(folder.path(), StoreOptions::new(512 << 20)).await.unwrap_err();
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(&refused);
+    while let Some(error) = cause {
+        text += &format!("{error}: ");
+        cause = error.source();
+    }
+    assert!(text.contains("another version"), "{text}");
+    assert_eq!(std::fs::read(&master).unwrap(), bytes);
+}

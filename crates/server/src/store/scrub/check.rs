@@ -41,8 +41,8 @@ impl StoreCheck {
                 .caused_by(error)
         })?;
         let lock = lock(disk.root(), &target)?;
-        // Nothing maintains this store, so the limit has no effect.
-        let options = StoreOptions::new(u64::MAX);
+        let mut options = StoreOptions::new(u64::MAX);
+        options.keeps_limit = true;
         let opened = Core::open(Arc::new(disk), options, clock_ms());
         let core = opened.map_err(|failure| error(Operation::Read, &target, failure))?;
         let scrubber = Scrubber::new(&Arc::new(core), Repair::Nothing);

@@ -38,6 +38,8 @@ pub struct ScrubCounts {
     pub bytes: u64,
     /// Values that are damaged.
     pub damaged: u64,
+    /// Damaged parts of the index. Their values are missing, and nobody can count them.
+    pub damaged_shards: u64,
 }
 
 /// What the scrub does with damaged values.
@@ -83,7 +85,7 @@ impl Scrubber {
 
     /// The sums since the start.
     pub(crate) fn counts(&self) -> ScrubCounts {
-        self.counts
+        ScrubCounts { damaged_shards: self.core.damaged_shards() as u64, ..self.counts }
     }
 
     /// Reads about `bytes_max` bytes. Returns whether all values were read.

@@ -104,6 +104,10 @@ fn a_check_changes_nothing_and_needs_the_store_alone() {
         let report = check(folder.path()).unwrap();
         assert_eq!((report.values, report.damaged), (102, 1));
     }
+    let segment = folder.path().join("index/segment-0000000000000001");
+    flip(&segment, 3);
+    let report = check(folder.path()).unwrap();
+    assert_eq!((report.damaged_shards, report.values < 102), (1, true));
     let held = StoreCheck::open(folder.path()).unwrap();
     let second = StoreCheck::open(folder.path()).unwrap_err();
     assert!(second.to_string().contains("in use"), "{second}");

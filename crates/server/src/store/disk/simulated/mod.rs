@@ -304,10 +304,6 @@ impl Disk for SimulatedDisk {
         Ok(inside.map(|path| path[folder.len()..].trim_start_matches('/').to_owned()).collect())
     }
 
-    fn free_bytes(&self) -> io::Result<u64> {
-        Ok(self.state().free_bytes())
-    }
-
     fn boot_id(&self) -> String {
         format!("boot {}", self.state().boot)
     }
