@@ -38,7 +38,7 @@ pub struct ScrubCounts {
     pub bytes: u64,
     /// Values that are damaged.
     pub damaged: u64,
-    /// Damaged parts of the index. Their values are missing, and nobody can count them.
+    /// Damaged parts of the index. Their values are missing, and their number is unknown.
     pub damaged_shards: u64,
 }
 
