@@ -1,22 +1,21 @@
 //! One group of operations: prepare, sync files, append, sync, index.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
 use super::Core;
+use super::append::FREE_PACKS_KEPT;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StagedFile, Unsynced};
 use crate::store::index::{Entry, Location};
 use crate::store::key::{Fingerprint, Key, Space as KeySpace};
-use crate::store::log::{AppendMode, Appended, Log, PackSource};
+use crate::store::log::{AppendMode, Appended, Log};
 use crate::store::options::Level;
-use crate::store::pack::{Draft, PackState, RecordKind, SavedPack, record_len};
+use crate::store::pack::{Draft, RecordKind, record_len};
 
-/// Free packs that only the remover may take. Without them, it could not free any.
-pub(super) const FREE_PACKS_KEPT: usize = 1;
 /// Unsynced files of level `process` that may stay open.
 const UNSYNCED_MAX: usize = 256;
 
@@ -283,47 +282,6 @@ impl Core {
         }
     }
 
-    /// Appends records, and before them what the log has to say itself. `kept` free packs stay.
-    pub(super) fn append(&self, log: &mut Log, drafts: &[Draft], kept: usize) -> Appended {
-        let mode = AppendMode::Normal;
-        let mut source = Packs { core: self, kept };
-        if let Err(error) = self.append_lost(log, &mut source) {
-            return Appended::none(error);
-        }
-        let synced = self.synced_seq.swap(0, Ordering::AcqRel);
-        if synced > 0 {
-            let note = Draft::control(RecordKind::Synced, synced, 0);
-            // Losing the note costs only time after a loss of power.
-            let _ = log.append(&[note], &mut source, mode);
-        }
-        log.append(drafts, &mut source, mode)
-    }
-
-    /// Notes the files that a loss of power took.
-    fn append_lost(&self, log: &mut Log, source: &mut Packs<'_>) -> StoreResult<()> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let note = |number: &u64| Draft::control(RecordKind::Lost, *number, 0);
-        let notes: Vec<Draft> = lost.iter().map(note).collect();
-        log.append(&notes, source, AppendMode::Normal).all()?;
-        // A note that earlier files are durable may only follow it.
-        log.sync(AppendMode::Normal)?;
-        lost.clear();
-        Ok(())
-    }
-
-    /// As [`Self::append`], for records that free a pack: they may take the last free one.
-    pub(super) fn append_moved(
-        &self,
-        log: &mut Log,
-        drafts: &[Draft],
-        mode: AppendMode,
-    ) -> StoreResult<Vec<Location>> {
-        log.append(drafts, &mut Packs { core: self, kept: 0 }, mode).all()
-    }
-
     fn apply(&self, effect: Effect, place: Location) {
         let now = self.now();
         match effect {
@@ -419,39 +377,4 @@ fn removal_of(fingerprint: &Fingerprint, file: Option<OldFile>) -> (Draft, Effec
     let mut draft = Draft::control(RecordKind::Remove, number, 0);
     draft.key = Bytes::copy_from_slice(&fingerprint.to_bytes());
     (draft, Effect::Remove { fingerprint: *fingerprint, file })
-}
-
-/// The log's next pack: a free one, or a new one within the limit.
-#[derive(Debug)]
-pub(super) struct Packs<'a> {
-    pub(super) core: &'a Core,
-    /// Free packs that stay.
-    pub(super) kept: usize,
-}
-
-impl PackSource for Packs<'_> {
-    fn next_pack(&mut self) -> StoreResult<u32> {
-        let Core { packs, space, pack_bytes, .. } = self.core;
-        let all = packs.all();
-        let mut free = all.iter().filter(|(_, pack)| pack.state == PackState::Free);
-        if let Some((slot, _)) = free.nth(self.kept) {
-            return Ok(*slot);
-        }
-        if let Err(error) = space.take_pack(*pack_bytes) {
-            let mut free = all.iter().filter(|(_, pack)| pack.state == PackState::Free);
-            return match (self.kept, free.next()) {
-                (0, Some((slot, _))) => Ok(*slot),
-                _ => Err(error),
-            };
-        }
-        let slot = packs.unused_slot();
-        if let Err(error) = packs.create(slot, *pack_bytes) {
-            space.give_pack(*pack_bytes);
-            return Err(StoreError::disk("create a pack")(error));
-        }
-        let generation = packs.get(slot).generation.max(1);
-        let pack = SavedPack { state: PackState::Free, generation, end: 0, seq_last: 0 };
-        packs.set(slot, pack);
-        Ok(slot)
-    }
 }

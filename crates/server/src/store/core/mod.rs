@@ -7,6 +7,7 @@
 //! | `scrub` | values as the scrub reads them |
 //! | `pin` | values that stay for some minutes |
 //! | `commit` | one group of operations |
+//! | `append` | records into the log, and the log's next pack |
 //! | `sync` | background sync, and what follows a failed one |
 //! | `checkpoint` | the index on disk |
 //! | `evict` | entries by age |
@@ -17,6 +18,7 @@
 //! Any number of threads may read. One thread commits, one thread maintains. The log's lock orders
 //! what both append.
 
+mod append;
 mod checkpoint;
 mod clean;
 mod commit;

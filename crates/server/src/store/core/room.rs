@@ -1,7 +1,7 @@
 //! Whether a group of records fits, before it is committed.
 
 use super::Core;
-use super::commit::FREE_PACKS_KEPT;
+use super::append::FREE_PACKS_KEPT;
 use crate::store::error::StoreResult;
 use crate::store::log::Log;
 use crate::store::pack::{Draft, PackState};

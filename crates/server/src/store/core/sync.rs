@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Core;
-use super::commit::Packs;
+use super::append::Packs;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::log::{AppendMode, PackSource as _};
 

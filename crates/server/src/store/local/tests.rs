@@ -144,12 +144,9 @@ async fn a_store_of_another_version_is_refused_and_stays() {
     bytes[half] ^= 0x0f;
     std::fs::write(&master, &bytes).unwrap();
     let refused = LocalStore::open(folder.path(), StoreOptions::new(512 << 20)).await.unwrap_err();
-    let mut text = String::new();
-    let mut cause: Option<&dyn std::error::Error> = Some(&refused);
-    while let Some(error) = cause {
-        text += &format!("{error}: ");
-        cause = error.source();
-    }
+    let first: &dyn std::error::Error = &refused;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     assert!(text.contains("another version"), "{text}");
     assert_eq!(std::fs::read(&master).unwrap(), bytes);
 }
