@@ -37,7 +37,11 @@ fn key(number: u64) -> Key {
 
 fn content(number: u64) -> Bytes {
     let mut random = Rng::with_seed(number);
-    let len = if number % 8 == 0 { random.usize(66_000..300_000) } else { random.usize(1..9000) };
+    let len = if number.is_multiple_of(8) {
+        random.usize(66_000..300_000)
+    } else {
+        random.usize(1..9000)
+    };
     let mut bytes = vec![0; len];
     random.fill(&mut bytes);
     bytes.into()
