@@ -109,17 +109,17 @@ fn add_rows(name: &str, tenths: u64, ours: &Run, lru: &Tally, report: &mut Repor
     let (hit_rate, lru_rate) = (ours.tally.hit_rate() * 100.0, lru.hit_rate() * 100.0);
     let mut hits = row("hit rate", "%", Better::High, hit_rate, None);
     hits.bare = vec![lru_rate];
-    report.add(hits);
+    report.add(&hits);
     let behind = Some(Goal::AtMost(BEHIND_LRU_MAX));
-    report.add(row("behind exact LRU", "points", Better::Low, lru_rate - hit_rate, behind));
+    report.add(&row("behind exact LRU", "points", Better::Low, lru_rate - hit_rate, behind));
     let written = part(ours.store_bytes, put_bytes);
-    report.add(row("written, own count", "per byte put", Better::Low, written, goal));
+    report.add(&row("written, own count", "per byte put", Better::Low, written, goal));
     let written = part(ours.kernel_bytes, put_bytes);
-    report.add(row("written, kernel's count", "per byte put", Better::Low, written, goal));
+    report.add(&row("written, kernel's count", "per byte put", Better::Low, written, goal));
     let used = part(ours.used_bytes_max, ours.limit_bytes);
-    report.add(row("most bytes used", "of the limit", Better::Low, used, Some(Goal::AtMost(1.05))));
+    report.add(&row("most bytes used", "of the limit", Better::Low, used, Some(Goal::AtMost(1.05))));
     let refused = as_f64(usize_of(ours.tally.refused));
-    report.add(row("refused", "values", Better::Low, refused, None));
+    report.add(&row("refused", "values", Better::Low, refused, None));
 }
 
 fn usize_of(number: u64) -> usize {

@@ -90,7 +90,7 @@ fn run_level(effort: &Effort, level: Level, folder: &Path, report: &mut Report) 
 fn add_rows(name: &str, count: usize, ours: &[Timed], theirs: &[Timed], report: &mut Report) {
     let rates = |times: &[Timed]| times.iter().map(|time| time.thousands_per_s(count)).collect();
     let costs = |times: &[Timed]| times.iter().map(|time| time.cpu_us(count)).collect();
-    report.add(Row {
+    report.add(&Row {
         name: name.to_owned(),
         unit: "thousand blobs/s",
         better: Better::High,
@@ -98,7 +98,7 @@ fn add_rows(name: &str, count: usize, ours: &[Timed], theirs: &[Timed], report: 
         bare: rates(theirs),
         goal: None,
     });
-    report.add(Row {
+    report.add(&Row {
         name: format!("{name}, CPU"),
         unit: "µs a blob",
         better: Better::Low,

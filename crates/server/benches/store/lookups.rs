@@ -60,7 +60,7 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
                     .count()
             })?);
         }
-        report.add(Row {
+        report.add(&Row {
             name: format!("{entries} entries, {name}, {threads} threads"),
             unit: "million keys/s",
             better: Better::High,

@@ -89,11 +89,7 @@ fn main() -> Outcome {
         chosen.extend(GROUPS.iter());
     }
     for (name, run) in chosen {
-        let mut report = Report::new(name);
-        run(&effort, &mut report)?;
-        if effort.is_full {
-            report.print();
-        }
+        run(&effort, &mut Report::new(name, effort.is_full))?;
     }
     Ok(())
 }

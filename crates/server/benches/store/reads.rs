@@ -91,7 +91,7 @@ fn small(
         })?;
         theirs.push(time.thousands_per_s(threads * count));
     }
-    report.add(Row {
+    report.add(&Row {
         name: format!("4 KiB, {threads} threads"),
         unit: "thousand reads/s",
         better: Better::High,
@@ -149,7 +149,7 @@ fn large(
             Ok(())
         })?));
     }
-    report.add(Row {
+    report.add(&Row {
         name: format!("64 MiB, {threads} threads"),
         unit: "MiB/s",
         better: Better::High,

@@ -2,8 +2,6 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-use std::fmt::Write as _;
-
 /// Which values of a row are the better ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
@@ -46,44 +44,39 @@ pub(crate) struct Row {
     pub(crate) goal: Option<Goal>,
 }
 
-/// The rows of one group.
+/// The rows of one group. Each is printed when it is measured: a group can take an hour.
 #[derive(Debug)]
 pub(crate) struct Report {
-    group: &'static str,
-    rows: Vec<Row>,
+    is_printed: bool,
 }
 
 impl Report {
-    pub(crate) const fn new(group: &'static str) -> Self {
-        Self { group, rows: Vec::new() }
-    }
-
-    pub(crate) fn add(&mut self, row: Row) {
-        self.rows.push(row);
+    pub(crate) fn new(group: &str, is_printed: bool) -> Self {
+        if is_printed {
+            println!("\n### {group}\n");
+            println!("| row | unit | store | bare | store : bare | goal | met |");
+            println!("|---|---|---|---|---|---|---|");
+        }
+        Self { is_printed }
     }
 
     /// Prints medians, and the best turn in brackets.
-    pub(crate) fn print(&self) {
-        let mut table = format!("\n### {}\n\n", self.group);
-        table += "| row | unit | store | bare | store : bare | goal | met |\n";
-        table += "|---|---|---|---|---|---|---|\n";
-        for row in &self.rows {
-            let store = median(&row.store);
-            let (bare, ratio) = if row.bare.is_empty() {
-                ("-".to_owned(), "-".to_owned())
-            } else {
-                let ratio = store / median(&row.bare);
-                (with_best(&row.bare, row.better), format!("{ratio:.2}"))
-            };
-            let goal = row.goal.map_or("-".to_owned(), Goal::text);
-            let met = row.goal.map_or("-", |goal| if goal.is_met(store) { "yes" } else { "no" });
-            let store = with_best(&row.store, row.better);
-            let (name, unit) = (&row.name, row.unit);
-            let line = format!("| {name} | {unit} | {store} | {bare} | {ratio} | {goal} | {met} |");
-            // Writing to a string does not fail.
-            let _ = writeln!(table, "{line}");
+    pub(crate) fn add(&mut self, row: &Row) {
+        if !self.is_printed {
+            return;
         }
-        println!("{table}");
+        let store = median(&row.store);
+        let (bare, ratio) = if row.bare.is_empty() {
+            ("-".to_owned(), "-".to_owned())
+        } else {
+            let ratio = store / median(&row.bare);
+            (with_best(&row.bare, row.better), format!("{ratio:.2}"))
+        };
+        let goal = row.goal.map_or("-".to_owned(), Goal::text);
+        let met = row.goal.map_or("-", |goal| if goal.is_met(store) { "yes" } else { "no" });
+        let store = with_best(&row.store, row.better);
+        let (name, unit) = (&row.name, row.unit);
+        println!("| {name} | {unit} | {store} | {bare} | {ratio} | {goal} | {met} |");
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
                 add_times(&name, &answers, report);
             }
         }
-        report.add(Row {
+        report.add(&Row {
             name: format!("{} M entries, resident", case.entries / 1_000_000),
             unit: "MiB",
             better: Better::Low,
@@ -96,7 +96,7 @@ fn add_times(name: &str, answers: &[Answer], report: &mut Report) {
         ("load_ms", "loading the rest", None),
     ] {
         let values = answers.iter().map(|answer| answer.get(key).copied().unwrap_or(f64::NAN));
-        report.add(Row {
+        report.add(&Row {
             name: format!("{name}: {part}"),
             unit: "ms",
             better: Better::Low,
