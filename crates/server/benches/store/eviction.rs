@@ -117,7 +117,13 @@ fn add_rows(name: &str, tenths: u64, ours: &Run, lru: &Tally, report: &mut Repor
     let written = part(ours.kernel_bytes, put_bytes);
     report.add(&row("written, kernel's count", "per byte put", Better::Low, written, goal));
     let used = part(ours.used_bytes_max, ours.limit_bytes);
-    report.add(&row("most bytes used", "of the limit", Better::Low, used, Some(Goal::AtMost(1.05))));
+    report.add(&row(
+        "most bytes used",
+        "of the limit",
+        Better::Low,
+        used,
+        Some(Goal::AtMost(1.05)),
+    ));
     let refused = as_f64(usize_of(ours.tally.refused));
     report.add(&row("refused", "values", Better::Low, refused, None));
 }

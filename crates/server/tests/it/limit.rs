@@ -85,6 +85,42 @@ fn operations_of_more_bytes_than_are_free_are_committed() {
     }
 }
 
+/// Uploads that never end take half of the store at most, and evict no more than that.
+#[test]
+fn partial_uploads_are_capped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::new(LIMIT);
+    options.min_age = Duration::ZERO;
+    let disk = Arc::new(RealDisk::open(folder.path()).unwrap());
+    let store = Store::open(disk, options).unwrap();
+    let mut number = 0;
+    while store.core().counts().value_bytes_written < LIMIT / 4 {
+        number += 1;
+        put(&store, number).unwrap();
+    }
+    let piece = vec![7; 1 << 20];
+    let mut uploads = Vec::new();
+    let refusal = loop {
+        let mut upload = store.core().stage(None).unwrap();
+        // Each upload stops for ever after 4 MiB.
+        let written = (0..4).try_for_each(|_| store.write_staged(&mut upload, &piece));
+        uploads.push(upload);
+        if let Err(error) = written {
+            break error;
+        }
+    };
+    assert!(matches!(refusal, StoreError::Full { .. }), "{refusal}");
+    assert_eq!(uploads.len(), 9, "eight of 4 MiB fit into the half");
+    for number in 1..=number {
+        let key = Key::new(Space::Value, &number.to_le_bytes()).unwrap();
+        assert!(store.core().get(&key).unwrap().is_some(), "value {number} was evicted");
+    }
+    drop(uploads);
+    let mut large = store.core().stage(None).unwrap();
+    let too_large = (0..33).try_for_each(|_| store.write_staged(&mut large, &piece));
+    assert!(matches!(too_large, Err(StoreError::TooLarge { .. })), "{too_large:?}");
+}
+
 #[test]
 fn young_values_are_kept_and_writes_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,6 +8,10 @@ use crate::store::error::{StoreError, StoreResult};
 /// Files take whole blocks of a file system.
 pub(crate) const FILE_BLOCK_BYTES: u64 = 4096;
 
+/// Files that are being written take at most this part of the limit. So uploads that never end evict at
+/// most this part of the values.
+const STAGED_SHARE: u64 = 2;
+
 /// What takes space.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -121,6 +125,20 @@ impl Space {
         self.bytes_max.saturating_sub(self.used() + checkpoints)
     }
 
+    /// Takes `bytes` more for a file that is being written and has `len` bytes then.
+    fn take_staged(&self, len: u64, bytes: u64) -> StoreResult<()> {
+        let bytes_max = self.bytes_max / STAGED_SHARE;
+        if len > bytes_max {
+            return Err(StoreError::TooLarge { bytes: len, bytes_max });
+        }
+        self.take(&self.staged, bytes)?;
+        if self.staged.load(Ordering::Relaxed) > bytes_max {
+            subtract(&self.staged, bytes);
+            return Err(self.full());
+        }
+        Ok(())
+    }
+
     fn take(&self, account: &AtomicU64, bytes: u64) -> StoreResult<()> {
         account.fetch_add(bytes, Ordering::Relaxed);
         if self.used() + self.checkpoints.load(Ordering::Relaxed) > self.bytes_max {
@@ -144,11 +162,12 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Makes the reservation enough for a file of `len` bytes.
+    /// Makes the reservation enough for a file of `len` bytes. Fails with `TooLarge` if no file may
+    /// have so many, and with `Full` if the store or the files that are being written take too much.
     pub(crate) fn grow(&mut self, len: u64) -> StoreResult<()> {
         let wanted = len.next_multiple_of(FILE_BLOCK_BYTES);
         if wanted > self.bytes {
-            self.space.take(&self.space.staged, wanted - self.bytes)?;
+            self.space.take_staged(len, wanted - self.bytes)?;
             self.bytes = wanted;
         }
         Ok(())
