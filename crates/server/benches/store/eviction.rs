@@ -88,6 +88,8 @@ fn traces(effort: &Effort) -> Outcome<Vec<Trace>> {
 #[derive(Debug, Default)]
 struct Run {
     tally: Tally,
+    moved_bytes: u64,
+    checkpoint_bytes: u64,
     store_bytes: u64,
     kernel_bytes: u64,
     used_bytes_max: u64,
@@ -114,6 +116,9 @@ fn add_rows(name: &str, tenths: u64, ours: &Run, lru: &Tally, report: &mut Repor
     report.add(&row("behind exact LRU", "points", Better::Low, lru_rate - hit_rate, behind));
     let written = part(ours.store_bytes, put_bytes);
     report.add(&row("written, own count", "per byte put", Better::Low, written, goal));
+    for (what, bytes) in [("moved", ours.moved_bytes), ("checkpoints", ours.checkpoint_bytes)] {
+        report.add(&row(what, "per byte put", Better::Low, part(bytes, put_bytes), None));
+    }
     let written = part(ours.kernel_bytes, put_bytes);
     report.add(&row("written, kernel's count", "per byte put", Better::Low, written, goal));
     let used = part(ours.used_bytes_max, ours.limit_bytes);
@@ -166,8 +171,9 @@ fn run_trace(trace: &Trace, limit_bytes: u64, folder: &Path) -> Outcome<Run> {
         }
     }
     let counts = core.counts();
-    run.store_bytes =
-        counts.value_bytes_written + counts.moved_bytes_written + counts.checkpoint_bytes_written;
+    (run.moved_bytes, run.checkpoint_bytes) =
+        (counts.moved_bytes_written, counts.checkpoint_bytes_written);
+    run.store_bytes = counts.value_bytes_written + run.moved_bytes + run.checkpoint_bytes;
     run.kernel_bytes = kernel_bytes()? - kernel_start;
     Ok(run)
 }

@@ -28,9 +28,12 @@ struct Moving {
 impl Core {
     /// Moves the live records of a pack and frees it. The pack must lie before the last
     /// checkpoint, so that no replay reads it.
-    pub(super) fn clean(&self, slot: u32) -> StoreResult<()> {
+    ///
+    /// Values that were not used since `cutoff` are evicted: they would go soon, and moving them first
+    /// doubles what cleaning writes.
+    pub(super) fn clean(&self, slot: u32, cutoff: u32) -> StoreResult<()> {
         // Survivors are durable when this returns, so their old places can be overwritten.
-        self.move_records(slot, AppendMode::Normal)?;
+        self.move_records(slot, cutoff, AppendMode::Normal)?;
         let pack = self.packs.get(slot);
         let generation = pack.generation.wrapping_add(1);
         self.packs.set(slot, SavedPack { state: PackState::Free, generation, end: 0, seq_last: 0 });
@@ -38,7 +41,9 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn move_records(&self, slot: u32, mode: AppendMode) -> StoreResult<()> {
+    /// Moves the live records of a pack, but not those of values without a file that were not used since
+    /// `cutoff`.
+    pub(super) fn move_records(&self, slot: u32, cutoff: u32, mode: AppendMode) -> StoreResult<()> {
         let file = self.packs.file(slot).map_err(StoreError::disk("open a pack"))?;
         let pack = self.packs.get(slot);
         let generation = generation_bits(pack.generation);
@@ -61,7 +66,9 @@ impl Core {
                 let fingerprint = self.fingerprint(&key);
                 let live = self.index.find(&fingerprint).filter(|entry| entry.location() == from);
                 if let Some(entry) = live {
-                    if verify_payload(&header, found.record) {
+                    if entry.last_use() < cutoff && header.kind == RecordKind::Put {
+                        self.index.remove_at(&fingerprint, from);
+                    } else if verify_payload(&header, found.record) {
                         let start = header.payload_start();
                         let payload = &found.record[start..start + header.payload_len];
                         let mut draft = Draft::control(header.kind, 0, header.size);

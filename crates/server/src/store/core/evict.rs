@@ -12,19 +12,7 @@ impl Core {
     /// Evicts the entries that were not used for longest, until `bytes` are not live any more.
     /// Returns how many bytes were evicted: less if nothing else is old enough.
     pub(super) fn evict(&self, bytes: u64) -> StoreResult<u64> {
-        let now = self.now();
-        let min_age = self.options.min_age.as_secs().saturating_mul(TICKS_PER_SECOND);
-        let limit = match u32::try_from(min_age) {
-            // An entry that is as old as now may go, too.
-            Ok(0) => now.saturating_add(1),
-            Ok(age) => now.saturating_sub(age),
-            Err(_) => 0,
-        };
-        let mut oldest = now;
-        self.each_entry(|last_use, _| oldest = oldest.min(last_use));
-        let mut histogram = AgeHistogram::new(oldest, now);
-        self.each_entry(|last_use, bytes| histogram.add(last_use, bytes));
-        let cutoff = histogram.cutoff(bytes, limit);
+        let cutoff = self.cutoff(bytes);
         let mut freed = 0;
         let mut files = Vec::new();
         for shard in 0..self.index.shards() {
@@ -53,6 +41,23 @@ impl Core {
             self.remove_files(&files)?;
         }
         Ok(freed)
+    }
+
+    /// The last use before which entries have at least `bytes`, if as many are old enough to go.
+    pub(super) fn cutoff(&self, bytes: u64) -> u32 {
+        let now = self.now();
+        let min_age = self.options.min_age.as_secs().saturating_mul(TICKS_PER_SECOND);
+        let limit = match u32::try_from(min_age) {
+            // An entry that is as old as now may go, too.
+            Ok(0) => now.saturating_add(1),
+            Ok(age) => now.saturating_sub(age),
+            Err(_) => 0,
+        };
+        let mut oldest = now;
+        self.each_entry(|last_use, _| oldest = oldest.min(last_use));
+        let mut histogram = AgeHistogram::new(oldest, now);
+        self.each_entry(|last_use, bytes| histogram.add(last_use, bytes));
+        histogram.cutoff(bytes, limit)
     }
 
     fn each_entry(&self, mut see: impl FnMut(u32, u64)) {

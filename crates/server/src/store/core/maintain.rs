@@ -14,6 +14,9 @@ const REMOVALS_MAX: usize = 64;
 const LOADS_MAX: u32 = 64;
 /// Steps of eviction and cleaning in one call.
 const STEPS_MAX: usize = 8;
+/// When a pack is cleaned, values go that are among the oldest of this part of the limit. Measured: it
+/// more than halves what cleaning writes, and costs no hits against exact LRU.
+const SOON_SHARE: u64 = 10;
 /// A checkpoint follows this many records or bytes: a replay of either takes about 0.1 s.
 const REPLAY_RECORDS_MAX: u64 = 250_000;
 const REPLAY_BYTES_MAX: u64 = 128 << 20;
@@ -24,6 +27,7 @@ impl Core {
     /// One round of background work, without the background sync. Returns whether more is to be
     /// done at once.
     pub fn maintain(&self) -> StoreResult<bool> {
+        let files = self.files.removable();
         let files_left = self.files.remove_some(REMOVALS_MAX);
         if self.log().is_broken() {
             self.repair()?;
@@ -36,7 +40,8 @@ impl Core {
         if self.is_checkpoint_due() {
             self.checkpoint()?;
         }
-        Ok(is_busy || files_left >= REMOVALS_MAX)
+        // A disk that fails to remove files is not asked again at once.
+        Ok(is_busy || (files_left >= REMOVALS_MAX && files_left < files))
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -73,6 +78,7 @@ impl Core {
     /// Evicts and cleans until there is space. Returns whether it stopped before that.
     fn make_space(&self) -> StoreResult<bool> {
         let mut is_checkpointed = false;
+        let mut soon = None;
         for _ in 0..STEPS_MAX {
             let usage = self.usage();
             match plan(&usage) {
@@ -93,21 +99,27 @@ impl Core {
                     }
                     // Files go when their removal is durable.
                     self.sync()?;
-                    while self.files.remove_some(REMOVALS_MAX) >= REMOVALS_MAX {}
-                }
-                Plan::Clean(slot) => match self.clean(slot) {
-                    // There is no pack for its records, so some of them go.
-                    Err(StoreError::Full { .. }) => {
-                        if self.evict(self.pack_bytes)? == 0 {
-                            return Ok(false);
-                        }
+                    for _ in 0..self.files.removable().div_ceil(REMOVALS_MAX) {
+                        self.files.remove_some(REMOVALS_MAX);
                     }
-                    cleaned => cleaned?,
-                },
+                }
+                Plan::Clean(slot) => {
+                    let soon_bytes = self.space.bytes_max() / SOON_SHARE;
+                    let cutoff = *soon.get_or_insert_with(|| self.cutoff(soon_bytes));
+                    self.clean_or_evict(slot, cutoff)?;
+                }
                 Plan::RemoveFreePack => self.remove_free_pack(),
             }
         }
         Ok(true)
+    }
+
+    /// Cleans a pack. If there is no pack for its records, the oldest values go instead.
+    fn clean_or_evict(&self, slot: u32, cutoff: u32) -> StoreResult<()> {
+        match self.clean(slot, cutoff) {
+            Err(StoreError::Full { .. }) if self.evict(self.pack_bytes)? > 0 => Ok(()),
+            cleaned => cleaned,
+        }
     }
 
     fn usage(&self) -> Usage {

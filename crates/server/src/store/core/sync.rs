@@ -56,7 +56,7 @@ impl Core {
         let next = Packs { core: self, kept: 0 }.next_pack()?;
         log.abandon_pack(next);
         drop(log);
-        self.move_records(broken, AppendMode::Repair)?;
+        self.move_records(broken, 0, AppendMode::Repair)?;
         self.checkpoint_as(AppendMode::Repair)?;
         self.log().mend();
         Ok(())

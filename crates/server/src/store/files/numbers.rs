@@ -203,6 +203,11 @@ impl Files {
         }
     }
 
+    /// The number of files that can be removed now.
+    pub(crate) fn removable(&self) -> usize {
+        self.state().removable.len()
+    }
+
     /// Removes up to `count_max` files. Returns how many are left. One caller at a time: deleting
     /// from many threads makes a file system slower.
     pub(crate) fn remove_some(&self, count_max: usize) -> usize {

@@ -162,8 +162,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Makes the reservation enough for a file of `len` bytes. Fails with `TooLarge` if no file may
-    /// have so many, and with `Full` if the store or the files that are being written take too much.
+    /// Makes the reservation enough for a file of `len` bytes. Fails with `TooLarge` if that is more than a
+    /// file may have, and with `Full` if the store or the files that are being written take too much.
     pub(crate) fn grow(&mut self, len: u64) -> StoreResult<()> {
         let wanted = len.next_multiple_of(FILE_BLOCK_BYTES);
         if wanted > self.bytes {
