@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | a new store, or recovery |
 //! | `read` | look-ups and values |
+//! | `by_hash` | keys of blobs whose length is unknown |
 //! | `scrub` | values as the scrub reads them |
 //! | `pin` | values that stay for some minutes |
 //! | `commit` | one group of operations |
@@ -16,6 +17,7 @@
 //! Any number of threads may read. One thread commits, one thread maintains. The log's lock orders
 //! what both append.
 
+mod by_hash;
 mod checkpoint;
 mod clean;
 mod commit;
