@@ -1,6 +1,7 @@
 //! A store behind an HTTP/1.1 server on a free loopback port, and a client that sends exactly what a
 //! test says.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use hyper::server::conn::http1;
@@ -87,7 +88,7 @@ impl Bed {
             head.push_str("\r\n");
         }
         if method == "PUT" || method == "POST" {
-            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            let _ = write!(head, "Content-Length: {}\r\n", body.len());
         }
         head.push_str("\r\n");
         let mut connection = self.connect().await;

@@ -77,7 +77,7 @@ async fn a_known_blob_is_answered_before_its_body() {
 
     let mut connection = bed.connect().await;
     connection.write_all(head.as_bytes()).await.unwrap();
-    let early = tokio::time::timeout(Duration::from_secs(60), answer(&mut connection)).await;
+    let early = tokio::time::timeout(Duration::from_mins(1), answer(&mut connection)).await;
     assert_eq!(early.expect("the server waits for the body").status, 200);
 }
 

@@ -24,6 +24,15 @@ const MEMORY_BYTES_MIN: u64 = 16 << 10;
 /// Bytes of a refused body that are read so that its sender reads the response.
 const DRAIN_BYTES_MAX: u64 = 64 << 20;
 
+/// How far the client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UploadState {
+    /// It sends its body only after `100 Continue`, which the first read of the body sends.
+    AwaitsContinue,
+    Sends,
+    Broken,
+}
+
 /// The body of a request.
 pub(super) struct Upload {
     body: UnsyncBoxBody<Bytes, ServeError>,
@@ -31,10 +40,7 @@ pub(super) struct Upload {
     permit: Option<BytesPermit>,
     declared: Option<u64>,
     is_encoded: bool,
-    /// The client sends its body only after `100 Continue`, which reading the body sends.
-    awaits_continue: bool,
-    is_started: bool,
-    is_broken: bool,
+    state: UploadState,
     received: u64,
     drain_bytes_max: u64,
 }
@@ -54,9 +60,11 @@ impl Upload {
             permit: None,
             declared: header(CONTENT_LENGTH).and_then(|len| len.parse().ok()),
             is_encoded: !matches!(encoding.trim(), "" | "identity"),
-            awaits_continue: expect.eq_ignore_ascii_case("100-continue"),
-            is_started: false,
-            is_broken: false,
+            state: if expect.eq_ignore_ascii_case("100-continue") {
+                UploadState::AwaitsContinue
+            } else {
+                UploadState::Sends
+            },
             received: 0,
             drain_bytes_max: DRAIN_BYTES_MAX,
         }
@@ -133,11 +141,8 @@ impl Upload {
     /// Reads what is left of the body, up to a bound.
     pub(super) async fn discard(mut self) {
         self.release();
-        if self.awaits_continue && !self.is_started {
-            return;
-        }
         let mut read = 0;
-        while !self.is_broken && read < self.drain_bytes_max {
+        while self.state == UploadState::Sends && read < self.drain_bytes_max {
             let Ok(Some(frame)) = self.frame().await else { return };
             read += frame.len() as u64;
         }
@@ -145,14 +150,14 @@ impl Upload {
 
     /// The next frame of data that is not empty.
     async fn frame(&mut self) -> Result<Option<Bytes>, ServeError> {
-        self.is_started = true;
+        self.state = UploadState::Sends;
         while let Some(frame) = self.body.frame().await {
             match frame.map(http_body::Frame::into_data) {
                 Ok(Ok(data)) if !data.is_empty() => return Ok(Some(data)),
                 // Trailers, or nothing.
                 Ok(_) => {}
                 Err(error) => {
-                    self.is_broken = true;
+                    self.state = UploadState::Broken;
                     return Err(error);
                 }
             }

@@ -35,13 +35,17 @@ pub(crate) enum CachedValue {
     /// An action result whose blobs are all there.
     Result(Bytes),
     /// An opaque value and its length.
-    Opaque(u64, BlobReader),
+    Opaque(u64, Box<BlobReader>),
 }
 
 /// Whether a message that begins with `first` can be an action result: a field up to 15 with a
 /// varint or with a length. JSON, gzip and entries of ccache begin with other bytes.
 const fn may_be_result(first: u8) -> bool {
     first & 0x80 == 0 && first >> 3 != 0 && matches!(first & 7, 0 | 2)
+}
+
+const fn is_no_result(error: &ClosureError) -> bool {
+    matches!(error, ClosureError::NotActionResult(_))
 }
 
 impl Blobs {
@@ -62,9 +66,10 @@ impl Blobs {
         let closure = match self.closure(&result, function, UnknownFields::Refuse, limits)? {
             Ok(closure) => closure,
             Err(ActionPut::Incomplete(missing)) => return Ok(CachedPut::Incomplete(missing)),
-            Err(ActionPut::Refused(ClosureError::NotActionResult(_))) => return opaque(incoming),
-            Err(ActionPut::Refused(error)) => return Ok(CachedPut::Refused(error)),
-            Err(ActionPut::Stored | ActionPut::NameTooLong) => return opaque(incoming),
+            Err(ActionPut::Refused(error)) if !is_no_result(&error) => {
+                return Ok(CachedPut::Refused(error));
+            }
+            Err(_) => return opaque(incoming),
         };
         let key = incoming.into_key();
         Ok(match self.put_complete(key, function, &closure, result)? {
@@ -85,7 +90,7 @@ impl Blobs {
             Some(Form::Plain) => {
                 let len = value.content.len();
                 let reader = self.open_content(&key, value.content)?;
-                Ok(reader.map(|reader| CachedValue::Opaque(len, reader)))
+                Ok(reader.map(|reader| CachedValue::Opaque(len, Box::new(reader))))
             }
             Some(Form::Action) => Ok(self.complete(key, value, function)?.map(CachedValue::Result)),
             _ => Ok(None),

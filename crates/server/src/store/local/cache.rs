@@ -78,7 +78,7 @@ impl LocalStore {
         Ok(opened.map(|value| match value {
             CachedValue::Result(bytes) => (bytes.len() as u64, body(bytes, 0)),
             CachedValue::Opaque(len, reader) => {
-                (len, self.body(VALUE, reader, BlobReader::next_piece))
+                (len, self.body(VALUE, *reader, BlobReader::next_piece))
             }
         }))
     }
