@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`serve`] | the server's side of the protocols |
 //! | [`store`] | blobs, action results and opaque values on this machine's disk |
+//! | [`cache_client`] | the other side of `/ac/` and `/cas/`, for programs that use a cache |
 //! | [`trace`] | recorded and generated requests, replayed to choose the size of a store |
 
+pub mod cache_client;
 pub mod serve;
 pub mod store;
 pub mod trace;
