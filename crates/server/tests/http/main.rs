@@ -4,6 +4,7 @@
 
 mod action_cache;
 mod bed;
+mod cache_client;
 mod cas;
 mod dialects;
 mod uploads;

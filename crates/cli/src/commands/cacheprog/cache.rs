@@ -37,8 +37,8 @@ const ASK_BYTES_MIN: u64 = 64 << 10;
 pub(super) enum Cache {
     Store(LocalStore, Budget),
     Http(Arc<HttpPlace>),
-    /// Everything is a miss.
-    None,
+    /// The store of the folder is in use: only what the folder has as files is found.
+    FilesOnly,
 }
 
 /// A cache over HTTP.
@@ -89,11 +89,6 @@ impl Cache {
         Ok(Self::Store(LocalStore::open_blocking(folder, options)?, Budget::default()))
     }
 
-    /// No cache.
-    pub(super) const fn none() -> Self {
-        Self::None
-    }
-
     /// The entry and the body of an action. A body that no file holds becomes one.
     pub(super) async fn get(
         &self,
@@ -101,7 +96,10 @@ impl Cache {
         files: &Files,
     ) -> std::result::Result<Option<(Entry, PathBuf)>, CacheError> {
         match self {
-            Self::None => Ok(None),
+            Self::FilesOnly => {
+                let (files, action) = (files.clone(), action.to_owned());
+                Ok(blocking(move || Ok(files.find_entry(&action))).await?)
+            }
             Self::Store(store, budget) => {
                 let Some(entry) = stored_entry(store, action).await? else { return Ok(None) };
                 let Some(digest) = entry.digest() else { return Ok(None) };
@@ -128,7 +126,7 @@ impl Cache {
     ) -> std::result::Result<(), CacheError> {
         let Some(digest) = entry.digest() else { return Ok(()) };
         match self {
-            Self::None => Ok(()),
+            Self::FilesOnly => Ok(()),
             Self::Store(store, _) => {
                 let source = FileSource::open(path).await?;
                 store.put(&PutRequest::new(digest, Arc::new(source))).await?;

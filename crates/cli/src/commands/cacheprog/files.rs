@@ -1,16 +1,22 @@
-//! [`Files`]: the files that Go reads, one for each body, named by the body's hash.
+//! [`Files`]: the files that Go reads, one for each body, named by the body's hash; and small files
+//! with the entries of actions.
+//!
+//! One process at a time has the store of a folder. Another one, such as a `go` command that a test
+//! starts, finds the entries here.
 //!
 //! A file gets its name when it is complete, and never changes. So any number of processes use one
 //! folder. Files that no build used for some days are removed; a build in flight has used its files
 //! just now.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
 use tidegate_core::Digest;
+
+use super::entry::{Entry, hex};
 
 /// As Go's own cache does it.
 const UNUSED_MAX: Duration = Duration::from_hours(5 * 24);
@@ -69,6 +75,34 @@ impl Files {
         Ok(path)
     }
 
+    /// The entry of an action whose body is a file, and this file.
+    pub(super) fn find_entry(&self, action: &[u8]) -> Option<(Entry, PathBuf)> {
+        let entry = Entry::parse(&fs::read(self.entry_path(action)).ok()?)?;
+        let path = self.find(&entry.digest()?)?;
+        Some((entry, path))
+    }
+
+    /// Keeps the entry of an action. Another process does without it after a failure.
+    pub(super) fn note_entry(&self, action: &[u8], entry: &Entry) {
+        let path = self.entry_path(action);
+        let text = entry.text();
+        // It is as old as its use, so that it goes with its body.
+        let is_recent = fs::metadata(&path).ok().and_then(|found| age(&found));
+        if is_recent.is_some_and(|age| age < USE_EVERY)
+            && fs::read(&path).is_ok_and(|known| known == text)
+        {
+            return;
+        }
+        let written = self.begin().and_then(|mut file| {
+            file.write_all(&text)?;
+            fs::create_dir_all(path.parent().unwrap_or(&self.0))?;
+            Ok(file.persist(&path)?)
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "an entry is not kept");
+        }
+    }
+
     /// Removes what no build used for some days, at most once a day. A failure leaves files.
     pub(super) fn trim(&self) {
         let marker = self.0.join(TRIMMED);
@@ -83,6 +117,11 @@ impl Files {
                 remove_if_unused(&entry);
             }
         }
+    }
+
+    fn entry_path(&self, action: &[u8]) -> PathBuf {
+        let name = hex(action);
+        self.0.join(name.get(..2).unwrap_or("00")).join(format!("{name}.entry"))
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
@@ -105,8 +144,6 @@ fn age(found: &fs::Metadata) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use tidegate_core::digest::DigestFunction;
 
     use super::*;
@@ -135,6 +172,24 @@ mod tests {
         assert_eq!(kept(&files, b"body").1, path);
         assert_eq!(fs::read(&path).unwrap(), b"body");
         assert!(fs::read_dir(folder.path()).unwrap().count() == 1, "no other file is left");
+    }
+
+    #[test]
+    fn entries_need_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(folder.path());
+        let (digest, path) = kept(&files, b"body");
+        let entry = Entry::new(b"out", &digest);
+        assert_eq!(files.find_entry(b"action"), None);
+        for _ in 0..2 {
+            files.note_entry(b"action", &entry);
+            assert_eq!(files.find_entry(b"action"), Some((entry.clone(), path.clone())));
+        }
+        files.note_entry(b"action", &Entry::new(b"other", &digest));
+        let other = files.find_entry(b"action").unwrap().0;
+        assert_eq!(other.output(), Some(b"other".to_vec()));
+        fs::remove_file(path).unwrap();
+        assert_eq!(files.find_entry(b"action"), None);
     }
 
     #[test]

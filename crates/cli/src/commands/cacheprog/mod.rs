@@ -72,8 +72,8 @@ async fn open(
     let (cache, files) = opened.await?;
     let cache = cache.unwrap_or_else(|error| {
         // Another go command may use the folder, also one that this build started.
-        session.say(&format!("tidegate cacheprog: goes on without the cache: {error}"));
-        Cache::none()
+        session.say(&format!("tidegate cacheprog: goes on with the files of the cache: {error}"));
+        Cache::FilesOnly
     });
     Ok((cache, files, None))
 }

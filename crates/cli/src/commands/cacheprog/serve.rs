@@ -155,6 +155,7 @@ impl Shared {
             return Response::miss(id);
         };
         self.counts.hits.fetch_add(1, Ordering::Relaxed);
+        self.note_entry(action, &entry).await;
         Response {
             id,
             output,
@@ -188,6 +189,7 @@ impl Shared {
         let disk_path = Some(path.display().to_string());
         let _ = queue.send(Response { id, disk_path, ..Response::default() }).await;
         let entry = Entry::new(output, &digest);
+        self.note_entry(action, &entry).await;
         match cache.put(action, &entry, &path).await {
             Ok(()) => {
                 self.counts.puts.fetch_add(1, Ordering::Relaxed);
@@ -195,6 +197,12 @@ impl Shared {
             }
             Err(error) => self.failed(&error),
         }
+    }
+
+    async fn note_entry(&self, action: &[u8], entry: &Entry) {
+        let (files, action, entry) = (self.files.clone(), action.to_owned(), entry.clone());
+        // It is an addition only.
+        let _ = tokio::task::spawn_blocking(move || files.note_entry(&action, &entry)).await;
     }
 
     /// Reports the first failure. The others would be the same.
