@@ -143,23 +143,19 @@ impl CacheClient {
         let hash = Checksummer::new(digest.function.algorithm()).ok();
         let state = (response.into_body(), hash, 0, *digest);
         let pieces = stream::try_unfold(state, |(mut body, mut hash, seen, digest)| async move {
-            match next(&mut body).await? {
-                Some(piece) => {
-                    let seen = seen + piece.len() as u64;
-                    if seen > digest.len {
-                        return Err(CacheClientError::Mismatch);
-                    }
-                    if let Some(hash) = &mut hash {
-                        hash.update(&piece);
-                    }
-                    Ok(Some((piece, (body, hash, seen, digest))))
-                }
-                None => {
-                    let is_right = seen == digest.len
-                        && hash.map(Checksummer::finish) == Some(digest.checksum());
-                    if is_right { Ok(None) } else { Err(CacheClientError::Mismatch) }
-                }
+            let Some(piece) = next(&mut body).await? else {
+                let is_right =
+                    seen == digest.len && hash.map(Checksummer::finish) == Some(digest.checksum());
+                return if is_right { Ok(None) } else { Err(CacheClientError::Mismatch) };
+            };
+            let seen = seen + piece.len() as u64;
+            if seen > digest.len {
+                return Err(CacheClientError::Mismatch);
             }
+            if let Some(hash) = &mut hash {
+                hash.update(&piece);
+            }
+            Ok(Some((piece, (body, hash, seen, digest))))
         });
         Ok(Some(pieces))
     }

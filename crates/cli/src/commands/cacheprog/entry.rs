@@ -48,7 +48,7 @@ impl Entry {
     /// The output's name.
     pub(super) fn output(&self) -> Option<Vec<u8>> {
         let text = self.output.as_bytes();
-        if text.len() % 2 != 0 {
+        if !text.len().is_multiple_of(2) {
             return None;
         }
         let byte = |pair: &[u8]| {

@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_fails_its_request_only() {
         let files = Files::new(std::path::Path::new("/nonexistent/folder"));
-        let text = [put(&[1; 70_000]), put(&[2; 5])].concat();
+        let text = [put(&vec![1; 70_000]), put(&[2; 5])].concat();
         let mut input = Input::new(text.as_bytes(), files);
         for _ in 0..2 {
             assert!(input.next().unwrap().unwrap().body.unwrap().is_err());

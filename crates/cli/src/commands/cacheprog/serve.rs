@@ -113,7 +113,7 @@ async fn requests(
 /// Reads standard input on a thread of its own, which ends with the input or with `close`. A read
 /// that blocks ends with the process.
 fn read(shared: &Arc<Shared>) -> mpsc::Receiver<Received> {
-    let (sender, receiver) = mpsc::channel(REQUESTS_MAX);
+    let (queue, waiting) = mpsc::channel(REQUESTS_MAX);
     let (files, session) = (shared.files.clone(), shared.session.clone());
     let thread = std::thread::Builder::new().name("cacheprog input".to_owned());
     let spawned = thread.spawn(move || {
@@ -122,7 +122,7 @@ fn read(shared: &Arc<Shared>) -> mpsc::Receiver<Received> {
             match input.next() {
                 Ok(Some(received)) => {
                     let is_last = received.request.command == "close";
-                    if sender.blocking_send(received).is_err() || is_last {
+                    if queue.blocking_send(received).is_err() || is_last {
                         return;
                     }
                 }
@@ -137,7 +137,7 @@ fn read(shared: &Arc<Shared>) -> mpsc::Receiver<Received> {
     if spawned.is_err() {
         shared.session.say("tidegate cacheprog: the system gives no threads");
     }
-    receiver
+    waiting
 }
 
 impl Shared {
