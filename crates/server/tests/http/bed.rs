@@ -50,9 +50,16 @@ impl Bed {
     }
 
     pub(crate) async fn with(options: StoreOptions, limits: HttpLimits) -> Self {
+        Self::with_budget(options, limits, Budget::default()).await
+    }
+
+    pub(crate) async fn with_budget(
+        options: StoreOptions,
+        limits: HttpLimits,
+        budget: Budget,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = LocalStore::open(folder.path(), options).await.unwrap();
-        let budget = Budget::default();
         let cache = HttpCache::new(store.clone(), budget.clone(), limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Digest, DigestFunction};
+use tidegate::{Budget, BudgetOptions, Digest, DigestFunction};
 use tidegate_server::serve::HttpLimits;
 use tidegate_server::store::StoreOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -79,6 +79,30 @@ async fn a_known_blob_is_answered_before_its_body() {
     connection.write_all(head.as_bytes()).await.unwrap();
     let early = tokio::time::timeout(Duration::from_mins(1), answer(&mut connection)).await;
     assert_eq!(early.expect("the server waits for the body").status, 200);
+}
+
+/// Clients that declare a body and send nothing hold no memory, so others still read and write.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_uploads_hold_no_memory() {
+    let limit = BudgetOptions { bytes: 300 << 10, ..BudgetOptions::default() };
+    let options = StoreOptions::new(512 << 20);
+    let bed = Bed::with_budget(options, HttpLimits::default(), Budget::new(limit)).await;
+    let mut idle = Vec::new();
+    for number in 0..20 {
+        let mut connection = bed.connect().await;
+        let head = format!(
+            "PUT /ac/{number} HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+        );
+        connection.write_all(head.as_bytes()).await.unwrap();
+        // The server waits for the body now.
+        let mut interim = [0; 25];
+        connection.read_exact(&mut interim).await.unwrap();
+        idle.push(connection);
+    }
+    assert_eq!(bed.budget.held_bytes(), 0);
+    let body = noise(500_000);
+    assert_eq!(bed.put(&path(&body), &body).await.status, 200);
+    assert!(bed.get(&path(&body)).await.body == body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -85,7 +85,7 @@ impl HttpCache {
             return Ok(with_tag(reply::empty(StatusCode::OK), &entity_tag(&digest)));
         }
         let bytes_max = self.limits.blob_bytes_max;
-        upload.begin(bytes_max).await?;
+        upload.check_len(bytes_max)?;
         // CANCEL: dropping the writer names nothing.
         let mut writer = self.store.begin_blob(name);
         while let Some(piece) = upload.piece(bytes_max).await? {

@@ -85,22 +85,28 @@ impl Upload {
         self.drain_bytes_max = self.drain_bytes_max.max(bytes);
     }
 
-    /// Takes the memory of an upload from the budget. Fails if the declared length is too long.
-    pub(super) async fn begin(&mut self, bytes_max: u64) -> Result<(), ServeError> {
-        let declared = self.declared.unwrap_or(u64::MAX);
-        if self.declared.is_some_and(|declared| declared > bytes_max) {
-            return Err(ServeError::BodyTooLong { bytes_max });
+    /// Fails if the declared length is too long.
+    pub(super) const fn check_len(&self, bytes_max: u64) -> Result<(), ServeError> {
+        match self.declared {
+            Some(declared) if declared > bytes_max => Err(ServeError::BodyTooLong { bytes_max }),
+            _ => Ok(()),
         }
-        let memory = declared.saturating_mul(2).saturating_add(MEMORY_BYTES_MIN).min(MEMORY_BYTES);
-        self.permit = Some(self.budget.bytes(memory).await);
-        Ok(())
+    }
+
+    /// The memory that the upload takes from the budget.
+    fn memory_bytes(&self) -> u64 {
+        let declared = self.declared.unwrap_or(u64::MAX);
+        declared.saturating_mul(2).saturating_add(MEMORY_BYTES_MIN).min(MEMORY_BYTES)
     }
 
     /// The next piece; `None` at the end. Fails if the body ends early, or is longer than
-    /// `bytes_max`.
+    /// `bytes_max`. Memory is taken from the budget with the first bytes, so a client that only
+    /// declares a body holds none.
     pub(super) async fn piece(&mut self, bytes_max: u64) -> Result<Option<Bytes>, ServeError> {
-        let Some(first) = self.frame().await? else { return Ok(None) };
-        let mut piece = first;
+        let Some(mut piece) = self.frame().await? else { return Ok(None) };
+        if self.permit.is_none() {
+            self.permit = Some(self.budget.bytes(self.memory_bytes()).await);
+        }
         if piece.len() < PIECE_BYTES / 2 && !self.body.is_end_stream() {
             let mut gathered = BytesMut::with_capacity(PIECE_BYTES);
             gathered.extend_from_slice(&piece);
@@ -119,10 +125,8 @@ impl Upload {
 
     /// All bytes in memory.
     pub(super) async fn all(&mut self, bytes_max: u64) -> Result<Bytes, ServeError> {
+        self.check_len(bytes_max)?;
         let expected = self.declared.unwrap_or(bytes_max);
-        if expected > bytes_max {
-            return Err(ServeError::BodyTooLong { bytes_max });
-        }
         // A piece is in memory beside what was gathered before.
         let memory = expected.saturating_mul(2).saturating_add(MEMORY_BYTES_MIN);
         self.permit = Some(self.budget.bytes(memory).await);

@@ -30,7 +30,7 @@ impl HttpCache {
     ) -> Result<ValueWriter, ServeError> {
         let bytes_max = self.limits.value_bytes_max;
         let mut writer = self.store.begin_value(name).ok_or(ServeError::NameTooLong)?;
-        upload.begin(bytes_max).await?;
+        upload.check_len(bytes_max)?;
         if !head.is_empty() {
             writer = writer.write(Bytes::copy_from_slice(head)).await?;
         }
