@@ -126,6 +126,7 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
             Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
             Command::Check(args) => Box::pin(commands::check::run(session, &args)).await,
+            Command::Cacheprog(args) => Box::pin(commands::cacheprog::run(session, args)).await,
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             // These commands need no runtime and have run before this point.

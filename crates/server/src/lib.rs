@@ -1,9 +1,13 @@
-//! The cache server of Tidegate. For now: its store.
+//! The cache server of Tidegate: its store, and what it answers over HTTP.
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`serve`] | the server's side of the protocols |
 //! | [`store`] | blobs, action results and opaque values on this machine's disk |
+//! | [`cache_client`] | the other side of `/ac/` and `/cas/`, for programs that use a cache |
 //! | [`trace`] | recorded and generated requests, replayed to choose the size of a store |
 
+pub mod cache_client;
+pub mod serve;
 pub mod store;
 pub mod trace;

@@ -148,6 +148,19 @@ Examples:
 Files are cut and hashed on all cores. Without options chunks are those that the Remote Execution
 API recommends, and that Bazel makes: FastCDC 2020 with an average of 512 KiB.";
 
+pub(super) const CACHEPROG: &str = "\
+Examples:
+  GOCACHEPROG='tidegate cacheprog /var/cache/go' go build ./...
+          the go command starts it, and keeps its build cache in this folder
+  GOCACHEPROG='tidegate cacheprog -v /var/cache/go' go build ./...
+          the same, with the number of hits at the end
+  GOCACHEPROG='tidegate cacheprog http://cache.example.org:8980/go' go test ./...
+          on a server; the path keeps the entries of projects apart
+  GOCACHEPROG='tidegate cacheprog https://ci:PASSWORD@cache.example.org/go' go build ./...
+          on a server that asks for a password
+  GOCACHEPROG='tidegate cacheprog --max-size 10GiB /var/cache/go' go vet ./...
+          in a store of at most 10 GiB";
+
 pub(super) const STORE: &str = "\
 Examples:
   tidegate store check /var/cache/tidegate

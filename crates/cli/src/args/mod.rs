@@ -3,6 +3,7 @@
 
 mod authorities;
 mod cache;
+mod cacheprog;
 mod check;
 mod chunk;
 mod config;
@@ -18,6 +19,7 @@ mod transfer;
 mod version;
 
 pub(crate) use cache::{CacheArgs, ChunkingArg};
+pub(crate) use cacheprog::CacheprogArgs;
 pub(crate) use check::{CheckArgs, Reference};
 pub(crate) use chunk::ChunkArgs;
 pub(crate) use config::{ConfigArgs, FileOnlyArgs, UrlArgs};
@@ -122,6 +124,9 @@ pub(crate) enum Command {
     /// Work on the store of a cache server
     #[command(after_help = examples::STORE)]
     Store(StoreArgs),
+    /// Keep the build cache of the go command in a folder or on a server, as its GOCACHEPROG
+    #[command(after_help = examples::CACHEPROG)]
+    Cacheprog(CacheprogArgs),
     /// Fetch from a server of its own with a cloud's manners: one stream against many
     #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),

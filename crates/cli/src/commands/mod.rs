@@ -1,6 +1,7 @@
 //! The commands, one a file. Each takes its arguments and the session, writes all its output, and
 //! returns an exit code.
 
+pub(crate) mod cacheprog;
 pub(crate) mod cat;
 pub(crate) mod check;
 pub(crate) mod chunk;

@@ -7,6 +7,7 @@ async fn every_command_has_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["man", "--dir", "new/man1", "--json"]).await;
     let expected: Vec<String> = [
+        "tidegate-cacheprog",
         "tidegate-cat",
         "tidegate-check",
         "tidegate-chunk",

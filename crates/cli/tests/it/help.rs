@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "",
     "cp",
     "cat",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 13] = [
     "store",
     "store check",
     "store replay",
+    "cacheprog",
     "demo",
     "completions",
     "man",

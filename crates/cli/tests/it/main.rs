@@ -11,6 +11,7 @@
 //! | `check`: what is the same, what differs, what is not known | `check` |
 //! | `chunk`: where files are cut | `chunk` |
 //! | `store`: hit rates of simulated stores, damage, files into a store and back | `store` |
+//! | `cacheprog`: the protocol of the `go` command | `cacheprog` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
 //! | help, man pages and completions are as checked in | `help`, `generate` |
 //! | caches: files into them and out again | `caches` |
@@ -40,6 +41,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod cacheprog;
 mod caches;
 mod cat;
 mod check;

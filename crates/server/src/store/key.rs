@@ -29,6 +29,15 @@ impl Space {
     }
 }
 
+/// The first byte of a key of [`Space::Value`]: what the value is. Opaque values of clients have a
+/// byte of their own, so that no client can name a manifest.
+pub(crate) const MANIFEST: u8 = 1;
+pub(crate) const SLICE: u8 = 2;
+pub(crate) const OPAQUE: u8 = 3;
+
+/// The bytes of a digest in a key: function, length, hash.
+const DIGEST_BYTES: usize = 41;
+
 /// What names a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -62,19 +71,38 @@ impl Key {
         if self.space != Space::Blob {
             return None;
         }
-        let bytes: &[u8; 41] = self.bytes[..].try_into().ok()?;
-        let function = match bytes[0] {
-            1 => DigestFunction::Sha256,
-            2 => DigestFunction::Blake3,
+        digest_of(&self.bytes)
+    }
+
+    /// The digest of a key that stands for a blob: its own, or that of a value beside it.
+    pub(crate) fn named_digest(&self) -> Option<Digest> {
+        digest_of(&self.bytes[self.digest_at()?..])
+    }
+
+    /// Where the digest is in the bytes of a key that stands for a blob.
+    fn digest_at(&self) -> Option<usize> {
+        let at = match (self.space, self.bytes.first()?) {
+            (Space::Blob, _) => 0,
+            (Space::Value, &(MANIFEST | SLICE)) => 1,
             _ => return None,
         };
-        let len = u64::from_le_bytes(bytes[1..9].try_into().ok()?);
-        Some(Digest { function, len, hash: bytes[9..].try_into().ok()? })
+        (self.bytes.len() == at + DIGEST_BYTES).then_some(at)
     }
 }
 
-fn digest_bytes(digest: &Digest) -> [u8; 41] {
-    let mut bytes = [0; 41];
+fn digest_of(bytes: &[u8]) -> Option<Digest> {
+    let bytes: &[u8; DIGEST_BYTES] = bytes.try_into().ok()?;
+    let function = match bytes[0] {
+        1 => DigestFunction::Sha256,
+        2 => DigestFunction::Blake3,
+        _ => return None,
+    };
+    let len = u64::from_le_bytes(bytes[1..9].try_into().ok()?);
+    Some(Digest { function, len, hash: bytes[9..].try_into().ok()? })
+}
+
+fn digest_bytes(digest: &Digest) -> [u8; DIGEST_BYTES] {
+    let mut bytes = [0; DIGEST_BYTES];
     bytes[0] = match digest.function {
         DigestFunction::Blake3 => 2,
         // The engine knows two functions. A third one needs a number here.
@@ -85,10 +113,19 @@ fn digest_bytes(digest: &Digest) -> [u8; 41] {
     bytes
 }
 
+/// The index does not keep these lowest bits of [`Fingerprint::low`].
+pub(crate) const LOW_BITS_UNUSED: u32 = 6;
+/// The longest length that the rest of `low` holds: 256 PiB.
+const LEN_ADDED_MAX: u64 = u64::MAX >> LOW_BITS_UNUSED;
+
 /// 144 bits of a keyed hash of a key. The index keeps at least 128 of them.
 ///
-/// The hash covers space, function, length and hash of a digest. It is keyed with a number of the
-/// store, so that a client cannot choose keys that collide in the table.
+/// It is keyed with a number of the store, so that a client cannot choose keys that collide in the
+/// table.
+///
+/// A blob's length is not hashed but added to the low bits. So keys with one hash and different
+/// lengths differ in `low` only, and the index finds a blob whose length is unknown: HTTP paths
+/// hold no length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint {
     /// Selects the shard.
@@ -107,14 +144,31 @@ impl Fingerprint {
         let mut all = Vec::with_capacity(1 + key.bytes.len());
         all.push(key.space as u8);
         all.extend_from_slice(&key.bytes);
-        Self::of_bytes(salt, &all)
+        match key.digest_at() {
+            Some(at) => Self::of_digest(salt, &mut all, 1 + at),
+            None => Self::of_bytes(salt, &all),
+        }
     }
 
     /// The fingerprint of a blob's key. It allocates nothing.
     pub fn of_blob(salt: &[u8; 32], digest: &Digest) -> Self {
         let mut all = [Space::Blob as u8; 42];
         all[1..].copy_from_slice(&digest_bytes(digest));
-        Self::of_bytes(salt, &all)
+        Self::of_digest(salt, &mut all, 1)
+    }
+
+    /// The fingerprint of a key with a digest at `at`.
+    fn of_digest(salt: &[u8; 32], all: &mut [u8], at: usize) -> Self {
+        let mut len = [0; 8];
+        len.copy_from_slice(&all[at + 1..at + 9]);
+        let len = u64::from_le_bytes(len);
+        if len > LEN_ADDED_MAX {
+            // No blob is so long. The hash keeps such lengths apart.
+            return Self::of_bytes(salt, all);
+        }
+        all[at + 1..at + 9].fill(0);
+        let fingerprint = Self::of_bytes(salt, all);
+        Self { low: fingerprint.low ^ (len << LOW_BITS_UNUSED), ..fingerprint }
     }
 
     fn of_bytes(salt: &[u8; 32], bytes: &[u8]) -> Self {
@@ -139,5 +193,33 @@ impl Fingerprint {
             u64::from_le_bytes(word)
         };
         Self { high: word(0), low: word(8), shard: u16::from_le_bytes([bytes[16], bytes[17]]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of one hash have one place in the index, and no two of them one fingerprint.
+    #[test]
+    fn lengths_of_one_hash_differ_in_the_low_bits_only() {
+        let salt = [7; 32];
+        let digest = Digest::of(DigestFunction::Sha256, b"blob");
+        let of = |len| Fingerprint::of_blob(&salt, &Digest { len, ..digest });
+        let first = of(0);
+        for len in [1, 63, 64, 65, 1 << 20, LEN_ADDED_MAX] {
+            let other = of(len);
+            assert_eq!((other.shard, other.high), (first.shard, first.high), "{len}");
+            assert_ne!(other.low >> LOW_BITS_UNUSED, first.low >> LOW_BITS_UNUSED, "{len}");
+        }
+        for len in [LEN_ADDED_MAX + 1, u64::MAX] {
+            assert_ne!(of(len).high, first.high, "{len}");
+        }
+        let blake3 = Digest { function: DigestFunction::Blake3, ..digest };
+        assert_ne!(Fingerprint::of_blob(&salt, &blake3).high, of(4).high);
+        let key = Key::blob(&digest);
+        assert_eq!(Fingerprint::of(&salt, &key), of(4));
+        let value = Key::new(Space::Value, key.bytes()).unwrap();
+        assert_ne!(Fingerprint::of(&salt, &value).high, of(4).high);
     }
 }

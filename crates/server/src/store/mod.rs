@@ -78,6 +78,7 @@ mod manifests;
 mod pins;
 mod scrub;
 
-pub use actions::{ActionName, ActionPut};
-pub use local::LocalStore;
+pub use actions::{ActionName, ActionPut, CachedPut};
+pub use blobs::BlobHash;
+pub use local::{BlobWriter, LocalStore, ValueWriter};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

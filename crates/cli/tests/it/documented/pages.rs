@@ -1,8 +1,19 @@
 //! Finds the commands in the pages of the documentation.
 
 /// The commands of `tidegate`.
-const NAMES: [&str; 10] =
-    ["cp", "cat", "stat", "check", "config", "chunk", "store", "demo", "completions", "man"];
+const NAMES: [&str; 11] = [
+    "cp",
+    "cacheprog",
+    "cat",
+    "stat",
+    "check",
+    "config",
+    "chunk",
+    "store",
+    "demo",
+    "completions",
+    "man",
+];
 
 /// Programs whose commands count, besides `tidegate`: those that install or build it.
 const PROGRAMS: [&str; 3] = ["tidegate", "cargo", "docker"];

@@ -104,8 +104,8 @@ pub(super) const COMMANDS: &[Known] = &[
     // docs/command.md
     as_(
         "tidegate COMMAND --help",
-        "for command in cp cat stat check config chunk demo completions man; do tidegate $command --help; done",
-        |_, ran| ran.out().matches("Examples:").count() == 9,
+        "for command in cp cat stat check config chunk cacheprog demo completions man; do tidegate $command --help; done",
+        |_, ran| ran.out().matches("Examples:").count() == 10,
     ),
     as_("tidegate man --dir DIR", "tidegate man --dir pages", |stage, _| {
         stage.manual().iter().any(|name| name == "tidegate-cp.1")
@@ -160,6 +160,11 @@ pub(super) const COMMANDS: &[Known] = &[
         "printf '# tidegate trace 1\\n0 put 1f 4096\\n5 get 1f 4096\\n' >trace \
          && tidegate store replay --json trace",
         |_, ran| ran.json()["requests"] == 1,
+    ),
+    as_(
+        "tidegate cacheprog PLACE",
+        "printf '{\"ID\":1,\"Command\":\"close\"}\\n' | tidegate cacheprog kept",
+        |_, ran| ran.out().contains("KnownCommands") && ran.out().contains("{\"ID\":1}"),
     ),
     as_("tidegate demo", "tidegate demo --size 8MiB --json --quiet", |_, ran| {
         ran.json()["caught"].is_object() && ran.json()["resumed"].is_object()

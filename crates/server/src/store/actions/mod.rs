@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `record` | the bytes of a result with its closure |
+//! | `cached` | values of HTTP caches: results or opaque |
 //!
 //! The closure is found when the result is stored, and kept with it. A hit is then one look-up for
 //! each of its blobs, which are all touched and pinned for some minutes: the client is about to read
@@ -12,18 +13,21 @@
 //! - A result is stored only if all of its closure is present.
 //! - A result whose closure is not all present is a miss, and is removed.
 
+mod cached;
 mod record;
 
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
-use tidegate_core::digest::Digest;
+use tidegate_core::digest::{Digest, DigestFunction};
 
+pub use self::cached::CachedPut;
+pub(super) use self::cached::CachedValue;
 use self::record::ActionRecord;
 use super::blobs::{Blobs, Form, Touch};
 use super::closure::{Closure, ClosureError, ClosureLimits, ClosureWalk, UnknownFields};
-use super::core::Op;
+use super::core::{Op, Value};
 use super::error::{StoreError, StoreResult};
 use super::key::{Key, Space};
 
@@ -68,10 +72,21 @@ impl Blobs {
         limits: ClosureLimits,
     ) -> StoreResult<ActionPut> {
         let Some(key) = name.key() else { return Ok(ActionPut::NameTooLong) };
-        let closure = match self.closure(&result, name, unknown, limits)? {
+        let closure = match self.closure(&result, name.action.function, unknown, limits)? {
             Ok(closure) => closure,
             Err(refused) => return Ok(refused),
         };
+        self.put_complete(key, name.action.function, &closure, result)
+    }
+
+    /// Stores a result under a key, if its closure is all there.
+    fn put_complete(
+        &self,
+        key: Key,
+        function: DigestFunction,
+        closure: &Closure,
+        result: Bytes,
+    ) -> StoreResult<ActionPut> {
         let present = self.present(closure.blobs(), Touch::Now)?;
         let missing = closure.blobs().iter().zip(present).find(|(_, is_present)| !is_present);
         if let Some((missing, _)) = missing {
@@ -79,7 +94,7 @@ impl Blobs {
         }
         let size = result.len() as u64;
         let record = ActionRecord { closure: closure.blobs().to_vec(), result };
-        self.put_beside(vec![(key, Form::Action, size, record.encode(name.action.function))])?;
+        self.put_beside(vec![(key, Form::Action, size, record.encode(function))])?;
         Ok(ActionPut::Stored)
     }
 
@@ -87,12 +102,12 @@ impl Blobs {
     fn closure(
         &self,
         result: &[u8],
-        name: &ActionName<'_>,
+        function: DigestFunction,
         unknown: UnknownFields,
         limits: ClosureLimits,
     ) -> StoreResult<Result<Closure, ActionPut>> {
         let refused = |error| Ok(Err(ActionPut::Refused(error)));
-        let mut walk = match ClosureWalk::new(result, name.action.function, unknown, limits) {
+        let mut walk = match ClosureWalk::new(result, function, unknown, limits) {
             Ok(walk) => walk,
             Err(error) => return refused(error),
         };
@@ -126,8 +141,18 @@ impl Blobs {
     pub(crate) fn action(&self, name: &ActionName<'_>) -> StoreResult<Option<Bytes>> {
         let Some(key) = name.key() else { return Ok(None) };
         let Some(value) = self.core.get(&key)? else { return Ok(None) };
+        self.complete(key, value, name.action.function)
+    }
+
+    /// The result in a value, if its closure is all there. Otherwise it is removed.
+    fn complete(
+        &self,
+        key: Key,
+        value: Value,
+        function: DigestFunction,
+    ) -> StoreResult<Option<Bytes>> {
         let Some(bytes) = self.small(&key, value)? else { return Ok(None) };
-        let Some(record) = ActionRecord::decode(name.action.function, &bytes) else {
+        let Some(record) = ActionRecord::decode(function, &bytes) else {
             self.core.note_damaged(&key);
             return Ok(None);
         };

@@ -202,3 +202,29 @@ fn a_large_result_is_stored() {
     assert_eq!(bed.put_action(&small), ActionPut::Stored);
     assert_eq!(bed.blobs.action(&name()).unwrap().unwrap(), small.encode_to_vec());
 }
+
+/// A result that an HTTP client stored: a miss when a blob of it is lost, and gone. An opaque value
+/// under the same name needs nothing.
+#[test]
+fn a_cached_result_that_lost_a_blob_is_a_miss_and_gone() {
+    let bed = bed();
+    let put = |bytes: &[u8]| {
+        let mut incoming = bed.blobs.receive_value(b"name").unwrap();
+        incoming.write(bytes).unwrap();
+        bed.blobs.put_cached(incoming, FUNCTION).unwrap()
+    };
+    let get = || bed.blobs.open_cached(b"name", FUNCTION).unwrap();
+    let (result, needed) = result(&bed);
+    let bytes = result.encode_to_vec();
+    assert_eq!(put(&bytes), CachedPut::Result);
+    assert!(matches!(get(), Some(CachedValue::Result(found)) if found == bytes));
+    let core = &bed.blobs.core;
+    assert!(core.last_use(&Key::blob(&needed[1])) > Some(core.now()), "a hit pins its blobs");
+    bed.lose(Key::blob(&needed[1]));
+    assert!(get().is_none());
+    assert_eq!(put(&bytes), CachedPut::Incomplete(needed[1]));
+    let _ = self::result(&bed);
+    assert!(get().is_none(), "it does not come back with its blob");
+    assert_eq!(put(b"{}"), CachedPut::Opaque);
+    assert!(matches!(get(), Some(CachedValue::Opaque(2, _))));
+}

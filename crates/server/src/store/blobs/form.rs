@@ -2,7 +2,7 @@
 
 use tidegate_core::digest::Digest;
 
-use crate::store::key::{Key, Space};
+use crate::store::key::{Key, MANIFEST, OPAQUE, SLICE, Space};
 
 /// What a value is. The numbers are in the log and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,6 @@ impl Form {
         }
     }
 }
-
-/// The first byte of a key of [`Space::Value`]. Opaque values of clients have a byte of their own,
-/// so that no client can name a manifest.
-const MANIFEST: u8 = 1;
-const SLICE: u8 = 2;
-const OPAQUE: u8 = 3;
 
 /// The key of the manifest of a blob.
 pub(crate) fn manifest_key(digest: &Digest) -> Key {

@@ -50,9 +50,9 @@ impl Spill {
         Ok(())
     }
 
-    /// Bytes that were written, at `offset`.
-    fn read(&self, offset: u64) -> StoreResult<Bytes> {
-        let left = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(PIECE_BYTES);
+    /// At most `max` bytes that were written, at `offset`.
+    pub(super) fn read(&self, offset: u64, max: usize) -> StoreResult<Bytes> {
+        let left = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(max);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let Some(file) = &self.file else {
             return Ok(Bytes::copy_from_slice(self.buffer.get(start..start + left).unwrap_or(&[])));
@@ -74,7 +74,7 @@ impl Spill {
     }
 
     /// Gives the blob's key this value.
-    fn commit(self, digest: &Digest, form: Form) -> StoreResult<()> {
+    pub(super) fn commit(self, digest: &Digest, form: Form) -> StoreResult<()> {
         self.commit_as(Key::blob(digest), form, digest.len)
     }
 
@@ -209,7 +209,7 @@ impl IncomingPacked {
         let mut inflater = new_inflater()?;
         let mut offset = 0;
         while offset < spill.len {
-            let mut packed = spill.read(offset)?;
+            let mut packed = spill.read(offset, PIECE_BYTES)?;
             offset += packed.len() as u64;
             inflate(&mut inflater, &mut packed, &mut plain, Incoming::write)?;
         }

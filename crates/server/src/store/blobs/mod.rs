@@ -6,6 +6,7 @@
 //! | `presence` | which blobs are there, with everything that they need |
 //! | `reader` | the bytes of a blob, in order |
 //! | `packed` | the bytes of a blob as a zstd frame |
+//! | `by_hash` | blobs whose length is unknown |
 //! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
 //!
@@ -27,6 +28,7 @@
 //!   all of them.
 //! - A look-up touches everything that it needs to say yes.
 
+mod by_hash;
 mod form;
 mod incoming;
 mod packed;
@@ -44,7 +46,9 @@ use super::core::{Core, Op};
 use super::error::StoreResult;
 use super::threads::Store;
 
-pub(super) use form::{Form, manifest_key, slice_key};
+pub use by_hash::BlobHash;
+pub(super) use by_hash::IncomingByHash;
+pub(super) use form::{Form, manifest_key, opaque_key, slice_key};
 pub(super) use incoming::IncomingPacked;
 pub(super) use packed::PackedReader;
 pub(super) use presence::Touch;

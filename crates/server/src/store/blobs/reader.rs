@@ -144,7 +144,7 @@ impl Blobs {
     }
 
     /// Opens plain bytes. `None` if the first of them are damaged.
-    pub(super) fn open_content(
+    pub(crate) fn open_content(
         &self,
         key: &Key,
         content: ValueContent,

@@ -1,8 +1,10 @@
 //! Opaque values: what a client stores under a name of its own. The store knows nothing of them.
 
+use bytes::Bytes;
+
 use super::form::opaque_key;
 use super::incoming::Spill;
-use super::{BlobReader, Blobs, Form};
+use super::{BlobReader, Blobs, Form, PIECE_BYTES};
 use crate::store::core::Op;
 use crate::store::error::StoreResult;
 use crate::store::key::Key;
@@ -42,6 +44,30 @@ impl Blobs {
 impl IncomingValue {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> StoreResult<()> {
         self.spill.write(bytes)
+    }
+
+    /// The bytes that were written.
+    pub(crate) fn len(&self) -> u64 {
+        self.spill.len()
+    }
+
+    /// The first byte that was written.
+    pub(crate) fn first_byte(&self) -> StoreResult<Option<u8>> {
+        Ok(self.spill.read(0, 1)?.first().copied())
+    }
+
+    /// All bytes that were written, in memory.
+    pub(crate) fn read_all(&self) -> StoreResult<Bytes> {
+        let mut all = Vec::new();
+        while (all.len() as u64) < self.len() {
+            all.extend_from_slice(&self.spill.read(all.len() as u64, PIECE_BYTES)?);
+        }
+        Ok(all.into())
+    }
+
+    /// The key. The bytes are dropped.
+    pub(crate) fn into_key(self) -> Key {
+        self.key
     }
 
     /// Names the value, and replaces the one before it.

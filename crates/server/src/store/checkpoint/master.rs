@@ -14,7 +14,8 @@ use crate::store::pack::{PackState, SavedPack, crc32c};
 pub(crate) const MASTER_FOLDER: &str = "index";
 const PATH: &str = "index/master";
 const PATH_NEW: &str = "index/master.new";
-const MAGIC: u32 = 0x7464_6d31;
+/// `tdm2`: since version 2, fingerprints do not hash a blob's length.
+const MAGIC: u32 = 0x7464_6d32;
 /// A master of 4,096 shards with 8 runs each has less than 2 MiB.
 const BYTES_MAX: u64 = 256 << 20;
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | a new store, or recovery |
 //! | `read` | look-ups and values |
+//! | `by_hash` | keys of blobs whose length is unknown |
 //! | `scrub` | values as the scrub reads them |
 //! | `pin` | values that stay for some minutes |
 //! | `commit` | one group of operations |
@@ -19,6 +20,7 @@
 //! what both append.
 
 mod append;
+mod by_hash;
 mod checkpoint;
 mod clean;
 mod commit;

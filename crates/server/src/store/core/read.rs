@@ -13,7 +13,7 @@ use crate::store::key::{Fingerprint, Key};
 use crate::store::pack::{Header, RecordKind, generation_bits, verify_payload};
 
 /// Attempts to read a record that moves meanwhile.
-const ATTEMPTS_MAX: usize = 4;
+pub(super) const ATTEMPTS_MAX: usize = 4;
 
 /// A value.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@
 //!
 //! With at least 6 bits that select the shard, 128 bits of the fingerprint identify a key.
 
-use crate::store::key::Fingerprint;
+use crate::store::key::{Fingerprint, LOW_BITS_UNUSED};
 
-const FINGERPRINT_MASK: u64 = !0x3f;
+const FINGERPRINT_MASK: u64 = u64::MAX << LOW_BITS_UNUSED;
 const CHANGED: u64 = 1 << 5;
 const IS_FILE: u64 = 1 << 4;
 const UNITS_MASK: u64 = 0xf;

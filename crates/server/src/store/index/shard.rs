@@ -65,6 +65,23 @@ impl Shard {
         self.position(fingerprint).map(|at| self.load(at))
     }
 
+    /// The entries whose fingerprints begin with `high`. Keys with one hash and different lengths
+    /// have these.
+    pub(crate) fn find_all(&self, high: u64) -> Vec<Entry> {
+        let mut found = Vec::new();
+        if self.slots.is_empty() {
+            return found;
+        }
+        let mut at = self.home(high);
+        while self.slots[at][2].load(Ordering::Relaxed) != 0 {
+            if self.slots[at][0].load(Ordering::Relaxed) == high {
+                found.push(self.load(at));
+            }
+            at = (at + 1) % self.slots.len();
+        }
+        found
+    }
+
     /// Sets the last use.
     pub(crate) fn touch(&self, fingerprint: &Fingerprint, now: u32) -> Option<Entry> {
         let at = self.position(fingerprint)?;

@@ -70,6 +70,13 @@ impl Index {
         self.packs.is_current(found.location()).then_some(found)
     }
 
+    /// The entries of keys with this key's hash and any length, if their packs are current.
+    pub(crate) fn find_all(&self, fingerprint: &Fingerprint) -> Vec<Entry> {
+        let mut found = self.read(fingerprint, |shard| shard.find_all(fingerprint.high));
+        found.retain(|entry| self.packs.is_current(entry.location()));
+        found
+    }
+
     /// As [`Self::find`], and sets the last use.
     pub(crate) fn touch(&self, fingerprint: &Fingerprint, now: u32) -> Option<Entry> {
         let found = self.read(fingerprint, |shard| shard.touch(fingerprint, now))?;

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use tidegate::remote::Body;
+use tidegate::store::body;
 use tidegate::{Operation, Result};
-use tidegate_core::digest::Digest;
+use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::LocalStore;
-use crate::store::actions::{ActionName, ActionPut};
+use crate::store::actions::{ActionName, ActionPut, CachedPut, CachedValue};
 use crate::store::blobs::{BlobReader, IncomingPacked, IncomingValue, PackedReader};
 use crate::store::closure::{ClosureLimits, UnknownFields};
 use crate::store::error::StoreResult;
@@ -61,6 +62,25 @@ impl LocalStore {
         let opened = self.blocking(Operation::Read, VALUE, move |blobs| blobs.open_value(&name));
         let Some((len, reader)) = opened.await? else { return Ok(None) };
         Ok(Some((len, self.body(VALUE, reader, BlobReader::next_piece))))
+    }
+
+    /// The length of a value of an HTTP cache in bytes, and its bytes. `None` if there is none, or
+    /// it is an action result that lost a blob. The blobs of a result stay for some minutes.
+    pub async fn cached(
+        &self,
+        name: &[u8],
+        function: DigestFunction,
+    ) -> Result<Option<(u64, Body)>> {
+        let name = name.to_owned();
+        let opened = self
+            .blocking(Operation::Read, VALUE, move |blobs| blobs.open_cached(&name, function))
+            .await?;
+        Ok(opened.map(|value| match value {
+            CachedValue::Result(bytes) => (bytes.len() as u64, body(bytes, 0)),
+            CachedValue::Opaque(len, reader) => {
+                (len, self.body(VALUE, *reader, BlobReader::next_piece))
+            }
+        }))
     }
 
     /// Removes an opaque value. It does not come back.
@@ -136,6 +156,27 @@ impl ValueWriter {
     pub async fn finish(self) -> Result<()> {
         let Self { store, incoming } = self;
         store.blocking(Operation::Write, VALUE, move |_| incoming.finish()).await
+    }
+}
+
+impl ValueWriter {
+    /// The bytes that were written.
+    pub fn len(&self) -> u64 {
+        self.incoming.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As [`Self::finish`], for a value that may be an action result. It is in memory twice for
+    /// that, if it can be one.
+    pub async fn finish_cached(self, function: DigestFunction) -> Result<CachedPut> {
+        let Self { store, incoming } = self;
+        let put = store
+            .blocking(Operation::Write, VALUE, move |blobs| blobs.put_cached(incoming, function));
+        put.await
     }
 }
 

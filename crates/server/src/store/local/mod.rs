@@ -3,6 +3,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `by_hash` | blobs whose length is unknown |
 //! | `cache` | action results, opaque values, compressed blobs |
 //! | `maintenance` | the background thread |
 //! | `record` | the requests as a trace |
@@ -11,6 +12,7 @@
 //! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
 //! finds every blob in the index.
 
+mod by_hash;
 mod cache;
 mod error;
 mod maintenance;
@@ -38,6 +40,8 @@ use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::Digest;
 
+pub use self::by_hash::BlobWriter;
+pub use self::cache::ValueWriter;
 pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;

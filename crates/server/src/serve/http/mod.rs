@@ -1,0 +1,152 @@
+//! [`HttpCache`]: the store over HTTP, as build tools expect it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `route` | the one table that says which dialect a path belongs to |
+//! | `cas` | `/cas/HASH`: blobs, with ranges and conditional requests |
+//! | `action_cache` | `/ac/KEY`: action results, checked; opaque values |
+//! | `dialects` | ccache, sccache (`WebDAV`), Gradle, Turborepo, Nx, moon |
+//! | `values` | reads and writes of opaque values, which the dialects share |
+//! | `upload` | the body of a request: bounded, gathered, drained |
+//! | `range` | `Range` and `If-None-Match` |
+//! | `reply` | responses |
+//!
+//! Invariants:
+//! - A blob has a name only after its bytes had the hash. A body that ends early names nothing.
+//! - A response never has a content encoding, and `Content-Length` is that of the whole body.
+//! - A body goes to the store in pieces. What is buffered is charged to the budget.
+//! - Keys are (tenant, dialect, key), so no dialect reads what another one wrote.
+
+mod action_cache;
+mod cas;
+mod dialects;
+mod range;
+mod reply;
+mod route;
+mod upload;
+mod values;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use tidegate::Budget;
+
+use self::route::{Route, route};
+use self::upload::Upload;
+use super::body::ResponseBody;
+use super::error::ServeError;
+use crate::store::LocalStore;
+
+/// Bounds of the HTTP side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Maximum length of a blob in bytes.
+    pub blob_bytes_max: u64,
+    /// Maximum length of an opaque value in bytes.
+    pub value_bytes_max: u64,
+}
+
+impl Default for HttpLimits {
+    /// Blobs of 64 GiB: images of virtual machines. Values of 4 GiB: Turborepo and Nx pack all
+    /// outputs of a task into one.
+    fn default() -> Self {
+        Self { blob_bytes_max: 64 << 30, value_bytes_max: 4 << 30 }
+    }
+}
+
+/// The tenant of a request, as an extension of it. A request without one belongs to the tenant
+/// with the empty name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tenant(Arc<str>);
+
+impl Tenant {
+    /// A tenant. `None` if the name contains a zero byte, which separates the parts of a key.
+    pub fn new(name: &str) -> Option<Self> {
+        (!name.contains('\0')).then(|| Self(name.into()))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The store over HTTP. Clones are the same cache.
+#[derive(Clone, Debug)]
+pub struct HttpCache {
+    store: LocalStore,
+    budget: Budget,
+    limits: HttpLimits,
+}
+
+/// A request without its body, and where it goes.
+struct Call<'a> {
+    parts: &'a Parts,
+    tenant: Tenant,
+}
+
+impl Call<'_> {
+    fn is_head(&self) -> bool {
+        self.parts.method == Method::HEAD
+    }
+}
+
+/// What a handler answers. An error becomes a response, too.
+type Reply = Result<Response<ResponseBody>, ServeError>;
+
+impl HttpCache {
+    /// A cache over a store. All that requests and responses buffer is taken from `budget`.
+    pub const fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
+        Self { store, budget, limits }
+    }
+
+    /// Answers one request.
+    ///
+    /// CANCEL: dropping the future names nothing, unless the body was complete.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let tenant = parts.extensions.remove::<Tenant>().unwrap_or_default();
+        let body = body.map_err(|error| ServeError::BodyCutOff(error.into())).boxed_unsync();
+        let mut upload = Upload::new(&parts, body, &self.budget);
+        let call = Call { parts: &parts, tenant };
+        let response = match self.answer(&call, &mut upload).await {
+            Ok(response) => response,
+            Err(error) => {
+                if error.status().is_server_error() {
+                    tracing::warn!(method = %parts.method, error = &error as &dyn std::error::Error, "a request failed");
+                }
+                reply::of_error(&error)
+            }
+        };
+        // A client that is still sending would not read the response before a reset.
+        upload.discard().await;
+        response
+    }
+
+    async fn answer(&self, call: &Call<'_>, upload: &mut Upload) -> Reply {
+        let Some(route) = route(call.parts.uri.path()) else { return Ok(reply::not_found()) };
+        let allowed = route.methods();
+        if !allowed.contains(&call.parts.method.as_str()) {
+            return Ok(reply::method_not_allowed(allowed));
+        }
+        if upload.is_encoded() {
+            return Err(ServeError::BodyEncoded);
+        }
+        match route {
+            Route::Blob(name) => self.blob(call, name, upload).await,
+            Route::BadHash => Err(ServeError::Invalid("expected a hash of 64 hexadecimal digits")),
+            Route::Action { function, instance, key } => {
+                self.action(call, function, &instance, key, upload).await
+            }
+            Route::Dialect(dialect) => self.dialect(call, dialect, upload).await,
+        }
+    }
+}
