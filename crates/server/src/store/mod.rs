@@ -81,5 +81,7 @@ mod pins;
 mod scrub;
 
 pub use actions::{ActionName, ActionPut};
+pub(crate) use blobs::BatchEntry;
 pub use local::LocalStore;
+pub(crate) use local::{BlobWriter, ReadEntry};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

@@ -8,6 +8,7 @@
 //! | `packed` | the bytes of a blob as a zstd frame |
 //! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
+//! | `batch` | blobs that arrive together in one message |
 //!
 //! A blob has up to three values, each under a key of its own:
 //!
@@ -27,6 +28,7 @@
 //!   all of them.
 //! - A look-up touches everything that it needs to say yes.
 
+mod batch;
 mod form;
 mod incoming;
 mod packed;
@@ -44,8 +46,9 @@ use super::core::{Core, Op};
 use super::error::StoreResult;
 use super::threads::Store;
 
+pub(crate) use batch::BatchEntry;
 pub(super) use form::{Form, manifest_key, slice_key};
-pub(super) use incoming::IncomingPacked;
+pub(super) use incoming::{Incoming, IncomingPacked};
 pub(super) use packed::PackedReader;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
@@ -86,6 +89,16 @@ impl Blobs {
     pub(super) fn commit(&self, ops: Vec<Op>) -> Vec<StoreResult<()>> {
         match &self.open {
             Some(open) => open.store.commit_blocking(ops),
+            None => self.core.commit(ops),
+        }
+    }
+
+    /// As [`Self::commit`], without blocking.
+    ///
+    /// CANCEL: operations that were handed over are committed although the future was dropped.
+    pub(super) async fn commit_async(&self, ops: Vec<Op>) -> Vec<StoreResult<()>> {
+        match &self.open {
+            Some(open) => open.store.commit(ops).await,
             None => self.core.commit(ops),
         }
     }

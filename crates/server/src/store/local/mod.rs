@@ -4,6 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `cache` | action results, opaque values, compressed blobs |
+//! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
 //! | `record` | the requests as a trace |
 //! | `error` | errors of the store as errors of the engine |
@@ -15,6 +16,7 @@ mod cache;
 mod error;
 mod maintenance;
 mod record;
+mod serving;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ use tidegate_core::digest::Digest;
 pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
+pub(crate) use self::serving::{BlobWriter, ReadEntry};
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
