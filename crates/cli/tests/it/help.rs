@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "",
     "cp",
     "cat",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 13] = [
     "check",
     "config",
     "chunk",
+    "serve",
     "store",
     "store check",
     "store replay",

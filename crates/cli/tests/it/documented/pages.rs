@@ -1,8 +1,19 @@
 //! Finds the commands in the pages of the documentation.
 
 /// The commands of `tidegate`.
-const NAMES: [&str; 10] =
-    ["cp", "cat", "stat", "check", "config", "chunk", "store", "demo", "completions", "man"];
+const NAMES: [&str; 11] = [
+    "cp",
+    "cat",
+    "stat",
+    "check",
+    "config",
+    "chunk",
+    "serve",
+    "store",
+    "demo",
+    "completions",
+    "man",
+];
 
 /// Programs whose commands count, besides `tidegate`: those that install or build it.
 const PROGRAMS: [&str; 3] = ["tidegate", "cargo", "docker"];
@@ -14,9 +25,10 @@ pub(super) struct Page {
     text: &'static str,
 }
 
-pub(super) const PAGES: [Page; 2] = [
+pub(super) const PAGES: [Page; 3] = [
     Page { name: "README.md", text: include_str!("../../../../../README.md") },
     Page { name: "docs/command.md", text: include_str!("../../../../../docs/command.md") },
+    Page { name: "docs/serve.md", text: include_str!("../../../../../docs/serve.md") },
 ];
 
 impl Page {

@@ -104,8 +104,8 @@ pub(super) const COMMANDS: &[Known] = &[
     // docs/command.md
     as_(
         "tidegate COMMAND --help",
-        "for command in cp cat stat check config chunk demo completions man; do tidegate $command --help; done",
-        |_, ran| ran.out().matches("Examples:").count() == 9,
+        "for command in cp cat stat check config chunk serve demo completions man; do tidegate $command --help; done",
+        |_, ran| ran.out().matches("Examples:").count() == 10,
     ),
     as_("tidegate man --dir DIR", "tidegate man --dir pages", |stage, _| {
         stage.manual().iter().any(|name| name == "tidegate-cp.1")
@@ -148,6 +148,14 @@ pub(super) const COMMANDS: &[Known] = &[
         ran.out().lines().count() > 2
     }),
     as_(
+        "tidegate serve --dir DIR",
+        "tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 >lines & \
+         until grep -q 'tidegate cp' lines; do sleep 0.1; done; \
+         tidegate cp --quiet toolchain.tar $(sed -n 's/.*cp FILE //p' lines); \
+         kill -TERM $! && wait $!",
+        |_, ran| ran.out().starts_with("grpc://127.0.0.1:"),
+    ),
+    as_(
         "tidegate store check DIR",
         "tidegate cp --quiet toolchain.tar store:kept && tidegate store check --json kept",
         |_, ran| {
@@ -185,5 +193,12 @@ pub(super) const COMMANDS: &[Known] = &[
         "tidegate cp --skip-existing SOURCE TARGET",
         "cp toolchain.tar key && tidegate cp --skip-existing gs://bucket/key key",
         |stage, _| stage.sent().is_empty() && stage.holds("key", &stage.toolchain),
+    ),
+    // docs/serve.md
+    as_(
+        "tidegate serve --dir /var/cache/tidegate --max-size 100GiB",
+        "tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >line & \
+         until grep -q address line; do sleep 0.1; done; kill -TERM $! && wait $! && cat line",
+        |_, ran| ran.json()["max_size"] == 1 << 30,
     ),
 ];
