@@ -44,7 +44,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     if !args.listen.ip().is_loopback() && !args.no_auth {
         let message = "other machines reach this address, and the server asks for no credentials";
         let target = args.listen.to_string();
-        return Err(Error::new(ErrorKind::Invalid, Operation::Connect, target, message)
+        return Err(Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
             .with_hint("add --no-auth if all who reach it may read and write"));
     }
     let by_disk = || LocalStore::options_of_command(&args.dir).bytes_max;

@@ -35,11 +35,11 @@ impl Server {
         let shown = options.listen.to_string();
         if !options.listen.ip().is_loopback() && !options.is_open {
             let message = "other machines reach this address, and the server asks for no credentials";
-            return Err(Error::new(ErrorKind::Invalid, Operation::Connect, shown, message));
+            return Err(Error::new(ErrorKind::Invalid, Operation::Locate, shown, message));
         }
         let failed = |error: std::io::Error| {
             let message = "the server cannot listen on this address";
-            Error::new(ErrorKind::Transport, Operation::Connect, &shown, message).caused_by(error)
+            Error::new(ErrorKind::Transport, Operation::Locate, &shown, message).caused_by(error)
         };
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

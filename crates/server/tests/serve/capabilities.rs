@@ -41,7 +41,7 @@ async fn clients_find_what_they_need() {
 #[tokio::test]
 async fn an_unknown_call_is_unimplemented() {
     let bed = Bed::new().await;
-    let mut client = tidegate_reapi::v2::capabilities_client::CapabilitiesClient::with_origin(
+    let mut client = CapabilitiesClient::with_origin(
         bed.channel().await,
         format!("http://{}/elsewhere", bed.address).parse().unwrap(),
     );
