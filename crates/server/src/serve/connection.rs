@@ -104,11 +104,7 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
 }
 
 /// The response. The connection is busy until its body has ended.
-async fn answer(
-    routes: &Routes,
-    request: Request<Incoming>,
-    busy: Busy,
-) -> Response<ResponseBody> {
+async fn answer(routes: &Routes, request: Request<Incoming>, busy: Busy) -> Response<ResponseBody> {
     let response = routes.answer(request).await;
     response.map(|body| busy.until_end_of(body))
 }

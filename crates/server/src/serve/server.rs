@@ -34,7 +34,8 @@ impl Server {
     pub async fn bind(options: ServeOptions) -> Result<Self> {
         let shown = options.listen.to_string();
         if !options.listen.ip().is_loopback() && !options.is_open {
-            let message = "other machines reach this address, and the server asks for no credentials";
+            let message =
+                "other machines reach this address, and the server asks for no credentials";
             return Err(Error::new(ErrorKind::Invalid, Operation::Locate, shown, message));
         }
         let failed = |error: std::io::Error| {

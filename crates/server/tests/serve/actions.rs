@@ -51,7 +51,8 @@ async fn a_result_is_a_hit_only_with_its_outputs() {
     let outputs = [sha256(b"one"), sha256(b"two")];
     refused(get(&bed, "", &action).await, Code::NotFound);
     bed.put(&[b"one"]).await;
-    let status = refused(update(&bed, "", &action, result(&outputs)).await, Code::FailedPrecondition);
+    let status =
+        refused(update(&bed, "", &action, result(&outputs)).await, Code::FailedPrecondition);
     assert!(status.message().contains(&outputs[1].checksum().hex()), "{status:?}");
     refused(get(&bed, "", &action).await, Code::NotFound);
     bed.put(&[b"two"]).await;

@@ -77,8 +77,8 @@ async fn each_blob_of_a_batch_has_its_own_status() {
         entry(&sha256(b""), b""),
     ];
     let names: Vec<_> = requests.iter().map(|one| one.digest.clone().unwrap_or_default()).collect();
-    let (named, codes): (Vec<_>, Vec<_>) = update(&bed, requests).await.into_iter().unzip();
-    assert_eq!(named, names);
+    let (answered, codes): (Vec<_>, Vec<_>) = update(&bed, requests).await.into_iter().unzip();
+    assert_eq!(answered, names);
     assert_eq!(codes, [0, invalid, 0, invalid, invalid, invalid, invalid, invalid, 0]);
     assert!(bed.has(&sha256(&long)).await && bed.has(&sha256(&small)).await);
     assert!(!bed.has(&sha256(&plain)).await && !bed.has(&sha256(&other)).await);
@@ -125,8 +125,7 @@ async fn a_response_stays_below_four_mebibytes() {
     }
     // The client refuses more than 4 MiB.
     let responses = read(&bed, &digests, false).await;
-    let codes: Vec<i32> =
-        responses.iter().map(|one| one.status.clone().unwrap().code).collect();
+    let codes: Vec<i32> = responses.iter().map(|one| one.status.clone().unwrap().code).collect();
     let exhausted = Code::ResourceExhausted as i32;
     assert_eq!(codes, [0, 0, 0, exhausted, exhausted, exhausted]);
     assert_eq!(responses[2].data, blobs[2]);
@@ -167,7 +166,8 @@ async fn a_message_beyond_the_memory_is_refused_with_a_delay() {
         requests: vec![entry(&sha256(&blob), &blob)],
         ..Default::default()
     };
-    let status = refused(bed.cas().await.batch_update_blobs(request).await, Code::ResourceExhausted);
+    let status =
+        refused(bed.cas().await.batch_update_blobs(request).await, Code::ResourceExhausted);
     let details: tidegate_reapi::rpc::Status = prost::Message::decode(status.details()).unwrap();
     assert_eq!(details.details[0].type_url, "type.googleapis.com/google.rpc.RetryInfo");
     assert_eq!(bed.put(&[b"small"]).await.len(), 1);
@@ -191,8 +191,7 @@ async fn digests_that_cannot_be_are_refused() {
         };
         refused(bed.cas().await.find_missing_blobs(request).await, Code::InvalidArgument);
     }
-    let request =
-        v2::FindMissingBlobsRequest { digest_function: 2, ..Default::default() };
+    let request = v2::FindMissingBlobsRequest { digest_function: 2, ..Default::default() };
     refused(bed.cas().await.find_missing_blobs(request).await, Code::InvalidArgument);
     assert!(bed.has(&sha256(b"")).await);
     bed.end().await;

@@ -9,7 +9,11 @@ use tonic::Code;
 
 use crate::bed::{Bed, blob_name, noise, refused, sha256, upload_name};
 
-async fn split(bed: &Bed, blob: &Digest, function: i32) -> Result<v2::SplitBlobResponse, tonic::Status> {
+async fn split(
+    bed: &Bed,
+    blob: &Digest,
+    function: i32,
+) -> Result<v2::SplitBlobResponse, tonic::Status> {
     let request = v2::SplitBlobRequest {
         blob_digest: Some(to_proto(blob)),
         chunking_function: function,

@@ -142,8 +142,7 @@ async fn a_call_ends_at_its_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_stalls_is_refused() {
-    let bed =
-        Bed::with(|options| options.limits.stall_time_max = Duration::from_millis(30)).await;
+    let bed = Bed::with(|options| options.limits.stall_time_max = Duration::from_millis(30)).await;
     let connection = RawConnection::open(&bed).await;
     let bytes = noise(200_000, 1);
     let parts = messages(&upload_name(&sha256(&bytes)), &bytes, 100_000, 0);

@@ -79,8 +79,7 @@ async fn a_call_in_flight_ends_after_the_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_end_is_cut() {
-    let bed =
-        Bed::with(|options| options.limits.drain_time_max = Duration::from_millis(20)).await;
+    let bed = Bed::with(|options| options.limits.drain_time_max = Duration::from_millis(20)).await;
     let connection = RawConnection::open(&bed).await;
     let call = connection.call(WRITE, None).await;
     assert!(bed.has(&sha256(b"")).await);

@@ -202,7 +202,8 @@ async fn messages_that_contradict_each_other_are_refused() {
         refused(bed.write(Vec::new()).await, Code::InvalidArgument);
         assert!(!bed.has(&digest).await);
         // A name in each message is fine.
-        let named = with(&|m| m.iter_mut().for_each(|one| one.resource_name = upload_name(&digest)));
+        let named =
+            with(&|m| m.iter_mut().for_each(|one| one.resource_name = upload_name(&digest)));
         assert_eq!(usize::try_from(bed.write(named).await.unwrap()), Ok(len));
     }
     bed.end().await;

@@ -75,10 +75,7 @@ fn fitting(digests: &[Digest]) -> (Vec<bool>, u64) {
     (fits.collect(), sum)
 }
 
-fn found(
-    digest: &Digest,
-    read: Option<tidegate::Result<Option<ReadEntry>>>,
-) -> Outcome<ReadEntry> {
+fn found(digest: &Digest, read: Option<tidegate::Result<Option<ReadEntry>>>) -> Outcome<ReadEntry> {
     match read {
         Some(Ok(Some(entry))) => Ok(entry),
         Some(Err(error)) => Err(status::of(&error)),

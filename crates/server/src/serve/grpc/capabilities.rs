@@ -33,8 +33,8 @@ const fn version(minor: i32) -> SemVer {
     SemVer { major: 2, minor, patch: 0, prerelease: String::new() }
 }
 
-pub(super) fn get(message: RequestMessage) -> Outcome {
-    let request: v2::GetCapabilitiesRequest = decode(&message)?;
+pub(super) fn get(message: &RequestMessage) -> Outcome {
+    let request: v2::GetCapabilitiesRequest = decode(message)?;
     check_instance(&request.instance_name)?;
     Reply::message(&capabilities())
 }

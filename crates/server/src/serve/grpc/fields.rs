@@ -129,8 +129,8 @@ pub(super) fn field_len(number: u32, len: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message as _;
     use proptest::prelude::*;
+    use prost::Message as _;
     use tidegate_reapi::v2;
 
     use super::*;

@@ -152,7 +152,7 @@ impl Api {
         }
         let message = self.message(frames).await?;
         match method {
-            Method::GetCapabilities => capabilities::get(message),
+            Method::GetCapabilities => capabilities::get(&message),
             Method::FindMissing => self.find_missing(message).await,
             Method::BatchUpdate => Box::pin(self.batch_update(message)).await,
             Method::BatchRead => self.batch_read(message).await,

@@ -111,7 +111,8 @@ impl RequestFrames {
             filled += part;
             frame.advance(part);
             if filled == PREFIX_BYTES {
-                let len = message_len(prefix, bytes_max).map_err(|error| status::invalid(&error))?;
+                let len =
+                    message_len(prefix, bytes_max).map_err(|error| status::invalid(&error))?;
                 return Ok((usize::try_from(len).unwrap_or(usize::MAX), frame));
             }
         }
@@ -151,7 +152,7 @@ pub(super) async fn wait_for_bytes(budget: &Budget, bytes: u64) -> Result<BytesP
         return Ok(permit);
     }
     let waited = tokio::time::timeout(MEMORY_WAIT_MAX, budget.bytes(bytes)).await;
-    waited.map_err(|_| status::no_memory(bytes))
+    waited.ok().ok_or_else(|| status::no_memory(bytes))
 }
 
 /// The same bytes with this capacity: what is charged is what is allocated.

@@ -80,15 +80,13 @@ pub(super) fn of(error: &Error) -> Status {
             exhausted(text)
         }
         (Some(StoreError::TooLarge { .. }), _) => Status::resource_exhausted(text),
-        (Some(StoreError::Mismatch), _) => Status::invalid_argument(text),
-        (Some(StoreError::Damaged), _) => Status::not_found(text),
-        (Some(StoreError::Closed), _) => Status::unavailable("the server is stopping"),
-        (_, ErrorKind::NotFound) => Status::not_found(text),
+        // Bytes that differ from their digest, or a call that cannot be.
+        (Some(StoreError::Mismatch), _) | (_, ErrorKind::Invalid) => Status::invalid_argument(text),
+        (Some(StoreError::Damaged), _) | (_, ErrorKind::NotFound) => Status::not_found(text),
         (_, ErrorKind::Integrity) if error.operation() == Operation::Write => {
             Status::invalid_argument(text)
         }
         (_, ErrorKind::Integrity) => Status::not_found(text),
-        (_, ErrorKind::Invalid) => Status::invalid_argument(text),
         (_, ErrorKind::Unsupported) => exhausted(text),
         (_, ErrorKind::Cancelled) => Status::unavailable("the server is stopping"),
         _ => Status::internal(text),

@@ -63,9 +63,11 @@ impl Api {
         let root = required(request.root_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
         let skipped = match request.page_token.as_str() {
-            "" => Ok(0),
-            token => token.parse().map_err(|_| Status::invalid_argument("the page token is invalid")),
-        }?;
+            "" => Some(0),
+            token => token.parse().ok(),
+        };
+        let skipped =
+            skipped.ok_or_else(|| Status::invalid_argument("the page token is invalid"))?;
         if !self.0.store.has(&root).await.map_err(|error| status::of(&error))? {
             return Err(Status::not_found(format!("the cache does not have {root}")));
         }

@@ -89,10 +89,8 @@ impl LocalStore {
         let digest = *digest;
         self.record_blob(TraceOperation::Get, &digest);
         let target = digest.to_string();
-        let opened =
-            self.blocking(Operation::Read, &target, move |blobs| {
-            blobs.open_as_packed(&digest, offset)
-        });
+        let opened = self
+            .blocking(Operation::Read, &target, move |blobs| blobs.open_as_packed(&digest, offset));
         let reader = opened.await?;
         Ok(reader.map(|reader| self.body(&target, reader, PackedReader::next_piece)))
     }

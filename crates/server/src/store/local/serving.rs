@@ -132,9 +132,8 @@ impl LocalStore {
         let read = self.blocking(Operation::Read, "a batch", move |blobs| {
             let read = |digest: &Digest| match read_entry(blobs, digest, allows_packed) {
                 Err(StoreError::Damaged) => Ok(None),
-                outcome => outcome.map_err(|failure| {
-                    super::error(Operation::Read, &digest.to_string(), failure)
-                }),
+                outcome => outcome
+                    .map_err(|failure| super::error(Operation::Read, &digest.to_string(), failure)),
             };
             Ok(digests.iter().map(read).collect())
         });
@@ -149,7 +148,7 @@ impl LocalStore {
             let packed = blobs.receive_packed(digest);
             Arriving::Packed(Box::new(packed.map_err(|failure| failed(digest, failure))?))
         } else {
-            Arriving::Plain(blobs.receive(digest))
+            Arriving::Plain(Box::new(blobs.receive(digest)))
         };
         Ok(BlobWriter { digest: *digest, arriving })
     }
@@ -180,7 +179,7 @@ pub(crate) struct BlobWriter {
 
 #[derive(Debug)]
 enum Arriving {
-    Plain(Incoming),
+    Plain(Box<Incoming>),
     Packed(Box<IncomingPacked>),
 }
 

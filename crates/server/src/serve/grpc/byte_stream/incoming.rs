@@ -1,8 +1,8 @@
 //! [`IncomingBatches`]: the messages of a write as batches of bytes.
 //!
-//! A batch is what has arrived, up to a length. A fast client fills it, which saves calls of the
-//! store; a slow one does not, so that its bytes are written and hold no memory while it sends
-//! nothing.
+//! A batch is what has arrived, up to a length. A fast client fills it while the batch before is
+//! written, which saves calls of the store. A slow one does not: its bytes are written, and hold no
+//! memory while it sends nothing.
 //!
 //! Each message names the offset of its data, and may repeat the name of the blob. The generated
 //! fields come before the data; other orders are read, too, if the data of the first message is
@@ -31,7 +31,7 @@ pub(super) struct IncomingBatch {
     pub(super) pieces: Vec<Bytes>,
     pub(super) len: usize,
     /// What the pieces are charged to. The whole call may hold one instead.
-    _permit: Option<BytesPermit>,
+    permit: Option<BytesPermit>,
 }
 
 /// The first message says what is written.
@@ -109,13 +109,18 @@ impl IncomingBatches {
         }
         if let Some(budget) = budget {
             // More may arrive while this call waits; the connection's window limits it.
-            batch._permit = Some(wait_for_bytes(budget, BATCH_BYTES as u64).await?);
-        }
-        while batch.len < BATCH_BYTES && !self.is_finished && self.step_ready(&mut batch)? {}
-        if let Some(permit) = &mut batch._permit {
-            permit.shrink(batch.len as u64);
+            batch.permit = Some(wait_for_bytes(budget, BATCH_BYTES as u64).await?);
         }
         Ok(Some(batch))
+    }
+
+    /// Adds what has arrived to a batch, and releases what the batch does not use.
+    pub(super) fn fill(&mut self, mut batch: IncomingBatch) -> Outcome<IncomingBatch> {
+        while batch.len < BATCH_BYTES && !self.is_finished && self.step_ready(&mut batch)? {}
+        if let Some(permit) = &mut batch.permit {
+            permit.shrink(batch.len as u64);
+        }
+        Ok(batch)
     }
 
     /// Checks that nothing follows the last message. The request may still be open.
@@ -186,8 +191,7 @@ impl IncomingBatches {
         let fields = fields(self.deframer.fields())?;
         if !fields.resource_name.is_empty() {
             self.start = fields.write_offset;
-            self.head =
-                Some(WriteHead { name: fields.resource_name, offset: fields.write_offset });
+            self.head = Some(WriteHead { name: fields.resource_name, offset: fields.write_offset });
         }
         Ok(())
     }

@@ -52,8 +52,8 @@ struct BlobRest {
     /// The bytes of one piece.
     piece_bytes: u64,
     deadline: Option<Instant>,
-    /// Held until the stream ends.
-    _deflater: Option<BytesPermit>,
+    /// Held until the stream ends, if it is compressed.
+    deflater: Option<BytesPermit>,
 }
 
 impl Api {
@@ -94,10 +94,10 @@ impl Api {
             let body = self.0.store.get(&digest, offset, &budget).await;
             body.map_err(|error| status::of(&error))?
         };
-        let (permit, deflater) = if is_packed { (None, Some(permit)) } else { (Some(permit), None) };
+        let (permit, deflater) =
+            if is_packed { (None, Some(permit)) } else { (Some(permit), None) };
         let left = if is_packed { u64::MAX } else { left };
-        let rest =
-            BlobRest { body, left, budget, permit, piece_bytes, deadline, _deflater: deflater };
+        let rest = BlobRest { body, left, budget, permit, piece_bytes, deadline, deflater };
         Ok(Reply::stream(Box::pin(messages(rest))))
     }
 
@@ -133,7 +133,7 @@ impl BlobRest {
     }
 
     async fn next(&mut self) -> Outcome<Option<Bytes>> {
-        let is_packed = self._deflater.is_some();
+        let is_packed = self.deflater.is_some();
         if self.permit.is_none() && !is_packed {
             self.permit = Some(wait_for_bytes(&self.budget, self.piece_bytes).await?);
         }

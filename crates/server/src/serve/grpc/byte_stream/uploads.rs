@@ -72,8 +72,7 @@ impl Uploads {
             let now = Instant::now();
             let is_over =
                 |upload: &WaitingUpload| now.saturating_duration_since(upload.since) > KEPT;
-            let over: Vec<_> =
-                self.waiting().extract_if(|_, upload| is_over(upload)).collect();
+            let over: Vec<_> = self.waiting().extract_if(|_, upload| is_over(upload)).collect();
             drop_blocking(over);
         }
     }
@@ -118,7 +117,7 @@ fn drop_blocking<T: Send + 'static>(dropped: Vec<T>) {
 #[derive(Debug)]
 enum Slot {
     /// Nothing uses it.
-    Idle(BlobWriter),
+    Idle(Box<BlobWriter>),
     /// A blocking thread uses it, or it failed.
     Taken,
     /// The call is gone.
@@ -137,7 +136,7 @@ pub(super) struct ActiveUpload {
 impl ActiveUpload {
     /// `name` is `None` if an interruption ends the upload.
     pub(super) fn new(uploads: &Uploads, name: Option<String>, writer: BlobWriter) -> Self {
-        let slot = Arc::new(Mutex::new(Slot::Idle(writer)));
+        let slot = Arc::new(Mutex::new(Slot::Idle(Box::new(writer))));
         Self { uploads: uploads.clone(), name, slot }
     }
 
@@ -163,7 +162,7 @@ impl ActiveUpload {
             if let Slot::Abandoned = *slot {
                 drop(slot);
                 if let Some(name) = name {
-                    uploads.keep(name, writer);
+                    uploads.keep(name, *writer);
                 }
             } else {
                 *slot = Slot::Idle(writer);
@@ -185,7 +184,7 @@ impl ActiveUpload {
         finished.await.map_err(stopping)?.map_err(|error| status::of(&error))
     }
 
-    fn taken(&self) -> Outcome<BlobWriter> {
+    fn taken(&self) -> Outcome<Box<BlobWriter>> {
         match std::mem::replace(&mut *lock(&self.slot), Slot::Taken) {
             Slot::Idle(writer) => Ok(writer),
             Slot::Taken | Slot::Abandoned => Err(Status::internal("the upload failed before")),
@@ -198,7 +197,7 @@ impl Drop for ActiveUpload {
         let slot = std::mem::replace(&mut *lock(&self.slot), Slot::Abandoned);
         let Slot::Idle(writer) = slot else { return };
         match self.name.take() {
-            Some(name) => self.uploads.keep(name, writer),
+            Some(name) => self.uploads.keep(name, *writer),
             None => drop_blocking(vec![writer]),
         }
     }

@@ -24,7 +24,7 @@ use crate::store::BatchEntry;
 const SHORT_BYTES: u64 = 64 << 10;
 
 /// The memory of a write that decompresses a long stream: it holds it until it ends.
-pub(in super::super) const PACKED_WRITE_BYTES: u64 = INFLATER_BYTES + BATCH_BYTES as u64;
+pub(in super::super) const PACKED_WRITE_BYTES: u64 = INFLATER_BYTES + 2 * BATCH_BYTES as u64;
 
 /// How long a write waits for the end of others that decompress.
 const INFLATER_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(20);
@@ -45,7 +45,7 @@ impl Api {
         }
         let (inflating, permit) = if is_packed { self.inflater().await? } else { (None, None) };
         let mut upload = self.upload(&name, offset)?;
-        // Compressed streams hold the right to a batch already.
+        // Compressed streams hold the right to two batches already.
         let share = self.0.budget.share();
         let budget = permit.is_none().then_some(&share);
         if let Err(status) = receive(&mut batches, first, budget, &upload).await {
@@ -79,6 +79,7 @@ impl Api {
         let mut bytes = Vec::new();
         let mut permit = None;
         while let Some(batch) = batches.next(std::mem::take(&mut first), None).await? {
+            let batch = batches.fill(batch)?;
             if batch.len > room - bytes.len() {
                 let message = format!("expected at most {len_max} bytes of {}", name.digest);
                 return Err(Status::invalid_argument(message));
@@ -126,7 +127,7 @@ impl Api {
         &self,
     ) -> Outcome<(Option<tokio::sync::SemaphorePermit<'_>>, Option<BytesPermit>)> {
         let waited = tokio::time::timeout(INFLATER_WAIT_MAX, self.0.inflaters.acquire()).await;
-        let slot = waited.map_err(|_| status::no_memory(PACKED_WRITE_BYTES))?;
+        let slot = waited.ok().ok_or_else(|| status::no_memory(PACKED_WRITE_BYTES))?;
         let permit = wait_for_bytes(&self.0.budget.share(), PACKED_WRITE_BYTES).await?;
         // The semaphore is never closed.
         Ok((slot.ok(), Some(permit)))
@@ -150,15 +151,21 @@ impl Api {
     }
 }
 
-/// Writes batches until the request or the blob ends.
+/// Writes batches until the request or the blob ends. A batch arrives while the one before is
+/// written. Its wait for memory ends, because a write that holds memory waits for nothing.
 async fn receive(
     batches: &mut IncomingBatches,
-    mut first: IncomingBatch,
+    first: IncomingBatch,
     budget: Option<&Budget>,
     upload: &ActiveUpload,
 ) -> Outcome<()> {
-    while let Some(batch) = batches.next(std::mem::take(&mut first), budget).await? {
-        upload.write(batch).await?;
+    let mut next = batches.next(first, budget).await?;
+    while let Some(batch) = next {
+        let batch = batches.fill(batch)?;
+        let arriving = batches.next(IncomingBatch::default(), budget);
+        let (written, arrived) = tokio::join!(upload.write(batch), arriving);
+        written?;
+        next = arrived?;
     }
     if batches.is_finished() { batches.check_end() } else { Ok(()) }
 }
