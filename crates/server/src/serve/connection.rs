@@ -11,12 +11,16 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -26,7 +30,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::ResponseBody;
+use super::body::{ResponseBody, ServeError};
 use super::options::ServeLimits;
 use super::route::Routes;
 
@@ -41,6 +45,9 @@ const SEND_BUFFER_BYTES: usize = 512 << 10;
 /// Pings find a peer that is gone without a word.
 const PING_EVERY: Duration = Duration::from_mins(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Frames that arrive late for streams that were answered early. Each costs a reset of 13 bytes. A
+/// client that sends many blobs that are there causes some of them, and must keep its connection.
+const LATE_FRAMES_MAX: usize = 100_000;
 
 /// Serves one connection until it ends.
 pub(super) async fn serve(
@@ -98,6 +105,7 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(limits.header_bytes_max)
         .max_concurrent_streams(limits.streams_max)
+        .max_local_error_reset_streams(LATE_FRAMES_MAX)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
@@ -164,12 +172,33 @@ impl Busy {
     }
 
     fn until_end_of(self, body: ResponseBody) -> ResponseBody {
-        use http_body_util::BodyExt as _;
-        body.map_frame(move |frame| {
-            let _busy = &self;
-            frame
-        })
-        .boxed_unsync()
+        BusyBody { body, _busy: self }.boxed_unsync()
+    }
+}
+
+/// A body whose request is in flight until the body is dropped.
+struct BusyBody {
+    body: ResponseBody,
+    _busy: Busy,
+}
+
+impl Body for BusyBody {
+    type Data = Bytes;
+    type Error = ServeError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ServeError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
