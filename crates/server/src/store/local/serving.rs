@@ -50,18 +50,27 @@ impl LocalStore {
         Ok(digest.len == 0 || self.look_up(vec![*digest]).await? == [true])
     }
 
+    /// Blobs that the index does not name may exist as chunks or as a slice, which takes reads of
+    /// records.
     async fn look_up(&self, digests: Vec<Digest>) -> Result<Vec<bool>> {
         let core = &self.0.blobs.core;
+        let mut present = vec![false; digests.len()];
         if core.is_loaded() {
-            let present = core.contains_blobs(&digests);
-            if !present.contains(&false) {
-                return Ok(present);
-            }
+            present = core.contains_blobs(&digests);
+        }
+        let unknown = digests.into_iter().zip(&present).filter(|(_, is_there)| !**is_there);
+        let unknown: Vec<Digest> = unknown.map(|(digest, _)| digest).collect();
+        if unknown.is_empty() {
+            return Ok(present);
         }
         let looked = self.blocking(Operation::Read, "the index of the store", move |blobs| {
-            blobs.present(&digests, Touch::Now)
+            blobs.present(&unknown, Touch::Now)
         });
-        looked.await
+        let mut looked = looked.await?.into_iter();
+        for slot in present.iter_mut().filter(|slot| !**slot) {
+            *slot = looked.next().unwrap_or(false);
+        }
+        Ok(present)
     }
 
     /// Stores blobs as one group. The results are in their order.

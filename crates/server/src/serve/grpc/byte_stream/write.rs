@@ -79,7 +79,7 @@ impl Api {
         let mut bytes = Vec::new();
         let mut permit = None;
         while let Some(batch) = batches.next(std::mem::take(&mut first), None).await? {
-            let batch = batches.fill(batch)?;
+            let batch = batches.fill(batch).await?;
             if batch.len > room - bytes.len() {
                 let message = format!("expected at most {len_max} bytes of {}", name.digest);
                 return Err(Status::invalid_argument(message));
@@ -161,7 +161,7 @@ async fn receive(
 ) -> Outcome<()> {
     let mut next = batches.next(first, budget).await?;
     while let Some(batch) = next {
-        let batch = batches.fill(batch)?;
+        let batch = batches.fill(batch).await?;
         let arriving = batches.next(IncomingBatch::default(), budget);
         let (written, arrived) = tokio::join!(upload.write(batch), arriving);
         written?;
