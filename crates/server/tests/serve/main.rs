@@ -13,6 +13,7 @@
 //! | `chunks` | split, splice, trees |
 //! | `actions` | action results |
 //! | `cuts` | requests that are cut or stall |
+//! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
 //! | `plain` | HTTP, the health of the server, its end |
 
@@ -25,6 +26,7 @@ mod capabilities;
 mod chunks;
 mod cuts;
 mod engine;
+mod failures;
 mod plain;
 mod raw;
 mod resume;
