@@ -149,10 +149,9 @@ pub(super) const COMMANDS: &[Known] = &[
     }),
     as_(
         "tidegate serve --dir DIR",
-        "tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 >lines & \
-         until grep -q 'tidegate cp' lines; do sleep 0.1; done; \
-         tidegate cp --quiet toolchain.tar $(sed -n 's/.*cp FILE //p' lines); \
-         kill -TERM $! && wait $!",
+        "mkfifo said; tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >said & \
+         read -r line <said; url=$(echo $line | sed 's/.*\"url\":\"//; s/\".*//'); \
+         tidegate cp --quiet toolchain.tar $url; kill -TERM $! && wait $!",
         |_, ran| ran.out().starts_with("grpc://127.0.0.1:"),
     ),
     as_(
@@ -197,8 +196,8 @@ pub(super) const COMMANDS: &[Known] = &[
     // docs/serve.md
     as_(
         "tidegate serve --dir /var/cache/tidegate --max-size 100GiB",
-        "tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >line & \
-         until grep -q address line; do sleep 0.1; done; kill -TERM $! && wait $! && cat line",
+        "mkfifo said; tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >said & \
+         read -r line <said; kill -TERM $! && wait $! && echo $line",
         |_, ran| ran.json()["max_size"] == 1 << 30,
     ),
 ];
