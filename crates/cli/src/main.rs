@@ -118,9 +118,7 @@ fn run(mut session: Session, command: Command) -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        let saves_progress =
-            matches!(&command, Command::Cp(args) if args.target() != std::path::Path::new("-"));
-        signals::watch(&session, saves_progress);
+        signals::watch(&session, interrupted(&command));
         match command {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
@@ -129,6 +127,7 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Cacheprog(args) => Box::pin(commands::cacheprog::run(session, args)).await,
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
+            Command::Serve(args) => Box::pin(commands::serve::run(session, &args)).await,
             // These commands need no runtime and have run before this point.
             Command::Completions { .. }
             | Command::Man { .. }
@@ -138,4 +137,15 @@ fn run(mut session: Session, command: Command) -> Exit {
     });
     runtime.shutdown_background();
     exit
+}
+
+/// What the first signal does.
+fn interrupted(command: &Command) -> &'static str {
+    match command {
+        Command::Cp(args) if args.target() != std::path::Path::new("-") => {
+            "Interrupted, saving progress."
+        }
+        Command::Serve(_) => "Stopping: requests in flight may end.",
+        _ => "Interrupted.",
+    }
 }

@@ -23,8 +23,9 @@ pub(crate) fn survive_file_limit() {
 }
 
 /// Cancels the session on the first signal and exits on the second, for as long as the runtime
-/// lives. `saves_progress` says whether the message promises it. If the system grants no handler, signals still end the process at once.
-pub(crate) fn watch(session: &Session, saves_progress: bool) {
+/// lives. `note` says what the first one does. If the system grants no handler, signals still end the
+/// process at once.
+pub(crate) fn watch(session: &Session, note: &'static str) {
     let (Ok(interrupt), Ok(terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -41,8 +42,7 @@ pub(crate) fn watch(session: &Session, saves_progress: bool) {
             () = next(hang_up) => {}
         }
         session.cancel.cancel();
-        let saving = if saves_progress { ", saving progress" } else { "" };
-        session.say(&format!("Interrupted{saving}. Press Ctrl-C again to quit now."));
+        session.say(&format!("{note} Press Ctrl-C again to quit now."));
         // A closed terminal often sends the signal twice: from its shell, and from the kernel.
         ends.next().await;
         session.console.clear();

@@ -52,7 +52,7 @@ mod transfer;
 pub mod transport;
 mod verified;
 
-pub use budget::{Budget, BudgetOptions};
+pub use budget::{Budget, BudgetOptions, BytesPermit};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, CompareBuilder, Comparison, Difference, DownloadBuilder,
     ReadBuilder, StatBuilder, Unchanged, UploadBuilder, file_matches,

@@ -182,7 +182,7 @@ fn blob(keyword: &str, rest: &mut Split<'_, char>) -> Result<(Compressor, Digest
         Some(function) => (function, rest.next().ok_or(NameFlaw::Hash)?),
         None => (DigestFunction::Sha256, first),
     };
-    let hash = hash(text).ok_or(NameFlaw::Hash)?;
+    let hash = hash(text.as_bytes()).ok_or(NameFlaw::Hash)?;
     let len = rest.next().and_then(size).ok_or(NameFlaw::Size)?;
     Ok((compressor, Digest { function, hash, len }))
 }

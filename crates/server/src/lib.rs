@@ -1,8 +1,8 @@
-//! The cache server of Tidegate: its store, and what it answers over HTTP.
+//! The cache server of Tidegate.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`serve`] | the server's side of the protocols |
+//! | [`serve`] | the server: the Remote Execution API and HTTP on one port |
 //! | [`store`] | blobs, action results and opaque values on this machine's disk |
 //! | [`cache_client`] | the other side of `/ac/` and `/cas/`, for programs that use a cache |
 //! | [`trace`] | recorded and generated requests, replayed to choose the size of a store |

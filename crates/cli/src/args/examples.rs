@@ -161,6 +161,22 @@ Examples:
   GOCACHEPROG='tidegate cacheprog --max-size 10GiB /var/cache/go' go vet ./...
           in a store of at most 10 GiB";
 
+pub(super) const SERVE: &str = "\
+Examples:
+  tidegate serve --dir /var/cache/tidegate
+          on 127.0.0.1:8980, for the builds of this machine
+  tidegate serve --dir /var/cache/tidegate --max-size 100GiB
+          never above this limit
+  tidegate serve --dir cache --listen 127.0.0.1:0 --json | jq -r .address
+          on a free port, for a script
+  tidegate serve --dir /var/cache/tidegate --level power
+          what is acknowledged is synced first
+  tidegate serve --dir /var/cache/tidegate --listen 10.0.0.5:8980 --no-auth
+          for all who reach this address: only in a network that you trust
+
+It speaks the cache part of the Remote Execution API. SIGTERM and Ctrl-C let requests end, for 20
+seconds at most; the exit code is then 0. What was acknowledged survives kill -9.";
+
 pub(super) const STORE: &str = "\
 Examples:
   tidegate store check /var/cache/tidegate

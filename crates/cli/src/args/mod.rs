@@ -14,6 +14,7 @@ mod header;
 mod netrc;
 mod proxy;
 mod remote;
+mod serve;
 mod store;
 mod transfer;
 mod version;
@@ -26,6 +27,7 @@ pub(crate) use config::{ConfigArgs, FileOnlyArgs, UrlArgs};
 pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use serve::{LevelArg, ServeArgs};
 pub(crate) use store::{ReplayArgs, StoreArgs, StoreCheckArgs, StoreCommand};
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
@@ -121,6 +123,9 @@ pub(crate) enum Command {
     /// Show where files are cut into chunks by their content, and what several of them share
     #[command(after_help = examples::CHUNK)]
     Chunk(ChunkArgs),
+    /// Serve a folder as a cache for builds and for blobs as chunks
+    #[command(after_help = examples::SERVE)]
+    Serve(ServeArgs),
     /// Work on the store of a cache server
     #[command(after_help = examples::STORE)]
     Store(StoreArgs),

@@ -12,5 +12,6 @@ pub(crate) mod generate;
 mod manual;
 mod mirrors;
 pub(crate) mod put;
+pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod store;

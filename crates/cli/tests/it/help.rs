@@ -13,6 +13,7 @@ const COMMANDS: [&str; 14] = [
     "check",
     "config",
     "chunk",
+    "serve",
     "store",
     "store check",
     "store replay",

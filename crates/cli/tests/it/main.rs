@@ -10,6 +10,7 @@
 //! | `stat`: facts, as text and as JSON | `stat` |
 //! | `check`: what is the same, what differs, what is not known | `check` |
 //! | `chunk`: where files are cut | `chunk` |
+//! | `serve`: files survive the server and its end, refusals | `serve` |
 //! | `store`: hit rates of simulated stores, damage, files into a store and back | `store` |
 //! | `cacheprog`: the protocol of the `go` command | `cacheprog` |
 //! | `demo` verifies both ways and leaves nothing | `demo` |
@@ -72,6 +73,7 @@ mod proxy;
 mod roles;
 mod screen;
 mod secrets;
+mod serve;
 mod several;
 mod stat;
 mod store;

@@ -3,7 +3,7 @@
 //! | promise | test |
 //! |---|---|
 //! | memory, folder, and a store of three methods pass | `ours` |
-//! | the store of the cache server passes | `server_store` |
+//! | the store of the cache server passes, also through the server | `server_store` |
 //! | caches of the Remote Execution API pass | `caches` |
 //! | real servers pass | `servers`, if `TIDEGATE_CONFORMANCE_STORES` names some |
 //! | the suite finds the faults of a store | `faults` |

@@ -1,14 +1,41 @@
-//! The server: what it answers over the network.
+//! The server: one port for the Remote Execution API and for HTTP, over one store.
 //!
-//! | module | idea |
+//! | file or folder | idea |
 //! |---|---|
+//! | `options` | what the owner of a server chooses, and its limits |
+//! | `server` | opens the store, binds the port, runs until it is stopped |
+//! | `listener` | accepts connections up to a limit, and drains them |
+//! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
+//! | `route` | gRPC to `grpc`, everything else to HTTP |
+//! | `body` | the body of a response |
+//! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
+//! | `grpc` | the Remote Execution API |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
-//! | `body` | the body of every response |
-//! | `error` | [`ServeError`]: why a request fails |
+//!
+//! ```text
+//!   listener -> connection -> route -> grpc -> store
+//!                                   -> http -> store
+//! ```
+//!
+//! Invariants:
+//! - Each task belongs to a connection, each connection to the listener, and the listener to
+//!   [`Server::run`], which returns when all of them have ended.
+//! - Bytes of messages and pieces of blobs are charged to one [`tidegate::Budget`]. A call that holds
+//!   bytes never waits for more; it is refused instead, and the client may retry.
+//! - The receive windows of HTTP/2 are outside of the budget. Their limit is connections times
+//!   window; see `connection`.
 
 mod body;
+mod connection;
 mod error;
+mod grpc;
 mod http;
+mod listener;
+mod options;
+mod route;
+mod server;
 
-pub use self::error::ServeError;
-pub use self::http::{HttpCache, HttpLimits, Tenant};
+pub use error::ServeError;
+pub use http::{HttpCache, HttpLimits, Tenant};
+pub use options::{ServeLimits, ServeOptions};
+pub use server::Server;

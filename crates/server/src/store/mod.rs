@@ -79,6 +79,8 @@ mod pins;
 mod scrub;
 
 pub use actions::{ActionName, ActionPut, CachedPut};
+pub(crate) use blobs::BatchEntry;
 pub use blobs::BlobHash;
-pub use local::{BlobWriter, LocalStore, ValueWriter};
+pub(crate) use local::{BlobWriter, ReadEntry};
+pub use local::{HashWriter, LocalStore, ValueWriter};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

@@ -9,6 +9,7 @@ const NAMES: [&str; 11] = [
     "check",
     "config",
     "chunk",
+    "serve",
     "store",
     "demo",
     "completions",
@@ -25,9 +26,10 @@ pub(super) struct Page {
     text: &'static str,
 }
 
-pub(super) const PAGES: [Page; 2] = [
+pub(super) const PAGES: [Page; 3] = [
     Page { name: "README.md", text: include_str!("../../../../../README.md") },
     Page { name: "docs/command.md", text: include_str!("../../../../../docs/command.md") },
+    Page { name: "docs/serve.md", text: include_str!("../../../../../docs/serve.md") },
 ];
 
 impl Page {

@@ -104,7 +104,7 @@ pub(super) const COMMANDS: &[Known] = &[
     // docs/command.md
     as_(
         "tidegate COMMAND --help",
-        "for command in cp cat stat check config chunk cacheprog demo completions man; do tidegate $command --help; done",
+        "for command in cp cat stat check config chunk serve cacheprog demo completions man; do tidegate $command --help; done",
         |_, ran| ran.out().matches("Examples:").count() == 10,
     ),
     as_("tidegate man --dir DIR", "tidegate man --dir pages", |stage, _| {
@@ -148,6 +148,13 @@ pub(super) const COMMANDS: &[Known] = &[
         ran.out().lines().count() > 2
     }),
     as_(
+        "tidegate serve --dir DIR",
+        "mkfifo said; tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >said & \
+         read -r line <said; url=$(echo $line | sed 's/.*\"url\":\"//; s/\".*//'); \
+         tidegate cp --quiet toolchain.tar $url; kill -TERM $! && wait $!",
+        |_, ran| ran.out().starts_with("grpc://127.0.0.1:"),
+    ),
+    as_(
         "tidegate store check DIR",
         "tidegate cp --quiet toolchain.tar store:kept && tidegate store check --json kept",
         |_, ran| {
@@ -190,5 +197,12 @@ pub(super) const COMMANDS: &[Known] = &[
         "tidegate cp --skip-existing SOURCE TARGET",
         "cp toolchain.tar key && tidegate cp --skip-existing gs://bucket/key key",
         |stage, _| stage.sent().is_empty() && stage.holds("key", &stage.toolchain),
+    ),
+    // docs/serve.md
+    as_(
+        "tidegate serve --dir /var/cache/tidegate --max-size 100GiB",
+        "mkfifo said; tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >said & \
+         read -r line <said; kill -TERM $! && wait $! && echo $line",
+        |_, ran| ran.json()["max_size"] == 1 << 30,
     ),
 ];

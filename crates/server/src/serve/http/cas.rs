@@ -87,7 +87,7 @@ impl HttpCache {
         let bytes_max = self.limits.blob_bytes_max;
         upload.check_len(bytes_max)?;
         // CANCEL: dropping the writer names nothing.
-        let mut writer = self.store.begin_blob(name);
+        let mut writer = self.store.begin_by_hash(name);
         while let Some(piece) = upload.piece(bytes_max).await? {
             writer = writer.write(piece).await?;
         }

@@ -26,16 +26,21 @@ pub(super) struct Spill {
     buffer: Vec<u8>,
     file: Option<StagedFile>,
     len: u64,
+    /// The length at the end, or 0 if it is not known.
+    expected_len: u64,
 }
 
 impl Spill {
     pub(super) fn new(blobs: &Blobs) -> Self {
-        Self { blobs: blobs.clone(), buffer: Vec::new(), file: None, len: 0 }
+        Self { blobs: blobs.clone(), buffer: Vec::new(), file: None, len: 0, expected_len: 0 }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> StoreResult<()> {
         let inline_max = self.blobs.core.options().inline_bytes_max;
-        if self.file.is_none() && self.buffer.len() + bytes.len() > inline_max {
+        // A file from the start if the blob is known to be longer than a record: then no memory is
+        // held while the bytes arrive.
+        let len = (self.buffer.len() + bytes.len()) as u64;
+        if self.file.is_none() && len.max(self.expected_len) > inline_max as u64 {
             // The hash is ours: it covers both the buffer and the file.
             let mut file = self.blobs.core.stage(None)?;
             file.write(&self.buffer)?;
@@ -64,6 +69,16 @@ impl Spill {
             return Err(StoreError::disk("read a file")(cut));
         }
         Ok(bytes.into())
+    }
+
+    /// The content of a value that is in memory.
+    pub(super) fn whole(blobs: &Blobs, bytes: &Bytes) -> StoreResult<Content> {
+        if bytes.len() <= blobs.core.options().inline_bytes_max {
+            return Ok(Content::Bytes(bytes.clone()));
+        }
+        let mut spill = Self::new(blobs);
+        spill.write(bytes)?;
+        Ok(spill.content())
     }
 
     fn content(self) -> Content {
@@ -136,7 +151,8 @@ pub(crate) struct Incoming {
 impl Blobs {
     /// A blob that arrives plain. Dropping it keeps nothing.
     pub(crate) fn receive(&self, digest: &Digest) -> Incoming {
-        Incoming { hashing: Hashing::new(digest), spill: Spill::new(self) }
+        let spill = Spill { expected_len: digest.len, ..Spill::new(self) };
+        Incoming { hashing: Hashing::new(digest), spill }
     }
 
     /// A blob that arrives as a zstd frame. Dropping it keeps nothing.
@@ -150,6 +166,11 @@ impl Blobs {
 }
 
 impl Incoming {
+    /// Bytes that were written.
+    pub(crate) fn len(&self) -> u64 {
+        self.spill.len
+    }
+
     /// The next bytes. Fails with `Mismatch` if they are too many.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> StoreResult<()> {
         self.hashing.update(bytes)?;
@@ -176,6 +197,11 @@ pub(crate) struct IncomingPacked {
 }
 
 impl IncomingPacked {
+    /// Compressed bytes that were written.
+    pub(crate) fn len(&self) -> u64 {
+        self.spill.len
+    }
+
     /// The next compressed bytes. Fails with `Mismatch` if they are no zstd frame with a window of
     /// at most 8 MiB, or hold more bytes than the digest says.
     pub(crate) fn write(&mut self, packed: &[u8]) -> StoreResult<()> {
@@ -201,7 +227,7 @@ impl IncomingPacked {
         if digest.len == 0 {
             return Ok(());
         }
-        if spill.len <= digest.len - digest.len / SAVED_PART && spill.len < digest.len {
+        if saves_enough(spill.len, digest.len) {
             return spill.commit(&digest, Form::Zstd);
         }
         // It saves too little, so every read would inflate for nothing.
@@ -216,6 +242,11 @@ impl IncomingPacked {
         drop(spill);
         plain.finish()
     }
+}
+
+/// Whether a blob of `len` bytes is kept as `packed` bytes.
+pub(super) fn saves_enough(packed: u64, len: u64) -> bool {
+    packed <= len - len / SAVED_PART && packed < len
 }
 
 pub(super) fn new_inflater() -> StoreResult<Inflater> {

@@ -9,6 +9,7 @@
 //! | `by_hash` | blobs whose length is unknown |
 //! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
+//! | `batch` | blobs that arrive together in one message |
 //!
 //! A blob has up to three values, each under a key of its own:
 //!
@@ -28,6 +29,7 @@
 //!   all of them.
 //! - A look-up touches everything that it needs to say yes.
 
+mod batch;
 mod by_hash;
 mod form;
 mod incoming;
@@ -46,10 +48,11 @@ use super::core::{Core, Op};
 use super::error::StoreResult;
 use super::threads::Store;
 
+pub(crate) use batch::BatchEntry;
 pub use by_hash::BlobHash;
 pub(super) use by_hash::IncomingByHash;
 pub(super) use form::{Form, manifest_key, opaque_key, slice_key};
-pub(super) use incoming::IncomingPacked;
+pub(super) use incoming::{Incoming, IncomingPacked};
 pub(super) use packed::PackedReader;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
@@ -90,6 +93,16 @@ impl Blobs {
     pub(super) fn commit(&self, ops: Vec<Op>) -> Vec<StoreResult<()>> {
         match &self.open {
             Some(open) => open.store.commit_blocking(ops),
+            None => self.core.commit(ops),
+        }
+    }
+
+    /// As [`Self::commit`], without blocking.
+    ///
+    /// CANCEL: operations that were handed over are committed although the future was dropped.
+    pub(super) async fn commit_async(&self, ops: Vec<Op>) -> Vec<StoreResult<()>> {
+        match &self.open {
+            Some(open) => open.store.commit(ops).await,
             None => self.core.commit(ops),
         }
     }

@@ -16,14 +16,20 @@ pub(crate) struct PackedReader {
 }
 
 impl Blobs {
-    /// Opens a blob as a zstd frame; `None` if it is missing. A blob that is stored compressed is
-    /// not compressed again.
-    pub(crate) fn open_as_packed(&self, digest: &Digest) -> StoreResult<Option<PackedReader>> {
-        if let Some(reader) = self.open_packed(digest)? {
+    /// Opens a blob from `offset` on as a zstd frame; `None` if it is missing. A whole blob that is
+    /// stored compressed is not compressed again.
+    pub(crate) fn open_as_packed(
+        &self,
+        digest: &Digest,
+        offset: u64,
+    ) -> StoreResult<Option<PackedReader>> {
+        if offset == 0
+            && let Some(reader) = self.open_packed(digest)?
+        {
             return Ok(Some(PackedReader { reader, deflater: None }));
         }
-        let Some(reader) = self.open(digest, 0)? else { return Ok(None) };
-        let deflater = Deflater::new(digest.len).map_err(failed)?;
+        let Some(reader) = self.open(digest, offset)? else { return Ok(None) };
+        let deflater = Deflater::new(digest.len.saturating_sub(offset)).map_err(failed)?;
         Ok(Some(PackedReader { reader, deflater: Some(deflater) }))
     }
 }

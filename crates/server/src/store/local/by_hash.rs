@@ -22,22 +22,22 @@ impl LocalStore {
     }
 
     /// Begins to store a blob of unknown length.
-    pub fn begin_blob(&self, name: BlobHash) -> BlobWriter {
+    pub fn begin_by_hash(&self, name: BlobHash) -> HashWriter {
         let target = name.with_len(0).checksum().hex();
         let incoming = self.0.blobs.receive_by_hash(name);
-        BlobWriter { store: self.clone(), target, incoming }
+        HashWriter { store: self.clone(), target, incoming }
     }
 }
 
 /// A blob of unknown length that arrives. Dropping it keeps nothing.
 #[derive(Debug)]
-pub struct BlobWriter {
+pub struct HashWriter {
     store: LocalStore,
     target: String,
     incoming: IncomingByHash,
 }
 
-impl BlobWriter {
+impl HashWriter {
     /// The next bytes.
     pub async fn write(self, bytes: Bytes) -> Result<Self> {
         let Self { store, target, mut incoming } = self;
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(store.find_by_hash(name(&digest)).await.unwrap(), expected);
             if bytes.len() == 5000 {
                 // Without its length.
-                let writer = store.begin_blob(name(&digest));
+                let writer = store.begin_by_hash(name(&digest));
                 let writer = writer.write(bytes.slice(..1000)).await.unwrap();
                 let writer = writer.write(bytes.slice(1000..)).await.unwrap();
                 assert_eq!(writer.finish().await.unwrap(), digest);
@@ -124,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder).await;
         let digest = Digest::of(DigestFunction::Sha256, b"right");
-        let writer = store.begin_blob(name(&digest)).write("wrong".into()).await.unwrap();
+        let writer = store.begin_by_hash(name(&digest)).write("wrong".into()).await.unwrap();
         assert!(writer.finish().await.unwrap_err().to_string().contains("differ"));
         assert_eq!(store.find_by_hash(name(&digest)).await.unwrap(), None);
     }

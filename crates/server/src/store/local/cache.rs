@@ -101,11 +101,16 @@ impl LocalStore {
     /// A blob as a zstd frame; `None` if it is missing. It is compressed on demand, unless it is
     /// stored so.
     pub async fn get_packed(&self, digest: &Digest) -> Result<Option<Body>> {
+        self.get_packed_from(digest, 0).await
+    }
+
+    /// As [`Self::get_packed`], without the first `offset` bytes of the blob.
+    pub async fn get_packed_from(&self, digest: &Digest, offset: u64) -> Result<Option<Body>> {
         let digest = *digest;
         self.record_blob(TraceOperation::Get, &digest);
         let target = digest.to_string();
-        let opened =
-            self.blocking(Operation::Read, &target, move |blobs| blobs.open_as_packed(&digest));
+        let opened = self
+            .blocking(Operation::Read, &target, move |blobs| blobs.open_as_packed(&digest, offset));
         let reader = opened.await?;
         Ok(reader.map(|reader| self.body(&target, reader, PackedReader::next_piece)))
     }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `by_hash` | blobs whose length is unknown |
 //! | `cache` | action results, opaque values, compressed blobs |
+//! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
 //! | `record` | the requests as a trace |
 //! | `error` | errors of the store as errors of the engine |
@@ -17,6 +18,7 @@ mod cache;
 mod error;
 mod maintenance;
 mod record;
+mod serving;
 
 #[cfg(test)]
 mod tests;
@@ -40,11 +42,12 @@ use tidegate::{Budget, Error, ErrorKind, Operation, Result};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::Digest;
 
-pub use self::by_hash::BlobWriter;
+pub use self::by_hash::HashWriter;
 pub use self::cache::ValueWriter;
 pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
+pub(crate) use self::serving::{BlobWriter, ReadEntry};
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;

@@ -1,0 +1,78 @@
+//! `tidegate serve`: the cache server, until a signal stops it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate_core::printable::escaped;
+use tidegate_server::serve::{ServeOptions, Server};
+use tidegate_server::store::{Level, LocalStore, StoreOptions};
+
+use crate::args::{LevelArg, ServeArgs};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::size;
+
+/// The JSON.
+#[derive(Debug, Serialize)]
+struct Serving {
+    address: String,
+    url: String,
+    store: String,
+    max_size: u64,
+}
+
+pub(crate) async fn run(session: Session, args: &ServeArgs) -> Exit {
+    let outcome = serve(&session, args).await;
+    session.end(outcome)
+}
+
+async fn serve(session: &Session, args: &ServeArgs) -> Result<Exit> {
+    let options = options(args)?;
+    let max_size = options.store.bytes_max;
+    let server = Server::bind(options).await?;
+    let printed = announce(session, args, server.address(), max_size);
+    if printed != Exit::Success {
+        return Ok(printed);
+    }
+    server.run(session.cancel.clone()).await?;
+    Ok(Exit::Success)
+}
+
+fn options(args: &ServeArgs) -> Result<ServeOptions> {
+    if !args.listen.ip().is_loopback() && !args.no_auth {
+        let message = "other machines reach this address, and the server asks for no credentials";
+        let target = args.listen.to_string();
+        return Err(Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
+            .with_hint("add --no-auth if all who reach it may read and write"));
+    }
+    let by_disk = || LocalStore::options_of_command(&args.dir).bytes_max;
+    let mut store = StoreOptions::new(args.max_size.unwrap_or_else(by_disk));
+    store.level = match args.level {
+        LevelArg::Process => Level::Process,
+        LevelArg::Power => Level::Power,
+    };
+    store.min_age = Duration::from_millis(args.min_age);
+    let mut options = ServeOptions::new(&args.dir, store, args.listen);
+    options.memory_bytes_max = args.max_memory;
+    options.is_open = args.no_auth;
+    Ok(options)
+}
+
+/// Prints the address, and what clients need to use it.
+fn announce(session: &Session, args: &ServeArgs, address: SocketAddr, max_size: u64) -> Exit {
+    let url = format!("grpc://{address}");
+    let store = args.dir.display().to_string();
+    if session.output.json {
+        let address = address.to_string();
+        return session.json(&Serving { address, url, store, max_size });
+    }
+    session.print(&format!(
+        "Serving {} (at most {}) on {address}. Press Ctrl-C to stop.\n\n  \
+         bazel build --remote_cache={url} //...\n  \
+         tidegate cp FILE {url}\n",
+        escaped(&store),
+        size::human(max_size),
+    ))
+}

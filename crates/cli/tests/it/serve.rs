@@ -1,0 +1,88 @@
+//! `tidegate serve`.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate_testkit::pseudo_random;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::Child;
+
+use crate::bed::{command, run_in, within};
+use crate::interrupt::signal;
+
+/// Starts a server on a free port; returns it and what it says of itself.
+async fn start(folder: &TempDir, more: &[&str]) -> (Child, Value) {
+    let mut command = command(folder.path());
+    command.args(["serve", "--dir", "cache", "--max-size", "1GiB", "--listen", "127.0.0.1:0"]);
+    let mut child = command.arg("--json").args(more).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    within(lines.read_line(&mut line)).await.unwrap();
+    (child, serde_json::from_str(&line).unwrap())
+}
+
+/// Stops a server by a signal; returns its messages.
+async fn stop(mut child: Child, name: &str) -> String {
+    signal(&child, name).await;
+    let status = within(child.wait()).await.unwrap();
+    let mut messages = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut messages).await.unwrap();
+    assert_eq!(status.code(), Some(0), "{messages}");
+    messages
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_survive_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = pseudo_random(9 << 20, 5);
+    std::fs::write(folder.path().join("file"), &bytes).unwrap();
+    let (server, said) = start(&folder, &[]).await;
+    let ran = run_in(folder.path(), &["cp", "file", said["url"].as_str().unwrap()]).await;
+    let blob = ran.ends(0).out().trim_end().rsplit_once("/sha256/").unwrap().1.to_owned();
+    stop(server, "TERM").await;
+    for (level, end) in [("power", "INT"), ("process", "TERM")] {
+        let (server, said) = start(&folder, &["--level", level]).await;
+        let url = format!("{}/sha256/{blob}", said["url"].as_str().unwrap());
+        run_in(folder.path(), &["cp", &url, level]).await.ends(0);
+        assert!(std::fs::read(folder.path().join(level)).unwrap() == bytes);
+        stop(server, end).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = pseudo_random(5 << 20, 6);
+    std::fs::write(folder.path().join("file"), &bytes).unwrap();
+    let (mut server, said) = start(&folder, &[]).await;
+    let ran = run_in(folder.path(), &["cp", "file", said["url"].as_str().unwrap()]).await;
+    let blob = ran.ends(0).out().trim_end().rsplit_once("/sha256/").unwrap().1.to_owned();
+    server.kill().await.unwrap();
+    let (server, said) = start(&folder, &[]).await;
+    let url = format!("{}/sha256/{blob}", said["url"].as_str().unwrap());
+    run_in(folder.path(), &["cp", &url, "back"]).await.ends(0);
+    assert!(std::fs::read(folder.path().join("back")).unwrap() == bytes);
+    stop(server, "TERM").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_served_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |args: &[&str]| run_in(folder.path(), &[&["serve"], args].concat()).await;
+    run(&[]).await.ends(2).says("--dir");
+    let open = ["--dir", "x", "--listen", "0.0.0.0:0"];
+    run(&open).await.ends(2).says("asks for no credentials").says("--no-auth");
+    run(&["--dir", "x", "--listen", "here"]).await.ends(2).says("--listen");
+    run(&["--dir", "x", "--level", "none"]).await.ends(2).says("process");
+    run(&["--dir", "x", "--max-size", "1"]).await.ends(2).says("64.0 MiB");
+    std::fs::write(folder.path().join("file"), b"").unwrap();
+    run(&["--dir", "file", "--listen", "127.0.0.1:0"]).await.ends(1).says("cannot be used");
+    let (server, said) = start(&folder, &[]).await;
+    let address = said["address"].as_str().unwrap();
+    let used = run(&["--dir", "other", "--listen", address]).await;
+    used.ends(1).says("cannot listen on this address").says("in use");
+    let used = run(&["--dir", "cache", "--listen", "127.0.0.1:0"]).await;
+    used.ends(1).says("the store is in use");
+    stop(server, "TERM").await;
+}

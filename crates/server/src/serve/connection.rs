@@ -1,0 +1,210 @@
+//! One connection: HTTP/1.1 or HTTP/2 with prior knowledge, as its first bytes say.
+//!
+//! Requests in flight are counted. A connection without any is closed after its idle time, and
+//! sooner if it never had one: a client that connects and says nothing must not keep a slot.
+//!
+//! The tasks of HTTP/2 streams belong to the connection and end with it.
+//!
+//! Memory outside of the budget: a client can fill the connection's receive window with bytes that no
+//! call has taken yet. 1,024 connections that do so hold 4 GiB with a window of 4 MiB; each of them
+//! must send those bytes first, and a call takes them as soon as it is polled.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::body::ResponseBody;
+use super::error::ServeError;
+use super::options::ServeLimits;
+use super::route::Routes;
+
+/// The window of one stream: a stream fills a link of 1 Gbit/s over 8 ms.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// The window of one connection: four streams at full speed.
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Frames longer than HTTP/2's minimum save work for each byte.
+const FRAME_BYTES_MAX: u32 = 256 << 10;
+/// Bytes that a stream may have in the send buffer.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
+/// Pings find a peer that is gone without a word.
+const PING_EVERY: Duration = Duration::from_mins(1);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Frames that arrive late for streams that were answered early. Each costs a reset of 13 bytes. A
+/// client that sends many blobs that are there causes some of them, and must keep its connection.
+const LATE_FRAMES_MAX: usize = 100_000;
+
+/// Serves one connection until it ends.
+pub(super) async fn serve(
+    socket: TcpStream,
+    routes: Arc<Routes>,
+    limits: ServeLimits,
+    stop: CancellationToken,
+) {
+    let tasks = StreamTasks { tracker: TaskTracker::new(), end: CancellationToken::new() };
+    let activity = Arc::new(Activity::default());
+    {
+        let _end = tasks.end.clone().drop_guard();
+        let builder = builder(tasks.clone(), &limits);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
+            async move { Ok::<_, Infallible>(answer(&routes, request, busy).await) }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
+        let mut is_closing = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(error, "a connection broke");
+                    }
+                    break;
+                }
+                () = stop.cancelled(), if !is_closing => {
+                    connection.as_mut().graceful_shutdown();
+                    is_closing = true;
+                }
+                () = activity.idle(&limits), if !is_closing => {
+                    connection.as_mut().graceful_shutdown();
+                    is_closing = true;
+                }
+            }
+        }
+    }
+    tasks.tracker.close();
+    tasks.tracker.wait().await;
+}
+
+fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTasks> {
+    let mut builder = auto::Builder::new(tasks);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time_max)
+        .max_buf_size(usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX).max(8192))
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_header_list_size(limits.header_bytes_max)
+        .max_concurrent_streams(limits.streams_max)
+        .max_local_error_reset_streams(LATE_FRAMES_MAX)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// The response. The connection is busy until its body has ended.
+async fn answer(routes: &Routes, request: Request<Incoming>, busy: Busy) -> Response<ResponseBody> {
+    let response = routes.answer(request).await;
+    response.map(|body| busy.until_end_of(body))
+}
+
+/// Spawns the tasks of HTTP/2 streams.
+#[derive(Clone, Debug)]
+struct StreamTasks {
+    tracker: TaskTracker,
+    end: CancellationToken,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamTasks {
+    fn execute(&self, task: F) {
+        let end = self.end.clone();
+        self.tracker.spawn(async move {
+            tokio::select! {
+                biased;
+                _ = task => {}
+                () = end.cancelled_owned() => {}
+            }
+        });
+    }
+}
+
+/// The requests of a connection.
+#[derive(Debug, Default)]
+struct Activity {
+    in_flight: AtomicUsize,
+    /// Requests that have begun.
+    begun: AtomicU64,
+}
+
+impl Activity {
+    /// Waits until the connection had no request for its idle time; at most twice that.
+    async fn idle(&self, limits: &ServeLimits) {
+        loop {
+            let begun = self.begun.load(Ordering::Acquire);
+            let time = if begun > 0 { limits.idle_time_max } else { limits.header_time_max };
+            tokio::time::sleep(time).await;
+            let is_quiet = self.begun.load(Ordering::Acquire) == begun;
+            if is_quiet && self.in_flight.load(Ordering::Acquire) == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// One request in flight.
+#[derive(Debug)]
+struct Busy(Arc<Activity>);
+
+impl Busy {
+    fn new(activity: &Arc<Activity>) -> Self {
+        activity.in_flight.fetch_add(1, Ordering::AcqRel);
+        activity.begun.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(activity))
+    }
+
+    fn until_end_of(self, body: ResponseBody) -> ResponseBody {
+        BusyBody { body, _busy: self }.boxed_unsync()
+    }
+}
+
+/// A body whose request is in flight until the body is dropped.
+struct BusyBody {
+    body: ResponseBody,
+    _busy: Busy,
+}
+
+impl Body for BusyBody {
+    type Data = Bytes;
+    type Error = ServeError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ServeError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

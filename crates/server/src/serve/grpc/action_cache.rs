@@ -1,0 +1,95 @@
+//! `ActionCache`: action results.
+//!
+//! The bytes of a result are stored and returned as they came, with fields that this server does not
+//! know. The store keeps what a result needs, and a result that lacks any of it is not found.
+
+use bytes::Bytes;
+use tidegate_reapi::digest::required;
+use tidegate_reapi::v2;
+use tonic::Status;
+
+use super::fields::{Fields, Value, digest};
+use super::reply::Reply;
+use super::request::RequestMessage;
+use super::{Api, Outcome, RESPONSE_BYTES_MAX, check_instance, decode, function, status};
+use crate::store::closure::UnknownFields;
+use crate::store::{ActionName, ActionPut};
+
+impl Api {
+    pub(super) async fn get_action_result(&self, message: RequestMessage) -> Outcome {
+        let request: v2::GetActionResultRequest = decode(&message)?;
+        check_instance(&request.instance_name)?;
+        let function = function(request.digest_function)?;
+        let action = required(request.action_digest.as_ref(), function)
+            .map_err(|error| status::invalid(&error))?;
+        let name = ActionName { instance: instance(&request.instance_name), action };
+        let found = self.0.store.action(&name).await.map_err(|error| status::of(&error))?;
+        let result = found.ok_or_else(|| {
+            Status::not_found(format!("there is no complete result of action {action}"))
+        })?;
+        Reply::encoded(&result)
+    }
+
+    pub(super) async fn update_action_result(&self, message: RequestMessage) -> Outcome {
+        let update = Update::decode(&message.bytes)?;
+        let name = ActionName { instance: instance(update.instance), action: update.action };
+        let result = update.result.clone();
+        if result.len() > RESPONSE_BYTES_MAX - 1024 {
+            let max = RESPONSE_BYTES_MAX - 1024;
+            return Err(Status::invalid_argument(format!(
+                "the result is larger than max ({} vs. {max} bytes); its outputs belong into blobs",
+                result.len()
+            )));
+        }
+        let put = self.0.store.put_action(&name, result, UnknownFields::Skip).await;
+        match put.map_err(|error| status::of(&error))? {
+            ActionPut::Stored => Reply::encoded(&update.result),
+            ActionPut::Incomplete(blob) => Err(Status::failed_precondition(format!(
+                "the cache does not have {blob}, which the result of action {} needs",
+                update.action
+            ))),
+            ActionPut::Refused(error) => Err(Status::invalid_argument(error.to_string())),
+            ActionPut::NameTooLong => {
+                Err(Status::invalid_argument("the name of the instance is too long"))
+            }
+        }
+    }
+}
+
+/// The name of an instance, which some clients write with a slash before it.
+fn instance(name: &str) -> &str {
+    name.strip_prefix('/').unwrap_or(name)
+}
+
+/// An `UpdateActionResultRequest`, decoded in place.
+struct Update<'a> {
+    instance: &'a str,
+    action: tidegate_core::digest::Digest,
+    result: Bytes,
+}
+
+impl<'a> Update<'a> {
+    fn decode(message: &'a Bytes) -> Outcome<Self> {
+        let invalid = |error: tidegate_reapi::Error| status::invalid(&error);
+        let malformed = || invalid(tidegate_reapi::Error::Malformed);
+        let (mut instance, mut action, mut result, mut number) = ("", None, None, 0);
+        for field in Fields::of(message) {
+            match field.map_err(invalid)? {
+                (1, Value::Bytes(name)) => {
+                    instance = std::str::from_utf8(name).ok().ok_or_else(malformed)?;
+                }
+                (2, Value::Bytes(value)) => action = Some(value),
+                (3, Value::Bytes(value)) if result.is_none() => result = Some(value),
+                (5, Value::Number(value)) => number = value,
+                (1 | 2 | 3 | 5, _) => return Err(malformed()),
+                _ => {}
+            }
+        }
+        check_instance(instance)?;
+        let function = function(i32::try_from(number).unwrap_or(i32::MAX))?;
+        let action = action.ok_or(tidegate_reapi::Error::DigestMissing).map_err(invalid)?;
+        let action = digest(action, function).map_err(invalid)?;
+        let result = result.ok_or_else(|| Status::invalid_argument("the result is missing"))?;
+        Ok(Self { instance, action, result: message.slice_ref(result) })
+    }
+}

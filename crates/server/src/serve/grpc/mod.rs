@@ -1,0 +1,194 @@
+//! The Remote Execution API over HTTP/2: capabilities, content-addressable storage, byte streams,
+//! action cache.
+//!
+//! | file or folder | idea |
+//! |---|---|
+//! | `method` | the calls by their paths |
+//! | `request` | the message of a call, charged to the budget as it arrives; frames of a stream |
+//! | `reply` | messages and a status as the body of a response |
+//! | `status` | failures of the store and of the wire as statuses |
+//! | `deadline` | `grpc-timeout` |
+//! | `fields` | the fields of a message, in place |
+//! | `capabilities` | what the server can do |
+//! | `find_missing`, `batch_update`, `batch_read` | many blobs in one message |
+//! | `tree` | the directories below a directory |
+//! | `split`, `splice` | blobs as chunks |
+//! | `byte_stream` | one blob as a stream |
+//! | `action_cache` | action results |
+//!
+//! There is no gRPC library below: large messages are decoded where they lie, blobs stay slices of
+//! the frames in which they arrived, and a call can be answered before its request has ended.
+//!
+//! Invariants:
+//! - A call names an instance, which may be any name or empty. Blobs are shared by all instances;
+//!   action results belong to one.
+//! - The empty blob exists always.
+//! - A message to the client is at most 4 MiB long, the limit of gRPC's libraries.
+
+mod action_cache;
+mod batch_read;
+mod batch_update;
+mod byte_stream;
+mod capabilities;
+mod deadline;
+mod fields;
+mod find_missing;
+mod method;
+mod reply;
+mod request;
+mod splice;
+mod split;
+mod status;
+mod tree;
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+use prost::Message;
+use tidegate::{Budget, BytesPermit};
+use tidegate_core::digest::DigestFunction;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tonic::Status;
+
+use self::byte_stream::Uploads;
+use self::method::Method;
+use self::reply::Reply;
+use self::request::{RequestFrames, RequestMessage};
+use super::body::ResponseBody;
+use super::options::ServeLimits;
+use crate::store::LocalStore;
+
+/// The outcome of a call.
+type Outcome<T = Reply> = Result<T, Status>;
+
+/// The longest message that is sent: the limit of gRPC's libraries.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;
+
+/// The longest message that is accepted. Clients split their lists at 4,000,000 bytes, but some send
+/// longer ones.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// The API. Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Api(Arc<ApiParts>);
+
+#[derive(Debug)]
+struct ApiParts {
+    store: LocalStore,
+    budget: Budget,
+    limits: ServeLimits,
+    uploads: Uploads,
+    /// Writes that may decompress a stream at a time: half of the memory at most.
+    inflaters: Semaphore,
+}
+
+impl Api {
+    pub(super) fn new(store: LocalStore, budget: Budget, limits: ServeLimits) -> Self {
+        let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
+        let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
+        Self(Arc::new(ApiParts {
+            uploads: Uploads::new(store.bytes_max()),
+            store,
+            budget,
+            limits,
+            inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
+        }))
+    }
+
+    /// Drops interrupted uploads when their time is over. Never ends.
+    pub(super) fn expire_uploads(&self) -> impl Future<Output = ()> + Send + 'static {
+        let api = self.clone();
+        async move { api.0.uploads.expire().await }
+    }
+
+    /// The response to one call.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let (head, body) = request.into_parts();
+        let outcome = match (Method::of_path(head.uri.path()), head.version) {
+            (_, version) if version != Version::HTTP_2 => {
+                Err(Status::unimplemented("gRPC needs HTTP/2"))
+            }
+            (None, _) => Err(Status::unimplemented("this server does not have the call")),
+            (Some(method), _) => {
+                let frames = RequestFrames::new(body, self.0.limits.stall_time_max);
+                match deadline::of(&head.headers) {
+                    Ok(None) => self.call(method, frames, None).await,
+                    Ok(Some(deadline)) => {
+                        let call = self.call(method, frames, Some(deadline));
+                        let ended = tokio::time::timeout_at(deadline, call).await;
+                        ended.unwrap_or_else(|_| Err(deadline::exceeded()))
+                    }
+                    Err(status) => Err(status),
+                }
+            }
+        };
+        let body = match outcome {
+            Ok(reply) => reply,
+            Err(status) => {
+                tracing::debug!(path = head.uri.path(), %status, "a call failed");
+                return status::response(&status);
+            }
+        };
+        let mut response = Response::new(body.into_body());
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
+        response
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        frames: RequestFrames,
+        deadline: Option<Instant>,
+    ) -> Outcome {
+        match method {
+            Method::Write => return self.write(frames).await,
+            Method::Read => return self.read(self.message(frames).await?, deadline).await,
+            _ => {}
+        }
+        let message = self.message(frames).await?;
+        match method {
+            Method::GetCapabilities => capabilities::get(&message),
+            Method::FindMissing => self.find_missing(message).await,
+            Method::BatchUpdate => Box::pin(self.batch_update(message)).await,
+            Method::BatchRead => self.batch_read(message).await,
+            Method::GetTree => self.get_tree(message).await,
+            Method::SplitBlob => self.split(message).await,
+            Method::SpliceBlob => Box::pin(self.splice(message)).await,
+            Method::QueryWriteStatus => self.query_write_status(message).await,
+            Method::GetActionResult => self.get_action_result(message).await,
+            Method::UpdateActionResult => self.update_action_result(message).await,
+            // They are answered above.
+            Method::Read | Method::Write => Err(Status::internal("not a unary call")),
+        }
+    }
+
+    async fn message(&self, frames: RequestFrames) -> Outcome<RequestMessage> {
+        frames.message(&self.0.budget.share(), REQUEST_BYTES_MAX).await
+    }
+
+    /// Waits for bytes of the budget, for a call that holds none.
+    async fn bytes(&self, bytes: u64) -> Outcome<BytesPermit> {
+        request::wait_for_bytes(&self.0.budget.share(), bytes).await
+    }
+}
+
+/// The hash function of a request.
+fn function(number: i32) -> Outcome<DigestFunction> {
+    tidegate_reapi::digest::function_of(number).map_err(|error| status::invalid(&error))
+}
+
+/// Checks the name of an instance.
+fn check_instance(name: &str) -> Outcome<()> {
+    let name = name.strip_prefix('/').unwrap_or(name);
+    tidegate_reapi::resource::check_instance(name).map_err(|error| status::invalid(&error))
+}
+
+/// Decodes a message that is short, so that its decoded form is not charged.
+fn decode<M: Message + Default>(message: &RequestMessage) -> Outcome<M> {
+    M::decode(message.bytes.clone()).map_err(|error| status::invalid(&error.into()))
+}

@@ -1,0 +1,163 @@
+//! The message of a call, charged to the budget as it arrives, and the frames of a stream.
+//!
+//! A length is only a claim, so memory is taken for bytes that have arrived. The first bytes of a
+//! message wait for the budget while the call holds nothing. Later bytes do not wait: two calls could
+//! wait for each other. If the budget has none, the call is refused, and its client may retry.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tidegate::{Budget, BytesPermit};
+use tidegate_reapi::framing::{PREFIX_BYTES, message_len};
+use tonic::Status;
+
+use super::status;
+
+/// How long a call waits for memory before it is refused.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// The first memory of a message that comes in several frames. It doubles from there, so a message
+/// of 64 MiB is moved at most nine times, and each byte about once.
+const FIRST_BYTES: usize = 256 << 10;
+
+/// A whole message and the right to hold it.
+#[derive(Debug)]
+pub(super) struct RequestMessage {
+    pub(super) bytes: Bytes,
+    _permits: Vec<BytesPermit>,
+}
+
+/// The frames of a request.
+#[derive(Debug)]
+pub(super) struct RequestFrames {
+    body: Incoming,
+    stall_time_max: Duration,
+}
+
+impl RequestFrames {
+    pub(super) fn new(body: Incoming, stall_time_max: Duration) -> Self {
+        Self { body, stall_time_max }
+    }
+
+    /// The next data; `None` at the end. Fails if the client cut the stream, or sends nothing for too
+    /// long.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        if let Some(ready) = self.next_ready() {
+            return ready;
+        }
+        let waited = tokio::time::timeout(self.stall_time_max, next_data(&mut self.body)).await;
+        waited.unwrap_or_else(|_| {
+            let seconds = self.stall_time_max.as_secs();
+            Err(Status::deadline_exceeded(format!("no bytes arrived for {seconds} seconds")))
+        })
+    }
+
+    /// As [`Self::next`]; `None` if nothing has arrived.
+    pub(super) fn next_ready(&mut self) -> Option<Result<Option<Bytes>, Status>> {
+        next_data(&mut self.body).now_or_never()
+    }
+
+    /// The one message of the call.
+    pub(super) async fn message(
+        mut self,
+        budget: &Budget,
+        bytes_max: u64,
+    ) -> Result<RequestMessage, Status> {
+        let (len, mut frame) = self.prefix(bytes_max).await?;
+        let mut permits = Vec::with_capacity(1);
+        if frame.len() >= len {
+            permits.push(wait_for_bytes(budget, len as u64).await?);
+            let bytes = frame.split_to(len);
+            self.end(&frame).await?;
+            return Ok(RequestMessage { bytes, _permits: permits });
+        }
+        let mut message = BytesMut::new();
+        let mut room = 0;
+        loop {
+            let needed = (message.len() + frame.len()).min(len);
+            if needed > room {
+                let next = needed.max(room * 2).max(FIRST_BYTES).min(len);
+                let more = (next - room) as u64;
+                permits.push(if permits.is_empty() {
+                    wait_for_bytes(budget, more).await?
+                } else {
+                    budget.try_bytes(more).ok_or_else(|| status::no_memory(more))?
+                });
+                message = grown(&message, next);
+                room = next;
+            }
+            let part = frame.split_to(frame.len().min(len - message.len()));
+            message.extend_from_slice(&part);
+            if message.len() == len {
+                break;
+            }
+            frame = self.next().await?.ok_or_else(cut)?;
+        }
+        self.end(&frame).await?;
+        Ok(RequestMessage { bytes: message.freeze(), _permits: permits })
+    }
+
+    /// The length in the prefix of the message, and the bytes that came with it.
+    async fn prefix(&mut self, bytes_max: u64) -> Result<(usize, Bytes), Status> {
+        let mut prefix = [0; PREFIX_BYTES];
+        let mut filled = 0;
+        loop {
+            let mut frame = self.next().await?.ok_or_else(cut)?;
+            let part = frame.len().min(PREFIX_BYTES - filled);
+            prefix[filled..filled + part].copy_from_slice(&frame[..part]);
+            filled += part;
+            frame.advance(part);
+            if filled == PREFIX_BYTES {
+                let len =
+                    message_len(prefix, bytes_max).map_err(|error| status::invalid(&error))?;
+                return Ok((usize::try_from(len).unwrap_or(usize::MAX), frame));
+            }
+        }
+    }
+
+    /// Checks that nothing follows the message.
+    async fn end(&mut self, rest: &Bytes) -> Result<(), Status> {
+        if rest.is_empty() && self.next().await?.is_none() {
+            return Ok(());
+        }
+        Err(Status::invalid_argument("expected one message, got more"))
+    }
+}
+
+/// The next data of a body that is not empty.
+async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Status> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Err(_)) => return Err(Status::cancelled("the client cut the request")),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                // Trailers of a request mean nothing.
+                _ => {}
+            },
+        }
+    }
+}
+
+fn cut() -> Status {
+    Status::invalid_argument("the request ended within a message")
+}
+
+/// Waits for bytes of the budget. The caller must hold none.
+pub(super) async fn wait_for_bytes(budget: &Budget, bytes: u64) -> Result<BytesPermit, Status> {
+    if let Some(permit) = budget.try_bytes(bytes) {
+        return Ok(permit);
+    }
+    let waited = tokio::time::timeout(MEMORY_WAIT_MAX, budget.bytes(bytes)).await;
+    waited.ok().ok_or_else(|| status::no_memory(bytes))
+}
+
+/// The same bytes with this capacity: what is charged is what is allocated.
+fn grown(message: &BytesMut, room: usize) -> BytesMut {
+    let mut grown = BytesMut::with_capacity(room);
+    grown.extend_from_slice(message);
+    grown
+}

@@ -1,0 +1,61 @@
+//! Accepts connections up to a limit, and drains them when the server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::connection;
+use super::options::ServeLimits;
+use super::route::Routes;
+
+/// The pause after a failed accept. It fails when the process has no file descriptors left, which
+/// only the end of another connection changes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `stop` is cancelled and all connections have ended, or their time is over.
+pub(super) async fn serve(
+    listener: TcpListener,
+    routes: Arc<Routes>,
+    limits: ServeLimits,
+    stop: CancellationToken,
+) {
+    let slots = Arc::new(Semaphore::new(limits.connections_max));
+    let mut connections = JoinSet::new();
+    loop {
+        let accept = async {
+            // The semaphore is never closed.
+            let slot = Arc::clone(&slots).acquire_owned().await.ok();
+            (listener.accept().await, slot)
+        };
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            (accepted, slot) = accept => match accepted {
+                Ok((socket, peer)) => {
+                    // Small responses must not wait for the acknowledgement of earlier ones.
+                    let _ = socket.set_nodelay(true);
+                    let (routes, stop) = (Arc::clone(&routes), stop.clone());
+                    connections.spawn(async move {
+                        connection::serve(socket, routes, limits, stop).await;
+                        tracing::debug!(%peer, "a connection ended");
+                        drop(slot);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    let drain = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.drain_time_max, drain).await.is_err() {
+        tracing::warn!(count = connections.len(), "requests were cut at the end of the drain time");
+        connections.shutdown().await;
+    }
+}

@@ -1,0 +1,75 @@
+//! [`ServeOptions`]: what the owner of a server chooses; [`ServeLimits`]: its limits.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::store::StoreOptions;
+
+/// What the owner of a server chooses.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The folder of the store.
+    pub folder: PathBuf,
+    /// The store.
+    pub store: StoreOptions,
+    /// The address to listen on. Port 0 takes a free port.
+    pub listen: SocketAddr,
+    /// Bytes of messages and of pieces of blobs that the server holds in memory.
+    pub memory_bytes_max: u64,
+    /// Whether all who reach the address may read and write. It is needed for an address that is
+    /// not loopback.
+    pub is_open: bool,
+    /// The limits.
+    pub limits: ServeLimits,
+}
+
+impl ServeOptions {
+    /// A server on this folder and address, with 512 MiB of memory and the default limits, for
+    /// clients of this machine.
+    pub fn new(folder: impl Into<PathBuf>, store: StoreOptions, listen: SocketAddr) -> Self {
+        Self {
+            folder: folder.into(),
+            store,
+            listen,
+            memory_bytes_max: 512 << 20,
+            is_open: false,
+            limits: ServeLimits::default(),
+        }
+    }
+}
+
+/// The limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeLimits {
+    /// Connections at a time. More of them wait in the backlog of the system.
+    pub connections_max: usize,
+    /// Requests at a time on one connection.
+    pub streams_max: u32,
+    /// Bytes of the headers of one request.
+    pub header_bytes_max: u32,
+    /// The time for the headers of a request, and for the first request of a connection.
+    pub header_time_max: Duration,
+    /// A connection without a request for this time is closed.
+    pub idle_time_max: Duration,
+    /// A request whose body makes no progress for this time is refused.
+    pub stall_time_max: Duration,
+    /// How long requests may continue after the server was asked to stop.
+    pub drain_time_max: Duration,
+}
+
+impl Default for ServeLimits {
+    /// For 1,024 connections of 1,024 requests. Clients of builds keep one connection for hours and
+    /// reconnect without notice, so ten minutes of idle time cost them nothing.
+    fn default() -> Self {
+        Self {
+            connections_max: 1024,
+            streams_max: 1024,
+            header_bytes_max: 32 << 10,
+            header_time_max: Duration::from_secs(30),
+            idle_time_max: Duration::from_mins(10),
+            stall_time_max: Duration::from_mins(2),
+            drain_time_max: Duration::from_secs(20),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The server over real sockets: black-box tests of the Remote Execution API, with a gRPC library of
+//! others, with raw HTTP/2 where such a library sends only what is right, and with the engine's own
+//! client.
+//!
+//! | file | what it tests |
+//! |---|---|
+//! | `bed` | a server on a free port, clients, blobs |
+//! | `raw` | calls as bytes, cut where a test wants |
+//! | `capabilities` | what clients are offered |
+//! | `batches` | many blobs in one message |
+//! | `streams` | one blob as a stream: names, offsets, compression, early answers |
+//! | `resume` | interrupted writes |
+//! | `chunks` | split, splice, trees |
+//! | `actions` | action results |
+//! | `cuts` | requests that are cut or stall |
+//! | `failures` | a full store, damaged bytes |
+//! | `engine` | files that go through the server and come back |
+//! | `plain` | HTTP, the health of the server, its end |
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod actions;
+mod batches;
+mod bed;
+mod capabilities;
+mod chunks;
+mod cuts;
+mod engine;
+mod failures;
+mod plain;
+mod raw;
+mod resume;
+mod streams;

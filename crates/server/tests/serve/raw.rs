@@ -1,0 +1,105 @@
+//! Calls as bytes, cut where a test wants.
+
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, SendStream};
+use http::{HeaderMap, Request};
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tonic::Code;
+
+use crate::bed::{Bed, within};
+
+pub(crate) const WRITE: &str = "/google.bytestream.ByteStream/Write";
+pub(crate) const CAS: &str = "/build.bazel.remote.execution.v2.ContentAddressableStorage";
+
+/// One HTTP/2 connection. Dropping it cuts the connection.
+pub(crate) struct RawConnection {
+    requests: SendRequest<Bytes>,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for RawConnection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// One call whose request is open.
+pub(crate) struct RawCall {
+    pub(crate) body: SendStream<Bytes>,
+    response: ResponseFuture,
+}
+
+impl RawConnection {
+    pub(crate) async fn open(bed: &Bed) -> Self {
+        let socket = TcpStream::connect(bed.address).await.unwrap();
+        let (requests, connection) = h2::client::handshake(socket).await.unwrap();
+        // The test's end ends it.
+        let driver = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Self { requests, driver }
+    }
+
+    pub(crate) async fn call(&self, path: &str, timeout: Option<&str>) -> RawCall {
+        let mut request = Request::post(format!("http://server{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        if let Some(timeout) = timeout {
+            request = request.header("grpc-timeout", timeout);
+        }
+        let mut requests = within(self.requests.clone().ready()).await.unwrap();
+        let (response, body) = requests.send_request(request.body(()).unwrap(), false).unwrap();
+        RawCall { body, response }
+    }
+}
+
+impl RawCall {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        let mut rest = Bytes::copy_from_slice(bytes);
+        while !rest.is_empty() {
+            self.body.reserve_capacity(rest.len());
+            let ready = std::future::poll_fn(|cx| self.body.poll_capacity(cx));
+            let room = within(ready).await.unwrap().unwrap();
+            self.body.send_data(rest.split_to(room.min(rest.len())), false).unwrap();
+        }
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.body.send_data(Bytes::new(), true).unwrap();
+    }
+
+    pub(crate) fn reset(mut self) {
+        self.body.send_reset(Reason::CANCEL);
+    }
+
+    /// The status of the response, and its bytes.
+    pub(crate) async fn outcome(self) -> (Code, Vec<u8>) {
+        let response = within(self.response).await.unwrap();
+        let code = |headers: &HeaderMap| {
+            let status = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
+            Some(Code::from_i32(status))
+        };
+        let early = code(response.headers());
+        let mut body = response.into_body();
+        let mut bytes = Vec::new();
+        while let Some(data) = within(body.data()).await {
+            let data = data.unwrap();
+            let _ = body.flow_control().release_capacity(data.len());
+            bytes.extend_from_slice(&data);
+        }
+        let trailers = within(body.trailers()).await.unwrap();
+        let late = trailers.as_ref().and_then(code);
+        (early.or(late).expect("the response has no status"), bytes)
+    }
+}
+
+/// A message with its prefix.
+pub(crate) fn framed(message: &impl Message) -> Vec<u8> {
+    let mut framed = vec![0];
+    framed.extend(u32::try_from(message.encoded_len()).unwrap().to_be_bytes());
+    message.encode(&mut framed).unwrap();
+    framed
+}
