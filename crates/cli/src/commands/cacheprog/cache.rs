@@ -117,25 +117,26 @@ impl Cache {
         }
     }
 
-    /// Stores an entry, and its body, which is in a file.
+    /// Stores an entry, and its body, which is in a file. Returns whether there is a place for it.
     pub(super) async fn put(
         &self,
         action: &[u8],
         entry: &Entry,
         path: &Path,
-    ) -> std::result::Result<(), CacheError> {
-        let Some(digest) = entry.digest() else { return Ok(()) };
+    ) -> std::result::Result<bool, CacheError> {
+        let Some(digest) = entry.digest() else { return Ok(false) };
         match self {
-            Self::FilesOnly => Ok(()),
+            Self::FilesOnly => Ok(false),
             Self::Store(store, _) => {
                 let source = FileSource::open(path).await?;
                 store.put(&PutRequest::new(digest, Arc::new(source))).await?;
-                let Some(writer) = store.begin_value(&name(action)) else { return Ok(()) };
-                Ok(writer.write(entry.text().into()).await?.finish().await?)
+                let Some(writer) = store.begin_value(&name(action)) else { return Ok(false) };
+                writer.write(entry.text().into()).await?.finish().await?;
+                Ok(true)
             }
             Self::Http(place) => {
                 let put = async { place.put(action, entry, &digest, path).await.map(Some) };
-                place.watched(put).await.map(drop)
+                Ok(place.watched(put).await?.is_some())
             }
         }
     }

@@ -191,7 +191,8 @@ impl Shared {
         let entry = Entry::new(output, &digest);
         self.note_entry(action, &entry).await;
         match cache.put(action, &entry, &path).await {
-            Ok(()) => {
+            Ok(false) => {}
+            Ok(true) => {
                 self.counts.puts.fetch_add(1, Ordering::Relaxed);
                 self.counts.put_bytes.fetch_add(digest.len, Ordering::Relaxed);
             }
