@@ -12,7 +12,8 @@ pub(crate) struct ServeArgs {
     /// The folder that holds everything; it is made where it is missing
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
-    /// The limit of the folder on the disk [default: 64GiB, or four fifths of a smaller disk]
+    /// The limit of the folder on the disk [default: the last one; for a new folder 64GiB, or four
+    /// fifths of a smaller disk]
     #[arg(long, value_name = "SIZE", value_parser = store_size)]
     pub(crate) max_size: Option<u64>,
     /// The address to listen on; port 0 takes a free port and prints it
@@ -28,6 +29,10 @@ pub(crate) struct ServeArgs {
     /// Memory for messages and for pieces of blobs
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = memory)]
     pub(crate) max_memory: u64,
+    /// Record every request for a blob or a result in this new file, for `store replay`; it holds no
+    /// names and no content
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) record_trace: Option<PathBuf>,
     /// Listen on an address that other machines reach, and let all of them read and write
     #[arg(long)]
     pub(crate) no_auth: bool,

@@ -1,6 +1,7 @@
 //! `tidegate serve`: the cache server, until a signal stops it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,6 +9,7 @@ use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
 use tidegate_server::serve::{ServeOptions, Server};
 use tidegate_server::store::{Level, LocalStore, StoreOptions};
+use tidegate_server::trace::{TraceLimits, TraceRecorder};
 
 use crate::args::{LevelArg, ServeArgs};
 use crate::exit::Exit;
@@ -30,8 +32,11 @@ pub(crate) async fn run(session: Session, args: &ServeArgs) -> Exit {
 
 async fn serve(session: &Session, args: &ServeArgs) -> Result<Exit> {
     let options = options(args)?;
-    let max_size = options.store.bytes_max;
     let server = Server::bind(options).await?;
+    if let Some(file) = &args.record_trace {
+        record(server.store(), file)?;
+    }
+    let max_size = server.store().bytes_max();
     let printed = announce(session, args, server.address(), max_size);
     if printed != Exit::Success {
         return Ok(printed);
@@ -49,6 +54,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     }
     let by_disk = || LocalStore::options_of_command(&args.dir).bytes_max;
     let mut store = StoreOptions::new(args.max_size.unwrap_or_else(by_disk));
+    store.keeps_limit = args.max_size.is_none();
     store.level = match args.level {
         LevelArg::Process => Level::Process,
         LevelArg::Power => Level::Power,
@@ -58,6 +64,20 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     options.memory_bytes_max = args.max_memory;
     options.is_open = args.no_auth;
     Ok(options)
+}
+
+/// Records the requests in a new file.
+fn record(store: &LocalStore, file: &Path) -> Result<()> {
+    let recorder = TraceRecorder::create(file, TraceLimits::default()).map_err(|error| {
+        let message = "the trace cannot be created";
+        let target = file.display().to_string();
+        Error::new(ErrorKind::Storage, Operation::Write, target, message)
+            .with_hint("give a file that does not exist, in a folder that does")
+            .caused_by(error)
+    })?;
+    // The store is new, so it has no other recorder.
+    store.record_trace(recorder);
+    Ok(())
 }
 
 /// Prints the address, and what clients need to use it.
@@ -71,6 +91,8 @@ fn announce(session: &Session, args: &ServeArgs, address: SocketAddr, max_size: 
     session.print(&format!(
         "Serving {} (at most {}) on {address}. Press Ctrl-C to stop.\n\n  \
          bazel build --remote_cache={url} //...\n  \
+         CCACHE_REMOTE_STORAGE=http://{address} ccache gcc -c FILE.c\n  \
+         GOCACHEPROG='tidegate cacheprog http://{address}' go build ./...\n  \
          tidegate cp FILE {url}\n",
         escaped(&store),
         size::human(max_size),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "",
     "cp",
     "cat",

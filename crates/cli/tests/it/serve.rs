@@ -86,3 +86,37 @@ async fn what_cannot_be_served_is_refused() {
     used.ends(1).says("the store is in use");
     stop(server, "TERM").await;
 }
+
+/// A recorded trace tells which size of the store would have had which hit rate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_trace_can_be_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), pseudo_random(3 << 20, 8)).unwrap();
+    let (server, said) = start(&folder, &["--record-trace", "trace"]).await;
+    for _ in 0..2 {
+        run_in(folder.path(), &["cp", "file", said["url"].as_str().unwrap()]).await.ends(0);
+    }
+    stop(server, "TERM").await;
+    let replayed = run_in(folder.path(), &["store", "replay", "trace", "--json"]).await;
+    let found: Value = serde_json::from_slice(&replayed.ends(0).stdout).unwrap();
+    assert!(found["requests"].as_u64().unwrap() > 0, "{found}");
+    assert!(found["distinct_bytes"].as_u64().unwrap() >= 3 << 20, "{found}");
+    let again = ["serve", "--dir", "cache", "--listen", "127.0.0.1:0", "--record-trace", "trace"];
+    run_in(folder.path(), &again).await.ends(1).says("the trace cannot be created");
+}
+
+/// One port speaks gRPC and HTTP, and a blob that came by one is there for the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_is_there_for_both_protocols() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = pseudo_random(2 << 20, 9);
+    std::fs::write(folder.path().join("file"), &bytes).unwrap();
+    let (server, said) = start(&folder, &[]).await;
+    let ran = run_in(folder.path(), &["cp", "file", said["url"].as_str().unwrap()]).await;
+    let blob = ran.ends(0).out().trim_end().rsplit_once("/sha256/").unwrap().1.to_owned();
+    let hash = blob.split('/').next().unwrap();
+    let url = format!("http://{}/cas/{hash}", said["address"].as_str().unwrap());
+    run_in(folder.path(), &["cp", "--sha256", hash, &url, "back"]).await.ends(0);
+    assert!(std::fs::read(folder.path().join("back")).unwrap() == bytes);
+    stop(server, "TERM").await;
+}

@@ -1,7 +1,7 @@
 //! Finds the commands in the pages of the documentation.
 
 /// The commands of `tidegate`.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "cp",
     "cacheprog",
     "cat",

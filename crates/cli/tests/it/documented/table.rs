@@ -105,7 +105,7 @@ pub(super) const COMMANDS: &[Known] = &[
     as_(
         "tidegate COMMAND --help",
         "for command in cp cat stat check config chunk serve cacheprog demo completions man; do tidegate $command --help; done",
-        |_, ran| ran.out().matches("Examples:").count() == 10,
+        |_, ran| ran.out().matches("Examples:").count() == 11,
     ),
     as_("tidegate man --dir DIR", "tidegate man --dir pages", |stage, _| {
         stage.manual().iter().any(|name| name == "tidegate-cp.1")

@@ -133,6 +133,11 @@ impl LocalStore {
         options
     }
 
+    /// The limit in bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.0.blobs.core.options().bytes_max
+    }
+
     /// Counters.
     pub fn counts(&self) -> StoreCounts {
         self.0.blobs.core.counts()

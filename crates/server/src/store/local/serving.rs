@@ -32,11 +32,6 @@ pub(crate) struct ReadEntry {
 }
 
 impl LocalStore {
-    /// The limit of the store in bytes.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.0.blobs.core.options().bytes_max
-    }
-
     /// For each blob, whether it is there. Touches those that are.
     pub(crate) async fn present(&self, digests: Vec<Digest>) -> Result<Vec<bool>> {
         for digest in &digests {

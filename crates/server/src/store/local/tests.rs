@@ -121,7 +121,7 @@ async fn a_store_keeps_its_limit_unless_the_owner_gives_another() {
     let folder = tempfile::tempdir().unwrap();
     let limit = |options: StoreOptions| async {
         let store = LocalStore::open(folder.path(), options).await.unwrap();
-        let limit = store.0.blobs.core.options().bytes_max;
+        let limit = store.bytes_max();
         store.close().await;
         limit
     };
