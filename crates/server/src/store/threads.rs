@@ -182,13 +182,23 @@ impl Store {
         answered.await.unwrap_or_else(|_| closed())
     }
 
+    /// A new file, whose digest the caller compares. Blocks; waits for the remover while the store is
+    /// full.
+    pub(crate) fn stage(&self) -> StoreResult<StagedFile> {
+        self.with_space(|| self.core().stage(None))
+    }
+
     /// Appends to a staged file. Blocks; waits for the remover while the store is full.
     pub fn write_staged(&self, staged: &mut StagedFile, bytes: &[u8]) -> StoreResult<()> {
-        let written = self.0.rounds.until_space(|| match staged.write(bytes) {
+        self.with_space(|| staged.write(bytes))
+    }
+
+    fn with_space<T>(&self, mut attempt: impl FnMut() -> StoreResult<T>) -> StoreResult<T> {
+        let done = self.0.rounds.until_space(|| match attempt() {
             Err(StoreError::Full { .. }) => None,
             outcome => Some(outcome),
         });
-        written.unwrap_or_else(|| staged.write(bytes))
+        done.unwrap_or_else(attempt)
     }
 
     /// As [`Self::commit`], for a thread that may block.

@@ -11,7 +11,6 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -63,13 +62,13 @@ fn store_process() {
     let start: u64 = std::env::var(START).unwrap().parse().unwrap();
     let disk = RealDisk::open(folder).unwrap();
     let store = Store::open(Arc::new(disk), options(std::env::var(POWER).is_ok())).unwrap();
-    let next = AtomicU64::new(start);
     std::thread::scope(|scope| {
-        for _ in 0..WRITERS {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    write(&store, number);
+        for writer in 0..WRITERS {
+            let store = &store;
+            scope.spawn(move || {
+                // A writer purges only what it put itself: so the purge follows the put.
+                for number in (start + writer..).step_by(WRITERS as usize) {
+                    write(store, number);
                     if number.is_multiple_of(101) {
                         store.core().checkpoint().unwrap();
                     }

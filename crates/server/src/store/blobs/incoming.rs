@@ -42,13 +42,13 @@ impl Spill {
         let len = (self.buffer.len() + bytes.len()) as u64;
         if self.file.is_none() && len.max(self.expected_len) > inline_max as u64 {
             // The hash is ours: it covers both the buffer and the file.
-            let mut file = self.blobs.core.stage(None)?;
-            file.write(&self.buffer)?;
+            let mut file = self.blobs.stage()?;
+            self.blobs.write_staged(&mut file, &self.buffer)?;
             self.buffer = Vec::new();
             self.file = Some(file);
         }
         match &mut self.file {
-            Some(file) => file.write(bytes)?,
+            Some(file) => self.blobs.write_staged(file, bytes)?,
             None => self.buffer.extend_from_slice(bytes),
         }
         self.len += bytes.len() as u64;

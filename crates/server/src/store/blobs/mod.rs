@@ -46,6 +46,7 @@ use std::sync::Arc;
 
 use super::core::{Core, Op};
 use super::error::StoreResult;
+use super::files::StagedFile;
 use super::threads::Store;
 
 pub(crate) use batch::BatchEntry;
@@ -87,6 +88,22 @@ impl Blobs {
     pub(super) fn of(store: Store, lock: File) -> Self {
         let core = Arc::clone(store.core());
         Self { core, open: Some(OpenStore { store, _lock: Arc::new(lock) }) }
+    }
+
+    /// A new file. Blocks; waits for the remover while the store is full.
+    fn stage(&self) -> StoreResult<StagedFile> {
+        match &self.open {
+            Some(open) => open.store.stage(),
+            None => self.core.stage(None),
+        }
+    }
+
+    /// Appends to a file. Blocks; waits for the remover while the store is full.
+    fn write_staged(&self, file: &mut StagedFile, bytes: &[u8]) -> StoreResult<()> {
+        match &self.open {
+            Some(open) => open.store.write_staged(file, bytes),
+            None => file.write(bytes),
+        }
     }
 
     /// Commits operations, with those of other callers as one group. Blocks.

@@ -150,3 +150,19 @@ async fn a_store_of_another_version_is_refused_and_stays() {
     assert!(text.contains("another version"), "{text}");
     assert_eq!(std::fs::read(&master).unwrap(), bytes);
 }
+
+/// A writer waits for eviction instead of failing.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_times_the_limit_is_put() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::new(64 << 20);
+    options.min_age = std::time::Duration::ZERO;
+    let store = LocalStore::open(folder.path(), options).await.unwrap();
+    for number in 0..192_u64 {
+        let mut bytes = vec![7; 1 << 20];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        let digest = Digest::of(DigestFunction::Sha256, &bytes);
+        let put = store.put(&PutRequest::new(digest, Arc::new(Bytes::from(bytes)))).await;
+        put.unwrap_or_else(|error| panic!("blob {number}: {error}"));
+    }
+}
