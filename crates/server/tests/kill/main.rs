@@ -67,7 +67,8 @@ fn store_process() {
             let store = &store;
             scope.spawn(move || {
                 // A writer purges only what it put itself: so the purge follows the put.
-                for number in (start + writer..).step_by(WRITERS as usize) {
+                for turn in 0.. {
+                    let number = start + turn * WRITERS + writer;
                     write(store, number);
                     if number.is_multiple_of(101) {
                         store.core().checkpoint().unwrap();
