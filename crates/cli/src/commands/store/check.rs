@@ -72,11 +72,14 @@ fn check(folder: &Path) -> Result<StoreCheckReport> {
 }
 
 fn damaged(store: &str, found: &StoreCheckReport) -> Error {
-    let mut message = format!("{} of {} values are damaged", found.damaged, found.values);
-    if found.damaged_shards > 0 {
-        let parts = report::count(found.damaged_shards, "part");
-        message += &format!(", and {parts} of the index, whose values are missing");
-    }
+    let values = format!("{} of {} values are damaged", found.damaged, found.values);
+    let message = match found.damaged_shards {
+        0 => values,
+        count => {
+            let parts = report::count(count, "part");
+            format!("{values}, and {parts} of the index, whose values are missing")
+        }
+    };
     Error::new(ErrorKind::Integrity, Operation::Read, store, message).with_hint(
         "the store never delivers a damaged value: it is a miss, and can be put again; check the \
          disk",
