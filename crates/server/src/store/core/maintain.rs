@@ -16,7 +16,7 @@ const LOADS_MAX: u32 = 64;
 const STEPS_MAX: usize = 8;
 /// When a pack is cleaned, values go that are among the oldest of this part of the limit. Measured: it
 /// more than halves what cleaning writes, and costs no hits against exact LRU.
-const SOON_SHARE: u64 = 10;
+const SOON_SHARE: u64 = 20;
 /// A checkpoint follows this many records or bytes: a replay of either takes about 0.1 s.
 const REPLAY_RECORDS_MAX: u64 = 250_000;
 const REPLAY_BYTES_MAX: u64 = 128 << 20;
