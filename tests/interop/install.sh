@@ -31,6 +31,8 @@ install_debian_packages() {
   have python3 || missing+=(python3 python3-venv)
   have go || missing+=(golang-go)
   have npm || missing+=(nodejs npm)
+  have cc || missing+=(gcc libc6-dev)
+  have ccache || missing+=(ccache)
   ((${#missing[@]} == 0)) && return
   local as_root=()
   (($(id -u) == 0)) || as_root=(sudo)
