@@ -21,7 +21,7 @@ serve_all_suite() {
   stop "$cache_pid"
 }
 
-# serve_bazel URL WORD: two actions, the second of which reads the output of the first.
+# serve_bazel URL WORD: two actions. The second reads the output of the first. WORD keeps runs apart.
 serve_bazel() {
   mkdir workspace
   touch workspace/WORKSPACE
