@@ -84,6 +84,7 @@ impl Core {
         let master_bytes = master_bytes.map_err(StoreError::disk("write the checkpoint"))?;
         self.written.checkpoints.fetch_add(written + master_bytes, Ordering::Relaxed);
         let bytes = remove_unused(&*self.disk, &master.runs);
+        self.packs.unblock(&master.packs);
         state.ticks = master.ticks;
         state.master = master;
         state.incomplete.clear();

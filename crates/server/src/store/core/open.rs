@@ -206,6 +206,7 @@ fn find_packs(disk: &dyn Disk, packs: &PackTable) -> StoreResult<()> {
             // A free pack's generation is not in use yet.
             let generation = pack.generation + u32::from(pack.state == PackState::Used);
             packs.set(slot, SavedPack { state: PackState::Absent, generation, ..pack });
+            packs.block(slot);
         }
     }
     for slot in there {

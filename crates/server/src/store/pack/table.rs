@@ -42,6 +42,9 @@ const ABSENT: SavedPack =
 #[derive(Debug)]
 struct Slot {
     pack: SavedPack,
+    /// The last checkpoint may say that the pack is in use, although its file is gone. A new file under
+    /// this number would pass for it after a crash.
+    is_blocked: bool,
     live_bytes: AtomicU64,
     file: RwLock<Option<Arc<dyn DiskFile>>>,
 }
@@ -57,6 +60,7 @@ impl PackTable {
     pub(crate) fn new(disk: Arc<dyn Disk>, saved: &[SavedPack]) -> Self {
         let slot = |pack: &SavedPack| Slot {
             pack: *pack,
+            is_blocked: false,
             live_bytes: AtomicU64::new(0),
             file: RwLock::new(None),
         };
@@ -81,6 +85,7 @@ impl PackTable {
         while slots.len() <= at {
             slots.push(Slot {
                 pack: ABSENT,
+                is_blocked: false,
                 live_bytes: AtomicU64::new(0),
                 file: RwLock::new(None),
             });
@@ -143,11 +148,27 @@ impl PackTable {
 
     /// The slot of a new pack.
     pub(crate) fn unused_slot(&self) -> u32 {
-        let absent = self.all().into_iter().find(|(_, pack)| pack.state == PackState::Absent);
-        absent.map_or_else(
-            || u32::try_from(self.save().len() + 1).unwrap_or(u32::MAX),
-            |(slot, _)| slot,
-        )
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let is_unused = |slot: &Slot| slot.pack.state == PackState::Absent && !slot.is_blocked;
+        let at = slots.iter().position(is_unused).unwrap_or(slots.len());
+        u32::try_from(at + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Keeps the slot of a pack without a file unused until the next checkpoint.
+    pub(crate) fn block(&self, slot: u32) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let at = slot.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        if let Some(slot) = at.and_then(|at| slots.get_mut(at)) {
+            slot.is_blocked = true;
+        }
+    }
+
+    /// A checkpoint with these packs is durable. A slot that is not in use in it can have a new file.
+    pub(crate) fn unblock(&self, saved: &[SavedPack]) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        for (slot, saved) in slots.iter_mut().zip(saved) {
+            slot.is_blocked &= saved.state == PackState::Used;
+        }
     }
 
     /// A pack's file.
@@ -180,6 +201,7 @@ impl PackTable {
         self.keep_file(slot, None);
         self.disk.unlink(&path(slot))?;
         self.set(slot, SavedPack { state: PackState::Absent, ..self.get(slot) });
+        self.block(slot);
         Ok(())
     }
 
