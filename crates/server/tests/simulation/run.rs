@@ -216,7 +216,7 @@ impl Run {
             }
             _ => {}
         }
-        let limit = self.bytes_max() / 100 * 105;
+        let limit = self.bytes_max() * 105 / 100;
         let (used, counted) = (self.disk.named_bytes(), self.core().used_bytes());
         assert!(used <= limit, "{used} of {limit} bytes used, the store counts {counted}");
     }
