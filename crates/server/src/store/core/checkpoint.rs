@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::Core;
 use crate::store::checkpoint::{
-    Master, Run, SegmentWriter, remove_segment, remove_unused, write_master,
+    MASTER_FOLDER, Master, Run, SegmentWriter, read_master, remove_segment, remove_unused,
+    write_master,
 };
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::log::AppendMode;
@@ -34,13 +35,21 @@ pub(super) struct Checkpoints {
     incomplete: BTreeSet<u16>,
     /// Shards that were written as a whole after their snapshot was found damaged.
     rewritten: BTreeSet<u16>,
+    /// Whether the last attempt failed. It may have left a segment, and a master that names it.
+    has_failed: bool,
     /// The store's time of the last checkpoint.
     pub(super) ticks: u32,
 }
 
 impl Checkpoints {
     pub(super) const fn new(master: Master, ticks: u32) -> Self {
-        Self { master, incomplete: BTreeSet::new(), rewritten: BTreeSet::new(), ticks }
+        Self {
+            master,
+            incomplete: BTreeSet::new(),
+            rewritten: BTreeSet::new(),
+            has_failed: false,
+            ticks,
+        }
     }
 }
 
@@ -52,6 +61,9 @@ impl Core {
 
     pub(super) fn checkpoint_as(&self, mode: AppendMode) -> StoreResult<()> {
         let mut state = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.has_failed {
+            self.remove_failed_attempt(&state.master)?;
+        }
         self.files.settle();
         // The account of files is exact only when every shard is loaded.
         (0..self.index.shards()).for_each(|shard| self.index.load(shard));
@@ -75,6 +87,7 @@ impl Core {
         master.clock_ms = self.clock.lock().unwrap_or_else(PoisonError::into_inner).clock_ms;
         // Before the segment is written, nothing of it may be taken for written.
         let segment = master.next_segment;
+        state.has_failed = true;
         let written = self.write_segment(&mut state, &mut master);
         let written = written.and_then(|written| self.sync_as(mode).map(|()| written));
         // No master names the segment yet.
@@ -85,6 +98,7 @@ impl Core {
         self.written.checkpoints.fetch_add(written + master_bytes, Ordering::Relaxed);
         let bytes = remove_unused(&*self.disk, &master.runs);
         self.packs.unblock(&master.packs);
+        state.has_failed = false;
         state.ticks = master.ticks;
         state.master = master;
         state.incomplete.clear();
@@ -95,6 +109,19 @@ impl Core {
         self.log().note_checkpoint(counted);
         let bytes = bytes.map_err(StoreError::disk("remove old snapshots"))?;
         self.space.set_checkpoints(bytes);
+        Ok(())
+    }
+
+    /// Removes the segment of a failed attempt, unless its master is in place. Without this, each attempt
+    /// on a failing disk would leave a segment, beyond the limit of the store.
+    fn remove_failed_attempt(&self, last: &Master) -> StoreResult<()> {
+        let synced = self.disk.sync_folder(MASTER_FOLDER);
+        synced.map_err(StoreError::disk("sync the folder of the checkpoint"))?;
+        // Whichever master is in place is durable now, and no other one comes back.
+        let found = read_master(&*self.disk).map_err(StoreError::disk("read the checkpoint"))?;
+        let found = found.map(|master| master.runs).unwrap_or_default();
+        let bytes = remove_unused(&*self.disk, &[last.runs.clone(), found].concat());
+        self.space.set_checkpoints(bytes.map_err(StoreError::disk("remove old snapshots"))?);
         Ok(())
     }
 
