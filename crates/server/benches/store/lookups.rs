@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 
 use tidegate_core::digest::Digest;
-use tidegate_server::store::{Fingerprint, Level};
+use tidegate_server::store::{Fingerprint, Level, Owner};
 
 use crate::population::{clock_ms, digest, open, put_tiny, settle};
 use crate::report::{Better, Goal, Report, Row};
@@ -31,7 +31,10 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
     put_tiny(&core, 0..entries)?;
     settle(&core)?;
     let mut map: HashMap<Fingerprint, u64, BuildHasherDefault<Spread>> = HashMap::default();
-    map.extend((0..entries).map(|number| (Fingerprint::of_blob(&SALT, &digest(number)), number)));
+    map.extend(
+        (0..entries)
+            .map(|number| (Fingerprint::of_blob(&SALT, Owner::SHARED, &digest(number)), number)),
+    );
     for (threads, first, name) in
         [(1, 0, "all there"), (2, 0, "all there"), (2, entries, "none there")]
     {
@@ -53,7 +56,7 @@ pub(crate) fn run(effort: &Effort, report: &mut Report) -> Outcome {
                 core.contains_blobs(batch).into_iter().filter(|is_there| *is_there).count()
             })?);
             theirs.push(look(&|batch| {
-                let fingerprint = |digest| Fingerprint::of_blob(&SALT, digest);
+                let fingerprint = |digest| Fingerprint::of_blob(&SALT, Owner::SHARED, digest);
                 batch
                     .iter()
                     .filter(|digest| black_box(map.get(&fingerprint(digest))).is_some())

@@ -38,6 +38,29 @@ pub(crate) const OPAQUE: u8 = 3;
 /// The bytes of a digest in a key: function, length, hash.
 const DIGEST_BYTES: usize = 41;
 
+/// The bytes of a tenant in a key.
+const OWNER_BYTES: usize = 16;
+
+/// Whose blobs a key names: those that all tenants share, or those of one tenant alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owner(Option<[u8; OWNER_BYTES]>);
+
+impl Owner {
+    /// All tenants.
+    pub const SHARED: Self = Self(None);
+
+    /// The tenant with this name.
+    pub fn of_tenant(name: &str) -> Self {
+        let mut taken = [0; OWNER_BYTES];
+        taken.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..OWNER_BYTES]);
+        Self(Some(taken))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |bytes| bytes)
+    }
+}
+
 /// What names a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -51,9 +74,14 @@ impl Key {
         (bytes.len() <= KEY_BYTES_MAX).then(|| Self { space, bytes: bytes.into() })
     }
 
-    /// The key of a blob: function, length and hash.
+    /// The key of a blob that all tenants share: function, length and hash.
     pub fn blob(digest: &Digest) -> Self {
-        Self { space: Space::Blob, bytes: digest_bytes(digest).into() }
+        Self::blob_of(Owner::SHARED, digest)
+    }
+
+    /// The key of a blob of this owner.
+    pub fn blob_of(owner: Owner, digest: &Digest) -> Self {
+        Self { space: Space::Blob, bytes: named_bytes(owner, digest).into() }
     }
 
     /// The space.
@@ -66,17 +94,27 @@ impl Key {
         &self.bytes
     }
 
-    /// The digest of a key made by [`Key::blob`].
+    /// The digest of a key made by [`Key::blob_of`].
     pub fn digest(&self) -> Option<Digest> {
         if self.space != Space::Blob {
             return None;
         }
-        digest_of(&self.bytes)
+        self.named_digest()
     }
 
     /// The digest of a key that stands for a blob: its own, or that of a value beside it.
     pub(crate) fn named_digest(&self) -> Option<Digest> {
-        digest_of(&self.bytes[self.digest_at()?..])
+        let at = self.digest_at()?;
+        digest_of(&self.bytes[at..at + DIGEST_BYTES])
+    }
+
+    /// Whether both keys stand for a blob of the same owner in the same way.
+    pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
+        let parts = |key: &Self| {
+            let at = key.digest_at()?;
+            Some((key.space, key.bytes[..at].to_vec(), key.bytes[at + DIGEST_BYTES..].to_vec()))
+        };
+        parts(self).is_some_and(|own| parts(other) == Some(own))
     }
 
     /// Where the digest is in the bytes of a key that stands for a blob.
@@ -86,7 +124,8 @@ impl Key {
             (Space::Value, &(MANIFEST | SLICE)) => 1,
             _ => return None,
         };
-        (self.bytes.len() == at + DIGEST_BYTES).then_some(at)
+        let owner = self.bytes.len().checked_sub(at + DIGEST_BYTES)?;
+        matches!(owner, 0 | OWNER_BYTES).then_some(at)
     }
 }
 
@@ -99,6 +138,11 @@ fn digest_of(bytes: &[u8]) -> Option<Digest> {
     };
     let len = u64::from_le_bytes(bytes[1..9].try_into().ok()?);
     Some(Digest { function, len, hash: bytes[9..].try_into().ok()? })
+}
+
+/// A digest and its owner.
+fn named_bytes(owner: Owner, digest: &Digest) -> Vec<u8> {
+    [&digest_bytes(digest), owner.bytes()].concat()
 }
 
 fn digest_bytes(digest: &Digest) -> [u8; DIGEST_BYTES] {
@@ -151,10 +195,12 @@ impl Fingerprint {
     }
 
     /// The fingerprint of a blob's key. It allocates nothing.
-    pub fn of_blob(salt: &[u8; 32], digest: &Digest) -> Self {
-        let mut all = [Space::Blob as u8; 42];
-        all[1..].copy_from_slice(&digest_bytes(digest));
-        Self::of_digest(salt, &mut all, 1)
+    pub fn of_blob(salt: &[u8; 32], owner: Owner, digest: &Digest) -> Self {
+        let mut all = [Space::Blob as u8; 1 + DIGEST_BYTES + OWNER_BYTES];
+        all[1..=DIGEST_BYTES].copy_from_slice(&digest_bytes(digest));
+        let len = 1 + DIGEST_BYTES + owner.bytes().len();
+        all[1 + DIGEST_BYTES..len].copy_from_slice(owner.bytes());
+        Self::of_digest(salt, &mut all[..len], 1)
     }
 
     /// The fingerprint of a key with a digest at `at`.
@@ -205,7 +251,7 @@ mod tests {
     fn lengths_of_one_hash_differ_in_the_low_bits_only() {
         let salt = [7; 32];
         let digest = Digest::of(DigestFunction::Sha256, b"blob");
-        let of = |len| Fingerprint::of_blob(&salt, &Digest { len, ..digest });
+        let of = |len| Fingerprint::of_blob(&salt, Owner::SHARED, &Digest { len, ..digest });
         let first = of(0);
         for len in [1, 63, 64, 65, 1 << 20, LEN_ADDED_MAX] {
             let other = of(len);
@@ -216,10 +262,32 @@ mod tests {
             assert_ne!(of(len).high, first.high, "{len}");
         }
         let blake3 = Digest { function: DigestFunction::Blake3, ..digest };
-        assert_ne!(Fingerprint::of_blob(&salt, &blake3).high, of(4).high);
+        assert_ne!(Fingerprint::of_blob(&salt, Owner::SHARED, &blake3).high, of(4).high);
         let key = Key::blob(&digest);
         assert_eq!(Fingerprint::of(&salt, &key), of(4));
         let value = Key::new(Space::Value, key.bytes()).unwrap();
         assert_ne!(Fingerprint::of(&salt, &value).high, of(4).high);
+    }
+
+    /// The blobs of two tenants are found apart, each by its hash alone as well.
+    #[test]
+    fn blobs_of_two_owners_have_nothing_in_common() {
+        let salt = [7; 32];
+        let digest = Digest::of(DigestFunction::Sha256, b"blob");
+        let owners = [Owner::SHARED, Owner::of_tenant(""), Owner::of_tenant("a")];
+        for (place, owner) in owners.into_iter().enumerate() {
+            let key = Key::blob_of(owner, &digest);
+            let found = Fingerprint::of(&salt, &key);
+            assert_eq!(found, Fingerprint::of_blob(&salt, owner, &digest));
+            assert_eq!((key.digest(), key.named_digest()), (Some(digest), Some(digest)));
+            let longer = Key::blob_of(owner, &Digest { len: 9, ..digest });
+            assert_eq!(Fingerprint::of(&salt, &longer).high, found.high);
+            assert!(key.is_same_kind(&longer));
+            for other in &owners[..place] {
+                let other = Key::blob_of(*other, &digest);
+                assert_ne!(Fingerprint::of(&salt, &other).high, found.high);
+                assert!(!key.is_same_kind(&other));
+            }
+        }
     }
 }

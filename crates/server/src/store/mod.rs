@@ -66,7 +66,7 @@ pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
 pub use self::error::{StoreError, StoreResult};
 pub use self::files::{StagedFile, StoredFile};
-pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Space};
+pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Owner, Space};
 pub use self::options::{Level, StoreOptions};
 pub use self::threads::Store;
 

@@ -10,7 +10,6 @@ use tidegate_reapi::digest::to_proto;
 use tidegate_reapi::v2;
 
 use super::*;
-use crate::store::blobs::manifest_key;
 use crate::store::core::Core;
 use crate::store::disk::RealDisk;
 use crate::store::manifests::Spliced;
@@ -177,7 +176,7 @@ fn the_chunks_of_an_output_belong_to_the_closure() {
     assert_eq!(bed.put_action(&result), ActionPut::Stored);
     assert!(bed.blobs.action(&name()).unwrap().is_some());
     let core = &bed.blobs.core;
-    for key in chunks.iter().map(Key::blob).chain([manifest_key(&blob)]) {
+    for key in chunks.iter().map(Key::blob).chain([bed.blobs.manifest_key(&blob)]) {
         assert!(core.last_use(&key) > Some(core.now()), "{key:?}");
     }
     bed.lose(Key::blob(&chunks[4]));

@@ -9,7 +9,6 @@ use super::incoming::{Spill, saves_enough};
 use super::{Blobs, Form};
 use crate::store::core::Op;
 use crate::store::error::{StoreError, StoreResult};
-use crate::store::key::Key;
 
 /// A blob in a message.
 #[derive(Clone, Debug)]
@@ -54,6 +53,6 @@ impl Blobs {
             return Ok(None);
         }
         let content = Spill::whole(self, stored)?;
-        Ok(Some(Op::Put { key: Key::blob(digest), form: form as u8, size: digest.len, content }))
+        Ok(Some(Op::Put { key: self.key(digest), form: form as u8, size: digest.len, content }))
     }
 }

@@ -5,9 +5,8 @@ use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::{Digest, DigestFunction};
 
 use super::incoming::Spill;
-use super::{Blobs, Form, Touch, manifest_key, slice_key};
+use super::{Blobs, Form, Touch};
 use crate::store::error::{StoreError, StoreResult};
-use crate::store::key::Key;
 
 /// A blob's name without its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +32,7 @@ impl Blobs {
             return Ok(Some(empty));
         }
         let any = name.with_len(0);
-        for key in [Key::blob(&any), manifest_key(&any), slice_key(&any)] {
+        for key in [self.key(&any), self.manifest_key(&any), self.slice_key(&any)] {
             for found in self.core.keys_of_hash(&key)? {
                 if let Some(digest) = found.named_digest()
                     && self.all_present(&[digest], Touch::Now)?

@@ -2,7 +2,7 @@
 
 use tidegate_core::digest::Digest;
 
-use crate::store::key::{Key, MANIFEST, OPAQUE, SLICE, Space};
+use crate::store::key::{Key, MANIFEST, OPAQUE, Owner, SLICE, Space};
 
 /// What a value is. The numbers are in the log and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +34,13 @@ impl Form {
 }
 
 /// The key of the manifest of a blob.
-pub(crate) fn manifest_key(digest: &Digest) -> Key {
-    beside(digest, MANIFEST)
+pub(crate) fn manifest_key(owner: Owner, digest: &Digest) -> Key {
+    beside(owner, digest, MANIFEST)
 }
 
 /// The key of the place of a blob in another one.
-pub(crate) fn slice_key(digest: &Digest) -> Key {
-    beside(digest, SLICE)
+pub(crate) fn slice_key(owner: Owner, digest: &Digest) -> Key {
+    beside(owner, digest, SLICE)
 }
 
 /// The key of a client's own value; `None` if its name is too long.
@@ -49,9 +49,9 @@ pub(crate) fn opaque_key(name: &[u8]) -> Option<Key> {
 }
 
 /// A value beside that of the blob. It can be replaced, unlike the blob itself.
-fn beside(digest: &Digest, tag: u8) -> Key {
-    let blob = Key::blob(digest);
+fn beside(owner: Owner, digest: &Digest, tag: u8) -> Key {
+    let blob = Key::blob_of(owner, digest);
     let bytes = [&[tag], blob.bytes()].concat();
-    // 42 bytes are never too long.
+    // 58 bytes are never too long.
     Key::new(Space::Value, &bytes).unwrap_or(blob)
 }

@@ -90,7 +90,8 @@ impl Spill {
 
     /// Gives the blob's key this value.
     pub(super) fn commit(self, digest: &Digest, form: Form) -> StoreResult<()> {
-        self.commit_as(Key::blob(digest), form, digest.len)
+        let key = self.blobs.key(digest);
+        self.commit_as(key, form, digest.len)
     }
 
     /// The bytes that were written.
@@ -284,7 +285,7 @@ impl Blobs {
             } else if bytes.len() > inline_max {
                 self.put_long(digest, bytes)
             } else {
-                let key = Key::blob(digest);
+                let key = self.key(digest);
                 let content = Content::Bytes(bytes.clone());
                 ops.push(Op::Put { key, form: Form::Plain as u8, size: digest.len, content });
                 places.push(place);

@@ -44,9 +44,12 @@ mod tests;
 use std::fs::File;
 use std::sync::Arc;
 
+use tidegate_core::digest::Digest;
+
 use super::core::{Core, Op};
 use super::error::StoreResult;
 use super::files::StagedFile;
+use super::key::{Key, Owner};
 use super::threads::Store;
 
 pub(crate) use batch::BatchEntry;
@@ -66,6 +69,8 @@ pub(super) const PIECE_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Blobs {
     pub(super) core: Arc<Core>,
+    /// Whose blobs they are.
+    owner: Owner,
     /// The store's threads; `None` if the caller takes the steps of the core itself.
     open: Option<OpenStore>,
 }
@@ -81,13 +86,34 @@ impl Blobs {
     /// The blobs of a core without threads.
     #[cfg(test)]
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core, open: None }
+        Self { core, owner: Owner::SHARED, open: None }
     }
 
     /// The blobs of an open store, whose folder is locked.
     pub(super) fn of(store: Store, lock: File) -> Self {
         let core = Arc::clone(store.core());
-        Self { core, open: Some(OpenStore { store, _lock: Arc::new(lock) }) }
+        let open = OpenStore { store, _lock: Arc::new(lock) };
+        Self { core, owner: Owner::SHARED, open: Some(open) }
+    }
+
+    /// The blobs of another owner in the same store.
+    pub(super) fn of_owner(&self, owner: Owner) -> Self {
+        Self { owner, ..self.clone() }
+    }
+
+    /// The key of a blob.
+    pub(super) fn key(&self, digest: &Digest) -> Key {
+        Key::blob_of(self.owner, digest)
+    }
+
+    /// The key of the manifest of a blob.
+    pub(super) fn manifest_key(&self, digest: &Digest) -> Key {
+        manifest_key(self.owner, digest)
+    }
+
+    /// The key of the place of a blob in another one.
+    pub(super) fn slice_key(&self, digest: &Digest) -> Key {
+        slice_key(self.owner, digest)
     }
 
     /// A new file. Blocks; waits for the remover while the store is full.

@@ -2,7 +2,7 @@
 
 use tidegate_core::digest::Digest;
 
-use super::{Blobs, Form, manifest_key, slice_key};
+use super::{Blobs, Form};
 use crate::store::core::{Value, ValueContent};
 use crate::store::error::StoreResult;
 use crate::store::key::{Fingerprint, Key};
@@ -45,7 +45,7 @@ impl Blobs {
         digest: &Digest,
         touch: Touch,
     ) -> StoreResult<Option<manifests::ManifestRecord>> {
-        let key = manifest_key(digest);
+        let key = self.manifest_key(digest);
         let Some(bytes) = self.beside(&key, Form::Manifest, touch)? else { return Ok(None) };
         let Some(record) = manifests::ManifestRecord::decode(digest, &bytes) else {
             self.core.note_damaged(&key);
@@ -57,13 +57,13 @@ impl Blobs {
 
     /// The length of a blob's manifest in bytes, if it has one.
     pub(crate) fn manifest_bytes(&self, digest: &Digest) -> StoreResult<Option<u64>> {
-        let value = self.core.get(&manifest_key(digest))?;
+        let value = self.core.get(&self.manifest_key(digest))?;
         Ok(value.map(|value| value.content.len()))
     }
 
     /// Where a blob lies in another one that is there.
     pub(crate) fn slice(&self, digest: &Digest, touch: Touch) -> StoreResult<Option<Slice>> {
-        let key = slice_key(digest);
+        let key = self.slice_key(digest);
         let Some(bytes) = self.beside(&key, Form::Slice, touch)? else { return Ok(None) };
         let Some(slice) = Slice::decode(digest, &bytes) else {
             self.core.note_damaged(&key);
@@ -88,12 +88,17 @@ impl Blobs {
         Ok(self.leaves(digests, touch)?.into_iter().all(|is_present| is_present))
     }
 
+    /// For each blob, whether the index has its bytes. Touches those that it has.
+    pub(crate) fn indexed(&self, digests: &[Digest]) -> Vec<bool> {
+        self.core.contains_blobs_of(self.owner, digests)
+    }
+
     /// For each blob, whether its bytes are a value.
     fn whole(&self, digests: &[Digest], touch: Touch) -> Vec<bool> {
         match touch {
-            Touch::Now => self.core.contains_blobs(digests),
+            Touch::Now => self.indexed(digests),
             Touch::Pin => {
-                let fingerprint = |digest: &Digest| self.core.fingerprint(&Key::blob(digest));
+                let fingerprint = |digest: &Digest| self.core.fingerprint(&self.key(digest));
                 let fingerprints: Vec<Fingerprint> = digests.iter().map(fingerprint).collect();
                 self.core.pin_all(&fingerprints)
             }

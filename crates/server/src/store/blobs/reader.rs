@@ -114,7 +114,7 @@ impl Blobs {
         digest: &Digest,
         range: std::ops::Range<u64>,
     ) -> StoreResult<Option<Part>> {
-        let key = Key::blob(digest);
+        let key = self.key(digest);
         let Some(value) = self.core.get(&key)? else { return Ok(None) };
         let (at, end, inflating) = match Form::from_number(value.form) {
             Some(Form::Plain) => (range.start, range.end, None),
@@ -135,7 +135,7 @@ impl Blobs {
 
     /// The compressed bytes of a blob that is stored compressed.
     pub(crate) fn open_packed(&self, digest: &Digest) -> StoreResult<Option<BlobReader>> {
-        let key = Key::blob(digest);
+        let key = self.key(digest);
         let Some(value) = self.core.get(&key)? else { return Ok(None) };
         if Form::from_number(value.form) != Some(Form::Zstd) {
             return Ok(None);
@@ -163,7 +163,7 @@ impl Blobs {
 
     /// Whether a blob is stored whole and plain, so that it can have slices.
     pub(crate) fn is_plain(&self, digest: &Digest) -> StoreResult<bool> {
-        let value = self.core.get(&Key::blob(digest))?;
+        let value = self.core.get(&self.key(digest))?;
         Ok(value.is_some_and(|value| Form::from_number(value.form) == Some(Form::Plain)))
     }
 }

@@ -9,7 +9,7 @@ use tidegate_core::chunking::{Chunking, FastCdc2020Params, cuts};
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_reapi::zstd::Deflater;
 
-use super::{Blobs, Form, Touch, manifest_key, slice_key};
+use super::{Blobs, Form, Touch};
 use crate::store::core::{Core, Op};
 use crate::store::disk::RealDisk;
 use crate::store::error::StoreError;
@@ -255,7 +255,7 @@ fn a_chunk_that_is_a_manifest_itself_is_replaced_by_its_chunks() {
     let both = [&first[..], &second].concat();
     let manifest = [of(&first), bed.put(&second)];
     assert_eq!(bed.blobs.splice(&of(&both), &manifest, None).unwrap(), Spliced::Done);
-    bed.lose(manifest_key(&of(&first)));
+    bed.lose(bed.blobs.manifest_key(&of(&first)));
     assert!(bed.read(&of(&both), 0).unwrap() == both, "it needs the chunks alone");
 }
 
@@ -290,7 +290,7 @@ fn the_chunks_of_a_whole_blob_are_slices_of_it() {
         assert_eq!(bed.blobs.split(missing, &chunking()).unwrap(), None);
     }
     // A chunk that is put again is whole, although a slice of it is left.
-    assert!(bed.blobs.core.contains(&slice_key(&record.chunks[0])));
+    assert!(bed.blobs.core.contains(&bed.blobs.slice_key(&record.chunks[0])));
     bed.put(&bytes[..usize::try_from(record.chunks[0].len).unwrap()]);
     assert!(bed.read(&record.chunks[0], 0).is_some());
 }
@@ -314,14 +314,14 @@ fn a_look_up_touches_what_the_blob_needs() {
     core.tick(1_000_000 + 60_000);
     bed.blobs.present(&[of(&bytes), slices[2]], Touch::Now).unwrap();
     let needed = chunks.iter().map(Key::blob).chain([
-        manifest_key(&of(&bytes)),
-        slice_key(&slices[2]),
+        bed.blobs.manifest_key(&of(&bytes)),
+        bed.blobs.slice_key(&slices[2]),
         Key::blob(&other),
     ]);
     for key in needed {
         assert_eq!(core.last_use(&key), Some(core.now()), "{key:?}");
     }
-    assert!(core.last_use(&slice_key(&slices[0])) < Some(core.now()));
+    assert!(core.last_use(&bed.blobs.slice_key(&slices[0])) < Some(core.now()));
     bed.blobs.present(&[of(&bytes)], Touch::Pin).unwrap();
     for chunk in &chunks {
         assert!(core.last_use(&Key::blob(chunk)) > Some(core.now() + 8 * 60));

@@ -23,10 +23,8 @@ impl Core {
         let (mut keys, mut is_moved) = (Vec::new(), false);
         let Some(wanted) = key.named_digest() else { return Ok((keys, false)) };
         let is_wanted = |found: &Key| {
-            let is_same_kind =
-                found.space() == key.space() && found.bytes().first() == key.bytes().first();
             let digest = found.named_digest();
-            is_same_kind
+            found.is_same_kind(key)
                 && digest.is_some_and(|digest| {
                     digest.function == wanted.function && digest.hash == wanted.hash
                 })

@@ -9,7 +9,7 @@ use super::Core;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StoredFile};
 use crate::store::index::{Entry, Location};
-use crate::store::key::{Fingerprint, Key};
+use crate::store::key::{Fingerprint, Key, Owner};
 use crate::store::pack::{Header, RecordKind, generation_bits, verify_payload};
 
 /// Attempts to read a record that moves meanwhile.
@@ -71,7 +71,12 @@ impl Core {
 
     /// For each blob, whether it is there. Sets the last use of those that are there.
     pub fn contains_blobs(&self, digests: &[Digest]) -> Vec<bool> {
-        let fingerprint = |digest: &Digest| Fingerprint::of_blob(&self.salt, digest);
+        self.contains_blobs_of(Owner::SHARED, digests)
+    }
+
+    /// As [`Self::contains_blobs`], for the blobs of one owner.
+    pub fn contains_blobs_of(&self, owner: Owner, digests: &[Digest]) -> Vec<bool> {
+        let fingerprint = |digest: &Digest| Fingerprint::of_blob(&self.salt, owner, digest);
         let fingerprints: Vec<_> = digests.iter().map(fingerprint).collect();
         self.contains_all(&fingerprints)
     }

@@ -52,6 +52,7 @@ use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
+use super::key::Owner;
 use super::manifests::Spliced;
 use super::options::StoreOptions;
 use super::threads::Store;
@@ -80,11 +81,11 @@ pub struct LocalStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// Ends before the store does.
-    _maintenance: Maintenance,
+    _maintenance: Arc<Maintenance>,
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
-    recorder: OnceLock<TraceRecorder>,
+    recorder: Arc<OnceLock<TraceRecorder>>,
 }
 
 impl LocalStore {
@@ -111,12 +112,29 @@ impl LocalStore {
         let maintenance = Maintenance::start(&blobs.core);
         let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
         Ok(Self(Arc::new(Inner {
-            _maintenance: maintenance,
+            _maintenance: Arc::new(maintenance),
             blobs,
             identity,
             profile: Arc::new(profile()),
-            recorder: OnceLock::new(),
+            recorder: Arc::default(),
         })))
+    }
+
+    /// The same store with the blobs of one tenant alone: a blob is there only if this tenant sent all
+    /// of its bytes, whoever else has it. Action results and values have no owner here; their names
+    /// keep tenants apart.
+    ///
+    /// The store stays open until this is dropped, too.
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        let inner = &self.0;
+        Self(Arc::new(Inner {
+            _maintenance: Arc::clone(&inner._maintenance),
+            blobs: inner.blobs.of_owner(Owner::of_tenant(tenant)),
+            // What is shared in flight is shared by name: the flights of tenants stay apart.
+            identity: format!("{} tenant {tenant}", inner.identity),
+            profile: Arc::clone(&inner.profile),
+            recorder: Arc::clone(&inner.recorder),
+        }))
     }
 
     /// The options of a store that a command opens by its folder. A store that exists keeps its limit;
@@ -266,10 +284,10 @@ impl BlobStore for LocalStore {
         for digest in digests {
             self.record_blob(TraceOperation::Find, digest);
         }
-        let core = &self.0.blobs.core;
+        let blobs = &self.0.blobs;
         let mut unknown = digests.to_vec();
-        if core.is_loaded() {
-            let present = core.contains_blobs(digests);
+        if blobs.core.is_loaded() {
+            let present = blobs.indexed(digests);
             let known = digests.iter().zip(present);
             unknown = known.filter(|(_, is_there)| !is_there).map(|(digest, _)| *digest).collect();
         }

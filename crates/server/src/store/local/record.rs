@@ -16,7 +16,7 @@ impl LocalStore {
     /// Records a request for a blob.
     pub(super) fn record_blob(&self, operation: TraceOperation, digest: &Digest) {
         if digest.len > 0 {
-            self.record(operation, digest.len, || Key::blob(digest));
+            self.record(operation, digest.len, || self.0.blobs.key(digest));
         }
     }
 

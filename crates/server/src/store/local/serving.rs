@@ -48,10 +48,10 @@ impl LocalStore {
     /// Blobs that the index does not name may exist as chunks or as a slice, which takes reads of
     /// records.
     async fn look_up(&self, digests: Vec<Digest>) -> Result<Vec<bool>> {
-        let core = &self.0.blobs.core;
+        let blobs = &self.0.blobs;
         let mut present = vec![false; digests.len()];
-        if core.is_loaded() {
-            present = core.contains_blobs(&digests);
+        if blobs.core.is_loaded() {
+            present = blobs.indexed(&digests);
         }
         let unknown = digests.into_iter().zip(&present).filter(|(_, is_there)| !**is_there);
         let unknown: Vec<Digest> = unknown.map(|(digest, _)| digest).collect();

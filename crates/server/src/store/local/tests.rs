@@ -3,10 +3,14 @@
 use std::io::BufReader;
 
 use futures_util::TryStreamExt as _;
+use prost::Message as _;
 use tidegate_core::digest::DigestFunction;
+use tidegate_reapi::digest::to_proto;
+use tidegate_reapi::v2;
 use tidegate_reapi::zstd::{Inflater, unpack};
 
 use super::*;
+use crate::store::BlobHash;
 use crate::store::actions::{ActionName, ActionPut};
 use crate::store::closure::UnknownFields;
 use crate::trace::TraceOperation::{Find, Get, Put};
@@ -45,6 +49,43 @@ async fn opaque_values_are_replaced_and_removed() {
     assert!(store.begin_value(&[b'x'; 2000]).is_none());
     store.remove_value(name).await.unwrap();
     assert!(store.value(name).await.unwrap().is_none());
+}
+
+/// A blob, its chunks, what has its hash and results that need it: all count for its tenant alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_have_only_what_they_sent() {
+    let (shared, _folder) = store().await;
+    let (own, other) = (shared.of_tenant("a"), shared.of_tenant("b"));
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at.wrapping_mul(at) >> 9) as u8).collect();
+    let digest = Digest::of(DigestFunction::Sha256, &bytes);
+    let put = |store: &LocalStore| {
+        let (store, bytes) = (store.clone(), Bytes::from(bytes.clone()));
+        async move { store.put(&PutRequest::new(digest, Arc::new(bytes))).await }
+    };
+    put(&own).await.unwrap();
+    let budget = Budget::default();
+    let manifest = own.manifest(&digest, None, &budget).await.unwrap().unwrap();
+    let chunks = manifest.chunks().to_vec();
+    let by_hash = BlobHash { function: digest.function, hash: digest.hash };
+    let result = v2::ActionResult { stdout_digest: Some(to_proto(&digest)), ..Default::default() };
+    let result = Bytes::from(result.encode_to_vec());
+    let name = ActionName { instance: "", action: digest };
+    for stranger in [&shared, &other, &shared.of_tenant("")] {
+        assert!(!stranger.has(&digest).await.unwrap());
+        assert_eq!(stranger.missing(&chunks).await.unwrap(), chunks);
+        assert!(stranger.get(&digest, 0, &budget).await.is_err());
+        assert_eq!(stranger.find_by_hash(by_hash).await.unwrap(), None);
+        let put = stranger.put_action(&name, result.clone(), UnknownFields::Skip).await.unwrap();
+        assert_eq!(put, ActionPut::Incomplete(digest));
+    }
+    assert!(own.missing(&chunks).await.unwrap().is_empty());
+    assert_eq!(own.find_by_hash(by_hash).await.unwrap(), Some(digest));
+    assert_eq!(
+        own.put_action(&name, result, UnknownFields::Skip).await.unwrap(),
+        ActionPut::Stored
+    );
+    put(&other).await.unwrap();
+    assert!(other.has(&digest).await.unwrap() && !shared.has(&digest).await.unwrap());
 }
 
 /// Plain and compressed, each asked for in both forms.

@@ -9,7 +9,7 @@ use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 
 use super::ManifestRecord;
-use crate::store::blobs::{Blobs, Form, Touch, manifest_key};
+use crate::store::blobs::{Blobs, Form, Touch};
 use crate::store::core::{Content, Op};
 use crate::store::error::{StoreError, StoreResult};
 
@@ -58,7 +58,12 @@ impl Blobs {
         if len != blob.len || hash.finish() != blob.checksum() {
             return Err(StoreError::Mismatch);
         }
-        self.put_beside(vec![(manifest_key(blob), Form::Manifest, blob.len, record.encode())])?;
+        self.put_beside(vec![(
+            self.manifest_key(blob),
+            Form::Manifest,
+            blob.len,
+            record.encode(),
+        )])?;
         Ok(Spliced::Done)
     }
 

@@ -8,7 +8,7 @@ use tidegate_core::chunking::{Chunking, Cutter};
 use tidegate_core::digest::Digest;
 
 use super::{ManifestRecord, Slice};
-use crate::store::blobs::{Blobs, Form, Touch, manifest_key, slice_key};
+use crate::store::blobs::{Blobs, Form, Touch};
 use crate::store::error::{StoreError, StoreResult};
 
 /// Slices of one group of records.
@@ -35,7 +35,7 @@ impl Blobs {
         for (chunk, is_present) in chunks.iter().zip(present) {
             if !is_present {
                 let slice = Slice { blob: *blob, offset };
-                slices.push((slice_key(chunk), Form::Slice, chunk.len, slice.encode()));
+                slices.push((self.slice_key(chunk), Form::Slice, chunk.len, slice.encode()));
             }
             offset += chunk.len;
             if slices.len() == GROUP_MAX {
@@ -44,7 +44,7 @@ impl Blobs {
         }
         let record = ManifestRecord { chunking: Some(*chunking), chunks };
         // The manifest follows the slices that it needs.
-        slices.push((manifest_key(blob), Form::Manifest, blob.len, record.encode()));
+        slices.push((self.manifest_key(blob), Form::Manifest, blob.len, record.encode()));
         self.put_beside(slices)?;
         Ok(Some(record))
     }
