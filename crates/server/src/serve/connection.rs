@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -26,10 +26,12 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::access::PeerCertificate;
 use super::body::ResponseBody;
 use super::error::ServeError;
 use super::options::ServeLimits;
@@ -50,13 +52,40 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// client that sends many blobs that are there causes some of them, and must keep its connection.
 const LATE_FRAMES_MAX: usize = 100_000;
 
-/// Serves one connection until it ends.
+/// Serves one connection until it ends, with TLS if the server has it.
 pub(super) async fn serve(
     socket: TcpStream,
     routes: Arc<Routes>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
+    let Some(tls) = routes.door().tls() else {
+        return serve_requests(socket, None, routes, limits, stop).await;
+    };
+    // A client that begins no handshake must not keep a slot.
+    let handshake = tls.acceptor().accept(socket);
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(limits.header_time_max, handshake) => accepted,
+        () = stop.cancelled() => return,
+    };
+    match accepted {
+        Ok(Ok(socket)) => {
+            let certificate = PeerCertificate::of_connection(socket.get_ref().1);
+            serve_requests(socket, certificate, routes, limits, stop).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn serve_requests(
+    socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    certificate: Option<PeerCertificate>,
+    routes: Arc<Routes>,
+    limits: ServeLimits,
+    stop: CancellationToken,
+) {
+    let certificate = certificate.map(Arc::new);
     let tasks = StreamTasks { tracker: TaskTracker::new(), end: CancellationToken::new() };
     let activity = Arc::new(Activity::default());
     {
@@ -64,7 +93,12 @@ pub(super) async fn serve(
         let builder = builder(tasks.clone(), &limits);
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
-            async move { Ok::<_, Infallible>(answer(&routes, request, busy).await) }
+            let certificate = certificate.clone();
+            async move {
+                let response = routes.answer(request, certificate.as_deref()).await;
+                // The connection is busy until the body of the response has ended.
+                Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))
+            }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
         let mut is_closing = false;
@@ -110,12 +144,6 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
-}
-
-/// The response. The connection is busy until its body has ended.
-async fn answer(routes: &Routes, request: Request<Incoming>, busy: Busy) -> Response<ResponseBody> {
-    let response = routes.answer(request).await;
-    response.map(|body| busy.until_end_of(body))
 }
 
 /// Spawns the tasks of HTTP/2 streams.

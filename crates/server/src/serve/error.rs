@@ -3,6 +3,7 @@
 use http::StatusCode;
 use tidegate::ErrorKind;
 
+use super::access::QuotaUsed;
 use crate::store::StoreError;
 
 /// Why a request fails.
@@ -27,6 +28,12 @@ pub enum ServeError {
     /// The body of the request is compressed, so its bytes are not those of the name.
     #[error("expected a body without Content-Encoding")]
     BodyEncoded,
+    /// The caller's credentials are not for the instance of the path.
+    #[error("these credentials are not for this instance")]
+    Forbidden,
+    /// The instance has written what it may.
+    #[error(transparent)]
+    Quota(#[from] QuotaUsed),
     /// The request is not what its path requires.
     #[error("{0}")]
     Invalid(&'static str),
@@ -45,6 +52,8 @@ impl ServeError {
             Self::Store(error) => of_store(error),
             Self::BodyCutOff(_) | Self::Invalid(_) => StatusCode::BAD_REQUEST,
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Quota(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::NameTooLong => StatusCode::URI_TOO_LONG,
             Self::BodyEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         }

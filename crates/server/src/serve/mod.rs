@@ -7,13 +7,15 @@
 //! | `listener` | accepts connections up to a limit, and drains them |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
+//! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
 //! | `grpc` | the Remote Execution API |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
 //!
 //! ```text
-//!   listener -> connection -> route -> grpc -> store
+//!   listener -> connection -> route -> access
+//!                                   -> grpc -> store
 //!                                   -> http -> store
 //! ```
 //!
@@ -25,6 +27,7 @@
 //! - The receive windows of HTTP/2 are outside of the budget. Their limit is connections times
 //!   window; see `connection`.
 
+mod access;
 mod body;
 mod connection;
 mod error;
@@ -35,7 +38,8 @@ mod options;
 mod route;
 mod server;
 
+pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
 pub use error::ServeError;
-pub use http::{HttpCache, HttpLimits, Tenant};
+pub use http::{HttpCache, HttpLimits};
 pub use options::{ServeLimits, ServeOptions};
 pub use server::Server;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::access::{Quota, TlsFiles};
 use crate::store::StoreOptions;
 
 /// What the owner of a server chooses.
@@ -17,9 +18,19 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// Bytes of messages and of pieces of blobs that the server holds in memory.
     pub memory_bytes_max: u64,
-    /// Whether all who reach the address may read and write. It is needed for an address that is
-    /// not loopback.
+    /// The file of tokens and certificates, and what they may do. Without it, all who reach the
+    /// address may read and write.
+    pub credentials: Option<PathBuf>,
+    /// Whether the owner wants that. It is needed for an address that is not loopback, unless there
+    /// are credentials.
     pub is_open: bool,
+    /// TLS. Without it, connections are plain.
+    pub tls: Option<TlsFiles>,
+    /// Whether a blob counts only for the tenants that sent all of its bytes. Else all tenants share
+    /// blobs.
+    pub isolates_tenants: bool,
+    /// What instances may write.
+    pub quotas: Vec<Quota>,
     /// The limits.
     pub limits: ServeLimits,
 }
@@ -33,7 +44,11 @@ impl ServeOptions {
             store,
             listen,
             memory_bytes_max: 512 << 20,
+            credentials: None,
             is_open: false,
+            tls: None,
+            isolates_tenants: false,
+            quotas: Vec::new(),
             limits: ServeLimits::default(),
         }
     }

@@ -7,6 +7,7 @@ use tidegate::{Budget, BudgetOptions, Error, ErrorKind, Operation, Result};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::access::{Door, Quotas, Tls};
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
@@ -23,6 +24,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     store: LocalStore,
+    door: Arc<Door>,
     budget: Budget,
     options: ServeOptions,
 }
@@ -30,11 +32,12 @@ pub struct Server {
 impl Server {
     /// Opens the store and binds the address.
     ///
-    /// Fails with `Invalid` for an address that other machines reach, unless the options say that
-    /// the server is open.
+    /// Fails with `Invalid` for an address that other machines reach, unless there are credentials or
+    /// the options say that the server is open; and for a file of credentials or certificates that
+    /// cannot be used.
     pub async fn bind(options: ServeOptions) -> Result<Self> {
         let shown = options.listen.to_string();
-        if !options.listen.ip().is_loopback() && !options.is_open {
+        if !options.listen.ip().is_loopback() && !options.is_open && options.credentials.is_none() {
             let message =
                 "other machines reach this address, and the server asks for no credentials";
             return Err(Error::new(ErrorKind::Invalid, Operation::Locate, shown, message));
@@ -46,9 +49,10 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let store = LocalStore::open(&options.folder, options.store.clone()).await?;
+        let door = open_door(&options, &store).await?;
         let bytes = options.memory_bytes_max;
         let budget = Budget::new(BudgetOptions { requests: REQUESTS_MAX, bytes });
-        Ok(Self { listener, address, store, budget, options })
+        Ok(Self { listener, address, store, door: Arc::new(door), budget, options })
     }
 
     /// The address, with the port that was chosen.
@@ -69,16 +73,34 @@ impl Server {
     /// Serves until `stop` is cancelled, then drains: requests in flight may end within
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
+        let limits = self.options.limits;
+        let quotas = Arc::new(Quotas::new(&self.options.quotas));
         let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let api = Api::new(self.store.clone(), self.budget, self.options.limits);
+        let http = http.with_quotas(Arc::clone(&quotas));
+        let api = Api::new(self.store.clone(), self.budget, quotas, limits);
         let expiring = api.expire_uploads();
-        let routes = Arc::new(Routes::new(api, http, stop.clone()));
+        let refreshing = Arc::clone(&self.door).keep_fresh();
+        let routes = Arc::new(Routes::new(self.door, api, http, stop.clone()));
         tokio::select! {
-            () = listener::serve(self.listener, routes, self.options.limits, stop) => {}
-            // It never ends before the listener.
+            () = listener::serve(self.listener, routes, limits, stop) => {}
+            // These never end before the listener.
             () = expiring => {}
+            () = refreshing => {}
         }
         self.store.close().await;
         Ok(())
     }
+}
+
+/// Reads the credentials and the certificates.
+async fn open_door(options: &ServeOptions, store: &LocalStore) -> Result<Door> {
+    let (credentials, tls) = (options.credentials.clone(), options.tls.clone());
+    let isolated = options.isolates_tenants.then(|| store.clone());
+    let shown = options.listen.to_string();
+    let opened = tokio::task::spawn_blocking(move || {
+        let tls = tls.map(Tls::open).transpose()?;
+        Door::open(credentials, tls, isolated)
+    });
+    let opened = opened.await.unwrap_or_else(|_| Err("the runtime is stopping".into()));
+    opened.map_err(|message| Error::new(ErrorKind::Invalid, Operation::Locate, shown, message))
 }

@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tidegate::Budget;
-use tidegate_server::serve::{HttpCache, HttpLimits, Tenant};
+use tidegate_server::serve::{Caller, HttpCache, HttpLimits, Tenant};
 use tidegate_server::store::{LocalStore, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -143,14 +143,13 @@ async fn accept(listener: TcpListener, cache: HttpCache) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let cache = cache.clone();
-        let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let cache = cache.clone();
             async move {
-                if let Some(tenant) = request.headers().get("x-tenant") {
-                    let tenant = Tenant::new(tenant.to_str().unwrap()).unwrap();
-                    request.extensions_mut().insert(tenant);
-                }
-                Ok::<_, std::convert::Infallible>(cache.handle(request).await)
+                let tenant = request.headers().get("x-tenant");
+                let tenant = tenant.map_or("", |tenant| tenant.to_str().unwrap());
+                let caller = Caller::anyone(Tenant::new(tenant).unwrap());
+                Ok::<_, std::convert::Infallible>(cache.handle(request, caller).await)
             }
         });
         connections.spawn(async move {

@@ -11,19 +11,20 @@ use tonic::Status;
 use super::fields::{Fields, Value, digest};
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, RESPONSE_BYTES_MAX, check_instance, decode, function, status};
+use super::{Api, Outcome, RESPONSE_BYTES_MAX, decode, function, status};
 use crate::store::closure::UnknownFields;
 use crate::store::{ActionName, ActionPut};
 
 impl Api {
     pub(super) async fn get_action_result(&self, message: RequestMessage) -> Outcome {
         let request: v2::GetActionResultRequest = decode(&message)?;
-        check_instance(&request.instance_name)?;
+        self.check_instance(&request.instance_name)?;
         let function = function(request.digest_function)?;
         let action = required(request.action_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
-        let name = ActionName { instance: instance(&request.instance_name), action };
-        let found = self.0.store.action(&name).await.map_err(|error| status::of(&error))?;
+        let instance = self.caller.own_name(instance(&request.instance_name));
+        let name = ActionName { instance: &instance, action };
+        let found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
         let result = found.ok_or_else(|| {
             Status::not_found(format!("there is no complete result of action {action}"))
         })?;
@@ -32,7 +33,9 @@ impl Api {
 
     pub(super) async fn update_action_result(&self, message: RequestMessage) -> Outcome {
         let update = Update::decode(&message.bytes)?;
-        let name = ActionName { instance: instance(update.instance), action: update.action };
+        self.check_instance(update.instance)?;
+        let own = self.caller.own_name(instance(update.instance));
+        let name = ActionName { instance: &own, action: update.action };
         let result = update.result.clone();
         if result.len() > RESPONSE_BYTES_MAX - 1024 {
             let max = RESPONSE_BYTES_MAX - 1024;
@@ -41,9 +44,14 @@ impl Api {
                 result.len()
             )));
         }
-        let put = self.0.store.put_action(&name, result, UnknownFields::Skip).await;
+        self.check_quota(update.instance, result.len() as u64)?;
+        let result_bytes = result.len() as u64;
+        let put = self.store.put_action(&name, result, UnknownFields::Skip).await;
         match put.map_err(|error| status::of(&error))? {
-            ActionPut::Stored => Reply::encoded(&update.result),
+            ActionPut::Stored => {
+                self.count_written(update.instance, result_bytes);
+                Reply::encoded(&update.result)
+            }
             ActionPut::Incomplete(blob) => Err(Status::failed_precondition(format!(
                 "the cache does not have {blob}, which the result of action {} needs",
                 update.action
@@ -85,7 +93,6 @@ impl<'a> Update<'a> {
                 _ => {}
             }
         }
-        check_instance(instance)?;
         let function = function(i32::try_from(number).unwrap_or(i32::MAX))?;
         let action = action.ok_or(tidegate_reapi::Error::DigestMissing).map_err(invalid)?;
         let action = digest(action, function).map_err(invalid)?;

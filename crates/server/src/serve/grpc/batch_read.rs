@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, RESPONSE_BYTES_MAX, check_instance, function, status};
+use super::{Api, Outcome, RESPONSE_BYTES_MAX, function, status};
 use crate::store::ReadEntry;
 
 /// What a blob takes in a response beside its bytes: the hash (66), lengths and keys (40), and a
@@ -30,7 +30,7 @@ impl Api {
             .map_err(|error| status::invalid(&error))?;
         // The response waits for memory, so the request must hold none.
         drop(message);
-        check_instance(&request.instance_name)?;
+        self.check_instance(&request.instance_name)?;
         let function = function(request.digest_function)?;
         let allows_packed = request.acceptable_compressors.contains(&(Compressor::Zstd as i32));
         let digests: Result<Vec<Digest>, _> =
@@ -40,7 +40,7 @@ impl Api {
         let permit = self.bytes(bytes).await?;
         let wanted = digests.iter().zip(&fitting).filter(|(_, fits)| **fits);
         let wanted = wanted.map(|(digest, _)| *digest).collect();
-        let read = self.0.store.get_entries(wanted, allows_packed).await;
+        let read = self.store.get_entries(wanted, allows_packed).await;
         let mut read = read.map_err(|error| status::of(&error))?.into_iter();
         let responses = digests.iter().zip(fitting).map(|(digest, fits)| {
             let outcome = if fits {

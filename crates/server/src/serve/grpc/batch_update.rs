@@ -12,7 +12,7 @@ use tonic::Status;
 use super::fields::{Fields, Value, digest, field_len, put_bytes, put_len};
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, check_instance, function, status};
+use super::{Api, Outcome, function, status};
 use crate::store::BatchEntry;
 
 /// The fields of the request and of the response.
@@ -34,15 +34,17 @@ struct Entry<'a> {
 
 impl Api {
     pub(super) async fn batch_update(&self, message: RequestMessage) -> Outcome {
-        let entries = decode(&message.bytes).map_err(|error| status::invalid(&error))??;
+        let entries = decode(&message.bytes).map_err(|error| status::invalid(&error))?;
+        let (instance, entries) = entries?;
+        self.check_instance(instance)?;
         let packed = entries.iter().filter_map(|entry| entry.blob.as_ref().ok());
         let unpacked_bytes = packed.filter(|blob| blob.is_packed).map(|blob| blob.digest.len).sum();
         let _permit = match unpacked_bytes {
             0 => None,
             bytes => {
                 // The call holds its message, so it must not wait.
-                let permit = self.0.budget.try_bytes(bytes);
-                let within = bytes <= self.0.budget.limits().bytes;
+                let permit = self.parts.budget.try_bytes(bytes);
+                let within = bytes <= self.parts.budget.limits().bytes;
                 Some(permit.filter(|_| within).ok_or_else(|| status::no_memory(bytes))?)
             }
         };
@@ -51,7 +53,10 @@ impl Api {
         for entry in entries {
             refused.push((entry.raw, entry.blob.map(|blob| blobs.push(blob)).err()));
         }
-        let results = self.0.store.put_entries(blobs).await;
+        let bytes = blobs.iter().map(|blob| blob.digest.len).sum();
+        self.check_quota(instance, bytes)?;
+        let results = self.store.put_entries(blobs).await;
+        self.count_written(instance, bytes);
         let mut results = results.map_err(|error| status::of(&error))?.into_iter();
         let statuses: Vec<(&[u8], Vec<u8>)> = refused
             .into_iter()
@@ -82,15 +87,13 @@ fn response(statuses: &[(&[u8], Vec<u8>)]) -> Outcome {
     Ok(Reply::pieces([response.freeze()], None))
 }
 
-fn decode(message: &Bytes) -> Result<Outcome<Vec<Entry<'_>>>, Error> {
-    let (mut number, mut count) = (0, 0);
+/// The instance and the blobs of a request.
+fn decode(message: &Bytes) -> Result<Outcome<(&str, Vec<Entry<'_>>)>, Error> {
+    let (mut instance, mut number, mut count) = ("", 0, 0);
     for field in Fields::of(message) {
         match field? {
             (1, Value::Bytes(name)) => {
-                let name = std::str::from_utf8(name).ok().ok_or(Error::Malformed)?;
-                if let Err(status) = check_instance(name) {
-                    return Ok(Err(status));
-                }
+                instance = std::str::from_utf8(name).ok().ok_or(Error::Malformed)?;
             }
             (REQUESTS, Value::Bytes(_)) => count += 1,
             (5, Value::Number(value)) => number = value,
@@ -111,7 +114,7 @@ fn decode(message: &Bytes) -> Result<Outcome<Vec<Entry<'_>>>, Error> {
             entries.push(entry(message, request, function)?);
         }
     }
-    Ok(Ok(entries))
+    Ok(Ok((instance, entries)))
 }
 
 /// One blob. A message that is malformed fails the call; a digest that is invalid fails the blob.

@@ -12,7 +12,8 @@ use tidegate_reapi::v2::{self, chunking_function, compressor, symlink_absolute_p
 
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Outcome, check_instance, decode};
+use super::{Api, Outcome, decode};
+use crate::serve::access::Role;
 
 /// The first version of the API, for Bazel 4.
 const LOW: SemVer = version(0);
@@ -33,10 +34,12 @@ const fn version(minor: i32) -> SemVer {
     SemVer { major: 2, minor, patch: 0, prerelease: String::new() }
 }
 
-pub(super) fn get(message: &RequestMessage) -> Outcome {
-    let request: v2::GetCapabilitiesRequest = decode(message)?;
-    check_instance(&request.instance_name)?;
-    Reply::message(&capabilities())
+impl Api {
+    pub(super) fn get_capabilities(&self, message: &RequestMessage) -> Outcome {
+        let request: v2::GetCapabilitiesRequest = decode(message)?;
+        self.check_instance(&request.instance_name)?;
+        Reply::message(&capabilities(self.caller.role() >= Role::Write))
+    }
 }
 
 /// The chunking of a number in a request; `None` if the client leaves the choice to the server.
@@ -64,13 +67,14 @@ pub(super) fn chunking_number(chunking: Option<&Chunking>) -> i32 {
     value as i32
 }
 
-fn capabilities() -> v2::ServerCapabilities {
+/// A client that may not write must know it: Bazel takes a refused write for an error.
+fn capabilities(can_write: bool) -> v2::ServerCapabilities {
     let functions = [DigestFunction::Sha256, DigestFunction::Blake3];
     let compressors = vec![compressor::Value::Zstd as i32];
     let cache = v2::CacheCapabilities {
         digest_functions: functions.map(function).to_vec(),
         action_cache_update_capabilities: Some(v2::ActionCacheUpdateCapabilities {
-            update_enabled: true,
+            update_enabled: can_write,
         }),
         cache_priority_capabilities: None,
         max_batch_total_size_bytes: BATCH_BYTES_MAX,

@@ -11,7 +11,7 @@ use tidegate_reapi::framing::{PREFIX_BYTES, put_prefix};
 use super::fields::{Fields, Value, digest, field_len, put_bytes};
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, check_instance, function, status};
+use super::{Api, Outcome, function, status};
 
 /// The fields of the request and of the response.
 const DIGESTS: u64 = 2;
@@ -22,8 +22,10 @@ const DIGEST_BYTES_MIN: usize = 70;
 
 impl Api {
     pub(super) async fn find_missing(&self, message: RequestMessage) -> Outcome {
-        let digests = decode(&message.bytes).map_err(|error| status::invalid(&error))??;
-        let present = self.0.store.present(digests).await;
+        let digests = decode(&message.bytes).map_err(|error| status::invalid(&error))?;
+        let (instance, digests) = digests?;
+        self.check_instance(instance)?;
+        let present = self.store.present(digests).await;
         let present = present.map_err(|error| status::of(&error))?;
         let missing = || entries(&message.bytes).zip(&present).filter(|(_, is_there)| !**is_there);
         let len = missing().map(|(entry, _)| field_len(MISSING, entry.len())).sum();
@@ -36,16 +38,13 @@ impl Api {
     }
 }
 
-/// The digests of a request.
-fn decode(message: &[u8]) -> Result<Outcome<Vec<Digest>>, Error> {
-    let mut number = 0;
+/// The instance and the digests of a request.
+fn decode(message: &[u8]) -> Result<Outcome<(&str, Vec<Digest>)>, Error> {
+    let (mut instance, mut number) = ("", 0);
     for field in Fields::of(message) {
         match field? {
             (1, Value::Bytes(name)) => {
-                let name = std::str::from_utf8(name).ok().ok_or(Error::Malformed)?;
-                if let Err(status) = check_instance(name) {
-                    return Ok(Err(status));
-                }
+                instance = std::str::from_utf8(name).ok().ok_or(Error::Malformed)?;
             }
             (3, Value::Number(value)) => number = value,
             (DIGESTS, Value::Bytes(_)) => {}
@@ -61,7 +60,7 @@ fn decode(message: &[u8]) -> Result<Outcome<Vec<Digest>>, Error> {
     for entry in entries(message) {
         digests.push(digest(entry, function)?);
     }
-    Ok(Ok(digests))
+    Ok(Ok((instance, digests)))
 }
 
 /// The bytes of each digest. The message was checked.

@@ -1,8 +1,10 @@
 //! [`Method`]: the calls of the API by their paths.
 
+use crate::serve::access::Role;
+
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(in super::super) enum Method {
     GetCapabilities,
     FindMissing,
     BatchUpdate,
@@ -18,8 +20,26 @@ pub(super) enum Method {
 }
 
 impl Method {
+    /// The role that the call needs.
+    pub(in super::super) const fn role(self) -> Role {
+        match self {
+            Self::GetCapabilities
+            | Self::FindMissing
+            | Self::BatchRead
+            | Self::GetTree
+            | Self::SplitBlob
+            | Self::Read
+            | Self::GetActionResult => Role::Read,
+            Self::BatchUpdate
+            | Self::SpliceBlob
+            | Self::Write
+            | Self::QueryWriteStatus
+            | Self::UpdateActionResult => Role::Write,
+        }
+    }
+
     /// `None` for a call that the server does not have.
-    pub(super) fn of_path(path: &str) -> Option<Self> {
+    pub(in super::super) fn of_path(path: &str) -> Option<Self> {
         let (service, method) = path.strip_prefix('/')?.rsplit_once('/')?;
         let (package, service) = service.rsplit_once('.')?;
         match (package, service, method) {

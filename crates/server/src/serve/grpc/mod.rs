@@ -54,9 +54,10 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use self::byte_stream::Uploads;
-use self::method::Method;
+pub(super) use self::method::Method;
 use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
+use super::access::{Caller, Quotas, Refusal, Tenant};
 use super::body::ResponseBody;
 use super::options::ServeLimits;
 use crate::store::LocalStore;
@@ -71,14 +72,19 @@ const RESPONSE_BYTES_MAX: usize = 4 << 20;
 /// longer ones.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
-/// The API. Clones are the same.
+/// The API for one caller. Clones are the same.
 #[derive(Clone, Debug)]
-pub(super) struct Api(Arc<ApiParts>);
+pub(super) struct Api {
+    parts: Arc<ApiParts>,
+    /// With the blobs that count for the caller.
+    store: LocalStore,
+    caller: Caller,
+}
 
 #[derive(Debug)]
 struct ApiParts {
-    store: LocalStore,
     budget: Budget,
+    quotas: Arc<Quotas>,
     limits: ServeLimits,
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
@@ -86,34 +92,51 @@ struct ApiParts {
 }
 
 impl Api {
-    pub(super) fn new(store: LocalStore, budget: Budget, limits: ServeLimits) -> Self {
+    /// The API for anyone.
+    pub(super) fn new(
+        store: LocalStore,
+        budget: Budget,
+        quotas: Arc<Quotas>,
+        limits: ServeLimits,
+    ) -> Self {
         let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
         let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
-        Self(Arc::new(ApiParts {
+        let parts = Arc::new(ApiParts {
             uploads: Uploads::new(store.bytes_max()),
-            store,
             budget,
+            quotas,
             limits,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
-        }))
+        });
+        Self { parts, store, caller: Caller::anyone(Tenant::default()) }
+    }
+
+    /// The same API for a caller.
+    pub(super) fn of(&self, caller: Caller) -> Self {
+        let store = caller.store(&self.store).clone();
+        Self { parts: Arc::clone(&self.parts), store, caller }
     }
 
     /// Drops interrupted uploads when their time is over. Never ends.
     pub(super) fn expire_uploads(&self) -> impl Future<Output = ()> + Send + 'static {
-        let api = self.clone();
-        async move { api.0.uploads.expire().await }
+        let parts = Arc::clone(&self.parts);
+        async move { parts.uploads.expire().await }
     }
 
-    /// The response to one call.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    /// The response to one call. `None` is a call that the server does not have.
+    pub(super) async fn answer(
+        &self,
+        method: Option<Method>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
-        let outcome = match (Method::of_path(head.uri.path()), head.version) {
+        let outcome = match (method, head.version) {
             (_, version) if version != Version::HTTP_2 => {
                 Err(Status::unimplemented("gRPC needs HTTP/2"))
             }
             (None, _) => Err(Status::unimplemented("this server does not have the call")),
             (Some(method), _) => {
-                let frames = RequestFrames::new(body, self.0.limits.stall_time_max);
+                let frames = RequestFrames::new(body, self.parts.limits.stall_time_max);
                 match deadline::of(&head.headers) {
                     Ok(None) => self.call(method, frames, None).await,
                     Ok(Some(deadline)) => {
@@ -152,7 +175,7 @@ impl Api {
         }
         let message = self.message(frames).await?;
         match method {
-            Method::GetCapabilities => capabilities::get(&message),
+            Method::GetCapabilities => self.get_capabilities(&message),
             Method::FindMissing => self.find_missing(message).await,
             Method::BatchUpdate => Box::pin(self.batch_update(message)).await,
             Method::BatchRead => self.batch_read(message).await,
@@ -167,25 +190,50 @@ impl Api {
         }
     }
 
+    /// Checks the name of an instance, and whether the caller may use it.
+    fn check_instance(&self, name: &str) -> Outcome<()> {
+        let short = name.strip_prefix('/').unwrap_or(name);
+        let checked = tidegate_reapi::resource::check_instance(short);
+        checked.map_err(|error| status::invalid(&error))?;
+        if self.caller.may_use(name) {
+            return Ok(());
+        }
+        let message = format!("these credentials are not for the instance {name:?}");
+        Err(Status::permission_denied(message))
+    }
+
+    /// Whether the instance may write so many bytes more.
+    fn check_quota(&self, instance: &str, bytes: u64) -> Outcome<()> {
+        let checked = self.parts.quotas.check(&self.caller, instance, bytes);
+        checked.map_err(|used| status::of_quota(&used))
+    }
+
+    fn count_written(&self, instance: &str, bytes: u64) {
+        self.parts.quotas.count(&self.caller, instance, bytes);
+    }
+
     async fn message(&self, frames: RequestFrames) -> Outcome<RequestMessage> {
-        frames.message(&self.0.budget.share(), REQUEST_BYTES_MAX).await
+        frames.message(&self.parts.budget.share(), REQUEST_BYTES_MAX).await
     }
 
     /// Waits for bytes of the budget, for a call that holds none.
     async fn bytes(&self, bytes: u64) -> Outcome<BytesPermit> {
-        request::wait_for_bytes(&self.0.budget.share(), bytes).await
+        request::wait_for_bytes(&self.parts.budget.share(), bytes).await
     }
+}
+
+/// The response to a call that was not let in.
+pub(super) fn refuse(refusal: Refusal) -> Response<ResponseBody> {
+    let message = refusal.message();
+    status::response(&match refusal {
+        Refusal::Unknown => Status::unauthenticated(message),
+        Refusal::Role(_) => Status::permission_denied(message),
+    })
 }
 
 /// The hash function of a request.
 fn function(number: i32) -> Outcome<DigestFunction> {
     tidegate_reapi::digest::function_of(number).map_err(|error| status::invalid(&error))
-}
-
-/// Checks the name of an instance.
-fn check_instance(name: &str) -> Outcome<()> {
-    let name = name.strip_prefix('/').unwrap_or(name);
-    tidegate_reapi::resource::check_instance(name).map_err(|error| status::invalid(&error))
 }
 
 /// Decodes a message that is short, so that its decoded form is not charged.

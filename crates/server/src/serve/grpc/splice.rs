@@ -10,7 +10,7 @@ use tonic::Status;
 use super::capabilities::chunking;
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, check_instance, function, status};
+use super::{Api, Outcome, function, status};
 
 /// Chunks of one blob: 64 MiB of a message hold fewer with valid digests.
 const CHUNKS_MAX: usize = 1 << 20;
@@ -20,15 +20,15 @@ impl Api {
         let limits = [EntryLimit { path: &[3], count_max: CHUNKS_MAX }];
         let request: v2::SpliceBlobRequest = bounded::decode(message.bytes.clone(), &limits)
             .map_err(|error| status::invalid(&error))?;
-        check_instance(&request.instance_name)?;
+        self.check_instance(&request.instance_name)?;
         let manifest = manifest(&request)?;
         drop(request);
         let blob = *manifest.blob();
-        let registered = self.0.store.register(&manifest).await;
+        let registered = self.store.register(&manifest).await;
         match registered.map_err(|error| status::of(&error))? {
             Registered::Done => {}
             Registered::ChunkMissing => {
-                let missing = self.0.store.missing(manifest.chunks()).await.unwrap_or_default();
+                let missing = self.store.missing(manifest.chunks()).await.unwrap_or_default();
                 return Err(Status::not_found(match missing.first() {
                     Some(chunk) => format!("the cache does not have chunk {chunk} of {blob}"),
                     None => format!("a chunk of {blob} was missing"),

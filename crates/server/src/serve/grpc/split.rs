@@ -8,7 +8,7 @@ use tonic::Status;
 use super::capabilities::{chunking, chunking_number};
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, RESPONSE_BYTES_MAX, check_instance, decode, function, status};
+use super::{Api, Outcome, RESPONSE_BYTES_MAX, decode, function, status};
 
 /// A chunk in the response: its hash, and a length of up to five digits of 7 bits.
 const CHUNK_BYTES: usize = 76;
@@ -17,13 +17,13 @@ impl Api {
     pub(super) async fn split(&self, message: RequestMessage) -> Outcome {
         let request: v2::SplitBlobRequest = decode(&message)?;
         drop(message);
-        check_instance(&request.instance_name)?;
+        self.check_instance(&request.instance_name)?;
         let function = function(request.digest_function)?;
         let blob = required(request.blob_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
         let wanted = chunking(request.chunking_function);
-        let budget = self.0.budget.share();
-        let manifest = self.0.store.manifest(&blob, wanted.as_ref(), &budget).await;
+        let budget = self.parts.budget.share();
+        let manifest = self.store.manifest(&blob, wanted.as_ref(), &budget).await;
         let manifest = manifest.map_err(|error| status::of(&error))?.ok_or_else(|| {
             Status::not_found(format!("the cache does not have {blob}, or not in chunks"))
         })?;

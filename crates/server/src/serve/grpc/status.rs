@@ -20,6 +20,7 @@ use tidegate::{Error, ErrorKind, Operation};
 use tidegate_reapi::rpc;
 use tonic::{Code, Status};
 
+use crate::serve::access::QuotaUsed;
 use crate::serve::body::{self, ResponseBody};
 use crate::store::StoreError;
 
@@ -55,6 +56,12 @@ pub(super) fn exhausted(message: impl Into<String>) -> Status {
         details: vec![retry_info()],
     };
     Status::with_details(Code::ResourceExhausted, message, details.encode_to_vec().into())
+}
+
+/// The instance has written what it may.
+pub(super) fn of_quota(used: &QuotaUsed) -> Status {
+    // Without RetryInfo: clients would wait for hours.
+    Status::resource_exhausted(used.to_string())
 }
 
 /// The memory of the server is in use.

@@ -21,7 +21,7 @@ use tonic::Status;
 use super::fields::{Fields, Value, digest, field_len, put_bytes};
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::{Api, Outcome, RESPONSE_BYTES_MAX, check_instance, decode, function, status};
+use super::{Api, Outcome, RESPONSE_BYTES_MAX, decode, function, status};
 
 /// A page ends at this length, or at the client's number of directories.
 const PAGE_BYTES: usize = 1 << 20;
@@ -58,7 +58,7 @@ impl Api {
     pub(super) async fn get_tree(&self, message: RequestMessage) -> Outcome {
         let request: v2::GetTreeRequest = decode(&message)?;
         drop(message);
-        check_instance(&request.instance_name)?;
+        self.check_instance(&request.instance_name)?;
         let function = function(request.digest_function)?;
         let root = required(request.root_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
@@ -68,7 +68,7 @@ impl Api {
         };
         let skipped =
             skipped.ok_or_else(|| Status::invalid_argument("the page token is invalid"))?;
-        if !self.0.store.has(&root).await.map_err(|error| status::of(&error))? {
+        if !self.store.has(&root).await.map_err(|error| status::of(&error))? {
             return Err(Status::not_found(format!("the cache does not have {root}")));
         }
         let page_max = usize::try_from(request.page_size).ok().filter(|size| *size > 0);
@@ -159,7 +159,7 @@ impl TreeWalk {
             }
             next.extend(self.waiting.pop_front());
         }
-        let found = self.api.0.store.get_entries(next, false).await;
+        let found = self.api.store.get_entries(next, false).await;
         for entry in found.map_err(|error| status::of(&error))? {
             let Some(entry) = entry.map_err(|error| status::of(&error))? else { continue };
             self.note_subdirectories(&entry.data)?;
@@ -197,7 +197,7 @@ impl TreeWalk {
         }
         if self.seen.len().is_multiple_of(CHARGED_TOGETHER) {
             let bytes = CHARGED_TOGETHER as u64 * DIRECTORY_MEMORY_BYTES;
-            let permit = self.api.0.budget.try_bytes(bytes);
+            let permit = self.api.parts.budget.try_bytes(bytes);
             self.permits.push(permit.ok_or_else(|| status::no_memory(bytes))?);
         }
         Ok(())

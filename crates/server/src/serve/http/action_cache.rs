@@ -21,13 +21,12 @@ impl HttpCache {
         &self,
         call: &Call<'_>,
         function: DigestFunction,
-        instance: &str,
         key: &str,
         upload: &mut Upload,
     ) -> Reply {
-        let name = value_name(&call.tenant, DIALECT, &[function.name(), instance, key]);
+        let name = value_name(call.tenant(), DIALECT, &[function.name(), &call.instance, key]);
         match call.parts.method {
-            Method::PUT => self.put_action_value(&name, function, upload).await,
+            Method::PUT => self.put_action_value(call, &name, function, upload).await,
             Method::DELETE => {
                 self.store.remove_value(&name).await?;
                 Ok(reply::empty(StatusCode::NO_CONTENT))
@@ -41,11 +40,12 @@ impl HttpCache {
 
     async fn put_action_value(
         &self,
+        call: &Call<'_>,
         name: &[u8],
         function: DigestFunction,
         upload: &mut Upload,
     ) -> Reply {
-        let writer = self.receive_value(name, b"", upload).await?;
+        let writer = self.receive_value(call, name, b"", upload).await?;
         // Its bytes are in a file now, or charged here again.
         upload.release();
         let _permit = self.budget.bytes(writer.len().saturating_mul(2)).await;

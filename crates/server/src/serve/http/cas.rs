@@ -25,7 +25,7 @@ pub(super) const RESPONSE_MEMORY_BYTES: u64 = 512 << 10;
 impl HttpCache {
     pub(super) async fn blob(&self, call: &Call<'_>, name: BlobHash, upload: &mut Upload) -> Reply {
         if call.parts.method == Method::PUT {
-            return self.put_blob(name, upload).await;
+            return self.put_blob(call, name, upload).await;
         }
         let Some(digest) = self.store.find_by_hash(name).await? else {
             return Ok(reply::not_found());
@@ -76,7 +76,7 @@ impl HttpCache {
         Ok(response)
     }
 
-    async fn put_blob(&self, name: BlobHash, upload: &mut Upload) -> Reply {
+    async fn put_blob(&self, call: &Call<'_>, name: BlobHash, upload: &mut Upload) -> Reply {
         if let Some(digest) = self.store.find_by_hash(name).await? {
             if upload.declared().is_some_and(|declared| declared != digest.len) {
                 return Err(ServeError::Invalid("the length differs from that of the hash"));
@@ -86,12 +86,14 @@ impl HttpCache {
         }
         let bytes_max = self.limits.blob_bytes_max;
         upload.check_len(bytes_max)?;
+        self.quotas.check(&call.caller, &call.instance, upload.declared().unwrap_or(0))?;
         // CANCEL: dropping the writer names nothing.
         let mut writer = self.store.begin_by_hash(name);
         while let Some(piece) = upload.piece(bytes_max).await? {
             writer = writer.write(piece).await?;
         }
         let digest = writer.finish().await?;
+        self.quotas.count(&call.caller, &call.instance, digest.len);
         Ok(with_tag(reply::empty(StatusCode::OK), &entity_tag(&digest)))
     }
 }

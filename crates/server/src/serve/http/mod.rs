@@ -37,6 +37,7 @@ use tidegate::Budget;
 
 use self::route::{Route, route};
 use self::upload::Upload;
+use super::access::{Caller, Quotas, Role, Tenant};
 use super::body::ResponseBody;
 use super::error::ServeError;
 use crate::store::LocalStore;
@@ -58,38 +59,28 @@ impl Default for HttpLimits {
     }
 }
 
-/// The tenant of a request, as an extension of it. A request without one belongs to the tenant
-/// with the empty name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tenant(Arc<str>);
-
-impl Tenant {
-    /// A tenant. `None` if the name contains a zero byte, which separates the parts of a key.
-    pub fn new(name: &str) -> Option<Self> {
-        (!name.contains('\0')).then(|| Self(name.into()))
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-}
-
 /// The store over HTTP. Clones are the same cache.
 #[derive(Clone, Debug)]
 pub struct HttpCache {
     store: LocalStore,
     budget: Budget,
+    quotas: Arc<Quotas>,
     limits: HttpLimits,
 }
 
 /// A request without its body, and where it goes.
 struct Call<'a> {
     parts: &'a Parts,
-    tenant: Tenant,
+    caller: Caller,
+    /// The instance of the path; empty for a path without one.
+    instance: String,
 }
 
 impl Call<'_> {
+    fn tenant(&self) -> &Tenant {
+        self.caller.tenant()
+    }
+
     fn is_head(&self) -> bool {
         self.parts.method == Method::HEAD
     }
@@ -100,24 +91,34 @@ type Reply = Result<Response<ResponseBody>, ServeError>;
 
 impl HttpCache {
     /// A cache over a store. All that requests and responses buffer is taken from `budget`.
-    pub const fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
-        Self { store, budget, limits }
+    pub fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
+        Self { store, budget, quotas: Arc::new(Quotas::new(&[])), limits }
     }
 
-    /// Answers one request.
+    /// The role that a request needs. A path that the server does not have needs the least one.
+    pub(super) fn role(method: &Method, path: &str) -> Role {
+        route(path).map_or(Role::Read, |route| route.role(method))
+    }
+
+    /// The same cache with quotas.
+    pub(super) fn with_quotas(self, quotas: Arc<Quotas>) -> Self {
+        Self { quotas, ..self }
+    }
+
+    /// Answers one request of a caller, whose role was checked.
     ///
     /// CANCEL: dropping the future names nothing, unless the body was complete.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    pub async fn handle<B>(&self, request: Request<B>, caller: Caller) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (mut parts, body) = request.into_parts();
-        let tenant = parts.extensions.remove::<Tenant>().unwrap_or_default();
+        let cache = Self { store: caller.store(&self.store).clone(), ..self.clone() };
+        let (parts, body) = request.into_parts();
         let body = body.map_err(|error| ServeError::BodyCutOff(error.into())).boxed_unsync();
         let mut upload = Upload::new(&parts, body, &self.budget);
-        let call = Call { parts: &parts, tenant };
-        let response = match self.answer(&call, &mut upload).await {
+        let mut call = Call { parts: &parts, caller, instance: String::new() };
+        let response = match cache.answer(&mut call, &mut upload).await {
             Ok(response) => response,
             Err(error) => {
                 if error.status().is_server_error() {
@@ -131,8 +132,12 @@ impl HttpCache {
         response
     }
 
-    async fn answer(&self, call: &Call<'_>, upload: &mut Upload) -> Reply {
+    async fn answer(&self, call: &mut Call<'_>, upload: &mut Upload) -> Reply {
         let Some(route) = route(call.parts.uri.path()) else { return Ok(reply::not_found()) };
+        call.instance = route.instance().to_owned();
+        if !call.caller.may_use(&call.instance) {
+            return Err(ServeError::Forbidden);
+        }
         let allowed = route.methods();
         if !allowed.contains(&call.parts.method.as_str()) {
             return Ok(reply::method_not_allowed(allowed));
@@ -141,11 +146,9 @@ impl HttpCache {
             return Err(ServeError::BodyEncoded);
         }
         match route {
-            Route::Blob(name) => self.blob(call, name, upload).await,
+            Route::Blob { name, .. } => self.blob(call, name, upload).await,
             Route::BadHash => Err(ServeError::Invalid("expected a hash of 64 hexadecimal digits")),
-            Route::Action { function, instance, key } => {
-                self.action(call, function, &instance, key, upload).await
-            }
+            Route::Action { function, key, .. } => self.action(call, function, key, upload).await,
             Route::Dialect(dialect) => self.dialect(call, dialect, upload).await,
         }
     }

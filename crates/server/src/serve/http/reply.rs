@@ -55,7 +55,10 @@ pub(super) fn method_not_allowed(allowed: &[&str]) -> Response<ResponseBody> {
 pub(super) fn of_error(error: &ServeError) -> Response<ResponseBody> {
     let status = error.status();
     let mut response = text(status, &error.message());
-    if status == StatusCode::INSUFFICIENT_STORAGE {
+    if let ServeError::Quota(used) = error {
+        let seconds = HeaderValue::from(used.retry_after.as_secs());
+        response.headers_mut().insert(RETRY_AFTER, seconds);
+    } else if status == StatusCode::INSUFFICIENT_STORAGE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     }
     response

@@ -3,16 +3,18 @@
 //! Empty segments count as absent, so `//ac/KEY` is `/ac/KEY` of the empty instance. A path that
 //! ends with a slash and fits no other row is a folder of `WebDAV`.
 
+use http::Method;
 use tidegate_core::checksum::Checksum;
 use tidegate_core::digest::DigestFunction;
 
+use crate::serve::access::Role;
 use crate::store::BlobHash;
 
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route<'a> {
     /// A blob by its hash.
-    Blob(BlobHash),
+    Blob { name: BlobHash, instance: String },
     /// A path of a blob whose last segment is no hash.
     BadHash,
     /// A value of the action cache.
@@ -47,10 +49,27 @@ pub(super) enum Dialect<'a> {
 }
 
 impl Route<'_> {
+    /// The instance; empty for a path without one.
+    pub(super) fn instance(&self) -> &str {
+        match self {
+            Self::Blob { instance, .. } | Self::Action { instance, .. } => instance,
+            Self::BadHash | Self::Dialect(_) => "",
+        }
+    }
+
+    /// The role that a request needs.
+    pub(super) fn role(&self, method: &Method) -> Role {
+        match (self, method.as_str()) {
+            (_, "GET" | "HEAD" | "PROPFIND")
+            | (Self::Dialect(Dialect::TurborepoEvents | Dialect::TurborepoQuery), _) => Role::Read,
+            _ => Role::Write,
+        }
+    }
+
     /// The methods of the path.
     pub(super) const fn methods(&self) -> &'static [&'static str] {
         match self {
-            Self::Blob(_) | Self::BadHash => &["GET", "HEAD", "PUT"],
+            Self::Blob { .. } | Self::BadHash => &["GET", "HEAD", "PUT"],
             Self::Action { .. } => &["GET", "HEAD", "PUT", "DELETE"],
             Self::Dialect(dialect) => dialect.methods(),
         }
@@ -115,13 +134,16 @@ fn function<'a>(
     }
 }
 
-/// Blobs of all instances are the same.
+/// Blobs of all instances are the same. The instance says who may ask for them.
 fn blob(instance: &[&str], given: Option<DigestFunction>, hash: &str) -> Route<'static> {
-    let (function, _) = function(instance, given);
+    let (function, instance) = function(instance, given);
     let is_hex = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     let hash = is_hex.then(|| Checksum::from_hex(function.algorithm(), &hash.to_ascii_lowercase()));
     let hash = hash.and_then(Result::ok).and_then(|hash| hash.as_bytes().try_into().ok());
-    hash.map_or(Route::BadHash, |hash| Route::Blob(BlobHash { function, hash }))
+    hash.map_or(Route::BadHash, |hash| Route::Blob {
+        name: BlobHash { function, hash },
+        instance: instance.join("/"),
+    })
 }
 
 fn action<'a>(instance: &[&str], given: Option<DigestFunction>, key: &'a str) -> Route<'a> {
@@ -162,7 +184,7 @@ mod tests {
     fn shown(path: &str) -> String {
         let Some(route) = route(path) else { return "none".into() };
         match route {
-            Route::Blob(name) => {
+            Route::Blob { name, .. } => {
                 assert_eq!(name.with_len(0).checksum().hex(), HASH);
                 format!("blob {}", name.function)
             }

@@ -7,7 +7,8 @@ use tidegate::remote::Body;
 
 use super::cas::RESPONSE_MEMORY_BYTES;
 use super::upload::Upload;
-use super::{Call, HttpCache, Reply, Tenant, reply};
+use super::{Call, HttpCache, Reply, reply};
+use crate::serve::access::Tenant;
 use crate::serve::error::ServeError;
 use crate::store::ValueWriter;
 
@@ -24,6 +25,7 @@ impl HttpCache {
     /// CANCEL: dropping the writer, or this future, keeps nothing.
     pub(super) async fn receive_value(
         &self,
+        call: &Call<'_>,
         name: &[u8],
         head: &[u8],
         upload: &mut Upload,
@@ -34,19 +36,23 @@ impl HttpCache {
         if !head.is_empty() {
             writer = writer.write(Bytes::copy_from_slice(head)).await?;
         }
+        self.quotas.check(&call.caller, &call.instance, upload.declared().unwrap_or(0))?;
         while let Some(piece) = upload.piece(bytes_max).await? {
             writer = writer.write(piece).await?;
         }
+        // A value that is refused later counts, too: its bytes were written.
+        self.quotas.count(&call.caller, &call.instance, writer.len());
         Ok(writer)
     }
 
     /// Stores the body of the request under a name, and replaces what was there.
     pub(super) async fn put_value(
         &self,
+        call: &Call<'_>,
         name: &[u8],
         upload: &mut Upload,
     ) -> Result<(), ServeError> {
-        Ok(self.receive_value(name, b"", upload).await?.finish().await?)
+        Ok(self.receive_value(call, name, b"", upload).await?.finish().await?)
     }
 
     /// The response of a value, or 404.

@@ -66,6 +66,7 @@ impl Api {
         drop(message);
         let name = ReadName::parse(&request.resource_name);
         let name = name.map_err(|error| status::invalid(&error))?;
+        self.check_instance(name.instance)?;
         let digest = name.digest;
         let offset = u64::try_from(request.read_offset).ok().filter(|offset| *offset <= digest.len);
         let offset = offset.ok_or_else(|| {
@@ -83,15 +84,15 @@ impl Api {
         if left == 0 && !is_packed {
             return self.read_nothing(&digest).await;
         }
-        let budget = self.0.budget.share();
+        let budget = self.parts.budget.share();
         let piece_bytes = left.min(PIECE_BYTES);
         let memory = if is_packed { DEFLATER_BYTES + PIECE_BYTES } else { piece_bytes };
         let permit = wait_for_bytes(&budget, memory).await?;
         let body = if is_packed {
-            let body = self.0.store.get_packed_from(&digest, offset).await;
+            let body = self.store.get_packed_from(&digest, offset).await;
             body.map_err(|error| status::of(&error))?.ok_or_else(|| missing(&digest))?
         } else {
-            let body = self.0.store.get(&digest, offset, &budget).await;
+            let body = self.store.get(&digest, offset, &budget).await;
             body.map_err(|error| status::of(&error))?
         };
         let (permit, deflater) =
@@ -103,7 +104,7 @@ impl Api {
 
     /// A range without bytes, of a blob that must be there.
     async fn read_nothing(&self, digest: &Digest) -> Outcome {
-        if self.0.store.has(digest).await.map_err(|error| status::of(&error))? {
+        if self.store.has(digest).await.map_err(|error| status::of(&error))? {
             return Ok(Reply::pieces([], None));
         }
         Err(missing(digest))

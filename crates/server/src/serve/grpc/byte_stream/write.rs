@@ -34,10 +34,12 @@ impl Api {
         let mut batches = IncomingBatches::new(frames);
         let (head, first) = batches.head().await?;
         let name = WriteName::parse(&head.name).map_err(|error| status::invalid(&error))?;
+        self.check_instance(name.instance)?;
         let is_packed = name.compressor == Compressor::Zstd;
-        if self.0.store.has(&name.digest).await.map_err(|error| status::of(&error))? {
+        if self.store.has(&name.digest).await.map_err(|error| status::of(&error))? {
             return present(&name);
         }
+        self.check_quota(name.instance, name.digest.len)?;
         let offset = u64::try_from(head.offset).ok();
         let offset = offset.ok_or_else(|| Status::invalid_argument("the offset is negative"))?;
         if offset == 0 && name.digest.len <= SHORT_BYTES {
@@ -46,7 +48,7 @@ impl Api {
         let (inflating, permit) = if is_packed { self.inflater().await? } else { (None, None) };
         let mut upload = self.upload(&name, offset)?;
         // Compressed streams hold the right to two batches already.
-        let share = self.0.budget.share();
+        let share = self.parts.budget.share();
         let budget = permit.is_none().then_some(&share);
         if let Err(status) = receive(&mut batches, first, budget, &upload).await {
             // After a cut the client may continue.
@@ -60,6 +62,7 @@ impl Api {
         }
         let len = upload.len();
         upload.finish().await?;
+        self.count_written(name.instance, name.digest.len);
         drop((inflating, permit));
         committed(len)
     }
@@ -85,7 +88,7 @@ impl Api {
                 return Err(Status::invalid_argument(message));
             }
             if permit.is_none() {
-                permit = Some(wait_for_bytes(&self.0.budget.share(), len_max + len).await?);
+                permit = Some(wait_for_bytes(&self.parts.budget.share(), len_max + len).await?);
                 bytes.reserve_exact(room);
             }
             batch.pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
@@ -97,38 +100,39 @@ impl Api {
         batches.check_end()?;
         let received = bytes.len() as u64;
         let entry = BatchEntry { digest: name.digest, data: bytes.into(), is_packed };
-        let results = self.0.store.put_entries(vec![entry]).await;
+        let results = self.store.put_entries(vec![entry]).await;
         let stored = results.and_then(|results| results.into_iter().collect::<Result<(), _>>());
         stored.map_err(|error| status::of(&error))?;
+        self.count_written(name.instance, name.digest.len);
         committed(received)
     }
 
     /// The upload that a write continues or begins.
     fn upload(&self, name: &WriteName<'_>, offset: u64) -> Outcome<ActiveUpload> {
         let is_packed = name.compressor == Compressor::Zstd;
-        let key = (!is_packed).then(|| name.to_string());
+        let key = (!is_packed).then(|| self.caller.own_name(&name.to_string()).into_owned());
         let writer = if offset == 0 {
-            let begun = self.0.store.begin_blob(&name.digest, is_packed);
+            let begun = self.store.begin_blob(&name.digest, is_packed);
             begun.map_err(|error| status::of(&error))?
         } else {
-            let waiting = key.as_deref().and_then(|key| self.0.uploads.take(key, offset));
+            let waiting = key.as_deref().and_then(|key| self.parts.uploads.take(key, offset));
             waiting.ok_or_else(|| {
-                let committed = key.as_deref().and_then(|key| self.0.uploads.committed(key));
+                let committed = key.as_deref().and_then(|key| self.parts.uploads.committed(key));
                 let committed = committed.unwrap_or(0);
                 let message = format!("the upload continues at offset {committed}, not {offset}");
                 Status::invalid_argument(message)
             })?
         };
-        Ok(ActiveUpload::new(&self.0.uploads, key, writer))
+        Ok(ActiveUpload::new(&self.parts.uploads, key, writer))
     }
 
     /// The right to decompress a stream.
     async fn inflater(
         &self,
     ) -> Outcome<(Option<tokio::sync::SemaphorePermit<'_>>, Option<BytesPermit>)> {
-        let waited = tokio::time::timeout(INFLATER_WAIT_MAX, self.0.inflaters.acquire()).await;
+        let waited = tokio::time::timeout(INFLATER_WAIT_MAX, self.parts.inflaters.acquire()).await;
         let slot = waited.ok().ok_or_else(|| status::no_memory(PACKED_WRITE_BYTES))?;
-        let permit = wait_for_bytes(&self.0.budget.share(), PACKED_WRITE_BYTES).await?;
+        let permit = wait_for_bytes(&self.parts.budget.share(), PACKED_WRITE_BYTES).await?;
         // The semaphore is never closed.
         Ok((slot.ok(), Some(permit)))
     }
@@ -137,12 +141,16 @@ impl Api {
         let request: bytestream::QueryWriteStatusRequest = decode(&message)?;
         let name = WriteName::parse(&request.resource_name);
         let name = name.map_err(|error| status::invalid(&error))?;
-        let is_there = self.0.store.has(&name.digest).await;
+        self.check_instance(name.instance)?;
+        let is_there = self.store.has(&name.digest).await;
         let complete = is_there.map_err(|error| status::of(&error))?;
         let committed = match (complete, name.compressor) {
             (true, _) => name.digest.len,
             (false, Compressor::Zstd) => 0,
-            (false, _) => self.0.uploads.committed(&name.to_string()).unwrap_or(0),
+            (false, _) => {
+                let name = name.to_string();
+                self.parts.uploads.committed(&self.caller.own_name(&name)).unwrap_or(0)
+            }
         };
         Reply::message(&bytestream::QueryWriteStatusResponse {
             committed_size: i64::try_from(committed).unwrap_or(i64::MAX),

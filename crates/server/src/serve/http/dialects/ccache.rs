@@ -14,10 +14,10 @@ const DIALECT: &str = "ccache";
 
 impl HttpCache {
     pub(super) async fn ccache(&self, call: &Call<'_>, key: &str, upload: &mut Upload) -> Reply {
-        let name = value_name(&call.tenant, DIALECT, &[key]);
+        let name = value_name(call.tenant(), DIALECT, &[key]);
         match call.parts.method {
             Method::PUT => {
-                self.put_value(&name, upload).await?;
+                self.put_value(call, &name, upload).await?;
                 Ok(reply::empty(StatusCode::OK))
             }
             Method::DELETE => {

@@ -14,11 +14,11 @@ const DIALECT: &str = "gradle";
 
 impl HttpCache {
     pub(super) async fn gradle(&self, call: &Call<'_>, key: &str, upload: &mut Upload) -> Reply {
-        let name = value_name(&call.tenant, DIALECT, &[key]);
+        let name = value_name(call.tenant(), DIALECT, &[key]);
         if call.parts.method != Method::PUT {
             return self.get_value(call, &name).await;
         }
-        self.put_value(&name, upload).await?;
+        self.put_value(call, &name, upload).await?;
         Ok(reply::empty(StatusCode::OK))
     }
 }

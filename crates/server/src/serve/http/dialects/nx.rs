@@ -15,14 +15,14 @@ const DIALECT: &str = "nx";
 
 impl HttpCache {
     pub(super) async fn nx(&self, call: &Call<'_>, hash: &str, upload: &mut Upload) -> Reply {
-        let name = value_name(&call.tenant, DIALECT, &[hash]);
+        let name = value_name(call.tenant(), DIALECT, &[hash]);
         if call.parts.method != Method::PUT {
             return self.get_value(call, &name).await;
         }
         if self.has_value(&name).await? {
             return Ok(reply::text(StatusCode::CONFLICT, "the record exists"));
         }
-        self.put_value(&name, upload).await?;
+        self.put_value(call, &name, upload).await?;
         Ok(reply::empty(StatusCode::OK))
     }
 }

@@ -63,7 +63,7 @@ impl HttpCache {
             let headers = ArtifactHeaders::of_upload(&call.parts.headers);
             let headers =
                 headers.ok_or(ServeError::Invalid("a header of the artifact is too long"))?;
-            let writer = self.receive_value(&name, &headers.encode(), upload).await?;
+            let writer = self.receive_value(call, &name, &headers.encode(), upload).await?;
             writer.finish().await?;
             return Ok(reply::json(StatusCode::ACCEPTED, "{\"urls\":[]}"));
         }
@@ -116,5 +116,5 @@ fn artifact_name(call: &Call<'_>, hash: &str) -> Vec<u8> {
         percent_decode_str(value).decode_utf8_lossy().replace('\0', "\u{fffd}")
     };
     let (id, slug) = (parameter("teamId"), parameter("slug"));
-    value_name(&call.tenant, DIALECT, &[&id, &slug, &hash.replace('\0', "\u{fffd}")])
+    value_name(call.tenant(), DIALECT, &[&id, &slug, &hash.replace('\0', "\u{fffd}")])
 }

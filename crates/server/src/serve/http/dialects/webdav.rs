@@ -25,10 +25,10 @@ impl HttpCache {
         path: &str,
         upload: &mut Upload,
     ) -> Reply {
-        let name = value_name(&call.tenant, DIALECT, &[path]);
+        let name = value_name(call.tenant(), DIALECT, &[path]);
         match call.parts.method.as_str() {
             "PUT" => {
-                self.put_value(&name, upload).await?;
+                self.put_value(call, &name, upload).await?;
                 Ok(reply::empty(StatusCode::CREATED))
             }
             "DELETE" => {
