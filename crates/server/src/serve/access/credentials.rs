@@ -90,7 +90,7 @@ impl Credentials {
     /// Reads the text of the file. The message of an error begins with the line.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let at = |start: usize, message: &str| {
-            let line = text[..start.min(text.len())].lines().count().max(1);
+            let line = text[..start.min(text.len())].matches('\n').count() + 1;
             format!("line {line}: {message}")
         };
         let file: File = toml::from_str(text).map_err(|error| {
@@ -231,7 +231,7 @@ mod tests {
             (token("token = \"with spaces in its text\""), 2, "without spaces"),
             (token("token-sha256 = \"12\""), 2, "64 hexadecimal digits"),
             (token("tokn = \"x\""), 5, "unknown field `tokn`"),
-            (twice, 6, "the token is that of \"a\""),
+            (twice, 7, "the token is that of \"a\""),
             ("[anonymous]\nrole = \"owner\"".into(), 2, "unknown variant `owner`"),
             ("[[certificate]]\ndns = \"a b\"\nrole = \"read\"".into(), 1, "DNS name"),
             (token("instances = [\"a//b\"]\ntoken = \"0123456789abcdef\""), 2, "instance \"a//b\""),
