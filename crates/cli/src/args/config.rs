@@ -136,7 +136,7 @@ impl UrlArgs {
 }
 
 /// What the parser has against a value, without the value.
-fn reason(error: &clap::Error) -> String {
+pub(super) fn reason(error: &clap::Error) -> String {
     if let Some(source) = std::error::Error::source(error) {
         return source.to_string();
     }

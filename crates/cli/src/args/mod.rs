@@ -41,7 +41,9 @@ use clap_complete::Shell;
 use tidegate_core::ByteRange;
 use tidegate_core::printable::{escaped, is_control};
 
-use crate::config::{Config, Given, Settings};
+use tidegate::{Error, ErrorKind, Operation};
+
+use crate::config::{Config, Given, Settings, serve_arguments};
 use crate::size;
 
 /// Move large blobs between object storage and disk: fast, resumable, every byte verified.
@@ -284,6 +286,9 @@ impl Command {
     /// Adds the settings of the configuration file. Returns a warning about the file, if there is
     /// one.
     pub(crate) fn configure(&mut self, given: Given) -> tidegate::Result<Option<String>> {
+        if let Self::Serve(args) = self {
+            return args.configure().map(|()| None);
+        }
         let remote = match self {
             Self::Cp(args) => &args.remote,
             Self::Cat(args) => &args.remote,
@@ -310,6 +315,24 @@ impl Command {
             _ => {}
         }
         Ok(warning)
+    }
+}
+
+impl ServeArgs {
+    /// Adds the settings of the file that they name.
+    fn configure(&mut self) -> tidegate::Result<()> {
+        let Some(path) = self.config.clone() else { return Ok(()) };
+        let given: Vec<OsString> = std::env::args_os().collect();
+        let more = serve_arguments(&path, &given)?;
+        let parsed = Cli::parsed(given.into_iter().chain(more)).map_err(|error| {
+            let message = config::reason(&error);
+            let target = path.display().to_string();
+            Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
+        })?;
+        if let Command::Serve(args) = parsed.command {
+            *self = args;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
-use tidegate_server::serve::{ServeOptions, Server};
+use tidegate_server::serve::{ServeOptions, Server, TlsFiles};
 use tidegate_server::store::{Level, LocalStore, StoreOptions};
 use tidegate_server::trace::{TraceLimits, TraceRecorder};
 
@@ -46,13 +46,18 @@ async fn serve(session: &Session, args: &ServeArgs) -> Result<Exit> {
 }
 
 fn options(args: &ServeArgs) -> Result<ServeOptions> {
-    if !args.listen.ip().is_loopback() && !args.no_auth {
+    let Some(dir) = &args.dir else {
+        let target = args.config.as_deref().unwrap_or(Path::new("")).display().to_string();
+        return Err(Error::new(ErrorKind::Invalid, Operation::Locate, target, "dir is missing")
+            .with_hint("say in the file or by --dir which folder holds everything"));
+    };
+    if !args.listen.ip().is_loopback() && !args.no_auth && args.credentials.is_none() {
         let message = "other machines reach this address, and the server asks for no credentials";
         let target = args.listen.to_string();
         return Err(Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
-            .with_hint("add --no-auth if all who reach it may read and write"));
+            .with_hint("name the tokens with --credentials FILE, or add --no-auth if all who reach it may read and write"));
     }
-    let by_disk = || LocalStore::options_of_command(&args.dir).bytes_max;
+    let by_disk = || LocalStore::options_of_command(dir).bytes_max;
     let mut store = StoreOptions::new(args.max_size.unwrap_or_else(by_disk));
     store.keeps_limit = args.max_size.is_none();
     store.level = match args.level {
@@ -60,9 +65,16 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
         LevelArg::Power => Level::Power,
     };
     store.min_age = Duration::from_millis(args.min_age);
-    let mut options = ServeOptions::new(&args.dir, store, args.listen);
+    let mut options = ServeOptions::new(dir, store, args.listen);
     options.memory_bytes_max = args.max_memory;
     options.is_open = args.no_auth;
+    options.credentials.clone_from(&args.credentials);
+    options.isolates_tenants = args.isolate_tenants;
+    options.quotas.clone_from(&args.quota);
+    if let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) {
+        let client_authorities = args.tls_client_ca.clone();
+        options.tls = Some(TlsFiles { certificate, key, client_authorities });
+    }
     Ok(options)
 }
 
@@ -82,19 +94,27 @@ fn record(store: &LocalStore, file: &Path) -> Result<()> {
 
 /// Prints the address, and what clients need to use it.
 fn announce(session: &Session, args: &ServeArgs, address: SocketAddr, max_size: u64) -> Exit {
-    let url = format!("grpc://{address}");
-    let store = args.dir.display().to_string();
+    let tls = if args.tls_cert.is_some() { "s" } else { "" };
+    let url = format!("grpc{tls}://{address}");
+    let store = args.dir.as_deref().unwrap_or(Path::new("")).display().to_string();
     if session.output.json {
         let address = address.to_string();
         return session.json(&Serving { address, url, store, max_size });
     }
+    let http = format!("http{tls}://{address}");
+    let is_guarded = args.credentials.is_some();
+    let told = |text: &'static str| if is_guarded { text } else { "" };
     session.print(&format!(
         "Serving {} (at most {}) on {address}. Press Ctrl-C to stop.\n\n  \
-         bazel build --remote_cache={url} //...\n  \
-         CCACHE_REMOTE_STORAGE=http://{address} ccache gcc -c FILE.c\n  \
-         GOCACHEPROG='tidegate cacheprog http://{address}' go build ./...\n  \
-         tidegate cp FILE {url}\n",
+         bazel build --remote_cache={url}{} //...\n  \
+         CCACHE_REMOTE_STORAGE='{http}{}' ccache gcc -c FILE.c\n  \
+         GOCACHEPROG='tidegate cacheprog {}' go build ./...\n  \
+         tidegate cp{} FILE {url}\n",
         escaped(&store),
         size::human(max_size),
+        told(" --remote_header='Authorization=Bearer TOKEN'"),
+        told("|bearer-token=TOKEN"),
+        if is_guarded { format!("http{tls}://:TOKEN@{address}") } else { http.clone() },
+        told(" --header 'Authorization: Bearer TOKEN'"),
     ))
 }

@@ -225,10 +225,14 @@ impl<'a> Reader<'a> {
         Flaw { line: self.line(at), message: message.into(), hint: None }
     }
 
-    /// The line of a byte of the text, from 1.
     fn line(&self, at: usize) -> usize {
-        1 + self.text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+        line(self.text, at)
     }
+}
+
+/// The line of a byte of a text, from 1.
+pub(super) fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 /// Refuses two settings of one table that exclude each other.
@@ -253,7 +257,7 @@ fn check_groups(layer: &Layer) -> Result<(), Flaw> {
 }
 
 /// A string, or a whole number in decimal, as text.
-fn scalar(value: &DeValue<'_>) -> Option<String> {
+pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),

@@ -5,6 +5,7 @@
 //! | `file` | the format; every error has a line |
 //! | `prefix` | prefixes of URLs |
 //! | `setting` | the settings, and the variables that are other sources of them |
+//! | `serve_file` | the configuration file of `tidegate serve`: its flags |
 //! | `header` | header fields, and where their values are |
 //! | `resolve` | the value that applies to a URL, and where it comes from |
 //!
@@ -15,10 +16,12 @@ mod file;
 mod header;
 mod prefix;
 mod resolve;
+mod serve_file;
 mod setting;
 
 pub(crate) use prefix::Prefix;
 pub(crate) use resolve::{ByUrl, Given, Origin, Row, Settings};
+pub(crate) use serve_file::arguments as serve_arguments;
 pub(crate) use setting::Setting;
 
 use std::fs::File;

@@ -14,7 +14,7 @@ use tidegate::Budget;
 use tidegate_core::Digest;
 use tidegate_core::digest::DigestFunction;
 use tidegate_server::cache_client::CacheClient;
-use tidegate_server::serve::{HttpCache, HttpLimits};
+use tidegate_server::serve::{Caller, HttpCache, HttpLimits, Tenant};
 use tidegate_server::store::{LocalStore, StoreOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -105,7 +105,8 @@ impl Server {
                 let cache = cache.clone();
                 let service = service_fn(move |request| {
                     let cache = cache.clone();
-                    async move { Ok::<_, Infallible>(cache.handle(request).await) }
+                    let caller = Caller::anyone(Tenant::default());
+                    async move { Ok::<_, Infallible>(cache.handle(request, caller).await) }
                 });
                 // A client that goes away ends its connection with an error.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));

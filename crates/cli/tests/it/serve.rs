@@ -120,3 +120,88 @@ async fn a_blob_is_there_for_both_protocols() {
     assert!(std::fs::read(folder.path().join("back")).unwrap() == bytes);
     stop(server, "TERM").await;
 }
+
+const TOKENS: &str = "
+[[token]]
+name = 'reader'
+token = 'reader-0123456789'
+role = 'read'
+
+[[token]]
+name = 'writer'
+token = 'writer-0123456789'
+role = 'write'
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_asked_for_and_a_reader_cannot_write() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), pseudo_random(3 << 20, 7)).unwrap();
+    std::fs::write(folder.path().join("tokens.toml"), TOKENS).unwrap();
+    let (server, said) = start(&folder, &["--credentials", "tokens.toml"]).await;
+    let url = said["url"].as_str().unwrap();
+    let cp = async |token: &str, names: [&str; 2]| {
+        let header = format!("Authorization: Bearer {token}");
+        run_in(folder.path(), &["cp", "--header", &header, names[0], names[1]]).await
+    };
+    run_in(folder.path(), &["cp", "file", url]).await.ends(6).says("credentials");
+    cp("reader-0123456789", ["file", url]).await.ends(6).says("needs the role write");
+    let ran = cp("writer-0123456789", ["file", url]).await;
+    let blob = ran.ends(0).out().trim_end().to_owned();
+    cp("reader-0123456789", [&blob, "back"]).await.ends(0);
+    assert_eq!(
+        std::fs::read(folder.path().join("back")).unwrap(),
+        std::fs::read(folder.path().join("file")).unwrap()
+    );
+    stop(server, "TERM").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_come_from_a_file_and_from_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("etc")).unwrap();
+    let file = folder.path().join("etc/serve.toml");
+    let text = "dir = 'kept'\nmax-size = '1GiB'\nlisten = '127.0.0.1:0'\nmax-memory = '1GiB'\n";
+    std::fs::write(&file, text).unwrap();
+    let started = async |set: &[(&str, &str)], args: &[&str]| {
+        let mut command = command(folder.path());
+        command.args(["serve", "--json", "--config", "etc/serve.toml"]).args(args);
+        command.envs(set.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        within(lines.read_line(&mut line)).await.unwrap();
+        stop(child, "TERM").await;
+        let said: Value = serde_json::from_str(&line).unwrap();
+        said["max_size"].as_u64().unwrap() >> 20
+    };
+    assert_eq!(started(&[], &[]).await, 1024);
+    // A path of the file starts from the file's folder.
+    assert!(folder.path().join("etc/kept").is_dir());
+    let set = [("TIDEGATE_SERVE_MAX_SIZE", "2GiB")];
+    assert_eq!(started(&set, &[]).await, 2048);
+    assert_eq!(started(&set, &["--max-size", "3GiB"]).await, 3072);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flaw_in_a_file_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = async |args: &[&str]| {
+        run_in(folder.path(), &[&["serve", "--listen", "127.0.0.1:0"], args].concat()).await
+    };
+    write("serve.toml", "dir = 'kept'\n\nmax-sise = '1GiB'\n");
+    let ran = run(&["--config", "serve.toml"]).await;
+    ran.ends(2).says("serve.toml:3").says("unknown setting max-sise").says("max-size");
+    write("serve.toml", "max-size = '1GiB'\n");
+    run(&["--config", "serve.toml"]).await.ends(2).says("dir is missing");
+    run(&["--config", "none.toml"]).await.ends(2).says("none.toml").says("cannot be read");
+    write("tokens.toml", "[[token]]\nname = 'a'\nrole = 'owner'\ntoken = '0123456789abcdef'\n");
+    let ran = run(&["--dir", "kept", "--credentials", "tokens.toml"]).await;
+    ran.ends(2).says("tokens.toml: line 3").says("owner");
+    let ran = run(&["--dir", "kept", "--tls-cert", "none.pem", "--tls-key", "none.key"]).await;
+    ran.ends(2).says("none.pem");
+    run(&["--dir", "kept", "--tls-cert", "none.pem"]).await.ends(2).says("--tls-key");
+    run(&["--dir", "kept", "--isolate-tenants"]).await.ends(2).says("--credentials");
+    run(&["--dir", "kept", "--quota", "main"]).await.ends(2).says("INSTANCE=SIZE");
+}
