@@ -171,6 +171,8 @@ Examples:
           on a free port, for a script
   tidegate serve --dir /var/cache/tidegate --level power
           what is acknowledged is synced first
+  tidegate serve --dir /var/cache/tidegate --listen 10.0.0.5:8980 --credentials tokens.toml
+          for those who have one of these tokens
   tidegate serve --dir /var/cache/tidegate --listen 10.0.0.5:8980 --no-auth
           for all who reach this address: only in a network that you trust
 

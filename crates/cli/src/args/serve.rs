@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) dir: Option<PathBuf>,
     /// Read flags from this TOML file, as in `max-size = "100GiB"`; the command line and the
-    /// environment (TIDEGATE_SERVE_MAX_SIZE) have priority
+    /// environment (`TIDEGATE_SERVE_MAX_SIZE`) have priority
     #[arg(
         long,
         value_name = "FILE",

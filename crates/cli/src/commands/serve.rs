@@ -103,7 +103,7 @@ fn announce(session: &Session, args: &ServeArgs, address: SocketAddr, max_size: 
     }
     let http = format!("http{tls}://{address}");
     let is_guarded = args.credentials.is_some();
-    let told = |text: &'static str| if is_guarded { text } else { "" };
+    let guarded = |text: &'static str| if is_guarded { text } else { "" };
     session.print(&format!(
         "Serving {} (at most {}) on {address}. Press Ctrl-C to stop.\n\n  \
          bazel build --remote_cache={url}{} //...\n  \
@@ -112,9 +112,9 @@ fn announce(session: &Session, args: &ServeArgs, address: SocketAddr, max_size: 
          tidegate cp{} FILE {url}\n",
         escaped(&store),
         size::human(max_size),
-        told(" --remote_header='Authorization=Bearer TOKEN'"),
-        told("|bearer-token=TOKEN"),
+        guarded(" --remote_header='Authorization=Bearer TOKEN'"),
+        guarded("|bearer-token=TOKEN"),
         if is_guarded { format!("http{tls}://:TOKEN@{address}") } else { http.clone() },
-        told(" --header 'Authorization: Bearer TOKEN'"),
+        guarded(" --header 'Authorization: Bearer TOKEN'"),
     ))
 }

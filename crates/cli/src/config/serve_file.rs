@@ -37,10 +37,10 @@ pub(crate) fn arguments(path: &Path, given: &[OsString]) -> Result<Vec<OsString>
 }
 
 fn parsed(text: &str, folder: &Path, given: &[OsString]) -> Result<Vec<OsString>, Flaw> {
-    let flaw = |at, message: String| Flaw { line: line(text, at), message, hint: None };
+    let refused = |at, message: String| Flaw { line: line(text, at), message, hint: None };
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        flaw(at, error.message().lines().collect::<Vec<_>>().join(", "))
+        refused(at, error.message().lines().collect::<Vec<_>>().join(", "))
     })?;
     let flags = ServeArgs::flags();
     let mut arguments = Vec::new();
@@ -51,17 +51,17 @@ fn parsed(text: &str, folder: &Path, given: &[OsString]) -> Result<Vec<OsString>
             let names = flags.get_arguments().filter_map(Arg::get_long);
             let names: Vec<&str> = names.filter(|name| *name != OWN).collect();
             let hint = Some(format!("the settings are {}", names.join(", ")));
-            Flaw { hint, ..flaw(at, format!("unknown setting {name}")) }
+            Flaw { hint, ..refused(at, format!("unknown setting {name}")) }
         })?;
         let mut values = values(flag, value.get_ref())
-            .map_err(|expected| flaw(at, format!("{name} is {expected}")))?;
+            .map_err(|expected| refused(at, format!("{name} is {expected}")))?;
         if matches!(flag.get_value_hint(), ValueHint::FilePath | ValueHint::DirPath) {
             values = values.iter().map(|text| folder.join(text).display().to_string()).collect();
         }
         let is_switch = matches!(flag.get_action(), ArgAction::SetTrue);
         if !is_switch {
             ServeArgs::check(name, &values)
-                .map_err(|message| flaw(at, format!("{name}: {message}")))?;
+                .map_err(|message| refused(at, format!("{name}: {message}")))?;
         }
         if is_given(flag, name, given) {
             continue;

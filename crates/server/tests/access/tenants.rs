@@ -20,6 +20,7 @@ const NOT_FOUND: u32 = 5;
 
 const A: &str = "token-of-tenant-a-";
 const B: &str = "token-of-tenant-b-";
+const LISTED: &str = "listed-0123456789";
 const TENANTS: &str = "
 [[token]]
 name = 'a'
@@ -133,7 +134,6 @@ token = 'listed-0123456789'
 role = 'write'
 instances = ['main', 'ci/*']
 ";
-    const LISTED: &str = "listed-0123456789";
     let bed = Bed::new(listed).await;
     let updated = format!("{CAS}/BatchUpdateBlobs");
     let found = format!("{CAS}/FindMissingBlobs");

@@ -41,7 +41,7 @@ const TOKEN_CHARS_MIN: usize = 16;
 struct File {
     anonymous: Option<Spanned<Anonymous>>,
     #[serde(default)]
-    token: Vec<Spanned<Token>>,
+    token: Vec<Spanned<TokenEntry>>,
     #[serde(default)]
     certificate: Vec<Spanned<Certificate>>,
 }
@@ -57,7 +57,7 @@ struct Anonymous {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Token {
+struct TokenEntry {
     name: String,
     token: Option<String>,
     token_sha256: Option<String>,
@@ -119,8 +119,8 @@ impl Credentials {
         Ok(known)
     }
 
-    fn add_token(&mut self, entry: Token) -> Result<(), String> {
-        let Token { name, token, token_sha256, role, tenant, instances } = entry;
+    fn add_token(&mut self, entry: TokenEntry) -> Result<(), String> {
+        let TokenEntry { name, token, token_sha256, role, tenant, instances } = entry;
         let hash = match (token, token_sha256) {
             (Some(token), None) => {
                 let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -35,7 +35,7 @@ pub(in super::super) enum Refusal {
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// The message to the client.
     pub(in super::super) fn message(self) -> String {
         match self {
             Self::Unknown => "the server does not know these credentials".into(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::Caller;
 
 /// The parts of a day that are counted.
-const HOURS: usize = 24;
+const HOURS: u32 = 24;
 const HOUR: Duration = Duration::from_hours(1);
 
 /// What an instance may write.
@@ -49,7 +49,7 @@ pub(in super::super) struct Quotas {
 /// Bytes of each of the last hours.
 #[derive(Clone, Debug, Default)]
 struct Written {
-    hours: [u64; HOURS],
+    hours: [u64; HOURS as usize],
     /// The last hour that was written to, counted from the start.
     last: u64,
 }
@@ -121,7 +121,7 @@ impl Quotas {
 impl Written {
     /// Forgets what is older than a day.
     fn forget(&mut self, hour: u64) {
-        for passed in self.last + 1..=hour.min(self.last + HOURS as u64) {
+        for passed in self.last + 1..=hour.min(self.last + u64::from(HOURS)) {
             if let Some(slot) = self.hours.get_mut(place(passed)) {
                 *slot = 0;
             }
@@ -132,9 +132,9 @@ impl Written {
     /// After how many hours the oldest bytes are forgotten.
     fn free_in(&self, hour: u64) -> u32 {
         // The hour after this one takes the place of the oldest.
-        (1..=HOURS as u32)
+        (1..=HOURS)
             .find(|after| self.hours.get(place(hour + u64::from(*after))) != Some(&0))
-            .unwrap_or(HOURS as u32)
+            .unwrap_or(HOURS)
     }
 }
 
@@ -143,7 +143,7 @@ fn key(caller: &Caller, instance: &str) -> (String, String) {
 }
 
 fn place(hour: u64) -> usize {
-    usize::try_from(hour % HOURS as u64).unwrap_or_default()
+    usize::try_from(hour % u64::from(HOURS)).unwrap_or_default()
 }
 
 #[cfg(test)]

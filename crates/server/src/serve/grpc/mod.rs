@@ -202,7 +202,7 @@ impl Api {
         Err(Status::permission_denied(message))
     }
 
-    /// Whether the instance may write so many bytes more.
+    /// Whether the instance may write this number of bytes more.
     fn check_quota(&self, instance: &str, bytes: u64) -> Outcome<()> {
         let checked = self.parts.quotas.check(&self.caller, instance, bytes);
         checked.map_err(|used| status::of_quota(&used))

@@ -8,6 +8,7 @@
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
 //! | `record` | the requests as a trace |
+//! | `tenant` | the store with the blobs of one tenant alone |
 //! | `error` | errors of the store as errors of the engine |
 //!
 //! The core blocks, so every call runs on a blocking thread. The only exception is a look-up that
@@ -19,6 +20,7 @@ mod error;
 mod maintenance;
 mod record;
 mod serving;
+mod tenant;
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +54,6 @@ use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
-use super::key::Owner;
 use super::manifests::Spliced;
 use super::options::StoreOptions;
 use super::threads::Store;
@@ -81,7 +82,7 @@ pub struct LocalStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// Ends before the store does.
-    _maintenance: Arc<Maintenance>,
+    maintenance: Arc<Maintenance>,
     blobs: Blobs,
     identity: String,
     profile: Arc<StoreProfile>,
@@ -112,29 +113,12 @@ impl LocalStore {
         let maintenance = Maintenance::start(&blobs.core);
         let maintenance = maintenance.map_err(|error| unusable(&shown, error))?;
         Ok(Self(Arc::new(Inner {
-            _maintenance: Arc::new(maintenance),
+            maintenance: Arc::new(maintenance),
             blobs,
             identity,
             profile: Arc::new(profile()),
             recorder: Arc::default(),
         })))
-    }
-
-    /// The same store with the blobs of one tenant alone: a blob is there only if this tenant sent all
-    /// of its bytes, whoever else has it. Action results and values have no owner here; their names
-    /// keep tenants apart.
-    ///
-    /// The store stays open until this is dropped, too.
-    pub fn of_tenant(&self, tenant: &str) -> Self {
-        let inner = &self.0;
-        Self(Arc::new(Inner {
-            _maintenance: Arc::clone(&inner._maintenance),
-            blobs: inner.blobs.of_owner(Owner::of_tenant(tenant)),
-            // What is shared in flight is shared by name: the flights of tenants stay apart.
-            identity: format!("{} tenant {tenant}", inner.identity),
-            profile: Arc::clone(&inner.profile),
-            recorder: Arc::clone(&inner.recorder),
-        }))
     }
 
     /// The options of a store that a command opens by its folder. A store that exists keeps its limit;

@@ -56,7 +56,8 @@ async fn opaque_values_are_replaced_and_removed() {
 async fn tenants_have_only_what_they_sent() {
     let (shared, _folder) = store().await;
     let (own, other) = (shared.of_tenant("a"), shared.of_tenant("b"));
-    let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at.wrapping_mul(at) >> 9) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..5_000_000_u32).map(|at| (at.wrapping_mul(at) >> 9).to_le_bytes()[0]).collect();
     let digest = Digest::of(DigestFunction::Sha256, &bytes);
     let put = |store: &LocalStore| {
         let (store, bytes) = (store.clone(), Bytes::from(bytes.clone()));
