@@ -42,6 +42,11 @@ impl RequestFrames {
         Self { body, stall_time_max }
     }
 
+    /// Refuses the request if nothing arrives for this time.
+    pub(super) fn limit_stall(&mut self, time_max: Duration) {
+        self.stall_time_max = self.stall_time_max.min(time_max);
+    }
+
     /// The next data; `None` at the end. Fails if the client cut the stream, or sends nothing for too
     /// long.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
