@@ -1,5 +1,7 @@
 //! 500 streams that declare 1 GiB and send nothing, or one byte: other clients still read and write.
 
+use std::time::Duration;
+
 use prost::Message as _;
 use tidegate_core::digest::Digest;
 use tidegate_reapi::bytestream::WriteRequest;
@@ -96,6 +98,25 @@ async fn streams_that_declare_much_and_send_nothing_do_not_block_others() {
             call.reset();
         }
     }
+    bed.end().await;
+}
+
+/// A stream that decompresses holds memory from its first byte on. So it is refused when it stalls.
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_streams_that_stall_give_way() {
+    let bed = Bed::with(|options| {
+        options.memory_bytes_max = MEMORY_BYTES;
+        options.limits.stall_time_max = Duration::from_secs(2);
+    })
+    .await;
+    let connection = RawConnection::open(&bed).await;
+    let calls = open(&connection, WRITE, |number| {
+        let name = packed(&upload_name(&declared(number)));
+        framed(&messages(&name, &zstd(b"a frame")[..1], 1, 0)[0])[..].to_vec()
+    });
+    let calls = calls.await;
+    others_are_served(&bed, 1).await;
+    drop(calls);
     bed.end().await;
 }
 

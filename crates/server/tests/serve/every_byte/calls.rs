@@ -87,8 +87,15 @@ pub(super) async fn all(bed: &Bed) -> Vec<Call> {
     let (first, second) = (noise(300, 1), noise(200, 2));
     let root = v2::Directory::default().encode_to_vec();
     let stored = bed.put(&[&first, &second, &root]).await;
-    let whole = [first.clone(), second].concat();
+    let whole = [first.clone(), second.clone()].concat();
+    let spliced = sha256(&[second, first].concat());
     let digests: Vec<v2::Digest> = stored.iter().map(to_proto).collect();
+    let splice = v2::SpliceBlobRequest {
+        blob_digest: Some(to_proto(&spliced)),
+        chunk_digests: vec![digests[1].clone(), digests[0].clone()],
+        ..Default::default()
+    };
+    bed.cas().await.splice_blob(splice).await.unwrap();
     let known = Some(digests[0].clone());
     let action = sha256(b"an action");
     let result = Some(v2::ActionResult {
@@ -99,7 +106,7 @@ pub(super) async fn all(bed: &Bed) -> Vec<Call> {
         }],
         ..Default::default()
     });
-    let mut calls = with_digests(&instance_name, &digests, &whole);
+    let mut calls = with_digests(&instance_name, &digests, &whole, &spliced);
     calls.push(Call::unary(
         format!("{ACTIONS}/UpdateActionResult"),
         &v2::UpdateActionResultRequest {
@@ -137,8 +144,13 @@ pub(super) async fn all(bed: &Bed) -> Vec<Call> {
 }
 
 /// The calls of the content-addressable storage. The stored blobs are two chunks of `whole` and a
-/// directory.
-fn with_digests(instance: &str, stored: &[v2::Digest], whole: &[u8]) -> Vec<Call> {
+/// directory; `spliced` is stored in chunks.
+fn with_digests(
+    instance: &str,
+    stored: &[v2::Digest],
+    whole: &[u8],
+    spliced: &Digest,
+) -> Vec<Call> {
     let instance_name = instance.to_owned();
     let batched = noise(150, 3);
     let update = v2::BatchUpdateBlobsRequest {
@@ -169,7 +181,7 @@ fn with_digests(instance: &str, stored: &[v2::Digest], whole: &[u8]) -> Vec<Call
     };
     let split = v2::SplitBlobRequest {
         instance_name,
-        blob_digest: Some(stored[0].clone()),
+        blob_digest: Some(to_proto(spliced)),
         ..Default::default()
     };
     let cas = |method: &str| format!("{CAS}/{method}");

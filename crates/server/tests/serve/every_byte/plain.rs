@@ -1,7 +1,8 @@
 //! Cuts of connections with HTTP/1.1: each byte of each kind of request.
 
 use futures_util::StreamExt as _;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::recorded::{Goodbye, send_cut};
 use super::{CUTS, memory_is_free, serves_on};
@@ -61,9 +62,17 @@ fn requests(known: &str) -> Vec<PlainRequest> {
     ]
 }
 
-async fn get(bed: &Bed, path: &str) -> u16 {
-    let answer = send_cut(bed, &head("GET", path, ""), Goodbye::End).await;
+/// The status of the response to a whole request.
+async fn send(bed: &Bed, request: &[u8]) -> u16 {
+    let mut socket = TcpStream::connect(bed.address).await.unwrap();
+    socket.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    within(socket.read_to_end(&mut answer)).await.unwrap();
     status(&answer).expect("no response")
+}
+
+async fn get(bed: &Bed, path: &str) -> u16 {
+    send(bed, &head("GET", path, "")).await
 }
 
 /// The status of a response; `None` if the connection was closed without one.
@@ -91,11 +100,7 @@ async fn cut_everywhere(goodbye: Goodbye) {
         memory_is_free(&bed).await;
         let Some(named) = &request.named else { continue };
         assert_eq!(get(&bed, named).await, 404, "a part of {named} is there");
-        let mut socket = tokio::net::TcpStream::connect(bed.address).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut socket, &request.bytes).await.unwrap();
-        let mut answer = Vec::new();
-        within(socket.read_to_end(&mut answer)).await.unwrap();
-        let put = status(&answer).expect("no response");
+        let put = send(&bed, &request.bytes).await;
         assert!((200..300).contains(&put), "{named}: {put}");
         assert_eq!(get(&bed, named).await, 200, "{named} is not there");
     }
