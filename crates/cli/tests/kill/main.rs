@@ -36,11 +36,11 @@ const KILLS: u64 = 100;
 const SEED: u64 = 16;
 const WRITERS: u64 = 4;
 /// Events before a kill, at most. A debug build needs some 100 ms for them.
-const EVENTS_MAX: usize = 240;
+const EVENTS_MAX: usize = 160;
 /// A start of a debug build takes some 20 ms.
 const START_INSTANT_MAX_MICROS: u64 = 30_000;
 /// Entries of earlier lives that each start is checked for.
-const SAMPLE: usize = 40;
+const SAMPLE: usize = 20;
 /// No life should take longer. One that does is stuck.
 const PATIENCE: Duration = Duration::from_mins(1);
 
