@@ -1,4 +1,5 @@
-//! [`Deviations`]: what a server does differently, and why.
+//! [`Deviations`]: what a server does differently, and why. The lists of servers of others are in
+//! `deviations` of this crate.
 
 use std::collections::BTreeMap;
 
