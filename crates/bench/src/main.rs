@@ -18,6 +18,7 @@ mod progress;
 mod publish;
 mod read;
 mod scratch;
+mod serve;
 mod size;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +43,11 @@ enum Command {
     Memory(memory::MemoryBenchOptions),
     /// Moves blobs as chunks to and from a cache, next to Bazel and to the limit set by latency.
     Chunked(chunked::ChunkedOptions),
+    /// Loads the cache server by its protocols, next to other caches and to a bare program.
+    Serve(serve::ServeBenchOptions),
+    /// Receives, hashes, writes and sends: the bare program of `serve`.
+    #[command(hide = true)]
+    ServeBare(serve::BareOptions),
     /// Moves one and prints its cost, in a process of its own.
     #[command(hide = true)]
     ChunkedOnce(chunked::ChunkedOnceOptions),
@@ -60,6 +66,8 @@ fn main() -> anyhow::Result<()> {
         Command::Read(options) => read::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Chunked(options) => chunked::run(&options),
+        Command::Serve(options) => serve::run(&options),
+        Command::ServeBare(options) => serve::run_bare(&options),
         Command::ChunkedOnce(options) => chunked::run_once(&options),
         Command::MemoryOnce(options) => memory::run_once(&options),
         Command::ReadOnce(options) => read::run_once(&options),

@@ -1,8 +1,13 @@
-//! Runs the read suite on a real server: `tidegate-conformance BASE_URL FOLDER [--endpoint URL]`.
+//! Runs a suite on a real server.
 //!
-//! The server has the files of FOLDER as blobs under `BASE_URL`, and nothing under `BASE_URL/absent`.
-//! Credentials come from the environment, as for the command `tidegate`. Prints a line a promise, and
-//! ends with 1 where one is broken, with 2 where the arguments are wrong.
+//! `tidegate-conformance BASE_URL FOLDER [--endpoint URL]` runs the read suite. The server has the files of FOLDER as blobs under `BASE_URL`, and nothing under `BASE_URL/absent`.
+//! Credentials come from the environment, as for the command `tidegate`.
+//!
+//! `tidegate-conformance reapi ADDRESS [--instance NAME] [--deviations FILE]` runs the suite of the
+//! Remote Execution API. FILE holds what the server does differently, as a JSON object from promises
+//! to reasons.
+//!
+//! Prints a line a promise, and ends with 1 where one is broken, with 2 where the arguments are wrong.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -11,10 +16,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Client, ClientOptions, Location};
+use tidegate_conformance::reapi::{Deviations, check_protocol};
 use tidegate_conformance::remote::{ReadPlace, Report, Stored, read_suite};
 
 /// Longer files are left out: each range of each blob is read, and held.
 const BLOB_BYTES_MAX: u64 = 16 << 20;
+
+const USAGE: &str = "usage: tidegate-conformance BASE_URL FOLDER [--endpoint URL]\n       \
+                     tidegate-conformance reapi ADDRESS [--instance NAME] [--deviations FILE]";
 
 /// A server that has what a folder has.
 struct Mirror {
@@ -62,15 +71,45 @@ impl Mirror {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = arguments.as_slice()
+        && first == "reapi"
+    {
+        return match reapi(rest).await {
+            Ok(report) => show(&report),
+            Err(error) => fail(&error),
+        };
+    }
     let (base, folder, endpoint) = match arguments.as_slice() {
         [base, folder] => (base, folder, None),
         [base, folder, flag, url] if flag == "--endpoint" => (base, folder, Some(url.clone())),
-        _ => return fail("usage: tidegate-conformance BASE_URL FOLDER [--endpoint URL]"),
+        _ => return fail(USAGE),
     };
     match Mirror::new(base, folder, endpoint) {
         Ok(mirror) => show(&read_suite(&mirror).await),
         Err(error) => fail(&error),
     }
+}
+
+/// Runs the suite of the Remote Execution API.
+async fn reapi(arguments: &[String]) -> Result<Report, String> {
+    let [address, rest @ ..] = arguments else { return Err(USAGE.to_owned()) };
+    let (mut instance, mut deviations) = (String::new(), Deviations::default());
+    for pair in rest.chunks(2) {
+        match pair {
+            [flag, name] if flag == "--instance" => instance.clone_from(name),
+            [flag, file] if flag == "--deviations" => {
+                let json = std::fs::read_to_string(file);
+                let json = json.map_err(|error| format!("{file}: {error}"))?;
+                let read = Deviations::from_json(&json);
+                deviations = read.map_err(|error| format!("{file}: {error}"))?;
+            }
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    // A server keeps the blobs of earlier runs.
+    let seed = fastrand::u64(..);
+    let report = check_protocol(&format!("http://{address}"), &instance, seed).await?;
+    Ok(deviations.apply(report))
 }
 
 fn fail(message: &str) -> ExitCode {

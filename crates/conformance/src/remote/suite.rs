@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The result of a check: an error gives the promised and the actual outcome.
-pub(super) type Outcome = Result<(), String>;
+pub(crate) type Outcome = Result<(), String>;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn add(&mut self, promise: &'static str, outcome: Outcome) {
+    pub(crate) fn add(&mut self, promise: &'static str, outcome: Outcome) {
         match outcome {
             Ok(()) => self.kept.push(promise),
             Err(found) => self.broken.push(Broken { promise, found }),

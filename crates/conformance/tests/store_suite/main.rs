@@ -7,12 +7,14 @@
 //! | caches of the Remote Execution API pass | `caches` |
 //! | real servers pass | `servers`, if `TIDEGATE_CONFORMANCE_STORES` names some |
 //! | the suite finds the faults of a store | `faults` |
+//! | the server keeps the promises of the Remote Execution API | `protocol` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod caches;
 mod faults;
 mod ours;
+mod protocol;
 mod server_store;
 mod servers;
 mod shelf;

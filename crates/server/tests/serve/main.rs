@@ -13,6 +13,8 @@
 //! | `chunks` | split, splice, trees |
 //! | `actions` | action results |
 //! | `cuts` | requests that are cut or stall |
+//! | `every_byte` | requests of every kind, cut at every byte |
+//! | `idle` | streams that declare much and send nothing |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
 //! | `plain` | HTTP, the health of the server, its end |
@@ -26,7 +28,9 @@ mod capabilities;
 mod chunks;
 mod cuts;
 mod engine;
+mod every_byte;
 mod failures;
+mod idle;
 mod plain;
 mod raw;
 mod resume;

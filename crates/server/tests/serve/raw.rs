@@ -75,6 +75,20 @@ impl RawCall {
         self.body.send_reset(Reason::CANCEL);
     }
 
+    /// Takes at least `len` bytes of the response, and drops the call, which resets the stream.
+    pub(crate) async fn receive(self, len: usize) {
+        if len == 0 {
+            return;
+        }
+        let mut body = within(self.response).await.unwrap().into_body();
+        let mut received = 0;
+        while received < len {
+            let data = within(body.data()).await.expect("the response is shorter").unwrap();
+            received += data.len();
+            let _ = body.flow_control().release_capacity(data.len());
+        }
+    }
+
     /// The status of the response, and its bytes.
     pub(crate) async fn outcome(self) -> (Code, Vec<u8>) {
         let response = within(self.response).await.unwrap();

@@ -19,9 +19,10 @@ use super::status;
 /// How long a call waits for memory before it is refused.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// The first memory of a message that comes in several frames. It doubles from there, so a message
-/// of 64 MiB is moved at most nine times, and each byte about once.
-const FIRST_BYTES: usize = 256 << 10;
+/// The first memory of a message that comes in several frames: 500 messages that stall after a byte
+/// hold 8 MiB. It doubles from there, so a message of 64 MiB is moved at most twelve times, and each
+/// byte about once.
+const FIRST_BYTES: usize = 16 << 10;
 
 /// A whole message and the right to hold it.
 #[derive(Debug)]
@@ -40,6 +41,11 @@ pub(super) struct RequestFrames {
 impl RequestFrames {
     pub(super) fn new(body: Incoming, stall_time_max: Duration) -> Self {
         Self { body, stall_time_max }
+    }
+
+    /// Refuses the request if nothing arrives for this time.
+    pub(super) fn limit_stall(&mut self, time_max: Duration) {
+        self.stall_time_max = self.stall_time_max.min(time_max);
     }
 
     /// The next data; `None` at the end. Fails if the client cut the stream, or sends nothing for too

@@ -83,6 +83,11 @@ impl IncomingBatches {
         self.is_finished
     }
 
+    /// Refuses the request if nothing arrives for this time.
+    pub(super) fn limit_stall(&mut self, time_max: Duration) {
+        self.frames.limit_stall(time_max);
+    }
+
     /// What the client writes, and the bytes that came with it.
     pub(super) async fn head(&mut self) -> Outcome<(WriteHead, IncomingBatch)> {
         let mut batch = IncomingBatch::default();

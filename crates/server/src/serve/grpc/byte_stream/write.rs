@@ -7,6 +7,8 @@
 //! A plain upload that is interrupted continues at the byte where it stopped. A compressed one
 //! starts over: its offsets mix compressed and uncompressed bytes.
 
+use std::time::Duration;
+
 use tidegate::{Budget, BytesPermit};
 use tidegate_reapi::bytestream;
 use tidegate_reapi::resource::{Compressor, WriteName};
@@ -27,7 +29,11 @@ const SHORT_BYTES: u64 = 64 << 10;
 pub(in super::super) const PACKED_WRITE_BYTES: u64 = INFLATER_BYTES + 2 * BATCH_BYTES as u64;
 
 /// How long a write waits for the end of others that decompress.
-const INFLATER_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(20);
+const INFLATER_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// A write that decompresses is refused if its client sends nothing for this time. It is half of the
+/// time that other writes wait for its memory.
+const INFLATER_STALL_MAX: Duration = Duration::from_secs(10);
 
 impl Api {
     pub(in super::super) async fn write(&self, frames: RequestFrames) -> Outcome {
@@ -45,7 +51,15 @@ impl Api {
         if offset == 0 && name.digest.len <= SHORT_BYTES {
             return self.write_short(&name, batches, first).await;
         }
-        let (inflating, permit) = if is_packed { self.inflater().await? } else { (None, None) };
+        let (inflating, permit, first) = if is_packed {
+            // A client that has only declared a blob holds no memory.
+            let arrived = batches.next(first, None).await?.unwrap_or_default();
+            batches.limit_stall(INFLATER_STALL_MAX);
+            let (inflating, permit) = self.inflater().await?;
+            (inflating, permit, arrived)
+        } else {
+            (None, None, first)
+        };
         let mut upload = self.upload(&name, offset)?;
         // Compressed streams hold the right to two batches already.
         let share = self.parts.budget.share();
