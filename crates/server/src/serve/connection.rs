@@ -29,9 +29,11 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::body::ResponseBody;
 use super::error::ServeError;
+use super::observe::{Exchange, ObservedConnection, RequestBody};
 use super::options::ServeLimits;
 use super::route::Routes;
 
@@ -54,6 +56,7 @@ const LATE_FRAMES_MAX: usize = 100_000;
 pub(super) async fn serve(
     socket: TcpStream,
     routes: Arc<Routes>,
+    observed: Arc<ObservedConnection>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
@@ -64,7 +67,8 @@ pub(super) async fn serve(
         let builder = builder(tasks.clone(), &limits);
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
-            async move { Ok::<_, Infallible>(answer(&routes, request, busy).await) }
+            let (request, exchange) = observed.begin(request);
+            async move { Ok::<_, Infallible>(answer(&routes, request, busy, exchange).await) }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
         let mut is_closing = false;
@@ -113,9 +117,16 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
 }
 
 /// The response. The connection is busy until its body has ended.
-async fn answer(routes: &Routes, request: Request<Incoming>, busy: Busy) -> Response<ResponseBody> {
-    let response = routes.answer(request).await;
-    response.map(|body| busy.until_end_of(body))
+async fn answer(
+    routes: &Routes,
+    request: Request<RequestBody>,
+    busy: Busy,
+    mut exchange: Exchange,
+) -> Response<ResponseBody> {
+    let span = exchange.span().clone();
+    let mut response = routes.answer(request).instrument(span).await;
+    exchange.answer(&mut response);
+    response.map(|body| busy.until_end_of(body, exchange))
 }
 
 /// Spawns the tasks of HTTP/2 streams.
@@ -172,14 +183,15 @@ impl Busy {
         Self(Arc::clone(activity))
     }
 
-    fn until_end_of(self, body: ResponseBody) -> ResponseBody {
-        BusyBody { body, _busy: self }.boxed_unsync()
+    fn until_end_of(self, body: ResponseBody, exchange: Exchange) -> ResponseBody {
+        BusyBody { body, exchange, _busy: self }.boxed_unsync()
     }
 }
 
 /// A body whose request is in flight until the body is dropped.
 struct BusyBody {
     body: ResponseBody,
+    exchange: Exchange,
     _busy: Busy,
 }
 
@@ -191,7 +203,15 @@ impl Body for BusyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ServeError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let this = &mut *self;
+        let _entered = this.exchange.span().clone().entered();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => this.exchange.note_frame(frame),
+            Poll::Ready(Some(Err(_))) => this.exchange.note_failure(),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,51 +1,36 @@
-//! Which handler answers a request: `application/grpc` is the Remote Execution API, everything else
-//! is HTTP.
+//! Which handler answers a request: `application/grpc` is the Remote Execution API, a few paths are for
+//! the operator of the server, everything else is HTTP.
 
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
-use tokio_util::sync::CancellationToken;
+use http::{Request, Response};
 
-use super::body::{self, ResponseBody};
+use super::body::ResponseBody;
 use super::grpc::Api;
 use super::http::HttpCache;
+use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
 
 /// The handlers of a server.
 #[derive(Debug)]
 pub(super) struct Routes {
     api: Api,
     http: HttpCache,
-    stop: CancellationToken,
+    operator: OperatorRoutes,
 }
 
 impl Routes {
-    pub(super) const fn new(api: Api, http: HttpCache, stop: CancellationToken) -> Self {
-        Self { api, http, stop }
+    pub(super) const fn new(api: Api, http: HttpCache, operator: OperatorRoutes) -> Self {
+        Self { api, http, operator }
     }
 
     /// The response to one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         if is_grpc(&request) {
             return self.api.answer(request).await;
         }
-        match self.health(&request) {
-            Some(response) => response,
+        match OperatorPath::of(&request) {
+            Some(path) => self.operator.answer(path, request.method()),
             None => self.http.handle(request).await,
         }
-    }
-
-    /// The response to a question for the state of the server; `None` for any other request.
-    fn health<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        Some(match request.uri().path() {
-            "/healthz" | "/readyz" if !reads => text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n"),
-            "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/readyz" if self.stop.is_cancelled() => {
-                text(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n")
-            }
-            "/readyz" => text(StatusCode::OK, "ready\n"),
-            _ => return None,
-        })
     }
 }
 
@@ -54,11 +39,4 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
     let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
     // Not `application/grpc-web`, which is another protocol.
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
-fn text(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
-    let mut response = Response::new(body::full(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
+use super::observe::{Observer, OperatorRoutes};
 use super::options::ServeOptions;
 use super::route::Routes;
 use crate::store::LocalStore;
@@ -69,14 +70,24 @@ impl Server {
     /// Serves until `stop` is cancelled, then drains: requests in flight may end within
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
+        let observer = Observer::new();
         let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let api = Api::new(self.store.clone(), self.budget, self.options.limits);
+        let http = http.observed_by(Arc::clone(&observer));
+        let operator = OperatorRoutes::new(
+            Arc::clone(&observer),
+            self.store.clone(),
+            self.budget.share(),
+            stop.clone(),
+        );
+        let limits = self.options.limits;
+        let api = Api::new(self.store.clone(), self.budget, limits, Arc::clone(&observer));
         let expiring = api.expire_uploads();
-        let routes = Arc::new(Routes::new(api, http, stop.clone()));
+        let routes = Arc::new(Routes::new(api, http, operator));
         tokio::select! {
-            () = listener::serve(self.listener, routes, self.options.limits, stop) => {}
-            // It never ends before the listener.
+            () = listener::serve(self.listener, routes, Arc::clone(&observer), limits, stop) => {}
+            // These never end before the listener.
             () = expiring => {}
+            () = observer.keep_series() => {}
         }
         self.store.close().await;
         Ok(())

@@ -16,6 +16,7 @@
 //! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
 //! | `core` | the store as synchronous steps; no thread and no clock of its own |
 //! | `threads` | the core with its two threads, and a bounded queue for callers |
+//! | `activity` | what the store counts of its own work |
 //! | `key`, `options`, `error` | what callers name, choose and get |
 //!
 //! # The internal interface of the core
@@ -48,6 +49,7 @@
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 //! | `pins` | last uses in the future, for values that a client is about to read |
 
+mod activity;
 mod checkpoint;
 mod core;
 mod disk;
@@ -62,6 +64,9 @@ mod recovery;
 pub(crate) mod space;
 mod threads;
 
+pub use self::activity::{
+    ActivityCounts, COMMIT_OPERATIONS_BOUNDS, EVICTION_AGE_BOUNDS_SECONDS, HistogramCounts,
+};
 pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
 pub use self::error::{StoreError, StoreResult};

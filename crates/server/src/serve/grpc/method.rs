@@ -2,7 +2,7 @@
 
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(in crate::serve) enum Method {
     GetCapabilities,
     FindMissing,
     BatchUpdate,
@@ -18,6 +18,40 @@ pub(super) enum Method {
 }
 
 impl Method {
+    /// All of them, in the order of their numbers.
+    pub(in crate::serve) const ALL: [Self; 12] = [
+        Self::GetCapabilities,
+        Self::FindMissing,
+        Self::BatchUpdate,
+        Self::BatchRead,
+        Self::GetTree,
+        Self::SplitBlob,
+        Self::SpliceBlob,
+        Self::Read,
+        Self::Write,
+        Self::QueryWriteStatus,
+        Self::GetActionResult,
+        Self::UpdateActionResult,
+    ];
+
+    /// The name of the call in the API.
+    pub(in crate::serve) const fn name(self) -> &'static str {
+        match self {
+            Self::GetCapabilities => "GetCapabilities",
+            Self::FindMissing => "FindMissingBlobs",
+            Self::BatchUpdate => "BatchUpdateBlobs",
+            Self::BatchRead => "BatchReadBlobs",
+            Self::GetTree => "GetTree",
+            Self::SplitBlob => "SplitBlob",
+            Self::SpliceBlob => "SpliceBlob",
+            Self::Read => "Read",
+            Self::Write => "Write",
+            Self::QueryWriteStatus => "QueryWriteStatus",
+            Self::GetActionResult => "GetActionResult",
+            Self::UpdateActionResult => "UpdateActionResult",
+        }
+    }
+
     /// `None` for a call that the server does not have.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         let (service, method) = path.strip_prefix('/')?.rsplit_once('/')?;

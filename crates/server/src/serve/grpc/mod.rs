@@ -31,7 +31,7 @@ mod batch_update;
 mod byte_stream;
 mod capabilities;
 mod deadline;
-mod fields;
+pub(in crate::serve) mod fields;
 mod find_missing;
 mod method;
 mod reply;
@@ -45,19 +45,19 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, Version};
-use hyper::body::Incoming;
 use prost::Message;
 use tidegate::{Budget, BytesPermit};
 use tidegate_core::digest::DigestFunction;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use self::byte_stream::Uploads;
-use self::method::Method;
+pub(in crate::serve) use self::method::Method;
 use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
 use super::body::ResponseBody;
+use super::observe::{CallName, CallNotes, Lookups, MissReason, Observer, RequestBody, StatusMark};
 use super::options::ServeLimits;
 use crate::store::LocalStore;
 
@@ -80,13 +80,19 @@ struct ApiParts {
     store: LocalStore,
     budget: Budget,
     limits: ServeLimits,
+    observer: Arc<Observer>,
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
     inflaters: Semaphore,
 }
 
 impl Api {
-    pub(super) fn new(store: LocalStore, budget: Budget, limits: ServeLimits) -> Self {
+    pub(super) fn new(
+        store: LocalStore,
+        budget: Budget,
+        limits: ServeLimits,
+        observer: Arc<Observer>,
+    ) -> Self {
         let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
         let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
         Self(Arc::new(ApiParts {
@@ -94,6 +100,7 @@ impl Api {
             store,
             budget,
             limits,
+            observer,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
         }))
     }
@@ -105,9 +112,11 @@ impl Api {
     }
 
     /// The response to one call.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
-        let outcome = match (Method::of_path(head.uri.path()), head.version) {
+        let method = Method::of_path(head.uri.path());
+        let name = method.map_or(CallName::Unknown, CallName::Grpc);
+        let outcome = match (method, head.version) {
             (_, version) if version != Version::HTTP_2 => {
                 Err(Status::unimplemented("gRPC needs HTTP/2"))
             }
@@ -129,14 +138,15 @@ impl Api {
             Ok(reply) => reply,
             Err(status) => {
                 tracing::debug!(path = head.uri.path(), %status, "a call failed");
-                return status::response(&status);
+                return notes_of(name, &status).on(status::response(&status));
             }
         };
+        let notes = CallNotes { lookups: body.lookups(name), ..CallNotes::new(name) };
         let mut response = Response::new(body.into_body());
         response
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
-        response
+        notes.on(response)
     }
 
     async fn call(
@@ -175,6 +185,23 @@ impl Api {
     async fn bytes(&self, bytes: u64) -> Outcome<BytesPermit> {
         request::wait_for_bytes(&self.0.budget.share(), bytes).await
     }
+}
+
+/// What a failed call says of itself.
+fn notes_of(name: CallName, status: &Status) -> CallNotes {
+    let mut notes = CallNotes::new(name);
+    match (StatusMark::of(status), status.code()) {
+        (Some(StatusMark::Refusal(reason)), _) => notes.refusal = Some(reason),
+        (Some(StatusMark::Miss(reason)), _) if name.reads_one() => {
+            notes.lookups = Lookups::miss(reason);
+        }
+        (None, Code::NotFound) if name.reads_one() => {
+            notes.lookups = Lookups::miss(MissReason::Absent);
+        }
+        _ => {}
+    }
+    notes.message = Some(status.message().to_owned());
+    notes
 }
 
 /// The hash function of a request.

@@ -38,6 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::checkpoint::Checkpoints;
+use super::activity::{Activity, ActivityCounts};
 use super::checkpoint::DamagedShards;
 use super::disk::Disk;
 use super::files::Files;
@@ -83,6 +84,7 @@ pub struct Core {
     orphans: AtomicBool,
     /// What the disk took beyond what callers gave, for the published amplification.
     written: WrittenBytes,
+    activity: Activity,
 }
 
 /// Bytes written since the store opened.
@@ -159,6 +161,11 @@ impl Core {
             checkpoint_bytes_written: self.written.checkpoints.load(Ordering::Relaxed),
             has_damaged_snapshot: self.damaged_shards() > 0,
         }
+    }
+
+    /// What the store counted of its own work since it opened.
+    pub fn activity(&self) -> ActivityCounts {
+        self.activity.counts()
     }
 
     /// Shards of the index whose snapshot was damaged, of those that were loaded.

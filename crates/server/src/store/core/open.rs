@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::checkpoint::Checkpoints;
 use super::{Core, StoreClock, TICKS_PER_SECOND, WrittenBytes};
+use crate::store::activity::Activity;
 use crate::store::checkpoint::{
     DamagedShards, MASTER_FOLDER, Master, Snapshots, read_master, remove_unused, write_master,
 };
@@ -127,6 +128,7 @@ impl Core {
             damaged,
             orphans: AtomicBool::new(false),
             written: WrittenBytes::default(),
+            activity: Activity::default(),
         };
         if level == Level::Power {
             // An earlier process may have run at the other level.

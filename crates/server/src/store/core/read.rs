@@ -131,6 +131,7 @@ impl Core {
         if is_there.is_none_or(|now| now.location() != entry.location()) {
             return;
         }
+        self.activity.count_damage();
         tracing::warn!(
             bytes = entry.record_bytes() + entry.file_bytes(),
             "dropped a damaged value"

@@ -48,6 +48,7 @@ pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
+use super::activity::ActivityCounts;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
@@ -141,6 +142,11 @@ impl LocalStore {
     /// Counters.
     pub fn counts(&self) -> StoreCounts {
         self.0.blobs.core.counts()
+    }
+
+    /// What the store counted of its own work since it opened.
+    pub fn activity(&self) -> ActivityCounts {
+        self.0.blobs.core.activity()
     }
 
     /// Runs `work` on a blocking thread. Dropping the future does not stop work that has started.

@@ -97,6 +97,7 @@ impl Api {
         let (permit, deflater) =
             if is_packed { (None, Some(permit)) } else { (Some(permit), None) };
         let left = if is_packed { u64::MAX } else { left };
+        self.0.observer.read(&digest);
         let rest = BlobRest { body, left, budget, permit, piece_bytes, deadline, deflater };
         Ok(Reply::stream(Box::pin(messages(rest))))
     }
