@@ -28,7 +28,7 @@ impl Routes {
             return self.api.answer(request).await;
         }
         match OperatorPath::of(&request) {
-            Some(path) => self.operator.answer(path, request.method()),
+            Some(path) => self.operator.answer(path, request.method()).await,
             None => self.http.handle(request).await,
         }
     }

@@ -1,5 +1,10 @@
 //! `/metrics`: hits, misses, bytes, latencies, the store.
 
+use std::path::{Path, PathBuf};
+
+use tidegate_core::digest::Digest;
+use tidegate_reapi::digest::to_proto;
+use tidegate_reapi::v2;
 use tonic::Code;
 
 use crate::bed::{get, send, settled};
@@ -66,6 +71,65 @@ async fn hits_and_misses_are_counted_by_kind() {
     assert!(value(&metrics, "tidegate_store_commit_operations_count").unwrap() >= 2.0);
     assert!(value(&metrics, "tidegate_store_used_bytes").unwrap() > 0.0);
     bed.end().await;
+}
+
+/// A blob whose bytes rotted on the disk, and an action result that needs it.
+#[tokio::test(flavor = "multi_thread")]
+async fn misses_have_reasons() {
+    let bed = Bed::new().await;
+    let bytes = noise(3 << 20, 1);
+    let (digest, action) = (sha256(&bytes), sha256(b"action"));
+    for at in [100, 2_000_000] {
+        bed.write_all(&upload_name(&digest), &bytes, 1 << 20).await.unwrap();
+        update_action(&bed, &action, &digest).await;
+        let file = largest_file(&bed.folder.path().join("store/files")).unwrap();
+        let mut stored = std::fs::read(&file).unwrap();
+        stored[at] ^= 1;
+        std::fs::write(&file, stored).unwrap();
+        refused(bed.read(&blob_name(&digest), 0, 0).await, Code::NotFound);
+        for _ in 0..2 {
+            let request = v2::GetActionResultRequest {
+                action_digest: Some(to_proto(&action)),
+                ..v2::GetActionResultRequest::default()
+            };
+            refused(bed.actions().await.get_action_result(request).await, Code::NotFound);
+        }
+    }
+    let metrics = metrics(&bed).await;
+    for (name, expected) in [
+        (r#"tidegate_misses_total{kind="cas",reason="damaged"}"#, 2.0),
+        (r#"tidegate_misses_total{kind="cas",reason="absent"}"#, 0.0),
+        (r#"tidegate_misses_total{kind="ac",reason="incomplete"}"#, 2.0),
+        (r#"tidegate_misses_total{kind="ac",reason="absent"}"#, 2.0),
+        (r#"tidegate_hits_total{kind="cas"}"#, 0.0),
+        ("tidegate_store_damaged_values_total", 2.0),
+    ] {
+        assert_eq!(value(&metrics, name), Some(expected), "{name}\n{metrics}");
+    }
+    bed.end().await;
+}
+
+async fn update_action(bed: &Bed, action: &Digest, output: &Digest) {
+    let file = v2::OutputFile {
+        path: "out".to_owned(),
+        digest: Some(to_proto(output)),
+        ..v2::OutputFile::default()
+    };
+    let result = v2::ActionResult { output_files: vec![file], ..v2::ActionResult::default() };
+    let request = v2::UpdateActionResultRequest {
+        action_digest: Some(to_proto(action)),
+        action_result: Some(result),
+        ..v2::UpdateActionResultRequest::default()
+    };
+    bed.actions().await.update_action_result(request).await.unwrap();
+}
+
+/// `None` for a folder without files.
+fn largest_file(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        entries.filter_map(|path| if path.is_dir() { largest_file(&path) } else { Some(path) });
+    files.max_by_key(|path| std::fs::metadata(path).unwrap().len())
 }
 
 /// A client that leaves in the middle of a call is counted once, and the call is not in flight any more.

@@ -10,6 +10,7 @@ use http::Response;
 use tonic::Status;
 
 use crate::serve::grpc::Method;
+use crate::store::Loss;
 
 /// What a client looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +174,15 @@ pub(crate) enum MissReason {
 
 impl MissReason {
     pub(crate) const ALL: [Self; 3] = [Self::Absent, Self::Incomplete, Self::Damaged];
+
+    /// The reason of the store, if it has one.
+    pub(crate) const fn of_loss(loss: Option<Loss>) -> Self {
+        match loss {
+            None => Self::Absent,
+            Some(Loss::Incomplete) => Self::Incomplete,
+            Some(_) => Self::Damaged,
+        }
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -19,7 +19,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::Observer;
-use super::call::{CallName, CallNotes};
+use super::call::{CallName, CallNotes, Lookups, MissReason};
 use super::counters::Ended;
 use super::invocations::Invocation;
 use super::metadata::{Metadata, MetadataHeader};
@@ -149,6 +149,10 @@ impl Exchange {
             self.sent += data.len() as u64;
         } else if let Some(trailers) = frame.trailers_ref() {
             self.outcome = Outcome::of_trailers(trailers).or(self.outcome);
+            if self.outcome == Some(Outcome::NOT_FOUND) && self.notes.name.reads_one() {
+                // Its first bytes were sound and the next ones were not.
+                self.notes.lookups = Lookups::miss(MissReason::Damaged);
+            }
         }
     }
 
@@ -161,6 +165,7 @@ impl Exchange {
     /// The body of the response has failed.
     pub(in crate::serve) fn note_failure(&mut self) {
         self.outcome = Some(Outcome::CUT);
+        self.notes.lookups = Lookups::default();
     }
 
     fn log(&self, ended: &Ended) {

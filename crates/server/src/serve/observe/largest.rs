@@ -5,6 +5,8 @@
 
 use tidegate_core::digest::Digest;
 
+use crate::store::{LargeValue, StoredKind};
+
 /// A value in a table.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct ShownBlob {
@@ -30,8 +32,30 @@ impl ShownBlob {
         }
     }
 
+    /// A large value.
+    pub(super) fn large(value: &LargeValue) -> Self {
+        Self {
+            kind: kind_name(value.kind),
+            function: value.digest.map(|digest| digest.function.to_string()),
+            hash: value.digest.map(|digest| digest.checksum().hex()),
+            bytes: value.len,
+            reads: None,
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn hash(&self) -> &str {
         self.hash.as_deref().unwrap_or_default()
+    }
+}
+
+/// The name of a kind of stored values.
+pub(super) const fn kind_name(kind: StoredKind) -> &'static str {
+    match kind {
+        StoredKind::Blob => "blob",
+        StoredKind::Manifest => "manifest",
+        StoredKind::Slice => "slice",
+        StoredKind::Action => "action",
+        StoredKind::Value => "value",
     }
 }

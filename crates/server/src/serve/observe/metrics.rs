@@ -195,6 +195,16 @@ impl Collected {
         let Snapshot { store, .. } = &self.0;
         writer.gauge(("store_used_bytes", "Bytes of the store on the disk"), store.used_bytes)?;
         writer.gauge(("store_max_bytes", "The limit of the store"), self.0.store_bytes_max)?;
+        let about = ("store_values", "Values of the store, of those that its index has loaded");
+        writer.gauge(about, store.values)?;
+        let about = ("store_index_loaded", "1 if the index of the store is loaded");
+        writer.gauge(about, u64::from(store.is_loaded))?;
+        let packs = [("used", store.packs_used), ("free", store.packs_free)];
+        let packs = packs.map(|(state, count)| {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            (vec![("state", state)], ConstGauge::new(count))
+        });
+        writer.family(("store_packs", "Packs of small values"), MetricType::Gauge, packs)?;
         let about = ("store_written_bytes", "Bytes that the store wrote, by what it wrote");
         let rows = [
             ("values", store.value_bytes_written),

@@ -10,6 +10,7 @@
 //! | `metadata` | what clients of the Remote Execution API say of a request |
 //! | `invocations`, `hot`, `largest`, `failures` | tables of bounded size |
 //! | `series` | the last hour |
+//! | `survey` | what is stored |
 //! | `snapshot` | everything at one time |
 //! | `metrics` | `/metrics`: the snapshot for Prometheus |
 //! | `status` | `/status`: the snapshot as JSON |
@@ -44,6 +45,7 @@ mod routes;
 mod series;
 mod snapshot;
 mod status;
+mod survey;
 mod time;
 
 use std::sync::atomic::AtomicU64;

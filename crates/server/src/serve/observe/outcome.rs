@@ -66,6 +66,9 @@ impl Outcome {
     /// The response was not sent to its end: the client left, or the store failed meanwhile.
     pub(super) const CUT: Self = Self(44);
 
+    /// The code of gRPC for what is not there.
+    pub(super) const NOT_FOUND: Self = Self(5);
+
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::page::Page;
 use super::snapshot::Snapshot;
+use super::survey::Surveys;
 use super::{CallName, CallNotes, Observer, metrics, status};
 use crate::serve::body::{self, ResponseBody};
 use crate::store::LocalStore;
@@ -54,6 +55,7 @@ pub(in crate::serve) struct OperatorRoutes {
     budget: Budget,
     stop: CancellationToken,
     page: Page,
+    surveys: Surveys,
 }
 
 impl OperatorRoutes {
@@ -63,24 +65,24 @@ impl OperatorRoutes {
         budget: Budget,
         stop: CancellationToken,
     ) -> Self {
-        Self { observer, store, budget, stop, page: Page::new() }
+        Self { observer, store, budget, stop, page: Page::new(), surveys: Surveys::default() }
     }
 
     /// The response. The connection leaves the body of a response to HEAD away.
-    pub(in crate::serve) fn answer(
+    pub(in crate::serve) async fn answer(
         &self,
         path: OperatorPath,
         method: &Method,
     ) -> Response<ResponseBody> {
         let response = if matches!(*method, Method::GET | Method::HEAD) {
-            self.get(path)
+            self.get(path).await
         } else {
             text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n")
         };
         CallNotes::new(CallName::Operator).on(response)
     }
 
-    fn get(&self, path: OperatorPath) -> Response<ResponseBody> {
+    async fn get(&self, path: OperatorPath) -> Response<ResponseBody> {
         match path {
             OperatorPath::Health => text(StatusCode::OK, "ok\n"),
             OperatorPath::Ready if self.stop.is_cancelled() => {
@@ -92,7 +94,8 @@ impl OperatorRoutes {
                 response(StatusCode::OK, metrics::CONTENT_TYPE, metrics)
             }
             OperatorPath::Status => {
-                let status = status::encode(&self.snapshot());
+                let survey = self.surveys.survey(&self.store).await;
+                let status = status::encode(&Snapshot { survey, ..self.snapshot() });
                 let mut response = response(StatusCode::OK, "application/json", status);
                 response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 response

@@ -1,7 +1,7 @@
 //! [`Snapshot`]: everything that an operator can see, at one time. `/metrics` and `/status` show it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use tidegate::Budget;
 
@@ -12,7 +12,7 @@ use super::invocations::InvocationStatus;
 use super::largest::ShownBlob;
 use super::series::SeriesStatus;
 use super::{Observer, Sums};
-use crate::store::{ActivityCounts, LocalStore, StoreCounts};
+use crate::store::{ActivityCounts, LocalStore, StoreCounts, StoreSurvey};
 
 /// Everything that an operator can see.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Snapshot {
     pub(super) hot: Vec<ShownBlob>,
     pub(super) invocations: Vec<InvocationStatus>,
     pub(super) failures: Vec<Failure>,
+    /// `None` while the index of the store is being loaded, or if the caller did not ask for it.
+    pub(super) survey: Option<Arc<StoreSurvey>>,
 }
 
 /// The memory of messages and pieces.
@@ -72,6 +74,7 @@ impl Snapshot {
             hot: observer.hot.status(),
             invocations: observer.invocations.status(),
             failures: observer.failures.all(),
+            survey: None,
         }
     }
 }

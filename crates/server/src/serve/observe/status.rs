@@ -8,13 +8,14 @@ use super::call::MissReason;
 use super::counters::{CallTotals, KindTotals};
 use super::failures::Failure;
 use super::invocations::InvocationStatus;
-use super::largest::ShownBlob;
+use super::largest::{ShownBlob, kind_name};
 use super::outcome::Outcome;
 use super::series::SeriesStatus;
 use super::snapshot::{BudgetUse, Snapshot};
 use super::time::unix_seconds;
 use crate::store::{
-    ActivityCounts, COMMIT_OPERATIONS_BOUNDS, EVICTION_AGE_BOUNDS_SECONDS, HistogramCounts,
+    AGE_BOUNDS_SECONDS, ActivityCounts, COMMIT_OPERATIONS_BOUNDS, EVICTION_AGE_BOUNDS_SECONDS,
+    HistogramCounts, StoreSurvey,
 };
 
 /// The document.
@@ -42,6 +43,38 @@ struct Status<'a> {
     invocations: &'a [InvocationStatus],
     hottest: &'a [ShownBlob],
     failures: &'a [Failure],
+    /// Absent while the index of the store is being loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<StoredStatus>,
+}
+
+/// What is stored.
+#[derive(Serialize)]
+struct StoredStatus {
+    values: u64,
+    bytes: u64,
+    file_values: u64,
+    file_bytes: u64,
+    /// Estimated from a sample of this many values.
+    sampled_values: u64,
+    kinds: BTreeMap<&'static str, SumStatus>,
+    /// By the seconds since the last use; the last class has no bound.
+    ages: Vec<AgeStatus>,
+    largest: Vec<ShownBlob>,
+}
+
+#[derive(Serialize)]
+struct SumStatus {
+    values: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct AgeStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below_seconds: Option<u64>,
+    values: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -71,6 +104,10 @@ struct CallStatus {
 struct StoreStatus {
     used_bytes: u64,
     max_bytes: u64,
+    values: u64,
+    is_loaded: bool,
+    packs_used: u64,
+    packs_free: u64,
     written_bytes: WrittenStatus,
     has_damaged_snapshot: bool,
     damaged_values: u64,
@@ -130,9 +167,33 @@ pub(super) fn encode(snapshot: &Snapshot) -> Vec<u8> {
         invocations: &snapshot.invocations,
         hottest: &snapshot.hot,
         failures: &snapshot.failures,
+        stored: snapshot.survey.as_deref().map(stored),
     };
     // It has no map with keys that are no text, so it has a JSON form.
     serde_json::to_vec(&status).unwrap_or_default()
+}
+
+fn stored(survey: &StoreSurvey) -> StoredStatus {
+    let kinds = survey
+        .kinds
+        .iter()
+        .map(|(kind, sum)| (kind_name(*kind), SumStatus { values: sum.values, bytes: sum.bytes }));
+    let bounds = AGE_BOUNDS_SECONDS.into_iter().map(Some).chain([None]);
+    let ages = bounds.zip(&survey.ages).map(|(below_seconds, sum)| AgeStatus {
+        below_seconds,
+        values: sum.values,
+        bytes: sum.bytes,
+    });
+    StoredStatus {
+        values: survey.all.values,
+        bytes: survey.all.bytes,
+        file_values: survey.files.values,
+        file_bytes: survey.files.bytes,
+        sampled_values: survey.sampled,
+        kinds: kinds.collect(),
+        ages: ages.collect(),
+        largest: survey.largest.iter().map(ShownBlob::large).collect(),
+    }
 }
 
 fn of_kind(kind: &KindTotals) -> KindStatus {
@@ -164,6 +225,10 @@ fn store(snapshot: &Snapshot, activity: &ActivityCounts) -> StoreStatus {
     StoreStatus {
         used_bytes: counts.used_bytes,
         max_bytes: snapshot.store_bytes_max,
+        values: counts.values,
+        is_loaded: counts.is_loaded,
+        packs_used: counts.packs_used,
+        packs_free: counts.packs_free,
         written_bytes: WrittenStatus {
             values: counts.value_bytes_written,
             moved: counts.moved_bytes_written,

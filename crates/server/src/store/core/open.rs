@@ -16,6 +16,7 @@ use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{self, Files, SavedFiles, Unsynced};
 use crate::store::index::Index;
 use crate::store::log::{Log, LogHead};
+use crate::store::losses::Losses;
 use crate::store::options::{Level, StoreOptions};
 use crate::store::pack::{PACK_FOLDER, PackState, PackTable, SavedPack};
 use crate::store::recovery::{Recovered, replay};
@@ -129,6 +130,7 @@ impl Core {
             orphans: AtomicBool::new(false),
             written: WrittenBytes::default(),
             activity: Activity::default(),
+            losses: Losses::default(),
         };
         if level == Level::Power {
             // An earlier process may have run at the other level.

@@ -7,6 +7,7 @@
 //! | `cache` | action results, opaque values, compressed blobs |
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
+//! | `survey` | what is stored, and why a value is not there |
 //! | `record` | the requests as a trace |
 //! | `error` | errors of the store as errors of the engine |
 //!
@@ -19,6 +20,7 @@ mod error;
 mod maintenance;
 mod record;
 mod serving;
+mod survey;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
+pub use self::survey::{LargeValue, StoreSurvey, StoredKind};
 use super::activity::ActivityCounts;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
