@@ -27,6 +27,9 @@ use super::outcome::Outcome;
 use super::request_id::{REQUEST_ID, text};
 use crate::serve::body::ResponseBody;
 
+/// The target of the spans of requests, and of their lines in the log.
+const TARGET: &str = "tidegate_server::request";
+
 /// A connection.
 #[derive(Debug)]
 pub(in crate::serve) struct ObservedConnection {
@@ -80,6 +83,7 @@ impl Drop for ObservedConnection {
 /// The span of a request. It costs next to nothing if it is not enabled.
 fn span(id: &HeaderValue, metadata: &Metadata<'_>) -> Span {
     let span = tracing::info_span!(
+        target: TARGET,
         "request",
         id = text(id),
         call = Empty,
@@ -174,7 +178,7 @@ impl Exchange {
         let invocation = self.invocation.as_ref();
         // Not within the span: the line has all of its fields that matter.
         tracing::debug!(
-            target: "tidegate_server::request",
+            target: TARGET,
             parent: None,
             id = text(&self.id),
             call,
@@ -206,12 +210,23 @@ impl Drop for Exchange {
         if let Some(invocation) = &self.invocation {
             invocation.count(&ended);
         }
-        if outcome.is_error() {
+        if outcome.is_error(ended.name) {
             let names = (ended.name.name(), Outcome::name(outcome.index()));
             let message = self.notes.message.as_deref().unwrap_or_default();
             observer.failures.add(text(&self.id), names, message);
         }
         self.log(&ended);
+        if outcome.is_failure() {
+            tracing::warn!(
+                target: TARGET,
+                parent: None,
+                id = text(&self.id),
+                call = ended.name.name(),
+                outcome = Outcome::name(outcome.index()),
+                reason = self.notes.message.as_deref().unwrap_or_default(),
+                "the server failed to answer a request"
+            );
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Invocation {
     pub(super) fn count(&self, ended: &Ended) {
         let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
         add(&self.requests, 1);
-        add(&self.errors, u64::from(ended.outcome.is_error()));
+        add(&self.errors, u64::from(ended.outcome.is_error(ended.name)));
         if !ended.name.only_asks() {
             add(&self.hits, ended.lookups.hits);
             add(&self.misses, ended.lookups.misses);

@@ -136,7 +136,9 @@ impl Observer {
         for call in CallName::all().filter(|name| *name != CallName::Operator) {
             let totals = self.counters.call(call);
             sums.requests += totals.count();
-            sums.errors += errors(&totals.outcomes);
+            let outcomes = totals.outcomes.iter().enumerate();
+            let errors = outcomes.filter(|(index, _)| Outcome::at(*index).is_error(call));
+            sums.errors += errors.map(|(_, count)| count).sum::<u64>();
             sums.received_bytes += totals.received_bytes;
             sums.sent_bytes += totals.sent_bytes;
         }
@@ -147,10 +149,4 @@ impl Observer {
         }
         sums
     }
-}
-
-/// The errors among the outcomes of a call.
-fn errors(outcomes: &[u64; Outcome::COUNT]) -> u64 {
-    let all = outcomes.iter().enumerate();
-    all.filter(|(index, _)| Outcome::at(*index).is_error()).map(|(_, count)| count).sum()
 }

@@ -3,6 +3,8 @@
 use http::{HeaderMap, Response, StatusCode};
 use tonic::Code;
 
+use super::call::{CallName, ValueKind};
+
 /// The names of gRPC's codes, in their order.
 const CODES: [&str; 17] = [
     "ok",
@@ -104,23 +106,28 @@ impl Outcome {
         Self(u8::try_from(at).unwrap_or(Self::CUT.0))
     }
 
+    /// Whether only the operator can help: gRPC's unknown, internal and data loss, and the status 500.
+    pub(super) fn is_failure(self) -> bool {
+        matches!(self.0, 2 | 13 | 15) || Self::name(self.index()) == "500"
+    }
+
     /// Whether the server failed or refused, and an operator should know why. A miss is no error, nor is
-    /// a client that leaves.
-    pub(super) const fn is_error(self) -> bool {
-        const FIRST_STATUS: u8 = CODES.len() as u8;
-        match self.0 {
-            0 | 1 | 5 => false,
-            code if code < FIRST_STATUS => true,
-            status => {
-                let number = STATUSES[(status - FIRST_STATUS) as usize % STATUSES.len()].0;
-                status != Self::CUT.0 && number >= 400 && number != 404
-            }
+    /// a client that leaves, nor what Nx asks for with a record that exists.
+    pub(super) fn is_error(self, name: CallName) -> bool {
+        let Some(status) = self.index().checked_sub(CODES.len()) else {
+            return !matches!(self.0, 0 | 1 | 5);
+        };
+        match STATUSES.get(status).map_or(0, |one| one.0) {
+            404 => false,
+            409 => !matches!(name, CallName::Http(ValueKind::Nx, _)),
+            number => number >= 400,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::call::HttpAction;
     use super::*;
 
     #[test]
@@ -145,9 +152,12 @@ mod tests {
             (507, "507", true),
         ] {
             assert_eq!(Outcome::name(of(status).index()), name);
-            assert_eq!(of(status).is_error(), is_error, "{status}");
+            assert_eq!(of(status).is_error(CallName::Unknown), is_error, "{status}");
         }
-        assert!(!Outcome::CUT.is_error());
+        assert!(!Outcome::CUT.is_error(CallName::Unknown));
+        let nx = CallName::Http(ValueKind::Nx, HttpAction::Write);
+        let ac = CallName::Http(ValueKind::Ac, HttpAction::Write);
+        assert!(!of(409).is_error(nx) && of(409).is_error(ac));
         let mut trailers = HeaderMap::new();
         assert_eq!(Outcome::of_trailers(&trailers), None);
         for (code, name, is_error) in
@@ -155,7 +165,8 @@ mod tests {
         {
             trailers.insert("grpc-status", code.parse().unwrap());
             let outcome = Outcome::of_trailers(&trailers).unwrap();
-            assert_eq!((Outcome::name(outcome.index()), outcome.is_error()), (name, is_error));
+            let found = outcome.is_error(CallName::Unknown);
+            assert_eq!((Outcome::name(outcome.index()), found), (name, is_error));
         }
     }
 }
