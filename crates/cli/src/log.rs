@@ -1,8 +1,9 @@
 //! The library's events on standard error, one line each: `-v`, `--debug` and `RUST_LOG`; with
 //! `--progress json`, each restart as an object.
 //!
-//! This is a subscriber of a few lines instead of a framework, because there is one format and one
-//! output. Spans are ignored: the events already name their blob. The filter of `RUST_LOG` is
+//! This is a layer of a few lines instead of the one of `tracing-subscriber`, because there is one format
+//! and one output. A full line begins with the spans of its event, if the filter shows them: a request to
+//! the server has one, with its identifier. The filter of `RUST_LOG` is
 //! [`Targets`]. `EnvFilter` also reads fields of spans, but needs regular expressions: it adds 700
 //! KiB to a small program, where `Targets` adds 18 KiB.
 
@@ -18,6 +19,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::args::OutputArgs;
 use crate::console::Console;
@@ -29,14 +32,21 @@ const LIBRARY: &str = "tidegate";
 /// The variable with a filter, as for other programs in Rust.
 const VARIABLE: &str = "RUST_LOG";
 
+/// What a server shows without any option: what its operator must know.
+const OF_SERVER: (&str, LevelFilter) = (LIBRARY, LevelFilter::WARN);
+
 /// From now on the events that the options and `RUST_LOG` ask for are written to standard error.
-pub(crate) fn listen(console: &Console, output: &OutputArgs) {
+pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) {
     let given = std::env::var_os(VARIABLE).unwrap_or_default();
     let filter = filter(&given.to_string_lossy());
     if filter.is_none() && !given.is_empty() {
         console.line(&format!("note: {VARIABLE} is ignored: expected LEVEL or TARGET=LEVEL,..."));
     }
-    let filter = filter.unwrap_or_default();
+    let filter = match filter {
+        Some(filter) if !given.is_empty() => filter,
+        _ if is_server && !output.quiet => Targets::new().with_target(OF_SERVER.0, OF_SERVER.1),
+        _ => Targets::new(),
+    };
     let wanted = Wanted {
         verbose: output.verbose,
         debug: output.debug,
@@ -46,7 +56,7 @@ pub(crate) fn listen(console: &Console, output: &OutputArgs) {
     if wanted.is_anything() {
         let log = Log { console: console.clone(), wanted, start: Instant::now() };
         // It fails only if there is a subscriber already, and this is called once.
-        let _ = tracing::subscriber::set_global_default(log);
+        let _ = tracing::subscriber::set_global_default(Registry::default().with(log));
     }
 }
 
@@ -104,14 +114,42 @@ struct Log {
     start: Instant,
 }
 
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+/// The fields of a span, as text.
+#[derive(Debug, Default)]
+struct SpanText(String);
+
+impl SpanText {
+    fn add(&mut self, record: impl FnOnce(&mut Line)) {
+        let mut line = Line::default();
+        record(&mut line);
+        self.0.push_str(&line.fields);
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let wanted = &self.wanted;
-        metadata.is_event()
-            && (wanted.in_full(metadata) || wanted.in_brief(metadata) || wanted.as_json(metadata))
+        if metadata.is_span() {
+            return wanted.in_full(metadata);
+        }
+        wanted.in_full(metadata) || wanted.in_brief(metadata) || wanted.as_json(metadata)
     }
 
-    fn event(&self, event: &Event<'_>) {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut text = SpanText::default();
+        text.add(|line| attributes.record(line));
+        span.extensions_mut().insert(text);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(text) = span.extensions_mut().get_mut::<SpanText>() {
+            text.add(|line| values.record(line));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let metadata = event.metadata();
         if self.wanted.as_json(metadata) {
             let mut restart = Restart::default();
@@ -123,7 +161,8 @@ impl Subscriber for Log {
         let text = if self.wanted.in_full(metadata) {
             let seconds = self.start.elapsed().as_secs_f64();
             let (level, target) = (metadata.level(), metadata.target());
-            format!("{seconds:>8.3} {level:>5} {target}: {}", line.text())
+            let spans = spans(event, &context);
+            format!("{seconds:>8.3} {level:>5} {target}: {spans}{}", line.text())
         } else if self.wanted.in_brief(metadata) {
             format!("debug: {}", line.text())
         } else {
@@ -132,15 +171,21 @@ impl Subscriber for Log {
         // One line for each event.
         self.console.line(&escaped(&text));
     }
+}
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+/// The spans of an event, the outermost first: `request{id=5 tool=bazel}: `.
+fn spans<S: Subscriber + for<'a> LookupSpan<'a>>(
+    event: &Event<'_>,
+    context: &Context<'_, S>,
+) -> String {
+    let mut text = String::new();
+    for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+        let extensions = span.extensions();
+        let fields = extensions.get::<SpanText>().map_or("", |fields| fields.0.trim_start());
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{{{fields}}}: ", span.name());
     }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
+    text
 }
 
 /// An event as text: its message, then its fields.

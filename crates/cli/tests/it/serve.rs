@@ -5,7 +5,8 @@ use std::process::Stdio;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_testkit::pseudo_random;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::Child;
 
 use crate::bed::{command, run_in, within};
@@ -23,8 +24,13 @@ async fn start(folder: &TempDir, more: &[&str]) -> (Child, Value) {
 }
 
 /// Stops a server by a signal; returns its messages.
-async fn stop(mut child: Child, name: &str) -> String {
+async fn stop(child: Child, name: &str) -> String {
     signal(&child, name).await;
+    ended(child).await
+}
+
+/// Waits for the end of a server that was asked to stop; returns its messages.
+async fn ended(mut child: Child) -> String {
     let status = within(child.wait()).await.unwrap();
     let mut messages = String::new();
     child.stderr.take().unwrap().read_to_string(&mut messages).await.unwrap();
@@ -204,4 +210,67 @@ async fn a_flaw_in_a_file_is_named_with_its_line() {
     run(&["--dir", "kept", "--tls-cert", "none.pem"]).await.ends(2).says("--tls-key");
     run(&["--dir", "kept", "--isolate-tenants"]).await.ends(2).says("--credentials");
     run(&["--dir", "kept", "--quota", "main"]).await.ends(2).says("INSTANCE=SIZE");
+}
+
+/// SIGTERM in the middle of an upload: no new connection, the upload ends, exit code 0.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_in_flight_ends_after_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, said) = start(&folder, &[]).await;
+    let address = said["address"].as_str().unwrap();
+    let mut upload = TcpStream::connect(address).await.unwrap();
+    let head =
+        "PUT /v1/cache/1 HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n";
+    upload.write_all(head.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(upload);
+    let mut line = String::new();
+    within(lines.read_line(&mut line)).await.unwrap();
+    assert!(line.contains("100"), "{line}");
+    lines.get_mut().write_all(b"01234").await.unwrap();
+    signal(&server, "TERM").await;
+    within(async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    lines.get_mut().write_all(b"56789").await.unwrap();
+    let mut response = String::new();
+    within(lines.read_to_string(&mut response)).await.unwrap();
+    assert!(response.contains("HTTP/1.1 200 OK"), "{response}");
+    ended(server).await;
+
+    let (server, said) = start(&folder, &[]).await;
+    let value = get(said["address"].as_str().unwrap(), "/v1/cache/1").await;
+    assert!(value.ends_with("\r\n\r\n0123456789"), "{value}");
+    stop(server, "TERM").await;
+}
+
+/// The log names the request of each line, and what its client said of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_names_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, said) = start(&folder, &["--debug"]).await;
+    let address = said["address"].as_str().unwrap();
+    let asked = "/v1/cache/2 HTTP/1.1\r\nx-request-id: build-7";
+    get_line(address, asked).await;
+    let messages = stop(server, "TERM").await;
+    let line = messages.lines().find(|line| line.contains("a request ended")).unwrap();
+    for part in ["id=build-7", "call=nx.read", "outcome=404", "tidegate_server::request"] {
+        assert!(line.contains(part), "{messages}");
+    }
+}
+
+/// A response over a connection of its own.
+async fn get(address: &str, path: &str) -> String {
+    get_line(address, &format!("{path} HTTP/1.1")).await
+}
+
+async fn get_line(address: &str, line: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {line}\r\nhost: x\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    within(socket.read_to_string(&mut response)).await.unwrap();
+    response
 }

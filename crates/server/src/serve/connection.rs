@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -30,10 +30,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::access::PeerCertificate;
 use super::body::ResponseBody;
 use super::error::ServeError;
+use super::observe::{Exchange, ObservedConnection, RequestBody};
 use super::options::ServeLimits;
 use super::route::Routes;
 
@@ -56,11 +58,12 @@ const LATE_FRAMES_MAX: usize = 100_000;
 pub(super) async fn serve(
     socket: TcpStream,
     routes: Arc<Routes>,
+    observed: Arc<ObservedConnection>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
     let Some(tls) = routes.door().tls() else {
-        return serve_requests(socket, None, routes, limits, stop).await;
+        return serve_requests(socket, None, routes, observed, limits, stop).await;
     };
     // A client that begins no handshake must not keep a slot.
     let handshake = tls.acceptor().accept(socket);
@@ -71,7 +74,7 @@ pub(super) async fn serve(
     match accepted {
         Ok(Ok(socket)) => {
             let certificate = PeerCertificate::of_connection(socket.get_ref().1);
-            serve_requests(socket, certificate, routes, limits, stop).await;
+            serve_requests(socket, certificate, routes, observed, limits, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -82,6 +85,7 @@ async fn serve_requests(
     socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     certificate: Option<PeerCertificate>,
     routes: Arc<Routes>,
+    observed: Arc<ObservedConnection>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
@@ -94,10 +98,10 @@ async fn serve_requests(
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
             let certificate = certificate.clone();
+            let (request, exchange) = observed.begin(request);
             async move {
-                let response = routes.answer(request, certificate.as_deref()).await;
-                // The connection is busy until the body of the response has ended.
-                Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))
+                let certificate = certificate.as_deref();
+                Ok::<_, Infallible>(answer(&routes, request, certificate, busy, exchange).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
@@ -144,6 +148,20 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
+}
+
+/// The response. The connection is busy until its body has ended.
+async fn answer(
+    routes: &Routes,
+    request: Request<RequestBody>,
+    certificate: Option<&PeerCertificate>,
+    busy: Busy,
+    mut exchange: Exchange,
+) -> Response<ResponseBody> {
+    let span = exchange.span().clone();
+    let mut response = routes.answer(request, certificate).instrument(span).await;
+    exchange.answer(&mut response);
+    response.map(|body| busy.until_end_of(body, exchange))
 }
 
 /// Spawns the tasks of HTTP/2 streams.
@@ -200,14 +218,15 @@ impl Busy {
         Self(Arc::clone(activity))
     }
 
-    fn until_end_of(self, body: ResponseBody) -> ResponseBody {
-        BusyBody { body, _busy: self }.boxed_unsync()
+    fn until_end_of(self, body: ResponseBody, exchange: Exchange) -> ResponseBody {
+        BusyBody { body, exchange, _busy: self }.boxed_unsync()
     }
 }
 
 /// A body whose request is in flight until the body is dropped.
 struct BusyBody {
     body: ResponseBody,
+    exchange: Exchange,
     _busy: Busy,
 }
 
@@ -219,7 +238,15 @@ impl Body for BusyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ServeError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let this = &mut *self;
+        let _entered = this.exchange.span().clone().entered();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => this.exchange.note_frame(frame),
+            Poll::Ready(Some(Err(_))) => this.exchange.note_failure(),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connection;
+use super::observe::Observer;
 use super::options::ServeLimits;
 use super::route::Routes;
 
@@ -20,6 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Arc<Routes>,
+    observer: Arc<Observer>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
@@ -39,8 +41,9 @@ pub(super) async fn serve(
                     // Small responses must not wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);
                     let (routes, stop) = (Arc::clone(&routes), stop.clone());
+                    let observed = observer.connect();
                     connections.spawn(async move {
-                        connection::serve(socket, routes, limits, stop).await;
+                        connection::serve(socket, routes, observed, limits, stop).await;
                         tracing::debug!(%peer, "a connection ended");
                         drop(slot);
                     });

@@ -11,6 +11,7 @@
 //! | `body` | the body of a response |
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
 //! | `grpc` | the Remote Execution API |
+//! | `observe` | what an operator sees: metrics, status, the names of requests |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
 //!
 //! ```text
@@ -34,6 +35,7 @@ mod error;
 mod grpc;
 mod http;
 mod listener;
+mod observe;
 mod options;
 mod route;
 mod server;

@@ -1,36 +1,26 @@
-//! Which handler answers a request: `application/grpc` is the Remote Execution API, everything else
-//! is HTTP.
+//! Which handler answers a request: `application/grpc` is the Remote Execution API, a few paths are for
+//! the operator of the server, everything else is HTTP.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use tokio_util::sync::CancellationToken;
 
 use super::access::{Door, Need, PeerCertificate, Refusal, Role};
 use super::body::{self, ResponseBody};
 use super::grpc::{self, Api, Method};
 use super::http::HttpCache;
+use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     /// A call of the Remote Execution API; `None` if the server does not have it.
     Call(Option<Method>),
-    /// A question for the state of the server.
-    Health(Health),
+    /// A question of the operator, or of a load balancer.
+    Operator(OperatorPath),
     /// Everything else.
     Http,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    /// Does the process run?
-    Lives,
-    /// Does it take requests?
-    IsReady,
 }
 
 impl Target {
@@ -38,11 +28,7 @@ impl Target {
         if is_grpc(request) {
             return Self::Call(Method::of_path(request.uri().path()));
         }
-        match request.uri().path() {
-            "/healthz" => Self::Health(Health::Lives),
-            "/readyz" => Self::Health(Health::IsReady),
-            _ => Self::Http,
-        }
+        OperatorPath::of(request).map_or(Self::Http, Self::Operator)
     }
 
     /// What a request needs. There is no other place that decides this.
@@ -50,7 +36,7 @@ impl Target {
         match self {
             // Even that a call is unknown is nothing for strangers.
             Self::Call(method) => Need::Role(method.map_or(Role::Read, Method::role)),
-            Self::Health(_) => Need::Nothing,
+            Self::Operator(path) => path.need(),
             Self::Http => Need::Role(HttpCache::role(request.method(), request.uri().path())),
         }
     }
@@ -62,7 +48,7 @@ pub(super) struct Routes {
     door: Arc<Door>,
     api: Api,
     http: HttpCache,
-    stop: CancellationToken,
+    operator: OperatorRoutes,
 }
 
 impl Routes {
@@ -70,9 +56,9 @@ impl Routes {
         door: Arc<Door>,
         api: Api,
         http: HttpCache,
-        stop: CancellationToken,
+        operator: OperatorRoutes,
     ) -> Self {
-        Self { door, api, http, stop }
+        Self { door, api, http, operator }
     }
 
     /// The credentials, and TLS.
@@ -83,7 +69,7 @@ impl Routes {
     /// The response to one request. `certificate` is the client's, if it showed one.
     pub(super) async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         certificate: Option<&PeerCertificate>,
     ) -> Response<ResponseBody> {
         let target = Target::of(&request);
@@ -97,40 +83,31 @@ impl Routes {
         };
         match target {
             Target::Call(method) => self.api.of(caller).answer(method, request).await,
-            Target::Health(health) => self.health(health, request.method()),
-            Target::Http => self.http.handle(request, caller).await,
-        }
-    }
-
-    fn health(&self, health: Health, method: &http::Method) -> Response<ResponseBody> {
-        if !matches!(*method, http::Method::GET | http::Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
-        }
-        match health {
-            Health::Lives => text(StatusCode::OK, "ok\n"),
-            Health::IsReady if self.stop.is_cancelled() => {
-                text(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n")
+            Target::Operator(path) => {
+                self.operator.answer(path, request.method(), caller.role()).await
             }
-            Health::IsReady => text(StatusCode::OK, "ready\n"),
+            Target::Http => self.http.handle(request, caller).await,
         }
     }
 }
 
 fn refuse(target: Target, refusal: Refusal) -> Response<ResponseBody> {
-    if let Target::Call(_) = target {
-        return grpc::refuse(refusal);
+    if let Target::Call(method) = target {
+        return grpc::refuse(method, refusal);
     }
-    let message = format!("{}\n", refusal.message());
-    match refusal {
-        Refusal::Unknown => {
-            let mut response = text(StatusCode::UNAUTHORIZED, message);
-            // Tools that know nothing else ask for a name and a password.
-            let asked = HeaderValue::from_static("Basic realm=\"tidegate\", Bearer");
-            response.headers_mut().insert(WWW_AUTHENTICATE, asked);
-            response
-        }
-        Refusal::Role(_) => text(StatusCode::FORBIDDEN, message),
+    let mut response = Response::new(body::full(format!("{}\n", refusal.message())));
+    *response.status_mut() = match refusal {
+        Refusal::Unknown => StatusCode::UNAUTHORIZED,
+        Refusal::Role(_) => StatusCode::FORBIDDEN,
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    if refusal == Refusal::Unknown {
+        // Tools that know nothing else ask for a name and a password.
+        let asked = HeaderValue::from_static("Basic realm=\"tidegate\", Bearer");
+        headers.insert(WWW_AUTHENTICATE, asked);
     }
+    response
 }
 
 fn is_grpc<B>(request: &Request<B>) -> bool {
@@ -138,11 +115,4 @@ fn is_grpc<B>(request: &Request<B>) -> bool {
     let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
     // Not `application/grpc-web`, which is another protocol.
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
-fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(body::full(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
 }

@@ -11,6 +11,7 @@ use super::access::{Door, Quotas, Tls};
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
+use super::observe::{Observer, OperatorRoutes};
 use super::options::ServeOptions;
 use super::route::Routes;
 use crate::store::LocalStore;
@@ -74,18 +75,26 @@ impl Server {
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
         let limits = self.options.limits;
+        let observer = Observer::new();
         let quotas = Arc::new(Quotas::new(&self.options.quotas));
         let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let http = http.with_quotas(Arc::clone(&quotas));
-        let api = Api::new(self.store.clone(), self.budget, quotas, limits);
+        let http = http.with_quotas(Arc::clone(&quotas)).observed_by(Arc::clone(&observer));
+        let operator = OperatorRoutes::new(
+            Arc::clone(&observer),
+            self.store.clone(),
+            self.budget.share(),
+            stop.clone(),
+        );
+        let api = Api::new(self.store.clone(), self.budget, quotas, limits, Arc::clone(&observer));
         let expiring = api.expire_uploads();
         let refreshing = Arc::clone(&self.door).keep_fresh();
-        let routes = Arc::new(Routes::new(self.door, api, http, stop.clone()));
+        let routes = Arc::new(Routes::new(self.door, api, http, operator));
         tokio::select! {
-            () = listener::serve(self.listener, routes, limits, stop) => {}
+            () = listener::serve(self.listener, routes, Arc::clone(&observer), limits, stop) => {}
             // These never end before the listener.
             () = expiring => {}
             () = refreshing => {}
+            () = observer.keep_series() => {}
         }
         self.store.close().await;
         Ok(())

@@ -180,6 +180,9 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
+    /// No key has it: a hash is 0 with a chance of 1 in 2^144.
+    pub(crate) const NONE: Self = Self { shard: 0, high: 0, low: 0 };
+
     /// The bytes of a fingerprint in a record.
     pub(crate) const BYTES: usize = 18;
 

@@ -16,6 +16,7 @@
 //! | `space` | the limit in bytes: eviction by age, cleaning of packs, one remover |
 //! | `core` | the store as synchronous steps; no thread and no clock of its own |
 //! | `threads` | the core with its two threads, and a bounded queue for callers |
+//! | `activity`, `losses` | what the store counts of its own work, and what it had to drop |
 //! | `key`, `options`, `error` | what callers name, choose and get |
 //!
 //! # The internal interface of the core
@@ -48,6 +49,7 @@
 //! | [`closure`] | the blobs that an action result needs, found in the result and its trees |
 //! | `pins` | last uses in the future, for values that a client is about to read |
 
+mod activity;
 mod checkpoint;
 mod core;
 mod disk;
@@ -56,17 +58,24 @@ mod files;
 mod index;
 mod key;
 mod log;
+mod losses;
 mod options;
 mod pack;
 mod recovery;
 pub(crate) mod space;
 mod threads;
 
-pub use self::core::{Content, Core, Op, StoreCounts, Value, ValueContent};
+pub use self::activity::{
+    ActivityCounts, COMMIT_OPERATIONS_BOUNDS, EVICTION_AGE_BOUNDS_SECONDS, HistogramCounts,
+};
+pub use self::core::{
+    AGE_BOUNDS_SECONDS, Content, Core, Op, StoreCounts, Value, ValueContent, ValueSum,
+};
 pub use self::disk::{Disk, DiskFile, Faults, OpenMode, RealDisk, SimulatedDisk};
 pub use self::error::{StoreError, StoreResult};
 pub use self::files::{StagedFile, StoredFile};
 pub use self::key::{Fingerprint, KEY_BYTES_MAX, Key, Owner, Space};
+pub use self::losses::Loss;
 pub use self::options::{Level, StoreOptions};
 pub use self::threads::Store;
 
@@ -82,5 +91,5 @@ pub use actions::{ActionName, ActionPut, CachedPut};
 pub(crate) use blobs::BatchEntry;
 pub use blobs::BlobHash;
 pub(crate) use local::{BlobWriter, ReadEntry};
-pub use local::{HashWriter, LocalStore, ValueWriter};
+pub use local::{HashWriter, LargeValue, LocalStore, StoreSurvey, StoredKind, ValueWriter};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

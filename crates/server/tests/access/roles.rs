@@ -110,6 +110,23 @@ async fn probes_of_a_load_balancer_need_nothing() {
     bed.end().await;
 }
 
+/// moon asks for `/status` with the token of a writer, before it caches.
+#[tokio::test]
+async fn the_state_of_the_server_is_for_admins() {
+    let bed = Bed::new(ROLES).await;
+    for path in ["/", "/metrics", "/status"] {
+        assert_eq!(bed.http("", "GET", path, b"").await.status, StatusCode::UNAUTHORIZED);
+        let answer = bed.http(ADMIN, "GET", path, b"").await;
+        assert!(answer.status == StatusCode::OK && answer.body.len() > 100, "{path}");
+    }
+    for path in ["/", "/metrics"] {
+        assert_eq!(bed.http(WRITER, "GET", path, b"").await.status, StatusCode::FORBIDDEN);
+    }
+    let answer = bed.http(WRITER, "GET", "/status", b"").await;
+    assert_eq!((answer.status, &answer.body[..]), (StatusCode::OK, &b"{}"[..]));
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_refused_write_stores_nothing() {
     let bed = Bed::new(ROLES).await;

@@ -12,6 +12,7 @@ use super::fields::{Fields, Value, digest};
 use super::reply::Reply;
 use super::request::RequestMessage;
 use super::{Api, Outcome, RESPONSE_BYTES_MAX, decode, function, status};
+use crate::serve::observe::{MissReason, StatusMark};
 use crate::store::closure::UnknownFields;
 use crate::store::{ActionName, ActionPut};
 
@@ -26,7 +27,9 @@ impl Api {
         let name = ActionName { instance: &instance, action };
         let found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
         let result = found.ok_or_else(|| {
-            Status::not_found(format!("there is no complete result of action {action}"))
+            let reason = MissReason::of_loss(self.store.take_loss_of_action(&name));
+            let message = format!("there is no complete result of action {action}");
+            StatusMark::Miss(reason).on(Status::not_found(message))
         })?;
         Reply::encoded(&result)
     }

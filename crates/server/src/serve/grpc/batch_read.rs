@@ -9,7 +9,7 @@ use tidegate_reapi::digest::{required, to_proto};
 use tidegate_reapi::v2::batch_read_blobs_response::Response;
 use tidegate_reapi::v2::compressor::Value as Compressor;
 use tidegate_reapi::{pieces, v2};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::reply::Reply;
 use super::request::RequestMessage;
@@ -53,9 +53,26 @@ impl Api {
             };
             one(digest, outcome)
         });
-        let message = v2::BatchReadBlobsResponse { responses: responses.collect() };
+        let responses: Vec<Response> = responses.collect();
+        let (hits, misses) = self.count(&digests, &responses);
+        let message = v2::BatchReadBlobsResponse { responses };
         let pieces = pieces::batch_read(message).map_err(|error| status::invalid(&error))?;
-        Ok(Reply::pieces(pieces, Some(permit)))
+        Ok(Reply::pieces(pieces, Some(permit)).with_lookups(hits, misses))
+    }
+
+    /// How many blobs were found, and how many were missing. The others did not fit.
+    fn count(&self, digests: &[Digest], responses: &[Response]) -> (usize, usize) {
+        let codes = responses.iter().map(|one| one.status.as_ref().map_or(0, |status| status.code));
+        let (mut hits, mut misses) = (0, 0);
+        for (digest, code) in digests.iter().zip(codes) {
+            if code == Code::Ok as i32 {
+                self.parts.observer.read(digest);
+                hits += 1;
+            } else if code == Code::NotFound as i32 {
+                misses += 1;
+            }
+        }
+        (hits, misses)
     }
 }
 

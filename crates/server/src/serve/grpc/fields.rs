@@ -9,7 +9,7 @@ use tidegate_reapi::{Error, Result};
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(in crate::serve) enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     /// Four or eight bytes. No field of the calls has this type.
@@ -18,10 +18,10 @@ pub(super) enum Value<'a> {
 
 /// The fields of a message in their order. After an error there are none.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'a>(&'a [u8]);
+pub(in crate::serve) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+    pub(in crate::serve) fn of(message: &'a [u8]) -> Self {
         Self(message)
     }
 

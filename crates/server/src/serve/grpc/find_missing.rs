@@ -34,7 +34,9 @@ impl Api {
         for (entry, _) in missing() {
             put_bytes(&mut response, MISSING, entry);
         }
-        Ok(Reply::pieces([response.freeze()], None))
+        let hits = present.iter().filter(|is_there| **is_there).count();
+        let reply = Reply::pieces([response.freeze()], None);
+        Ok(reply.with_lookups(hits, present.len() - hits))
     }
 }
 

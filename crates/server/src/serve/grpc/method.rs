@@ -4,7 +4,7 @@ use crate::serve::access::Role;
 
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Method {
+pub(in crate::serve) enum Method {
     GetCapabilities,
     FindMissing,
     BatchUpdate,
@@ -21,7 +21,7 @@ pub(in super::super) enum Method {
 
 impl Method {
     /// The role that the call needs.
-    pub(in super::super) const fn role(self) -> Role {
+    pub(in crate::serve) const fn role(self) -> Role {
         match self {
             Self::GetCapabilities
             | Self::FindMissing
@@ -35,6 +35,40 @@ impl Method {
             | Self::Write
             | Self::QueryWriteStatus
             | Self::UpdateActionResult => Role::Write,
+        }
+    }
+
+    /// All of them, in the order of their numbers.
+    pub(in crate::serve) const ALL: [Self; 12] = [
+        Self::GetCapabilities,
+        Self::FindMissing,
+        Self::BatchUpdate,
+        Self::BatchRead,
+        Self::GetTree,
+        Self::SplitBlob,
+        Self::SpliceBlob,
+        Self::Read,
+        Self::Write,
+        Self::QueryWriteStatus,
+        Self::GetActionResult,
+        Self::UpdateActionResult,
+    ];
+
+    /// The name of the call in the API.
+    pub(in crate::serve) const fn name(self) -> &'static str {
+        match self {
+            Self::GetCapabilities => "GetCapabilities",
+            Self::FindMissing => "FindMissingBlobs",
+            Self::BatchUpdate => "BatchUpdateBlobs",
+            Self::BatchRead => "BatchReadBlobs",
+            Self::GetTree => "GetTree",
+            Self::SplitBlob => "SplitBlob",
+            Self::SpliceBlob => "SpliceBlob",
+            Self::Read => "Read",
+            Self::Write => "Write",
+            Self::QueryWriteStatus => "QueryWriteStatus",
+            Self::GetActionResult => "GetActionResult",
+            Self::UpdateActionResult => "UpdateActionResult",
         }
     }
 

@@ -31,7 +31,7 @@ mod batch_update;
 mod byte_stream;
 mod capabilities;
 mod deadline;
-mod fields;
+pub(in crate::serve) mod fields;
 mod find_missing;
 mod method;
 mod reply;
@@ -45,20 +45,20 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, Version};
-use hyper::body::Incoming;
 use prost::Message;
 use tidegate::{Budget, BytesPermit};
 use tidegate_core::digest::DigestFunction;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use self::byte_stream::Uploads;
-pub(super) use self::method::Method;
+pub(in crate::serve) use self::method::Method;
 use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
 use super::access::{Caller, Quotas, Refusal, Tenant};
 use super::body::ResponseBody;
+use super::observe::{CallName, CallNotes, Lookups, MissReason, Observer, RequestBody, StatusMark};
 use super::options::ServeLimits;
 use crate::store::LocalStore;
 
@@ -86,6 +86,7 @@ struct ApiParts {
     budget: Budget,
     quotas: Arc<Quotas>,
     limits: ServeLimits,
+    observer: Arc<Observer>,
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
     inflaters: Semaphore,
@@ -98,6 +99,7 @@ impl Api {
         budget: Budget,
         quotas: Arc<Quotas>,
         limits: ServeLimits,
+        observer: Arc<Observer>,
     ) -> Self {
         let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
         let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
@@ -106,6 +108,7 @@ impl Api {
             budget,
             quotas,
             limits,
+            observer,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
         });
         Self { parts, store, caller: Caller::anyone(Tenant::default()) }
@@ -127,9 +130,10 @@ impl Api {
     pub(super) async fn answer(
         &self,
         method: Option<Method>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
+        let name = method.map_or(CallName::Unknown, CallName::Grpc);
         let outcome = match (method, head.version) {
             (_, version) if version != Version::HTTP_2 => {
                 Err(Status::unimplemented("gRPC needs HTTP/2"))
@@ -152,14 +156,15 @@ impl Api {
             Ok(reply) => reply,
             Err(status) => {
                 tracing::debug!(path = head.uri.path(), %status, "a call failed");
-                return status::response(&status);
+                return notes_of(name, &status).on(status::response(&status));
             }
         };
+        let notes = CallNotes { lookups: body.lookups(name), ..CallNotes::new(name) };
         let mut response = Response::new(body.into_body());
         response
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
-        response
+        notes.on(response)
     }
 
     async fn call(
@@ -223,12 +228,31 @@ impl Api {
 }
 
 /// The response to a call that was not let in.
-pub(super) fn refuse(refusal: Refusal) -> Response<ResponseBody> {
+pub(super) fn refuse(method: Option<Method>, refusal: Refusal) -> Response<ResponseBody> {
     let message = refusal.message();
-    status::response(&match refusal {
+    let status = match refusal {
         Refusal::Unknown => Status::unauthenticated(message),
         Refusal::Role(_) => Status::permission_denied(message),
-    })
+    };
+    let name = method.map_or(CallName::Unknown, CallName::Grpc);
+    notes_of(name, &status).on(status::response(&status))
+}
+
+/// What a failed call says of itself.
+fn notes_of(name: CallName, status: &Status) -> CallNotes {
+    let mut notes = CallNotes::new(name);
+    match (StatusMark::of(status), status.code()) {
+        (Some(StatusMark::Refusal(reason)), _) => notes.refusal = Some(reason),
+        (Some(StatusMark::Miss(reason)), _) if name.reads_one() => {
+            notes.lookups = Lookups::miss(reason);
+        }
+        (None, Code::NotFound) if name.reads_one() => {
+            notes.lookups = Lookups::miss(MissReason::Absent);
+        }
+        _ => {}
+    }
+    notes.message = Some(status.message().to_owned());
+    notes
 }
 
 /// The hash function of a request.

@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 use super::status;
 use crate::serve::body::ResponseBody;
 use crate::serve::error::ServeError;
+use crate::serve::observe::{CallName, Lookups, MissReason};
 
 /// Messages that are made as the client takes them: their pieces, framed.
 pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<Vec<Bytes>, Status>> + Send>>;
@@ -29,6 +30,8 @@ pub(super) struct Reply {
     /// The bytes of `pieces`.
     permit: Option<BytesPermit>,
     is_ended: bool,
+    /// What the call found, if that is not one value.
+    lookups: Option<Lookups>,
 }
 
 impl Reply {
@@ -55,12 +58,37 @@ impl Reply {
         pieces: impl IntoIterator<Item = Bytes>,
         permit: Option<BytesPermit>,
     ) -> Self {
-        Self { pieces: pieces.into_iter().collect(), more: None, permit, is_ended: false }
+        Self {
+            pieces: pieces.into_iter().collect(),
+            more: None,
+            permit,
+            is_ended: false,
+            lookups: None,
+        }
     }
 
     /// Messages that are made as the client takes them.
     pub(super) fn stream(messages: Messages) -> Self {
-        Self { pieces: VecDeque::new(), more: Some(messages), permit: None, is_ended: false }
+        Self {
+            pieces: VecDeque::new(),
+            more: Some(messages),
+            permit: None,
+            is_ended: false,
+            lookups: None,
+        }
+    }
+
+    /// The reply of a call that looked for several values.
+    pub(super) fn with_lookups(mut self, hits: usize, misses: usize) -> Self {
+        let (hits, misses) = (hits as u64, misses as u64);
+        self.lookups = Some(Lookups { hits, misses, reason: MissReason::Absent });
+        self
+    }
+
+    /// What the call found. Most calls that succeed found one value.
+    pub(super) fn lookups(&self, name: CallName) -> Lookups {
+        let one = if name.reads_one() { Lookups::HIT } else { Lookups::default() };
+        self.lookups.unwrap_or(one)
     }
 
     pub(super) fn into_body(self) -> ResponseBody {

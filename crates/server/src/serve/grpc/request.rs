@@ -9,12 +9,12 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tidegate::{Budget, BytesPermit};
 use tidegate_reapi::framing::{PREFIX_BYTES, message_len};
 use tonic::Status;
 
 use super::status;
+use crate::serve::observe::RequestBody;
 
 /// How long a call waits for memory before it is refused.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -34,12 +34,12 @@ pub(super) struct RequestMessage {
 /// The frames of a request.
 #[derive(Debug)]
 pub(super) struct RequestFrames {
-    body: Incoming,
+    body: RequestBody,
     stall_time_max: Duration,
 }
 
 impl RequestFrames {
-    pub(super) fn new(body: Incoming, stall_time_max: Duration) -> Self {
+    pub(super) fn new(body: RequestBody, stall_time_max: Duration) -> Self {
         Self { body, stall_time_max }
     }
 
@@ -134,7 +134,7 @@ impl RequestFrames {
 }
 
 /// The next data of a body that is not empty.
-async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Status> {
+async fn next_data(body: &mut RequestBody) -> Result<Option<Bytes>, Status> {
     loop {
         match body.frame().await {
             None => return Ok(None),

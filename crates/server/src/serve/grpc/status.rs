@@ -22,6 +22,7 @@ use tonic::{Code, Status};
 
 use crate::serve::access::QuotaUsed;
 use crate::serve::body::{self, ResponseBody};
+use crate::serve::observe::{MissReason, RefusalReason, StatusMark};
 use crate::store::StoreError;
 
 /// When a client may try again: the store evicts in fractions of a second, and calls end soon.
@@ -66,7 +67,8 @@ pub(super) fn of_quota(used: &QuotaUsed) -> Status {
 
 /// The memory of the server is in use.
 pub(super) fn no_memory(bytes: u64) -> Status {
-    exhausted(format!("the server has no {bytes} bytes of memory for this call now"))
+    let status = exhausted(format!("the server has no {bytes} bytes of memory for this call now"));
+    StatusMark::Refusal(RefusalReason::Memory).on(status)
 }
 
 fn retry_info() -> Any {
@@ -84,17 +86,24 @@ pub(super) fn of(error: &Error) -> Status {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<StoreError>());
     match (cause, error.kind()) {
         (Some(StoreError::Full { .. } | StoreError::DiskFull | StoreError::LogBroken), _) => {
-            exhausted(text)
+            StatusMark::Refusal(RefusalReason::Full).on(exhausted(text))
         }
         (Some(StoreError::TooLarge { .. }), _) => Status::resource_exhausted(text),
         // Bytes that differ from their digest, or a call that cannot be.
         (Some(StoreError::Mismatch), _) | (_, ErrorKind::Invalid) => Status::invalid_argument(text),
-        (Some(StoreError::Damaged), _) | (_, ErrorKind::NotFound) => Status::not_found(text),
+        (Some(StoreError::Damaged), _) => {
+            StatusMark::Miss(MissReason::Damaged).on(Status::not_found(text))
+        }
+        (_, ErrorKind::NotFound) => Status::not_found(text),
         (_, ErrorKind::Integrity) if error.operation() == Operation::Write => {
             Status::invalid_argument(text)
         }
-        (_, ErrorKind::Integrity) => Status::not_found(text),
-        (_, ErrorKind::Unsupported) => exhausted(text),
+        (_, ErrorKind::Integrity) => {
+            StatusMark::Miss(MissReason::Damaged).on(Status::not_found(text))
+        }
+        (_, ErrorKind::Unsupported) => {
+            StatusMark::Refusal(RefusalReason::Memory).on(exhausted(text))
+        }
         (_, ErrorKind::Cancelled) => Status::unavailable("the server is stopping"),
         _ => Status::internal(text),
     }

@@ -11,6 +11,7 @@ use super::upload::Upload;
 use super::values::value_name;
 use super::{Call, HttpCache, Reply, reply};
 use crate::serve::error::ServeError;
+use crate::serve::observe::MissReason;
 use crate::store::CachedPut;
 
 /// The dialect in keys.
@@ -33,7 +34,10 @@ impl HttpCache {
             }
             _ => match self.store.cached(&name, function).await? {
                 Some((len, body)) => self.send_value(call, len, body).await,
-                None => Ok(reply::not_found()),
+                None => {
+                    let reason = MissReason::of_loss(self.store.take_loss_of_value(&name));
+                    Ok(reply::not_found_because(reason))
+                }
             },
         }
     }

@@ -60,7 +60,12 @@ impl HttpCache {
         } else {
             let permit = self.budget.bytes(len.min(RESPONSE_MEMORY_BYTES)).await;
             match self.store.get(digest, range.start, &self.budget).await {
-                Ok(body) => Some((first_bytes(body, len), permit)),
+                Ok(body) => {
+                    if let Some(observer) = &self.observer {
+                        observer.read(digest);
+                    }
+                    Some((first_bytes(body, len), permit))
+                }
                 Err(error) if error.kind() == tidegate::ErrorKind::NotFound => {
                     return Ok(reply::not_found());
                 }

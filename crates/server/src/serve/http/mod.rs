@@ -10,6 +10,7 @@
 //! | `upload` | the body of a request: bounded, gathered, drained |
 //! | `range` | `Range` and `If-None-Match` |
 //! | `reply` | responses |
+//! | `notes` | what a response says to the observer of the server |
 //!
 //! Invariants:
 //! - A blob has a name only after its bytes had the hash. A body that ends early names nothing.
@@ -20,6 +21,7 @@
 mod action_cache;
 mod cas;
 mod dialects;
+mod notes;
 mod range;
 mod reply;
 mod route;
@@ -40,6 +42,7 @@ use self::upload::Upload;
 use super::access::{Caller, Quotas, Role, Tenant};
 use super::body::ResponseBody;
 use super::error::ServeError;
+use super::observe::Observer;
 use crate::store::LocalStore;
 
 /// Bounds of the HTTP side.
@@ -66,6 +69,7 @@ pub struct HttpCache {
     budget: Budget,
     quotas: Arc<Quotas>,
     limits: HttpLimits,
+    observer: Option<Arc<Observer>>,
 }
 
 /// A request without its body, and where it goes.
@@ -92,7 +96,13 @@ type Reply = Result<Response<ResponseBody>, ServeError>;
 impl HttpCache {
     /// A cache over a store. All that requests and responses buffer is taken from `budget`.
     pub fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
-        Self { store, budget, quotas: Arc::new(Quotas::new(&[])), limits }
+        Self { store, budget, quotas: Arc::new(Quotas::new(&[])), limits, observer: None }
+    }
+
+    /// The same cache; the observer learns which blobs are read.
+    pub(super) fn observed_by(mut self, observer: Arc<Observer>) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// The role that a request needs. A path that the server does not have needs the least one.
@@ -118,15 +128,18 @@ impl HttpCache {
         let body = body.map_err(|error| ServeError::BodyCutOff(error.into())).boxed_unsync();
         let mut upload = Upload::new(&parts, body, &self.budget);
         let mut call = Call { parts: &parts, caller, instance: String::new() };
+        let mut message = None;
         let response = match cache.answer(&mut call, &mut upload).await {
             Ok(response) => response,
             Err(error) => {
                 if error.status().is_server_error() {
                     tracing::warn!(method = %parts.method, error = &error as &dyn std::error::Error, "a request failed");
                 }
+                message = Some(error.message());
                 reply::of_error(&error)
             }
         };
+        let response = notes::noted(call.parts, response, message);
         // A client that is still sending would not read the response before a reset.
         upload.discard().await;
         response

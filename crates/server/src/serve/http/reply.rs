@@ -10,6 +10,7 @@ use tidegate::budget::BytesPermit;
 
 use crate::serve::body::ResponseBody;
 use crate::serve::error::ServeError;
+use crate::serve::observe::MissReason;
 
 /// Seconds after which a client asks a full store again. The remover needs less than one.
 const RETRY_SECONDS: &str = "1";
@@ -40,6 +41,13 @@ pub(super) fn text(status: StatusCode, message: &str) -> Response<ResponseBody> 
 /// 404.
 pub(super) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "not found")
+}
+
+/// 404 with its reason for the observer of the server.
+pub(super) fn not_found_because(reason: MissReason) -> Response<ResponseBody> {
+    let mut response = not_found();
+    response.extensions_mut().insert(reason);
+    response
 }
 
 /// 405 with the methods of the path.

@@ -10,6 +10,7 @@ use super::upload::Upload;
 use super::{Call, HttpCache, Reply, reply};
 use crate::serve::access::Tenant;
 use crate::serve::error::ServeError;
+use crate::serve::observe::MissReason;
 use crate::store::ValueWriter;
 
 /// The name of a value in the store: tenant, dialect, and the parts of the key. Zero bytes separate
@@ -59,7 +60,10 @@ impl HttpCache {
     pub(super) async fn get_value(&self, call: &Call<'_>, name: &[u8]) -> Reply {
         match self.store.value(name).await? {
             Some((len, body)) => self.send_value(call, len, body).await,
-            None => Ok(reply::not_found()),
+            None => {
+                let reason = MissReason::of_loss(self.store.take_loss_of_value(name));
+                Ok(reply::not_found_because(reason))
+            }
         }
     }
 

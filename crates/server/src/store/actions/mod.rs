@@ -159,6 +159,7 @@ impl Blobs {
         if self.all_present(&record.closure, Touch::Pin)? {
             return Ok(Some(record.result));
         }
+        self.core.note_incomplete(&key);
         // If it cannot be removed, the next look-up finds it incomplete, too.
         self.commit(vec![Op::Purge { key }]).into_iter().collect::<StoreResult<()>>()?;
         Ok(None)

@@ -67,6 +67,7 @@ impl Core {
                 let live = self.index.find(&fingerprint).filter(|entry| entry.location() == from);
                 if let Some(entry) = live {
                     if entry.last_use() < cutoff && header.kind == RecordKind::Put {
+                        self.count_eviction(&entry);
                         self.index.remove_at(&fingerprint, from);
                     } else if verify_payload(&header, found.record) {
                         let start = header.payload_start();

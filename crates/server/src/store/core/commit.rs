@@ -228,6 +228,9 @@ impl Core {
         }
         if !appended.places.is_empty() {
             self.files.note_append();
+            let written = group.drafts.iter().take(appended.places.len());
+            let bytes = written.map(|draft| draft.len() as u64).sum();
+            self.activity.count_commit(appended.places.len(), bytes);
         }
         let mut places = appended.places.into_iter();
         for ((number, effect), draft) in group.effects.into_iter().zip(&group.drafts) {

@@ -2,6 +2,7 @@
 
 use super::{Core, TICKS_PER_SECOND};
 use crate::store::error::StoreResult;
+use crate::store::index::Entry;
 use crate::store::key::Fingerprint;
 use crate::store::space::AgeHistogram;
 
@@ -23,6 +24,7 @@ impl Core {
                     return false;
                 }
                 freed += entry.record_bytes() + entry.file_bytes();
+                self.count_eviction(entry);
                 if entry.is_file() {
                     old_files.push((entry.fingerprint(selector), *entry));
                 }
@@ -58,6 +60,12 @@ impl Core {
         let mut histogram = AgeHistogram::new(oldest, now);
         self.each_entry(|last_use, bytes| histogram.add(last_use, bytes));
         histogram.cutoff(bytes, limit)
+    }
+
+    /// Counts a value that is evicted.
+    pub(super) fn count_eviction(&self, entry: &Entry) {
+        let age = u64::from(self.now().saturating_sub(entry.last_use())) / TICKS_PER_SECOND;
+        self.activity.count_eviction(age, entry.record_bytes() + entry.file_bytes());
     }
 
     fn each_entry(&self, mut see: impl FnMut(u32, u64)) {

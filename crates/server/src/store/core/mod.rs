@@ -12,6 +12,7 @@
 //! | `sync` | background sync, and what follows a failed one |
 //! | `checkpoint` | the index on disk |
 //! | `evict` | entries by age |
+//! | `survey` | what is stored, by size, age and kind |
 //! | `sweep` | files that no entry names, after damage |
 //! | `clean` | moving live records out of a pack |
 //! | `maintain` | the background steps in the right order |
@@ -31,6 +32,7 @@ mod pin;
 mod read;
 mod room;
 mod scrub;
+mod survey;
 mod sweep;
 mod sync;
 
@@ -38,20 +40,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::checkpoint::Checkpoints;
+use super::activity::{Activity, ActivityCounts};
 use super::checkpoint::DamagedShards;
 use super::disk::Disk;
 use super::files::Files;
 use super::index::Index;
 use super::key::{Fingerprint, Key};
 use super::log::Log;
+use super::losses::{Loss, Losses};
 use super::options::StoreOptions;
-use super::pack::PackTable;
+use super::pack::{PackState, PackTable};
 use super::pins::Pins;
 use super::space::Space;
 
 pub use commit::{Content, Op};
 pub use read::{Value, ValueContent};
 pub(crate) use scrub::Scrubbed;
+pub use survey::{AGE_BOUNDS_SECONDS, ValueSum};
+pub(crate) use survey::{IndexSurvey, SurveyedValue};
 
 /// Ticks of one second.
 const TICKS_PER_SECOND: u64 = 8;
@@ -83,6 +89,8 @@ pub struct Core {
     orphans: AtomicBool,
     /// What the disk took beyond what callers gave, for the published amplification.
     written: WrittenBytes,
+    activity: Activity,
+    losses: Losses,
 }
 
 /// Bytes written since the store opened.
@@ -105,6 +113,14 @@ pub struct StoreCounts {
     pub moved_bytes_written: u64,
     /// Bytes of checkpoints.
     pub checkpoint_bytes_written: u64,
+    /// Values, of those that the index has loaded.
+    pub values: u64,
+    /// Whether the index has loaded all values.
+    pub is_loaded: bool,
+    /// Packs with values.
+    pub packs_used: u64,
+    /// Packs that are kept for new values.
+    pub packs_free: u64,
     /// Whether a snapshot was damaged. Its values are missing; the sweep removes their files.
     pub has_damaged_snapshot: bool,
 }
@@ -152,13 +168,35 @@ impl Core {
 
     /// Counters.
     pub fn counts(&self) -> StoreCounts {
+        let packs = self.packs.all();
+        let packs = |state| packs.iter().filter(|(_, pack)| pack.state == state).count() as u64;
         StoreCounts {
             used_bytes: self.used_bytes(),
             value_bytes_written: self.written.values.load(Ordering::Relaxed),
             moved_bytes_written: self.written.moved.load(Ordering::Relaxed),
             checkpoint_bytes_written: self.written.checkpoints.load(Ordering::Relaxed),
+            values: self.index.loaded_values(),
+            is_loaded: self.index.is_loaded(),
+            packs_used: packs(PackState::Used),
+            packs_free: packs(PackState::Free),
             has_damaged_snapshot: self.damaged_shards() > 0,
         }
+    }
+
+    /// What the store counted of its own work since it opened.
+    pub fn activity(&self) -> ActivityCounts {
+        self.activity.counts()
+    }
+
+    /// Remembers that an action result lacks a blob, and goes.
+    pub(crate) fn note_incomplete(&self, key: &Key) {
+        self.losses.add(&self.fingerprint(key), Loss::Incomplete);
+    }
+
+    /// Why a value was dropped, once.
+    pub(crate) fn take_loss(&self, key: impl Fn() -> Option<Key>) -> Option<Loss> {
+        let fingerprint = || key().map_or(Fingerprint::NONE, |key| self.fingerprint(&key));
+        self.losses.take(fingerprint)
     }
 
     /// Shards of the index whose snapshot was damaged, of those that were loaded.

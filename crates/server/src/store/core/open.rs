@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::checkpoint::Checkpoints;
 use super::{Core, StoreClock, TICKS_PER_SECOND, WrittenBytes};
+use crate::store::activity::Activity;
 use crate::store::checkpoint::{
     DamagedShards, MASTER_FOLDER, Master, Snapshots, read_master, remove_unused, write_master,
 };
@@ -15,6 +16,7 @@ use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{self, Files, SavedFiles, Unsynced};
 use crate::store::index::Index;
 use crate::store::log::{Log, LogHead};
+use crate::store::losses::Losses;
 use crate::store::options::{Level, StoreOptions};
 use crate::store::pack::{PACK_FOLDER, PackState, PackTable, SavedPack};
 use crate::store::recovery::{Recovered, replay};
@@ -127,6 +129,8 @@ impl Core {
             damaged,
             orphans: AtomicBool::new(false),
             written: WrittenBytes::default(),
+            activity: Activity::default(),
+            losses: Losses::default(),
         };
         if level == Level::Power {
             // An earlier process may have run at the other level.

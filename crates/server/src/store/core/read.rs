@@ -10,6 +10,7 @@ use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StoredFile};
 use crate::store::index::{Entry, Location};
 use crate::store::key::{Fingerprint, Key, Owner};
+use crate::store::losses::Loss;
 use crate::store::pack::{Header, RecordKind, generation_bits, verify_payload};
 
 /// Attempts to read a record that moves meanwhile.
@@ -136,6 +137,8 @@ impl Core {
         if is_there.is_none_or(|now| now.location() != entry.location()) {
             return;
         }
+        self.activity.count_damage();
+        self.losses.add(fingerprint, Loss::Damaged);
         tracing::warn!(
             bytes = entry.record_bytes() + entry.file_bytes(),
             "dropped a damaged value"

@@ -62,6 +62,16 @@ impl Core {
         now.is_some_and(|now| now.location() == entry.location())
     }
 
+    /// Counts a value that the scrub has read.
+    pub(crate) fn count_scrubbed(&self, bytes: u64) {
+        self.activity.count_scrubbed(bytes);
+    }
+
+    /// Counts a scrub of the whole store.
+    pub(crate) fn count_scrub(&self) {
+        self.activity.count_scrub();
+    }
+
     /// Drops a value that the scrub found damaged, so that the blob can be put again.
     pub(crate) fn drop_damaged(&self, fingerprint: &Fingerprint, entry: &Entry) {
         self.discard(fingerprint, entry);

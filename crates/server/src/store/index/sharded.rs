@@ -64,6 +64,18 @@ impl Index {
         self.unloaded.load(Ordering::Acquire) == 0
     }
 
+    /// Entries of the shards that are loaded.
+    pub(crate) fn loaded_values(&self) -> u64 {
+        let len = |shard: &RwLock<ShardState>| match &*shard
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            ShardState::Loaded(shard) => shard.len() as u64,
+            ShardState::Unloaded(_) => 0,
+        };
+        self.shards.iter().map(len).sum()
+    }
+
     /// A key's entry, if its pack is current.
     pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Option<Entry> {
         let found = self.read(fingerprint, |shard| shard.find(fingerprint))?;

@@ -89,6 +89,7 @@ impl Scrub {
         }
         match self.scrubber.step(SCRUB_BYTES) {
             Ok(true) => {
+                core.count_scrub();
                 let begins = now + SCRUB_PAUSE;
                 *self = Self { scrubber: Scrubber::new(core, Repair::Drop), begins };
             }

@@ -7,6 +7,7 @@
 //! | `cache` | action results, opaque values, compressed blobs |
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
+//! | `survey` | what is stored, and why a value is not there |
 //! | `record` | the requests as a trace |
 //! | `tenant` | the store with the blobs of one tenant alone |
 //! | `error` | errors of the store as errors of the engine |
@@ -20,6 +21,7 @@ mod error;
 mod maintenance;
 mod record;
 mod serving;
+mod survey;
 mod tenant;
 
 #[cfg(test)]
@@ -50,6 +52,8 @@ pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
+pub use self::survey::{LargeValue, StoreSurvey, StoredKind};
+use super::activity::ActivityCounts;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
@@ -143,6 +147,11 @@ impl LocalStore {
     /// Counters.
     pub fn counts(&self) -> StoreCounts {
         self.0.blobs.core.counts()
+    }
+
+    /// What the store counted of its own work since it opened.
+    pub fn activity(&self) -> ActivityCounts {
+        self.0.blobs.core.activity()
     }
 
     /// Runs `work` on a blocking thread. Dropping the future does not stop work that has started.

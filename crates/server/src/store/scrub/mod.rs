@@ -145,6 +145,7 @@ impl Scrubber {
     fn count(&mut self, bytes: u64) {
         self.counts.values += 1;
         self.counts.bytes += bytes;
+        self.core.count_scrubbed(bytes);
     }
 
     fn damaged(&mut self, fingerprint: &Fingerprint, entry: &Entry) {

@@ -8,7 +8,7 @@ use futures_util::stream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tidegate::remote::Body;
 use tidegate::store::BlobStore as _;
-use tidegate::{Budget, BytesPermit};
+use tidegate::{Budget, BytesPermit, ErrorKind};
 use tidegate_core::digest::Digest;
 use tidegate_reapi::resource::{Compressor, ReadName};
 use tidegate_reapi::{bytestream, pieces};
@@ -18,6 +18,7 @@ use tonic::Status;
 use super::super::reply::Reply;
 use super::super::request::{RequestMessage, wait_for_bytes};
 use super::super::{Api, Outcome, deadline, decode, status};
+use crate::serve::observe::{MissReason, StatusMark};
 
 /// The longest piece of a blob: what the store reads at a time.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -90,14 +91,18 @@ impl Api {
         let permit = wait_for_bytes(&budget, memory).await?;
         let body = if is_packed {
             let body = self.store.get_packed_from(&digest, offset).await;
-            body.map_err(|error| status::of(&error))?.ok_or_else(|| missing(&digest))?
+            body.map_err(|error| status::of(&error))?.ok_or_else(|| self.missing(&digest))?
         } else {
             let body = self.store.get(&digest, offset, &budget).await;
-            body.map_err(|error| status::of(&error))?
+            body.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => self.missing(&digest),
+                _ => status::of(&error),
+            })?
         };
         let (permit, deflater) =
             if is_packed { (None, Some(permit)) } else { (Some(permit), None) };
         let left = if is_packed { u64::MAX } else { left };
+        self.parts.observer.read(&digest);
         let rest = BlobRest { body, left, budget, permit, piece_bytes, deadline, deflater };
         Ok(Reply::stream(Box::pin(messages(rest))))
     }
@@ -107,12 +112,14 @@ impl Api {
         if self.store.has(digest).await.map_err(|error| status::of(&error))? {
             return Ok(Reply::pieces([], None));
         }
-        Err(missing(digest))
+        Err(self.missing(digest))
     }
-}
 
-fn missing(digest: &Digest) -> Status {
-    Status::not_found(format!("the cache does not have {digest}"))
+    fn missing(&self, digest: &Digest) -> Status {
+        let reason = MissReason::of_loss(self.store.take_loss_of_blob(digest));
+        let status = Status::not_found(format!("the cache does not have {digest}"));
+        StatusMark::Miss(reason).on(status)
+    }
 }
 
 /// The framed messages of a blob.
