@@ -5,6 +5,7 @@
 //! | `args` | the command line, validated |
 //! | `commands` | the commands, one a file |
 //! | `config` | the configuration file: settings by URL |
+//! | `cache_url` | the URL of a cache server over HTTP |
 //! | `checksums` | lists such as `SHA256SUMS` |
 //! | `fetch` | several blobs in parallel, for `cp` and `cat` |
 //! | `local` | standard input as a source; sources that are their own targets |
@@ -29,6 +30,7 @@
 //! - A URL is never shown with its user info or query.
 
 mod args;
+mod cache_url;
 mod checksums;
 mod commands;
 mod config;
@@ -60,7 +62,7 @@ mod usage;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command, ConfigCommand};
+use args::{Cli, Command, ConfigCommand, StoreArgs, StoreCommand};
 use exit::Exit;
 use session::Session;
 use threads::Threads;
@@ -86,7 +88,7 @@ fn main() -> ExitCode {
         }
         Command::Completions { shell } => commands::generate::completions(&session, shell),
         Command::Man { dir } => commands::generate::man(&session, dir.as_deref()),
-        Command::Store(args) => commands::store::run(&session, &args),
+        Command::Store(args) if !args.needs_runtime() => commands::store::run(&session, &args),
         command => run(session, command),
     }
     .into()
@@ -128,6 +130,12 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Chunk(args) => Box::pin(commands::chunk::run(session, &args)).await,
             Command::Demo(args) => Box::pin(commands::demo::run(session, &args)).await,
             Command::Serve(args) => Box::pin(commands::serve::run(session, &args)).await,
+            Command::Store(StoreArgs { command: StoreCommand::Purge(args) }) => {
+                Box::pin(commands::store::purge(session, &args)).await
+            }
+            Command::Store(StoreArgs { command: StoreCommand::Import(args) }) => {
+                Box::pin(commands::store::import(session, &args)).await
+            }
             // These commands need no runtime and have run before this point.
             Command::Completions { .. }
             | Command::Man { .. }

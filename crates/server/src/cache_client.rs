@@ -21,10 +21,15 @@ use tidegate_core::checksum::Checksummer;
 use tidegate_core::digest::Digest;
 use tokio::time::timeout;
 
+use crate::serve::PurgeRequest;
+use crate::store::PurgeReport;
+
 /// Time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Time without a byte from the server.
 const STALL_MAX: Duration = Duration::from_secs(30);
+/// A purge of hundreds of millions of values takes no longer.
+const PURGE_MAX: Duration = Duration::from_mins(30);
 /// A body is sent at this rate at least, in bytes per second, beside [`STALL_MAX`].
 const SEND_RATE_MIN: u64 = 64 << 10;
 /// Bytes of a value that a caller gets in memory.
@@ -181,6 +186,26 @@ impl CacheClient {
         self.put(&format!("/cas/{}", digest.checksum().hex()), digest.len, body).await
     }
 
+    /// Removes values of the server, or says which ones it would remove. It takes as long as the
+    /// server reads all of its records, at most half an hour.
+    pub async fn purge(&self, request: &PurgeRequest) -> Result<PurgeReport, CacheClientError> {
+        let bytes = serde_json::to_vec(request).map_err(|_| CacheClientError::Mismatch)?;
+        let body = Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync();
+        let response = self.send_within(Method::POST, "/purge", None, body, PURGE_MAX).await?;
+        if response.status() != StatusCode::OK {
+            return Err(CacheClientError::Status(response.status()));
+        }
+        let mut body = response.into_body();
+        let mut all = BytesMut::new();
+        while let Some(piece) = next(&mut body).await? {
+            all.extend_from_slice(&piece);
+            if all.len() > VALUE_BYTES_MAX {
+                return Err(CacheClientError::Mismatch);
+            }
+        }
+        serde_json::from_slice(&all).map_err(|_| CacheClientError::Mismatch)
+    }
+
     async fn get(&self, path: &str) -> Result<Option<Response<Incoming>>, CacheClientError> {
         let response = self.send(Method::GET, path, 0, empty()).await?;
         match response.status() {
@@ -206,16 +231,27 @@ impl CacheClient {
         len: u64,
         body: UploadBody,
     ) -> Result<Response<Incoming>, CacheClientError> {
-        let is_put = method == Method::PUT;
+        let patience = STALL_MAX + Duration::from_secs(len / SEND_RATE_MIN);
+        let len = (method == Method::PUT).then_some(len);
+        self.send_within(method, path, len, body, patience).await
+    }
+
+    async fn send_within(
+        &self,
+        method: Method,
+        path: &str,
+        len: Option<u64>,
+        body: UploadBody,
+        patience: Duration,
+    ) -> Result<Response<Incoming>, CacheClientError> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         let mut request = request.body(body).map_err(CacheClientError::Key)?;
-        if is_put {
+        if let Some(len) = len {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(len));
         }
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        let patience = STALL_MAX + Duration::from_secs(len / SEND_RATE_MIN);
         let response = timeout(patience, self.client.request(request)).await;
         let response = response.ok().ok_or(CacheClientError::Stalled)?;
         response.map_err(CacheClientError::NoResponse)

@@ -8,6 +8,7 @@
 //! | [`trace`] | recorded and generated requests, replayed to choose the size of a store |
 
 pub mod cache_client;
+pub mod import;
 pub mod serve;
 pub mod store;
 pub mod trace;

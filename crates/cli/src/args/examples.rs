@@ -194,6 +194,30 @@ Examples:
   tidegate store replay --json trace.txt | jq '.stores[] | [.policy, .size, .hit_rate]'
           for scripts: one JSON object";
 
+pub(super) const STORE_IMPORT: &str = "\
+Examples:
+  tidegate store import /var/cache/bazel-remote /var/cache/tidegate
+          stop both servers first; start tidegate serve afterwards
+  tidegate store import /var/cache/bazel-remote /var/cache/tidegate --instance main
+          for builds with --remote_instance_name=main
+
+Every blob is hashed on the way. What is damaged is left out, and an action result is imported only if
+everything that it needs is there. Running it again continues where it stopped.";
+
+pub(super) const STORE_PURGE: &str = "\
+Examples:
+  tidegate store purge http://127.0.0.1:8980 --invocation 5c1d4a9e-0000-4000-8000-000000000001
+          show what a build stored
+  tidegate store purge http://127.0.0.1:8980 --invocation 5c1d4a9e-0000-4000-8000-000000000001 --remove
+          remove it, so that the next build runs those actions again
+  tidegate store purge https://any:TOKEN@cache.example --instance main --remove
+          with the token of an admin
+  tidegate store purge /var/cache/tidegate --key 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+          of a server that does not run
+
+It reads the record of every value: about a million in five seconds. Blobs belong to no instance and no
+invocation, and their bytes are always those of their hash; wrong results are action results.";
+
 pub(super) const STORE_CHECK: &str = "\
 Examples:
   tidegate store check /var/cache/tidegate

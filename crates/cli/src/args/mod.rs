@@ -28,7 +28,9 @@ pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use serve::{LevelArg, ServeArgs};
-pub(crate) use store::{ReplayArgs, StoreArgs, StoreCheckArgs, StoreCommand};
+pub(crate) use store::{
+    ReplayArgs, StoreArgs, StoreCheckArgs, StoreCommand, StoreImportArgs, StorePurgeArgs,
+};
 pub(crate) use transfer::{FileArgs, TransferArgs};
 pub(crate) use version::VersionArgs;
 

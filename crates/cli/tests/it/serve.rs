@@ -274,3 +274,63 @@ async fn get_line(address: &str, line: &str) -> String {
     within(socket.read_to_string(&mut response)).await.unwrap();
     response
 }
+
+/// A purge shows first what it would remove.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_purged_by_instance_and_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, said) = start(&folder, &[]).await;
+    let address = said["address"].as_str().unwrap().to_owned();
+    let url = format!("http://{address}");
+    let keys = ["main/ac/a1", "main/ac/a2", "ac/a1", "v1/cache/77"];
+    for key in keys {
+        put(&address, key, "0123456789").await;
+    }
+    let purge = async |args: &[&str]| {
+        let place = ["store", "purge", &url];
+        run_in(folder.path(), &[&place, args].concat()).await
+    };
+    let left = async || {
+        let mut left = Vec::new();
+        for key in keys {
+            if get(&address, &format!("/{key}")).await.ends_with("0123456789") {
+                left.push(key);
+            }
+        }
+        left
+    };
+    let ran = purge(&["--instance", "main"]).await;
+    ran.ends(0).says("would remove 2 values (20 B)").says("--remove");
+    assert!(ran.out().contains("ac a1  10 B  instance main"), "{}", ran.out());
+    assert_eq!(left().await, keys);
+    purge(&["--instance", "main", "--remove"]).await.ends(0).says("Removed 2 values");
+    assert_eq!(left().await, &keys[2..]);
+    let ran = purge(&["--key", "77", "--remove", "--json"]).await;
+    let json: Value = serde_json::from_str(&ran.ends(0).out()).unwrap();
+    assert_eq!((&json["matched"], &json["is_removed"]), (&1.into(), &true.into()));
+    assert_eq!(left().await, ["ac/a1"]);
+    purge(&["--invocation", "none"]).await.ends(0).says("would remove 0 values");
+    purge(&[]).await.ends(2).says("--key");
+    stop(server, "TERM").await;
+    // A server that does not run: by its folder.
+    let ran = run_in(folder.path(), &["store", "purge", "cache", "--key", "A1", "--remove"]).await;
+    ran.ends(0).says("Removed 1 value");
+    let (server, said) = start(&folder, &[]).await;
+    let value = get(said["address"].as_str().unwrap(), "/ac/a1").await;
+    assert!(value.starts_with("HTTP/1.1 404"), "{value}");
+    stop(server, "TERM").await;
+    run_in(folder.path(), &["store", "purge", &url, "--key", "x"]).await.ends(1).says("Connection refused");
+    run_in(folder.path(), &["store", "purge", "none", "--key", "x"]).await.says("no such folder");
+}
+
+async fn put(address: &str, key: &str, value: &str) {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let len = value.len();
+    let request = format!(
+        "PUT /{key} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{value}"
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    within(socket.read_to_string(&mut response)).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+}

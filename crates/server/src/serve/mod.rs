@@ -9,6 +9,7 @@
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
+//! | `purge` | removes values for the operator |
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
 //! | `grpc` | the Remote Execution API |
 //! | `observe` | what an operator sees: metrics, status, the names of requests |
@@ -37,6 +38,7 @@ mod http;
 mod listener;
 mod observe;
 mod options;
+mod purge;
 mod route;
 mod server;
 
@@ -44,4 +46,5 @@ pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
 pub use error::ServeError;
 pub use http::{HttpCache, HttpLimits};
 pub use options::{ServeLimits, ServeOptions};
+pub use purge::PurgeRequest;
 pub use server::Server;

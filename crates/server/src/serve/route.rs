@@ -11,6 +11,7 @@ use super::body::{self, ResponseBody};
 use super::grpc::{self, Api, Method};
 use super::http::HttpCache;
 use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
+use super::purge::{self, PurgeRoute};
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ enum Target {
     Call(Option<Method>),
     /// A question of the operator, or of a load balancer.
     Operator(OperatorPath),
+    /// A purge.
+    Purge,
     /// Everything else.
     Http,
 }
@@ -27,6 +30,9 @@ impl Target {
     fn of<B>(request: &Request<B>) -> Self {
         if is_grpc(request) {
             return Self::Call(Method::of_path(request.uri().path()));
+        }
+        if request.uri().path() == purge::PATH {
+            return Self::Purge;
         }
         OperatorPath::of(request).map_or(Self::Http, Self::Operator)
     }
@@ -37,6 +43,7 @@ impl Target {
             // Even that a call is unknown is nothing for strangers.
             Self::Call(method) => Need::Role(method.map_or(Role::Read, Method::role)),
             Self::Operator(path) => path.need(),
+            Self::Purge => Need::Role(Role::Admin),
             Self::Http => Need::Role(HttpCache::role(request.method(), request.uri().path())),
         }
     }
@@ -49,6 +56,7 @@ pub(super) struct Routes {
     api: Api,
     http: HttpCache,
     operator: OperatorRoutes,
+    purge: PurgeRoute,
 }
 
 impl Routes {
@@ -57,8 +65,9 @@ impl Routes {
         api: Api,
         http: HttpCache,
         operator: OperatorRoutes,
+        purge: PurgeRoute,
     ) -> Self {
-        Self { door, api, http, operator }
+        Self { door, api, http, operator, purge }
     }
 
     /// The credentials, and TLS.
@@ -86,6 +95,7 @@ impl Routes {
             Target::Operator(path) => {
                 self.operator.answer(path, request.method(), caller.role()).await
             }
+            Target::Purge => self.purge.answer(request).await,
             Target::Http => self.http.handle(request, caller).await,
         }
     }

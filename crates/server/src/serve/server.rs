@@ -13,6 +13,7 @@ use super::http::{HttpCache, HttpLimits};
 use super::listener;
 use super::observe::{Observer, OperatorRoutes};
 use super::options::ServeOptions;
+use super::purge::PurgeRoute;
 use super::route::Routes;
 use crate::store::LocalStore;
 
@@ -86,9 +87,10 @@ impl Server {
             stop.clone(),
         );
         let api = Api::new(self.store.clone(), self.budget, quotas, limits, Arc::clone(&observer));
+        let purge = PurgeRoute::new(self.store.clone());
         let expiring = api.expire_uploads();
         let refreshing = Arc::clone(&self.door).keep_fresh();
-        let routes = Arc::new(Routes::new(self.door, api, http, operator));
+        let routes = Arc::new(Routes::new(self.door, api, http, operator, purge));
         tokio::select! {
             () = listener::serve(self.listener, routes, Arc::clone(&observer), limits, stop) => {}
             // These never end before the listener.

@@ -36,7 +36,7 @@ pub(crate) const SLICE: u8 = 2;
 pub(crate) const OPAQUE: u8 = 3;
 
 /// The bytes of a digest in a key: function, length, hash.
-const DIGEST_BYTES: usize = 41;
+pub(crate) const DIGEST_BYTES: usize = 41;
 
 /// The bytes of a tenant in a key.
 const OWNER_BYTES: usize = 16;
@@ -129,7 +129,7 @@ impl Key {
     }
 }
 
-fn digest_of(bytes: &[u8]) -> Option<Digest> {
+pub(crate) fn digest_of(bytes: &[u8]) -> Option<Digest> {
     let bytes: &[u8; DIGEST_BYTES] = bytes.try_into().ok()?;
     let function = match bytes[0] {
         1 => DigestFunction::Sha256,

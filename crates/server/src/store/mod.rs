@@ -85,6 +85,7 @@ pub mod closure;
 mod local;
 mod manifests;
 mod pins;
+mod purge;
 mod scrub;
 
 pub use actions::{ActionName, ActionPut, CachedPut};
@@ -92,4 +93,5 @@ pub(crate) use blobs::BatchEntry;
 pub use blobs::BlobHash;
 pub(crate) use local::{BlobWriter, ReadEntry};
 pub use local::{HashWriter, LargeValue, LocalStore, StoreSurvey, StoredKind, ValueWriter};
+pub use purge::{PurgeFilter, PurgeReport, PurgedValue};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

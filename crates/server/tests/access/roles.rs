@@ -128,6 +128,31 @@ async fn the_state_of_the_server_is_for_admins() {
 }
 
 #[tokio::test]
+async fn only_an_admin_purges() {
+    let bed = Bed::new(ROLES).await;
+    let path = format!("/ac/{HASH}");
+    assert_eq!(bed.http(WRITER, "PUT", &path, b"value").await.status, StatusCode::OK);
+    let purge = format!("{{\"key\":\"{HASH}\",\"remove\":true}}");
+    for token in [READER, WRITER] {
+        let answer = bed.http(token, "POST", "/purge", purge.as_bytes()).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    }
+    let unknown = bed.http("", "POST", "/purge", purge.as_bytes()).await;
+    assert_eq!(unknown.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(bed.http(READER, "GET", &path, b"").await.status, StatusCode::OK);
+    for body in ["", "{}", "{\"remove\":true}", "{\"kee\":\"x\"}", "[]"] {
+        let answer = bed.http(ADMIN, "POST", "/purge", body.as_bytes()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+    }
+    let answer = bed.http(ADMIN, "GET", "/purge", b"").await;
+    assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+    let answer = bed.http(ADMIN, "POST", "/purge", purge.as_bytes()).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(bed.http(READER, "GET", &path, b"").await.status, StatusCode::NOT_FOUND);
+    bed.end().await;
+}
+
+#[tokio::test]
 async fn a_refused_write_stores_nothing() {
     let bed = Bed::new(ROLES).await;
     let path = format!("/ac/{HASH}");

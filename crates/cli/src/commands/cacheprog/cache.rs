@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt as _, stream};
 use tidegate::store::{BlobStore as _, PutRequest, PutSource};
@@ -23,6 +21,7 @@ use tidegate_server::store::LocalStore;
 
 use super::entry::{Entry, hex};
 use super::files::Files;
+use crate::cache_url;
 
 /// After this many failures in a row, a cache over HTTP is not asked again.
 const FAILURES_MAX: u32 = 3;
@@ -63,20 +62,7 @@ pub(super) enum CacheError {
 impl Cache {
     /// A cache over HTTP. User and password of the URL become the header `Authorization`. Blocks.
     pub(super) fn over_http(url: &str) -> Result<Self> {
-        let refused = |error: CacheClientError| {
-            // The URL may hold a password.
-            Error::new(
-                ErrorKind::Invalid,
-                Operation::Locate,
-                "the URL of the cache",
-                "it cannot be used",
-            )
-            .caused_by(error)
-            .with_hint("write http://HOST:PORT, or https://USER:PASSWORD@HOST/PATH")
-        };
-        let (url, user) = without_user(url);
-        let authorization = user.map(|user| format!("Basic {}", STANDARD.encode(user)));
-        let client = CacheClient::new(&url, authorization.as_deref()).map_err(refused)?;
+        let client = cache_url::client(url)?;
         Ok(Self::Http(Arc::new(HttpPlace { client, failures: AtomicU32::new(0) })))
     }
 
@@ -212,15 +198,6 @@ fn name(action: &[u8]) -> Vec<u8> {
     [b"go\0", action].concat()
 }
 
-/// A URL without user and password, and these, with percent signs decoded.
-fn without_user(url: &str) -> (String, Option<Vec<u8>>) {
-    let Some((scheme, rest)) = url.split_once("://") else { return (url.to_owned(), None) };
-    let authority = rest.split('/').next().unwrap_or_default();
-    let Some((user, host)) = authority.rsplit_once('@') else { return (url.to_owned(), None) };
-    let user = percent_encoding::percent_decode_str(user).collect();
-    (format!("{scheme}://{host}{}", &rest[authority.len()..]), Some(user))
-}
-
 async fn find(files: &Files, digest: &Digest) -> Option<PathBuf> {
     let (files, digest) = (files.clone(), *digest);
     tokio::task::spawn_blocking(move || files.find(&digest)).await.ok()?
@@ -298,26 +275,5 @@ impl PutSource for FileSource {
             let message = "the file of a body cannot be read";
             Error::new(ErrorKind::Storage, Operation::Read, "a body", message).caused_by(error)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_user_leaves_the_url() {
-        let rows = [
-            ("http://host:80/go", "http://host:80/go", None),
-            ("https://a:b@host/go/", "https://host/go/", Some("a:b")),
-            ("https://a:p%40ss@host", "https://host", Some("a:p@ss")),
-            ("https://host/a@b", "https://host/a@b", None),
-        ];
-        for (url, expected, user) in rows {
-            let expected = (expected.to_owned(), user.map(|user| user.as_bytes().to_vec()));
-            assert_eq!(without_user(url), expected);
-        }
-        assert!(Cache::over_http("ftp://host").is_err());
-        assert!(Cache::over_http("http://").is_err());
     }
 }

@@ -34,7 +34,12 @@ impl Api {
         Reply::encoded(&result)
     }
 
-    pub(super) async fn update_action_result(&self, message: RequestMessage) -> Outcome {
+    /// `invocation` is what the client says of itself; empty if it says nothing.
+    pub(super) async fn update_action_result(
+        &self,
+        message: RequestMessage,
+        invocation: &str,
+    ) -> Outcome {
         let update = Update::decode(&message.bytes)?;
         self.check_instance(update.instance)?;
         let own = self.caller.own_name(instance(update.instance));
@@ -49,7 +54,7 @@ impl Api {
         }
         self.check_quota(update.instance, result.len() as u64)?;
         let result_bytes = result.len() as u64;
-        let put = self.store.put_action(&name, result, UnknownFields::Skip).await;
+        let put = self.store.put_action_of(&name, result, UnknownFields::Skip, invocation).await;
         match put.map_err(|error| status::of(&error))? {
             ActionPut::Stored => {
                 self.count_written(update.instance, result_bytes);

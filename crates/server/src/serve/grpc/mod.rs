@@ -44,7 +44,7 @@ mod tree;
 use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Request, Response, Version};
+use http::{HeaderMap, Request, Response, Version};
 use prost::Message;
 use tidegate::{Budget, BytesPermit};
 use tidegate_core::digest::DigestFunction;
@@ -58,7 +58,9 @@ use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
 use super::access::{Caller, Quotas, Refusal, Tenant};
 use super::body::ResponseBody;
-use super::observe::{CallName, CallNotes, Lookups, MissReason, Observer, RequestBody, StatusMark};
+use super::observe::{
+    CallName, CallNotes, Lookups, MetadataHeader, MissReason, Observer, RequestBody, StatusMark,
+};
 use super::options::ServeLimits;
 use crate::store::LocalStore;
 
@@ -142,9 +144,9 @@ impl Api {
             (Some(method), _) => {
                 let frames = RequestFrames::new(body, self.parts.limits.stall_time_max);
                 match deadline::of(&head.headers) {
-                    Ok(None) => self.call(method, frames, None).await,
+                    Ok(None) => self.call(method, &head.headers, frames, None).await,
                     Ok(Some(deadline)) => {
-                        let call = self.call(method, frames, Some(deadline));
+                        let call = self.call(method, &head.headers, frames, Some(deadline));
                         let ended = tokio::time::timeout_at(deadline, call).await;
                         ended.unwrap_or_else(|_| Err(deadline::exceeded()))
                     }
@@ -170,6 +172,7 @@ impl Api {
     async fn call(
         &self,
         method: Method,
+        headers: &HeaderMap,
         frames: RequestFrames,
         deadline: Option<Instant>,
     ) -> Outcome {
@@ -189,7 +192,11 @@ impl Api {
             Method::SpliceBlob => Box::pin(self.splice(message)).await,
             Method::QueryWriteStatus => self.query_write_status(message).await,
             Method::GetActionResult => self.get_action_result(message).await,
-            Method::UpdateActionResult => self.update_action_result(message).await,
+            Method::UpdateActionResult => {
+                let metadata = MetadataHeader::of(headers);
+                let invocation = metadata.as_ref().map_or("", MetadataHeader::invocation);
+                self.update_action_result(message, invocation).await
+            }
             // They are answered above.
             Method::Read | Method::Write => Err(Status::internal("not a unary call")),
         }

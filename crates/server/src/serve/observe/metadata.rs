@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The decoded header of one request.
-pub(super) struct MetadataHeader {
+pub(in crate::serve) struct MetadataHeader {
     bytes: [u8; BYTES_MAX],
     len: usize,
 }
@@ -39,11 +39,16 @@ pub(super) struct Metadata<'a> {
 
 impl MetadataHeader {
     /// `None` without the header, or if it is longer than Bazel's can be, or not base64.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(in crate::serve) fn of(headers: &HeaderMap) -> Option<Self> {
         let value = headers.get(HEADER)?.as_bytes();
         let mut decoded = Self { bytes: [0; BYTES_MAX], len: 0 };
         decoded.len = BASE64.decode_slice(value, &mut decoded.bytes).ok()?;
         Some(decoded)
+    }
+
+    /// The name of the invocation; empty if there is none.
+    pub(in crate::serve) fn invocation(&self) -> &str {
+        self.metadata().invocation
     }
 
     /// The fields. What is malformed is left out.

@@ -62,6 +62,7 @@ pub(in crate::serve) use self::exchange::{Exchange, ObservedConnection, RequestB
 use self::failures::Failures;
 use self::hot::HotBlobs;
 use self::invocations::Invocations;
+pub(in crate::serve) use self::metadata::MetadataHeader;
 use self::outcome::Outcome;
 use self::request_id::RequestIds;
 pub(in crate::serve) use self::routes::{OperatorPath, OperatorRoutes};

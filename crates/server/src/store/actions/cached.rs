@@ -72,7 +72,7 @@ impl Blobs {
             Err(_) => return opaque(incoming),
         };
         let key = incoming.into_key();
-        Ok(match self.put_complete(key, function, &closure, result)? {
+        Ok(match self.put_complete(key, function, &closure, result, "")? {
             ActionPut::Incomplete(missing) => CachedPut::Incomplete(missing),
             _ => CachedPut::Result,
         })

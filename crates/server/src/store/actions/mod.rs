@@ -24,7 +24,7 @@ use tidegate_core::digest::{Digest, DigestFunction};
 
 pub use self::cached::CachedPut;
 pub(super) use self::cached::CachedValue;
-use self::record::ActionRecord;
+pub(super) use self::record::ActionRecord;
 use super::blobs::{Blobs, Form, Touch};
 use super::closure::{Closure, ClosureError, ClosureLimits, ClosureWalk, UnknownFields};
 use super::core::{Op, Value};
@@ -70,13 +70,14 @@ impl Blobs {
         result: Bytes,
         unknown: UnknownFields,
         limits: ClosureLimits,
+        invocation: &str,
     ) -> StoreResult<ActionPut> {
         let Some(key) = name.key() else { return Ok(ActionPut::NameTooLong) };
         let closure = match self.closure(&result, name.action.function, unknown, limits)? {
             Ok(closure) => closure,
             Err(refused) => return Ok(refused),
         };
-        self.put_complete(key, name.action.function, &closure, result)
+        self.put_complete(key, name.action.function, &closure, result, invocation)
     }
 
     /// Stores a result under a key, if its closure is all there.
@@ -86,6 +87,7 @@ impl Blobs {
         function: DigestFunction,
         closure: &Closure,
         result: Bytes,
+        invocation: &str,
     ) -> StoreResult<ActionPut> {
         let present = self.present(closure.blobs(), Touch::Now)?;
         let missing = closure.blobs().iter().zip(present).find(|(_, is_present)| !is_present);
@@ -93,7 +95,11 @@ impl Blobs {
             return Ok(ActionPut::Incomplete(*missing));
         }
         let size = result.len() as u64;
-        let record = ActionRecord { closure: closure.blobs().to_vec(), result };
+        let record = ActionRecord {
+            invocation: invocation.to_owned(),
+            closure: closure.blobs().to_vec(),
+            result,
+        };
         self.put_beside(vec![(key, Form::Action, size, record.encode(function))])?;
         Ok(ActionPut::Stored)
     }

@@ -55,7 +55,7 @@ impl Bed {
     fn put_action(&self, result: &v2::ActionResult) -> ActionPut {
         let bytes = result.encode_to_vec().into();
         let limits = ClosureLimits::default();
-        self.blobs.put_action(&name(), bytes, UnknownFields::Refuse, limits).unwrap()
+        self.blobs.put_action(&name(), bytes, UnknownFields::Refuse, limits, "").unwrap()
     }
 }
 
@@ -140,7 +140,7 @@ fn what_is_no_result_is_refused() {
     let bed = bed();
     let limits = ClosureLimits::default();
     let put = |bytes: &'static [u8]| {
-        bed.blobs.put_action(&name(), bytes.into(), UnknownFields::Refuse, limits).unwrap()
+        bed.blobs.put_action(&name(), bytes.into(), UnknownFields::Refuse, limits, "").unwrap()
     };
     assert!(matches!(put(b"{}"), ActionPut::Refused(ClosureError::NotActionResult(_))));
     let (mut result, _) = result(&bed);
@@ -150,7 +150,7 @@ fn what_is_no_result_is_refused() {
     assert!(matches!(refused, ActionPut::Refused(ClosureError::Container { .. })), "{refused:?}");
     let long = "x".repeat(5000);
     let name = ActionName { instance: &long, ..name() };
-    let put = bed.blobs.put_action(&name, Bytes::new(), UnknownFields::Refuse, limits).unwrap();
+    let put = bed.blobs.put_action(&name, Bytes::new(), UnknownFields::Refuse, limits, "").unwrap();
     assert_eq!(put, ActionPut::NameTooLong);
     assert_eq!(bed.blobs.action(&name).unwrap(), None);
 }

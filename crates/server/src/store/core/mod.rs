@@ -55,7 +55,7 @@ use super::space::Space;
 
 pub use commit::{Content, Op};
 pub use read::{Value, ValueContent};
-pub(crate) use scrub::Scrubbed;
+pub(crate) use scrub::{NamedRecord, Scrubbed};
 pub use survey::{AGE_BOUNDS_SECONDS, ValueSum};
 pub(crate) use survey::{IndexSurvey, SurveyedValue};
 

@@ -1,10 +1,12 @@
 //! What the scrub needs: all entries, and each value without a touch.
 
+use bytes::Bytes;
+
 use super::Core;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::StoredFile;
 use crate::store::index::Entry;
-use crate::store::key::Fingerprint;
+use crate::store::key::{Fingerprint, Key};
 use crate::store::pack::RecordKind;
 
 /// A value as the scrub finds it.
@@ -20,7 +22,27 @@ pub(crate) enum Scrubbed {
     Gone,
 }
 
+/// A record with the whole key of its value.
+#[derive(Debug)]
+pub(crate) struct NamedRecord {
+    pub(crate) key: Key,
+    pub(crate) form: u8,
+    pub(crate) size: u64,
+    /// The bytes; `None` if they are in a file.
+    pub(crate) payload: Option<Bytes>,
+}
+
 impl Core {
+    /// The record of an entry, without a touch; `None` if it has moved or is damaged.
+    pub(crate) fn named(&self, entry: &Entry) -> StoreResult<Option<NamedRecord>> {
+        let Some(record) = self.read_record(entry)? else { return Ok(None) };
+        let Some(key) = record.header.whole_key(&record.bytes) else { return Ok(None) };
+        let is_put = record.header.kind == RecordKind::Put;
+        let payload = is_put.then(|| record.payload());
+        let (form, size) = (record.header.form, record.header.size);
+        Ok(Some(NamedRecord { key, form, size, payload }))
+    }
+
     /// The number of shards of the index.
     pub(crate) fn shards(&self) -> u16 {
         self.index.shards()

@@ -22,14 +22,26 @@ impl LocalStore {
         result: Bytes,
         unknown: UnknownFields,
     ) -> Result<ActionPut> {
+        self.put_action_of(name, result, unknown, "").await
+    }
+
+    /// As [`Self::put_action`], with the invocation that stores it, by which it can be purged.
+    pub async fn put_action_of(
+        &self,
+        name: &ActionName<'_>,
+        result: Bytes,
+        unknown: UnknownFields,
+        invocation: &str,
+    ) -> Result<ActionPut> {
         if let Some(key) = name.key() {
             self.record(TraceOperation::Put, result.len() as u64, || key);
         }
         let (instance, action) = (name.instance.to_owned(), name.action);
         let target = action.to_string();
+        let invocation = invocation.to_owned();
         self.blocking(Operation::Write, &target, move |blobs| {
             let name = ActionName { instance: &instance, action };
-            blobs.put_action(&name, result, unknown, ClosureLimits::default())
+            blobs.put_action(&name, result, unknown, ClosureLimits::default(), &invocation)
         })
         .await
     }

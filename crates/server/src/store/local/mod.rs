@@ -144,6 +144,11 @@ impl LocalStore {
         self.0.blobs.core.options().bytes_max
     }
 
+    /// The parts of the index.
+    pub(super) fn shards(&self) -> u16 {
+        self.0.blobs.core.shards()
+    }
+
     /// Counters.
     pub fn counts(&self) -> StoreCounts {
         self.0.blobs.core.counts()
@@ -155,7 +160,7 @@ impl LocalStore {
     }
 
     /// Runs `work` on a blocking thread. Dropping the future does not stop work that has started.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         operation: Operation,
         target: &str,

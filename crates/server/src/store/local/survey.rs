@@ -83,7 +83,7 @@ impl LocalStore {
 
     /// Why the store dropped a blob, if it had to. Each loss is reported once.
     pub fn take_loss_of_blob(&self, digest: &Digest) -> Option<Loss> {
-        self.take_loss(|| Some(Key::blob(digest)))
+        self.take_loss(|| Some(self.0.blobs.key(digest)))
     }
 
     /// Why the store dropped an action result, if it had to. Each loss is reported once.

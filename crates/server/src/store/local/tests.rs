@@ -10,9 +10,9 @@ use tidegate_reapi::v2;
 use tidegate_reapi::zstd::{Inflater, unpack};
 
 use super::*;
-use crate::store::BlobHash;
 use crate::store::actions::{ActionName, ActionPut};
 use crate::store::closure::UnknownFields;
+use crate::store::{BlobHash, PurgeFilter};
 use crate::trace::TraceOperation::{Find, Get, Put};
 use crate::trace::{TraceLimits, TraceReader, TraceRequest};
 
@@ -87,6 +87,47 @@ async fn tenants_have_only_what_they_sent() {
     );
     put(&other).await.unwrap();
     assert!(other.has(&digest).await.unwrap() && !shared.has(&digest).await.unwrap());
+}
+
+/// What an invocation stored is purged with it, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_are_purged_by_their_invocation() {
+    let (store, _folder) = store().await;
+    let result = v2::ActionResult { exit_code: 1, ..Default::default() };
+    let result = Bytes::from(result.encode_to_vec());
+    let action = |number: u8| Digest::of(DigestFunction::Sha256, &[number]);
+    for number in 0..6 {
+        let name =
+            ActionName { instance: ["", "main"][usize::from(number % 2)], action: action(number) };
+        let invocation = ["first", "second", ""][usize::from(number / 2)];
+        let skip = UnknownFields::Skip;
+        let put = store.put_action_of(&name, result.clone(), skip, invocation).await.unwrap();
+        assert_eq!(put, ActionPut::Stored);
+    }
+    let left = async || {
+        let mut left = Vec::new();
+        for number in 0..6 {
+            let instance = ["", "main"][usize::from(number % 2)];
+            let name = ActionName { instance, action: action(number) };
+            left.extend(store.action(&name).await.unwrap().map(|_| number));
+        }
+        left
+    };
+    let filter = PurgeFilter { invocation: Some("second".into()), ..PurgeFilter::default() };
+    assert_eq!(store.purge(filter.clone(), false).await.unwrap().matched, 2);
+    assert_eq!(left().await, [0, 1, 2, 3, 4, 5]);
+    let purged = store.purge(filter.clone(), true).await.unwrap();
+    assert_eq!((purged.matched, purged.values.len()), (2, 2));
+    assert_eq!(left().await, [0, 1, 4, 5]);
+    let filter = PurgeFilter { instance: Some("main".into()), ..filter };
+    assert_eq!(store.purge(filter, true).await.unwrap().matched, 0);
+    let filter = PurgeFilter { instance: Some("main".into()), ..PurgeFilter::default() };
+    assert_eq!(store.purge(filter, true).await.unwrap().matched, 2);
+    assert_eq!(left().await, [0, 4]);
+    let key = Some(action(4).checksum().hex());
+    let filter = PurgeFilter { key, ..PurgeFilter::default() };
+    assert_eq!(store.purge(filter, true).await.unwrap().matched, 1);
+    assert_eq!(left().await, [0]);
 }
 
 /// Plain and compressed, each asked for in both forms.
