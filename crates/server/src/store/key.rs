@@ -157,6 +157,15 @@ impl Fingerprint {
         Self::of_digest(salt, &mut all, 1)
     }
 
+    /// The fingerprint of the key of a value beside a blob: a manifest or a slice. It allocates
+    /// nothing.
+    pub(crate) fn beside_blob(salt: &[u8; 32], digest: &Digest, tag: u8) -> Self {
+        let mut all = [Space::Value as u8; 43];
+        all[1] = tag;
+        all[2..].copy_from_slice(&digest_bytes(digest));
+        Self::of_digest(salt, &mut all, 2)
+    }
+
     /// The fingerprint of a key with a digest at `at`.
     fn of_digest(salt: &[u8; 32], all: &mut [u8], at: usize) -> Self {
         let mut len = [0; 8];
@@ -221,5 +230,11 @@ mod tests {
         assert_eq!(Fingerprint::of(&salt, &key), of(4));
         let value = Key::new(Space::Value, key.bytes()).unwrap();
         assert_ne!(Fingerprint::of(&salt, &value).high, of(4).high);
+        for tag in [MANIFEST, SLICE] {
+            let beside = [&[tag], key.bytes()].concat();
+            let beside = Key::new(Space::Value, &beside).unwrap();
+            let fingerprint = Fingerprint::beside_blob(&salt, &digest, tag);
+            assert_eq!(Fingerprint::of(&salt, &beside), fingerprint);
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::Core;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StoredFile};
 use crate::store::index::{Entry, Location};
-use crate::store::key::{Fingerprint, Key};
+use crate::store::key::{Fingerprint, Key, MANIFEST, SLICE};
 use crate::store::pack::{Header, RecordKind, generation_bits, verify_payload};
 
 /// Attempts to read a record that moves meanwhile.
@@ -74,6 +74,15 @@ impl Core {
         let fingerprint = |digest: &Digest| Fingerprint::of_blob(&self.salt, digest);
         let fingerprints: Vec<_> = digests.iter().map(fingerprint).collect();
         self.contains_all(&fingerprints)
+    }
+
+    /// Whether the index names a value beside the blob: a manifest or a slice. Reads no disk if the
+    /// index is loaded.
+    pub(crate) fn has_beside(&self, digest: &Digest) -> bool {
+        [MANIFEST, SLICE].iter().any(|tag| {
+            let fingerprint = Fingerprint::beside_blob(&self.salt, digest, *tag);
+            self.index.find(&fingerprint).is_some()
+        })
     }
 
     /// A key's value; `None` if there is none or it is damaged. Sets its last use.
