@@ -83,7 +83,8 @@ impl Programs {
         };
         let program = program.with_context(|| format!("{flag} names no program"))?;
         ensure!(program.is_file(), "no program at {}", program.display());
-        Ok(program)
+        // Servers start in another folder.
+        std::path::absolute(program).context("finding the program")
     }
 
     /// Starts a server with the folder's store; with an empty one unless the caller made it. `limit`
