@@ -220,13 +220,12 @@ impl BareLoad {
 
     pub(crate) async fn call(self, column: Column, large_bytes: u64) -> Result<Done> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut socket = match idle {
-            Some(socket) => socket,
-            None => {
-                let socket = tokio::net::TcpStream::connect(&*self.address).await?;
-                socket.set_nodelay(true)?;
-                socket
-            }
+        let mut socket = if let Some(socket) = idle {
+            socket
+        } else {
+            let socket = tokio::net::TcpStream::connect(&*self.address).await?;
+            socket.set_nodelay(true)?;
+            socket
         };
         let ask = Ask::of(column, large_bytes);
         socket.write_all(&ask.to_bytes()).await?;

@@ -21,7 +21,7 @@ pub(crate) enum Contender {
     TidegatePower,
     /// buildbox-casd; it does not sync.
     Casd,
-    /// BuildGrid's server, on a disk; it does not sync.
+    /// The server of `BuildGrid`, on a disk; it does not sync.
     Buildgrid,
     /// The bare program without a sync.
     Bare,

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use prost::Message as _;
-use tidegate_core::digest::Digest;
 use tidegate_reapi::digest::to_proto;
 use tidegate_reapi::v2;
 use tonic::Code;
