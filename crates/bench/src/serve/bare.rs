@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use rustix::fs::{FallocateFlags, fallocate};
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -115,6 +116,8 @@ pub(crate) fn run_bare(options: &BareOptions) -> Result<()> {
         written: AtomicU64::new(0),
         synced: Mutex::new(0),
     });
+    // Blocks are allocated before they are written, as a store with a limit does.
+    fallocate(&server.file, FallocateFlags::empty(), 0, FILE_BYTES).context("allocating")?;
     let listener = TcpListener::bind(options.listen).context("listening")?;
     for socket in listener.incoming() {
         let (server, socket) = (Arc::clone(&server), socket.context("accepting")?);
@@ -217,13 +220,12 @@ impl BareLoad {
 
     pub(crate) async fn call(self, column: Column, large_bytes: u64) -> Result<Done> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut socket = match idle {
-            Some(socket) => socket,
-            None => {
-                let socket = tokio::net::TcpStream::connect(&*self.address).await?;
-                socket.set_nodelay(true)?;
-                socket
-            }
+        let mut socket = if let Some(socket) = idle {
+            socket
+        } else {
+            let socket = tokio::net::TcpStream::connect(&*self.address).await?;
+            socket.set_nodelay(true)?;
+            socket
         };
         let ask = Ask::of(column, large_bytes);
         socket.write_all(&ask.to_bytes()).await?;

@@ -22,7 +22,7 @@ pub(crate) enum Column {
     /// Batches of 100 blobs of 4 KiB; a blob is an operation.
     BatchUpdate,
     BatchRead,
-    /// Questions for 1,000 blobs, half of which are there; a question is an operation.
+    /// Questions for 1,000 blobs; half of them are there. A question is an operation.
     FindMissing,
     UpdateResult,
     GetResult,

@@ -21,7 +21,7 @@ pub(crate) enum Contender {
     TidegatePower,
     /// buildbox-casd; it does not sync.
     Casd,
-    /// BuildGrid's server, on a disk; it does not sync.
+    /// The server of `BuildGrid`, on a disk; it does not sync.
     Buildgrid,
     /// The bare program without a sync.
     Bare,
@@ -83,7 +83,8 @@ impl Programs {
         };
         let program = program.with_context(|| format!("{flag} names no program"))?;
         ensure!(program.is_file(), "no program at {}", program.display());
-        Ok(program)
+        // Servers start in another folder.
+        std::path::absolute(program).context("finding the program")
     }
 
     /// Starts a server with the folder's store; with an empty one unless the caller made it. `limit`

@@ -77,7 +77,7 @@ pub(crate) struct ServeBenchOptions {
     /// Entries for the start-up
     #[arg(long, value_delimiter = ',', default_values = ["1000000", "8000000"])]
     entries: Vec<u64>,
-    /// The limit of the store of which three times as much is written
+    /// The limit of the store; three times as much is written
     #[arg(long, default_value = "4GiB", value_parser = size::parse)]
     limit: u64,
     /// The folder for the stores; on a disk

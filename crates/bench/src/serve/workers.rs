@@ -16,7 +16,7 @@ use crate::figures::{GIB, MIB};
 /// When the workers end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// After so many calls.
+    /// After this number of calls.
     Calls(usize),
     /// After this time.
     Time(Duration),

@@ -319,7 +319,10 @@ async fn values_are_purged_by_instance_and_by_key() {
     let value = get(said["address"].as_str().unwrap(), "/ac/a1").await;
     assert!(value.starts_with("HTTP/1.1 404"), "{value}");
     stop(server, "TERM").await;
-    run_in(folder.path(), &["store", "purge", &url, "--key", "x"]).await.ends(1).says("Connection refused");
+    run_in(folder.path(), &["store", "purge", &url, "--key", "x"])
+        .await
+        .ends(1)
+        .says("Connection refused");
     run_in(folder.path(), &["store", "purge", "none", "--key", "x"]).await.says("no such folder");
 }
 

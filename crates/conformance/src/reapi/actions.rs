@@ -106,11 +106,8 @@ async fn replaced(bed: &Bed) -> Outcome {
 /// The update is refused, or the result is no hit.
 async fn incomplete(bed: &Bed) -> Outcome {
     let action = action(bed).await?;
-    match update(bed, &action, result(&bed.blob(1000), 0)).await {
-        Err(status) => {
-            fails::<()>("UpdateActionResult", Err(status), &[Code::FailedPrecondition])?;
-        }
-        Ok(_) => {}
+    if let Err(status) = update(bed, &action, result(&bed.blob(1000), 0)).await {
+        fails::<()>("UpdateActionResult", Err(status), &[Code::FailedPrecondition])?;
     }
     fails("GetActionResult", get(bed, &action).await, &[Code::NotFound])
 }

@@ -1,6 +1,5 @@
 //! Split and splice.
 
-use bytes::Bytes;
 use tidegate::DigestFunction;
 use tidegate_reapi::v2;
 use tonic::{Code, Status};
@@ -69,7 +68,7 @@ async fn splits(bed: &Bed) -> Outcome {
         let read = worked("BatchReadBlobs", batches::read(bed, vec![chunk], Vec::new()).await)?;
         all.extend(read.into_iter().flat_map(|one| one.data));
     }
-    ensure(Bytes::from(all) == blob.bytes, || "they make another blob".to_owned())
+    ensure(blob.bytes == all, || "they make another blob".to_owned())
 }
 
 async fn twice(bed: &Bed) -> Outcome {

@@ -206,6 +206,17 @@ impl Fingerprint {
         Self::of_digest(salt, &mut all[..len], 1)
     }
 
+    /// The fingerprint of the key of a value beside a blob: a manifest or a slice. It allocates
+    /// nothing.
+    pub(crate) fn beside_blob(salt: &[u8; 32], owner: Owner, digest: &Digest, tag: u8) -> Self {
+        let mut all = [Space::Value as u8; 2 + DIGEST_BYTES + OWNER_BYTES];
+        all[1] = tag;
+        all[2..2 + DIGEST_BYTES].copy_from_slice(&digest_bytes(digest));
+        let len = 2 + DIGEST_BYTES + owner.bytes().len();
+        all[2 + DIGEST_BYTES..len].copy_from_slice(owner.bytes());
+        Self::of_digest(salt, &mut all[..len], 2)
+    }
+
     /// The fingerprint of a key with a digest at `at`.
     fn of_digest(salt: &[u8; 32], all: &mut [u8], at: usize) -> Self {
         let mut len = [0; 8];
@@ -270,6 +281,12 @@ mod tests {
         assert_eq!(Fingerprint::of(&salt, &key), of(4));
         let value = Key::new(Space::Value, key.bytes()).unwrap();
         assert_ne!(Fingerprint::of(&salt, &value).high, of(4).high);
+        for (tag, owner) in [(MANIFEST, Owner::SHARED), (SLICE, Owner::of_tenant("a"))] {
+            let beside = [&[tag], Key::blob_of(owner, &digest).bytes()].concat();
+            let beside = Key::new(Space::Value, &beside).unwrap();
+            let fingerprint = Fingerprint::beside_blob(&salt, owner, &digest, tag);
+            assert_eq!(Fingerprint::of(&salt, &beside), fingerprint);
+        }
     }
 
     /// The blobs of two tenants are found apart, each by its hash alone as well.

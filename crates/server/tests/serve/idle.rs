@@ -15,6 +15,9 @@ use crate::raw::{CAS, RawCall, RawConnection, WRITE, framed};
 const STREAMS: u64 = 500;
 const MEMORY_BYTES: u64 = 64 << 20;
 
+/// What a stream sends.
+type First<'a> = &'a dyn Fn(u64) -> Vec<u8>;
+
 fn declared(number: u64) -> Digest {
     Digest { len: 1 << 30, ..sha256(&number.to_le_bytes()) }
 }
@@ -83,7 +86,7 @@ async fn others_are_served(bed: &Bed, seed: u64) {
 async fn streams_that_declare_much_and_send_nothing_do_not_block_others() {
     let bed = Bed::with(|options| options.memory_bytes_max = MEMORY_BYTES).await;
     let batch = format!("{CAS}/BatchUpdateBlobs");
-    let kinds: [(&str, &dyn Fn(u64) -> Vec<u8>); 5] = [
+    let kinds: [(&str, First<'_>); 5] = [
         (WRITE, &|_| Vec::new()),
         (WRITE, &|number| named(upload_name(&declared(number)))),
         (WRITE, &|number| named(packed(&upload_name(&declared(number))))),

@@ -27,9 +27,12 @@ pub(super) use self::cached::CachedValue;
 pub(super) use self::record::ActionRecord;
 use super::blobs::{Blobs, Form, Touch};
 use super::closure::{Closure, ClosureError, ClosureLimits, ClosureWalk, UnknownFields};
-use super::core::{Op, Value};
+use super::core::{Content, Op, Value, ValueContent};
 use super::error::{StoreError, StoreResult};
 use super::key::{Key, Space};
+
+/// Blobs of a result that are looked up at once, on the caller's thread: some tens of microseconds.
+const AT_ONCE_MAX: usize = 256;
 
 /// The name of an action result: the instance and the digest of the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,47 @@ impl Blobs {
             Err(refused) => return Ok(refused),
         };
         self.put_complete(key, name.action.function, &closure, result, invocation)
+    }
+
+    /// The operation that stores a result, if nothing must be read for it: it names no tree, and the
+    /// index has all its blobs. `None` says nothing.
+    pub(crate) fn action_op(
+        &self,
+        name: &ActionName<'_>,
+        result: &Bytes,
+        unknown: UnknownFields,
+        limits: ClosureLimits,
+        invocation: &str,
+    ) -> Option<Op> {
+        let inline_max = self.core.options().inline_bytes_max;
+        if !self.core.is_loaded() || result.len() > inline_max {
+            return None;
+        }
+        let function = name.action.function;
+        let mut walk = ClosureWalk::new(result, function, unknown, limits).ok()?;
+        if walk.next_blob().ok()?.is_some() {
+            return None;
+        }
+        let closure = walk.finish().blobs().to_vec();
+        if closure.len() > AT_ONCE_MAX || !self.all_whole(&closure, Touch::Now) {
+            return None;
+        }
+        let (key, size) = (name.key()?, result.len() as u64);
+        let record =
+            ActionRecord { invocation: invocation.to_owned(), closure, result: result.clone() }
+                .encode(function);
+        let content = (record.len() <= inline_max).then_some(Content::Bytes(record))?;
+        Some(Op::Put { key, form: Form::Action as u8, size, content })
+    }
+
+    /// As [`Self::action`], if all that it takes is in memory. `None` says nothing.
+    pub(crate) fn action_cached(&self, name: &ActionName<'_>) -> Option<Bytes> {
+        let value = self.core.get_cached(&name.key()?)?;
+        let ValueContent::Bytes(bytes) = value.content else { return None };
+        let record = ActionRecord::decode(name.action.function, &bytes)?;
+        let is_hit =
+            record.closure.len() <= AT_ONCE_MAX && self.all_whole(&record.closure, Touch::Pin);
+        is_hit.then_some(record.result)
     }
 
     /// Stores a result under a key, if its closure is all there.

@@ -39,6 +39,23 @@ impl Blobs {
         Ok(self.present(digests, touch)?.into_iter().all(|is_present| is_present))
     }
 
+    /// Whether all blobs are values by themselves, or empty. It reads no disk if the index is loaded.
+    pub(crate) fn all_whole(&self, digests: &[Digest], touch: Touch) -> bool {
+        let present = self.whole(digests, touch).into_iter().zip(digests);
+        present.into_iter().all(|(is_present, digest)| is_present || digest.len == 0)
+    }
+
+    /// The bytes of a short blob from an offset on, if they are in the cache of the system. `None`
+    /// says nothing.
+    pub(crate) fn plain_cached(&self, digest: &Digest, offset: u64) -> Option<bytes::Bytes> {
+        let value = self.core.get_cached(&self.key(digest))?;
+        let ValueContent::Bytes(bytes) = value.content else { return None };
+        let is_plain = Form::from_number(value.form) == Some(Form::Plain);
+        let start = usize::try_from(offset).ok()?;
+        (is_plain && bytes.len() as u64 == digest.len && start <= bytes.len())
+            .then(|| bytes.slice(start..))
+    }
+
     /// The chunks of a blob that has a manifest, if all of them are there.
     pub(crate) fn manifest(
         &self,
@@ -86,6 +103,11 @@ impl Blobs {
 
     fn leaves_present(&self, digests: &[Digest], touch: Touch) -> StoreResult<bool> {
         Ok(self.leaves(digests, touch)?.into_iter().all(|is_present| is_present))
+    }
+
+    /// Whether the index names a manifest or a slice of the blob.
+    pub(crate) fn has_beside(&self, digest: &Digest) -> bool {
+        self.core.has_beside(self.owner, digest)
     }
 
     /// For each blob, whether the index has its bytes. Touches those that it has.

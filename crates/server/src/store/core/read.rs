@@ -9,7 +9,7 @@ use super::Core;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::{FileDescription, StoredFile};
 use crate::store::index::{Entry, Location};
-use crate::store::key::{Fingerprint, Key, Owner};
+use crate::store::key::{Fingerprint, Key, MANIFEST, Owner, SLICE};
 use crate::store::losses::Loss;
 use crate::store::pack::{Header, RecordKind, generation_bits, verify_payload};
 
@@ -82,6 +82,15 @@ impl Core {
         self.contains_all(&fingerprints)
     }
 
+    /// Whether the index names a value beside the blob: a manifest or a slice. Reads no disk if the
+    /// index is loaded.
+    pub(crate) fn has_beside(&self, owner: Owner, digest: &Digest) -> bool {
+        [MANIFEST, SLICE].iter().any(|tag| {
+            let fingerprint = Fingerprint::beside_blob(&self.salt, owner, digest, *tag);
+            self.index.find(&fingerprint).is_some()
+        })
+    }
+
     /// A key's value; `None` if there is none or it is damaged. Sets its last use.
     pub fn get(&self, key: &Key) -> StoreResult<Option<Value>> {
         let fingerprint = self.fingerprint(key);
@@ -94,6 +103,32 @@ impl Core {
             }
         }
         Ok(None)
+    }
+
+    /// As [`Self::get`], without waiting for the disk: a value that is a record, whose bytes are in
+    /// the cache of the system. `None` says nothing; the caller asks [`Self::get`] where it may wait.
+    pub(crate) fn get_cached(&self, key: &Key) -> Option<Value> {
+        if !self.is_loaded() {
+            return None;
+        }
+        let entry = self.index.touch(&self.fingerprint(key), self.now())?;
+        if entry.is_file() {
+            return None;
+        }
+        let location = entry.location();
+        let file = self.packs.open_file(location.slot())?;
+        let mut bytes = vec![0; usize::try_from(entry.record_bytes()).ok()?];
+        if !file.read_cached_at(&mut bytes, location.offset()) {
+            return None;
+        }
+        let record = checked(bytes, location)?;
+        let is_sound =
+            record.header.kind == RecordKind::Put && record.header.is_of(key, &record.bytes);
+        is_sound.then(|| Value {
+            form: record.header.form,
+            size: record.header.size,
+            content: ValueContent::Bytes(record.payload()),
+        })
     }
 
     fn read_value(&self, key: &Key, entry: &Entry) -> StoreResult<Option<Value>> {
@@ -124,10 +159,7 @@ impl Core {
         let read = file.read_at(&mut bytes, location.offset());
         let read = read.map_err(StoreError::disk("read a pack"))?;
         bytes.truncate(read);
-        let header = Header::read(&bytes).filter(|header| {
-            is_at(header, location) && header.len() == read && verify_payload(header, &bytes)
-        });
-        Ok(header.map(|header| ReadRecord { header, bytes: bytes.into() }))
+        Ok(checked(bytes, location))
     }
 
     /// Drops a damaged value, unless its record has moved. A file is removed, too, so that the
@@ -160,6 +192,14 @@ impl Core {
             self.discard(&fingerprint, &entry);
         }
     }
+}
+
+/// The record that bytes at a location are, if they are one.
+fn checked(bytes: Vec<u8>, location: Location) -> Option<ReadRecord> {
+    let header = Header::read(&bytes).filter(|header| {
+        is_at(header, location) && header.len() == bytes.len() && verify_payload(header, &bytes)
+    });
+    header.map(|header| ReadRecord { header, bytes: bytes.into() })
 }
 
 pub(super) fn is_at(header: &Header, location: Location) -> bool {

@@ -68,6 +68,12 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// Reads up to `buffer.len()` bytes at `offset`. Returns fewer only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Reads `buffer.len()` bytes at `offset` if that does not wait for the disk. Otherwise, and if it
+    /// is not known, returns `false`.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Writes all bytes of `pieces`, one after another, from `offset` on.
     fn write_at(&self, pieces: &[io::IoSlice<'_>], offset: u64) -> io::Result<()>;
 

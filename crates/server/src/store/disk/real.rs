@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
-use rustix::io::{Errno, pwritev};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::{Disk, DiskFile, OpenMode};
 
@@ -125,6 +125,14 @@ impl DiskFile for RealFile {
             }
         }
         Ok(read)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        let len = buffer.len();
+        let mut pieces = [io::IoSliceMut::new(buffer)];
+        // It fails, or returns less, at a page that is not in the cache; it also fails on a file
+        // system that cannot tell.
+        preadv2(&self.0, &mut pieces, offset, ReadWriteFlags::NOWAIT) == Ok(len)
     }
 
     fn write_at(&self, pieces: &[io::IoSlice<'_>], mut offset: u64) -> io::Result<()> {

@@ -38,10 +38,18 @@ impl LocalStore {
         }
         let (instance, action) = (name.instance.to_owned(), name.action);
         let target = action.to_string();
+        let blobs = &self.0.blobs;
+        let limits = ClosureLimits::default();
+        if let Some(op) = blobs.action_op(name, &result, unknown, limits, invocation) {
+            let committed = blobs.commit_async(vec![op]).await;
+            let committed: StoreResult<()> = committed.into_iter().collect();
+            committed.map_err(|failure| super::error(Operation::Write, &target, failure))?;
+            return Ok(ActionPut::Stored);
+        }
         let invocation = invocation.to_owned();
         self.blocking(Operation::Write, &target, move |blobs| {
             let name = ActionName { instance: &instance, action };
-            blobs.put_action(&name, result, unknown, ClosureLimits::default(), &invocation)
+            blobs.put_action(&name, result, unknown, limits, &invocation)
         })
         .await
     }
@@ -51,10 +59,13 @@ impl LocalStore {
     pub async fn action(&self, name: &ActionName<'_>) -> Result<Option<Bytes>> {
         let (instance, action) = (name.instance.to_owned(), name.action);
         let target = action.to_string();
-        let looked = self.blocking(Operation::Read, &target, move |blobs| {
-            blobs.action(&ActionName { instance: &instance, action })
-        });
-        let found = looked.await?;
+        let mut found = self.0.blobs.action_cached(name);
+        if found.is_none() {
+            let looked = self.blocking(Operation::Read, &target, move |blobs| {
+                blobs.action(&ActionName { instance: &instance, action })
+            });
+            found = looked.await?;
+        }
         if let Some(key) = name.key() {
             let size = found.as_ref().map_or(0, Bytes::len) as u64;
             self.record(TraceOperation::Get, size, || key);

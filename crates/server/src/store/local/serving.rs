@@ -45,25 +45,30 @@ impl LocalStore {
         Ok(digest.len == 0 || self.look_up(vec![*digest]).await? == [true])
     }
 
-    /// Blobs that the index does not name may exist as chunks or as a slice, which takes reads of
-    /// records.
+    /// Blobs that the index does not name may exist as chunks or as a slice. Only if it names those
+    /// are records read, on another thread. So a question for blobs that were never sent, which is
+    /// what most clients ask, changes no thread.
     async fn look_up(&self, digests: Vec<Digest>) -> Result<Vec<bool>> {
         let blobs = &self.0.blobs;
-        let mut present = vec![false; digests.len()];
-        if blobs.core.is_loaded() {
-            present = blobs.indexed(&digests);
+        let is_loaded = blobs.core.is_loaded();
+        let mut present =
+            if is_loaded { blobs.indexed(&digests) } else { vec![false; digests.len()] };
+        for (is_there, digest) in present.iter_mut().zip(&digests) {
+            *is_there |= digest.len == 0;
         }
-        let unknown = digests.into_iter().zip(&present).filter(|(_, is_there)| !**is_there);
-        let unknown: Vec<Digest> = unknown.map(|(digest, _)| digest).collect();
+        let is_open = |place: &usize, digest: &Digest| {
+            !present[*place] && (!is_loaded || blobs.has_beside(digest))
+        };
+        let open = digests.into_iter().enumerate().filter(|(place, digest)| is_open(place, digest));
+        let (places, unknown): (Vec<usize>, Vec<Digest>) = open.unzip();
         if unknown.is_empty() {
             return Ok(present);
         }
         let looked = self.blocking(Operation::Read, "the index of the store", move |blobs| {
             blobs.present(&unknown, Touch::Now)
         });
-        let mut looked = looked.await?.into_iter();
-        for slot in present.iter_mut().filter(|slot| !**slot) {
-            *slot = looked.next().unwrap_or(false);
+        for (place, is_there) in places.into_iter().zip(looked.await?) {
+            present[place] = is_there;
         }
         Ok(present)
     }

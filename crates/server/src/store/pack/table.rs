@@ -173,14 +173,17 @@ impl PackTable {
 
     /// A pack's file.
     pub(crate) fn file(&self, slot: u32) -> io::Result<Arc<dyn DiskFile>> {
-        let open = self
-            .with(slot, |slot| slot.file.read().unwrap_or_else(PoisonError::into_inner).clone());
-        if let Some(Some(file)) = open {
+        if let Some(file) = self.open_file(slot) {
             return Ok(file);
         }
         let file = self.disk.open(&path(slot), OpenMode::Write)?;
         self.keep_file(slot, Some(Arc::clone(&file)));
         Ok(file)
+    }
+
+    /// A pack's file, if it is open.
+    pub(crate) fn open_file(&self, slot: u32) -> Option<Arc<dyn DiskFile>> {
+        self.with(slot, |slot| slot.file.read().unwrap_or_else(PoisonError::into_inner).clone())?
     }
 
     /// Creates a pack's file of `len` bytes. Its name is durable when this returns.
