@@ -20,7 +20,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::registry::{LookupSpan, Registry, Scope};
 
 use crate::args::OutputArgs;
 use crate::console::Console;
@@ -36,7 +36,9 @@ const VARIABLE: &str = "RUST_LOG";
 const OF_SERVER: (&str, LevelFilter) = (LIBRARY, LevelFilter::WARN);
 
 /// From now on the events that the options and `RUST_LOG` ask for are written to standard error.
-pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) {
+///
+/// What it returns is dropped when the process ends: it sends the spans that wait.
+pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) -> Listening {
     let given = std::env::var_os(VARIABLE).unwrap_or_default();
     let filter = filter(&given.to_string_lossy());
     if filter.is_none() && !given.is_empty() {
@@ -47,16 +49,67 @@ pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) {
         _ if is_server && !output.quiet => Targets::new().with_target(OF_SERVER.0, OF_SERVER.1),
         _ => Targets::new(),
     };
+    let listening = Listening::start(console, is_server);
     let wanted = Wanted {
         verbose: output.verbose,
         debug: output.debug,
         restarts: console.is_json(),
         filter,
     };
-    if wanted.is_anything() {
-        let log = Log { console: console.clone(), wanted, start: Instant::now() };
+    if wanted.is_anything() || listening.has_spans() {
+        let keeps_spans = listening.has_spans();
+        let log = Log { console: console.clone(), wanted, keeps_spans, start: Instant::now() };
         // It fails only if there is a subscriber already, and this is called once.
-        let _ = tracing::subscriber::set_global_default(Registry::default().with(log));
+        let _ = listening.set_default(log);
+    }
+    listening
+}
+
+/// What sends spans to a collector, if the command is built for it and the environment names one.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    #[cfg(feature = "otlp")]
+    sender: Option<tidegate_server::otlp::SpanSender>,
+}
+
+type SetDefault = Result<(), tracing::subscriber::SetGlobalDefaultError>;
+
+#[cfg(not(feature = "otlp"))]
+impl Listening {
+    fn start(_: &Console, _: bool) -> Self {
+        Self::default()
+    }
+
+    #[expect(clippy::unused_self, reason = "as with the feature otlp")]
+    fn has_spans(&self) -> bool {
+        false
+    }
+
+    #[expect(clippy::unused_self, reason = "as with the feature otlp")]
+    fn set_default(&self, log: Log) -> SetDefault {
+        tracing::subscriber::set_global_default(Registry::default().with(log))
+    }
+}
+
+#[cfg(feature = "otlp")]
+impl Listening {
+    fn start(console: &Console, is_server: bool) -> Self {
+        let started = if is_server { tidegate_server::otlp::SpanSender::start() } else { Ok(None) };
+        let sender = started.unwrap_or_else(|error| {
+            console.line(&format!("note: no spans are sent: {error}"));
+            None
+        });
+        Self { sender }
+    }
+
+    fn has_spans(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    fn set_default(&self, log: Log) -> SetDefault {
+        let spans = self.sender.as_ref().map(tidegate_server::otlp::SpanSender::layer);
+        let subscriber = Registry::default().with(log).with(spans);
+        tracing::subscriber::set_global_default(subscriber)
     }
 }
 
@@ -111,6 +164,8 @@ fn is_of_library(event: &Metadata<'_>) -> bool {
 struct Log {
     console: Console,
     wanted: Wanted,
+    /// All spans are enabled, for another layer than this one.
+    keeps_spans: bool,
     start: Instant,
 }
 
@@ -130,7 +185,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let wanted = &self.wanted;
         if metadata.is_span() {
-            return wanted.in_full(metadata);
+            return self.keeps_spans || wanted.in_full(metadata);
         }
         wanted.in_full(metadata) || wanted.in_brief(metadata) || wanted.as_json(metadata)
     }
@@ -179,7 +234,7 @@ fn spans<S: Subscriber + for<'a> LookupSpan<'a>>(
     context: &Context<'_, S>,
 ) -> String {
     let mut text = String::new();
-    for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+    for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
         let extensions = span.extensions();
         let fields = extensions.get::<SpanText>().map_or("", |fields| fields.0.trim_start());
         // Writing to a String cannot fail.
