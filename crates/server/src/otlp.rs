@@ -130,12 +130,16 @@ impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
         let Some(runtime) = &self.runtime else { return Err("the exporter has ended".into()) };
-        let exchange = runtime.spawn(tokio::time::timeout(RESPONSE_MAX, async move {
-            let response = client.request(request.map(Full::new)).await?;
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?;
-            Ok::<_, HttpError>(Response::from_parts(parts, body.to_bytes()))
-        }));
-        exchange.await??
+        // The caller's thread has no runtime, so the timer starts within the task.
+        let exchange = runtime.spawn(async move {
+            let exchange = async move {
+                let response = client.request(request.map(Full::new)).await?;
+                let (parts, body) = response.into_parts();
+                let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?;
+                Ok::<_, HttpError>(Response::from_parts(parts, body.to_bytes()))
+            };
+            tokio::time::timeout(RESPONSE_MAX, exchange).await?
+        });
+        exchange.await?
     }
 }
