@@ -2,8 +2,8 @@
 //! `--progress json`, each restart as an object.
 //!
 //! This is a layer of a few lines instead of the one of `tracing-subscriber`, because there is one format
-//! and one output. A full line begins with the spans of its event, if the filter shows them: a request to
-//! the server has one, with its identifier. The filter of `RUST_LOG` is
+//! and one output. Spans of the library are ignored: its events already name their blob. A full line
+//! begins with the span of a request to the server, if the filter shows it. The filter of `RUST_LOG` is
 //! [`Targets`]. `EnvFilter` also reads fields of spans, but needs regular expressions: it adds 700
 //! KiB to a small program, where `Targets` adds 18 KiB.
 
@@ -28,6 +28,9 @@ use crate::json;
 
 /// Events of this crate and below are shown by `-v` and `--debug`.
 const LIBRARY: &str = "tidegate";
+
+/// The spans of this crate are shown: those of requests.
+const SERVER: &str = "tidegate_server";
 
 /// The variable with a filter, as for other programs in Rust.
 const VARIABLE: &str = "RUST_LOG";
@@ -185,13 +188,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let wanted = &self.wanted;
         if metadata.is_span() {
-            return self.keeps_spans || wanted.in_full(metadata);
+            let is_shown = metadata.target().starts_with(SERVER) && wanted.in_full(metadata);
+            return self.keeps_spans || is_shown;
         }
         wanted.in_full(metadata) || wanted.in_brief(metadata) || wanted.as_json(metadata)
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
+        if !attributes.metadata().target().starts_with(SERVER) {
+            return;
+        }
         let mut text = SpanText::default();
         text.add(|line| attributes.record(line));
         span.extensions_mut().insert(text);
@@ -236,7 +243,8 @@ fn spans<S: Subscriber + for<'a> LookupSpan<'a>>(
     let mut text = String::new();
     for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
         let extensions = span.extensions();
-        let fields = extensions.get::<SpanText>().map_or("", |fields| fields.0.trim_start());
+        let Some(SpanText(fields)) = extensions.get() else { continue };
+        let fields = fields.trim_start();
         // Writing to a String cannot fail.
         let _ = write!(text, "{}{{{fields}}}: ", span.name());
     }
