@@ -2,8 +2,8 @@
 //! `--progress json`, each restart as an object.
 //!
 //! This is a layer of a few lines instead of the one of `tracing-subscriber`, because there is one format
-//! and one output. A full line begins with the spans of its event, if the filter shows them: a request to
-//! the server has one, with its identifier. The filter of `RUST_LOG` is
+//! and one output. Spans of the library are ignored: its events already name their blob. A full line
+//! begins with the span of a request to the server, if the filter shows it. The filter of `RUST_LOG` is
 //! [`Targets`]. `EnvFilter` also reads fields of spans, but needs regular expressions: it adds 700
 //! KiB to a small program, where `Targets` adds 18 KiB.
 
@@ -20,7 +20,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::registry::{LookupSpan, Registry, Scope};
 
 use crate::args::OutputArgs;
 use crate::console::Console;
@@ -29,6 +29,9 @@ use crate::json;
 /// Events of this crate and below are shown by `-v` and `--debug`.
 const LIBRARY: &str = "tidegate";
 
+/// The spans of this crate are shown: those of requests.
+const SERVER: &str = "tidegate_server";
+
 /// The variable with a filter, as for other programs in Rust.
 const VARIABLE: &str = "RUST_LOG";
 
@@ -36,7 +39,9 @@ const VARIABLE: &str = "RUST_LOG";
 const OF_SERVER: (&str, LevelFilter) = (LIBRARY, LevelFilter::WARN);
 
 /// From now on the events that the options and `RUST_LOG` ask for are written to standard error.
-pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) {
+///
+/// What it returns is dropped when the process ends: it sends the spans that wait.
+pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) -> Listening {
     let given = std::env::var_os(VARIABLE).unwrap_or_default();
     let filter = filter(&given.to_string_lossy());
     if filter.is_none() && !given.is_empty() {
@@ -47,16 +52,67 @@ pub(crate) fn listen(console: &Console, output: &OutputArgs, is_server: bool) {
         _ if is_server && !output.quiet => Targets::new().with_target(OF_SERVER.0, OF_SERVER.1),
         _ => Targets::new(),
     };
+    let listening = Listening::start(console, is_server);
     let wanted = Wanted {
         verbose: output.verbose,
         debug: output.debug,
         restarts: console.is_json(),
         filter,
     };
-    if wanted.is_anything() {
-        let log = Log { console: console.clone(), wanted, start: Instant::now() };
+    if wanted.is_anything() || listening.has_spans() {
+        let keeps_spans = listening.has_spans();
+        let log = Log { console: console.clone(), wanted, keeps_spans, start: Instant::now() };
         // It fails only if there is a subscriber already, and this is called once.
-        let _ = tracing::subscriber::set_global_default(Registry::default().with(log));
+        let _ = listening.set_default(log);
+    }
+    listening
+}
+
+/// What sends spans to a collector, if the command is built for it and the environment names one.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    #[cfg(feature = "otlp")]
+    sender: Option<tidegate_server::otlp::SpanSender>,
+}
+
+type SetDefault = Result<(), tracing::subscriber::SetGlobalDefaultError>;
+
+#[cfg(not(feature = "otlp"))]
+impl Listening {
+    fn start(_: &Console, _: bool) -> Self {
+        Self::default()
+    }
+
+    #[expect(clippy::unused_self, reason = "as with the feature otlp")]
+    fn has_spans(&self) -> bool {
+        false
+    }
+
+    #[expect(clippy::unused_self, reason = "as with the feature otlp")]
+    fn set_default(&self, log: Log) -> SetDefault {
+        tracing::subscriber::set_global_default(Registry::default().with(log))
+    }
+}
+
+#[cfg(feature = "otlp")]
+impl Listening {
+    fn start(console: &Console, is_server: bool) -> Self {
+        let started = if is_server { tidegate_server::otlp::SpanSender::start() } else { Ok(None) };
+        let sender = started.unwrap_or_else(|error| {
+            console.line(&format!("note: no spans are sent: {error}"));
+            None
+        });
+        Self { sender }
+    }
+
+    fn has_spans(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    fn set_default(&self, log: Log) -> SetDefault {
+        let spans = self.sender.as_ref().map(tidegate_server::otlp::SpanSender::layer);
+        let subscriber = Registry::default().with(log).with(spans);
+        tracing::subscriber::set_global_default(subscriber)
     }
 }
 
@@ -111,6 +167,8 @@ fn is_of_library(event: &Metadata<'_>) -> bool {
 struct Log {
     console: Console,
     wanted: Wanted,
+    /// All spans are enabled, for another layer than this one.
+    keeps_spans: bool,
     start: Instant,
 }
 
@@ -130,13 +188,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let wanted = &self.wanted;
         if metadata.is_span() {
-            return wanted.in_full(metadata);
+            let is_shown = metadata.target().starts_with(SERVER) && wanted.in_full(metadata);
+            return self.keeps_spans || is_shown;
         }
         wanted.in_full(metadata) || wanted.in_brief(metadata) || wanted.as_json(metadata)
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
+        if !attributes.metadata().target().starts_with(SERVER) {
+            return;
+        }
         let mut text = SpanText::default();
         text.add(|line| attributes.record(line));
         span.extensions_mut().insert(text);
@@ -179,9 +241,10 @@ fn spans<S: Subscriber + for<'a> LookupSpan<'a>>(
     context: &Context<'_, S>,
 ) -> String {
     let mut text = String::new();
-    for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+    for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
         let extensions = span.extensions();
-        let fields = extensions.get::<SpanText>().map_or("", |fields| fields.0.trim_start());
+        let Some(SpanText(fields)) = extensions.get() else { continue };
+        let fields = fields.trim_start();
         // Writing to a String cannot fail.
         let _ = write!(text, "{}{{{fields}}}: ", span.name());
     }

@@ -77,7 +77,8 @@ fn main() -> ExitCode {
     let mut session = Session::new(output);
     session.output.verbose |= session.output.debug;
     session.data_on_stdout = command.writes_blob();
-    log::listen(&session.console, &session.output, matches!(command, Command::Serve(_)));
+    let is_server = matches!(command, Command::Serve(_));
+    let _listening = log::listen(&session.console, &session.output, is_server);
     match command.configure(given.clone()) {
         Ok(warning) => warning.iter().for_each(|warning| session.say(warning)),
         Err(error) => return session.fail(&error).into(),

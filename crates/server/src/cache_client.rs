@@ -77,6 +77,26 @@ pub struct CacheClient {
     authorization: Option<HeaderValue>,
 }
 
+/// Connects by HTTP/1.1, with TLS and the system's certificates where the URL asks for it. Blocks.
+pub(crate) fn connector() -> Result<HttpsConnector<HttpConnector>, rustls::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_MAX));
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector))
+}
+
 impl CacheClient {
     /// A client of the cache at a URL. `authorization` is the header of that name. Reads the
     /// system's certificates, so it blocks. Connects to nothing yet.
@@ -87,23 +107,7 @@ impl CacheClient {
         if !is_http || uri.authority().is_none() || uri.query().is_some() {
             return Err(CacheClientError::Url);
         }
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(CacheClientError::Tls)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_MAX));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
+        let connector = connector().map_err(CacheClientError::Tls)?;
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let authorization = authorization.map(HeaderValue::from_str).transpose();
         let mut authorization = authorization.ok().ok_or(CacheClientError::Url)?;

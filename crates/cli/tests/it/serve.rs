@@ -337,3 +337,40 @@ async fn put(address: &str, key: &str, value: &str) {
     within(socket.read_to_string(&mut response)).await.unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
 }
+
+/// The collector gets the span of a request, at the latest when the server ends.
+#[cfg(feature = "otlp")]
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_of_requests_are_sent_to_a_collector() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let collecting = tokio::spawn(async move {
+        let (mut socket, _) = collector.accept().await.unwrap();
+        let mut request = Vec::new();
+        // The name of the target is near the end of a span.
+        while !request.windows(9).any(|part| part == b"otlp-id-7") {
+            let mut part = [0; 4096];
+            let len = socket.read(&mut part).await.unwrap();
+            assert!(len > 0, "no span of the request");
+            request.extend_from_slice(&part[..len]);
+        }
+        let response = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        socket.write_all(response.as_bytes()).await.unwrap();
+        String::from_utf8_lossy(&request).into_owned()
+    });
+    let mut command = command(folder.path());
+    command.args(["serve", "--dir", "cache", "--max-size", "1GiB", "--listen", "127.0.0.1:0"]);
+    command.arg("--json").env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(server.stdout.take().unwrap());
+    within(lines.read_line(&mut line)).await.unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    let asked = "/v1/cache/3 HTTP/1.1\r\nx-request-id: otlp-id-7";
+    get_line(said["address"].as_str().unwrap(), asked).await;
+    stop(server, "TERM").await;
+    let request = within(collecting).await.unwrap();
+    assert!(request.starts_with("POST /v1/traces HTTP/1.1"), "{request}");
+    assert!(request.contains("nx.read"), "{request}");
+}

@@ -41,9 +41,9 @@ pub(super) async fn serve(
                     // Small responses must not wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);
                     let (routes, stop) = (Arc::clone(&routes), stop.clone());
-                    let observed = observer.connect();
+                    let exchanges = observer.connect();
                     connections.spawn(async move {
-                        connection::serve(socket, routes, observed, limits, stop).await;
+                        connection::serve(socket, routes, exchanges, limits, stop).await;
                         tracing::debug!(%peer, "a connection ended");
                         drop(slot);
                     });

@@ -28,12 +28,13 @@ impl Answer {
 /// One request on a connection of its own.
 pub(crate) async fn send(bed: &Bed, line: &str, headers: &[&str], body: &[u8]) -> Answer {
     let mut socket = TcpStream::connect(bed.address).await.unwrap();
-    let len = body.len();
     let mut head = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     if line.starts_with("PUT") {
-        head.push_str(&format!("content-length: {len}\r\n"));
+        head.extend(["content-length: ", &body.len().to_string(), "\r\n"]);
     }
-    headers.iter().for_each(|header| head.extend([*header, "\r\n"]));
+    for header in headers {
+        head.extend([*header, "\r\n"]);
+    }
     socket.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     socket.write_all(body).await.unwrap();
     let mut all = Vec::new();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tidegate_core::digest::Digest;
 use tidegate_reapi::digest::to_proto;
 use tidegate_reapi::v2;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tonic::Code;
 
 use crate::bed::{get, send, settled};
@@ -40,6 +41,7 @@ async fn hits_and_misses_are_counted_by_kind() {
     let cas = format!("/cas/{}", there.checksum().hex());
     assert_eq!(get(&bed, &cas).await.status, 200);
     assert_eq!(get(&bed, "/cache/0123456789abcdef0123456789abcdef").await.status, 404);
+    assert_eq!(send(&bed, "HEAD /cache/0123456789abcdef", &[], b"").await.status, 404);
     assert_eq!(send(&bed, "PUT /v1/cache/17", &[], b"value").await.status, 200);
     assert_eq!(get(&bed, "/v1/cache/17").await.body, b"value");
 
@@ -55,6 +57,8 @@ async fn hits_and_misses_are_counted_by_kind() {
         (r#"tidegate_requests_total{protocol="grpc",call="Read",code="ok"}"#, 3.0),
         (r#"tidegate_requests_total{protocol="grpc",call="Read",code="not_found"}"#, 1.0),
         (r#"tidegate_requests_total{protocol="http",call="gradle.read",code="404"}"#, 1.0),
+        (r#"tidegate_requests_total{protocol="http",call="gradle.other",code="404"}"#, 1.0),
+        (r#"tidegate_presence_questions_total{kind="gradle",found="absent"}"#, 1.0),
         (r#"tidegate_request_duration_seconds_count{protocol="grpc",call="Write"}"#, 1.0),
         (r#"tidegate_response_body_bytes_total{protocol="http",call="nx.read"}"#, 5.0),
         (r#"tidegate_request_body_bytes_total{protocol="http",call="nx.write"}"#, 5.0),
@@ -147,8 +151,16 @@ async fn a_call_that_is_cut_is_counted() {
     let mut stream = bed.streams().await.read(request).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop(stream);
+    let path = format!("/cas/{}", digest.checksum().hex());
+    let mut socket = tokio::net::TcpStream::connect(bed.address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket.read_exact(&mut [0; 1000]).await.unwrap();
+    drop(socket);
     let metrics = metrics(&bed).await;
     let cut = r#"tidegate_requests_total{protocol="grpc",call="Read",code="cut"}"#;
+    assert_eq!(value(&metrics, cut), Some(1.0), "{metrics}");
+    let cut = r#"tidegate_requests_total{protocol="http",call="cas.read",code="cut"}"#;
     assert_eq!(value(&metrics, cut), Some(1.0), "{metrics}");
     bed.end().await;
 }

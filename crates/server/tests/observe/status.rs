@@ -68,7 +68,7 @@ async fn tables_are_bounded() {
     for table in ["failures", "invocations"] {
         let table = status[table].as_array().unwrap();
         assert_eq!(table.len(), 50);
-        assert!(table.iter().all(|row| row.to_string().len() < 1000), "{table:?}");
+        assert!(table.iter().all(|row| row.to_string().len() < 600), "{table:?}");
     }
     bed.end().await;
 }

@@ -32,13 +32,13 @@ impl HttpCache {
                 self.store.remove_value(&name).await?;
                 Ok(reply::empty(StatusCode::NO_CONTENT))
             }
-            _ => match self.store.cached(&name, function).await? {
-                Some((len, body)) => self.send_value(call, len, body).await,
-                None => {
-                    let reason = MissReason::of_loss(self.store.take_loss_of_value(&name));
-                    Ok(reply::not_found_because(reason))
+            _ => {
+                if let Some((len, body)) = self.store.cached(&name, function).await? {
+                    return self.send_value(call, len, body).await;
                 }
-            },
+                let reason = MissReason::of_loss(self.store.take_loss_of_value(&name));
+                Ok(reply::not_found_because(reason))
+            }
         }
     }
 

@@ -58,13 +58,11 @@ impl HttpCache {
 
     /// The response of a value, or 404.
     pub(super) async fn get_value(&self, call: &Call<'_>, name: &[u8]) -> Reply {
-        match self.store.value(name).await? {
-            Some((len, body)) => self.send_value(call, len, body).await,
-            None => {
-                let reason = MissReason::of_loss(self.store.take_loss_of_value(name));
-                Ok(reply::not_found_because(reason))
-            }
+        if let Some((len, body)) = self.store.value(name).await? {
+            return self.send_value(call, len, body).await;
         }
+        let reason = MissReason::of_loss(self.store.take_loss_of_value(name));
+        Ok(reply::not_found_because(reason))
     }
 
     /// Whether there is a value.

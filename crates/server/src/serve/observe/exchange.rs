@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::HeaderValue;
-use http::{Request, Response};
+use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tracing::Span;
@@ -65,6 +65,7 @@ impl ObservedConnection {
             span,
             invocation,
             received: Arc::clone(&received),
+            is_head: request.method() == Method::HEAD,
             sent: 0,
             expected: None,
             outcome: None,
@@ -78,6 +79,13 @@ impl Drop for ObservedConnection {
     fn drop(&mut self) {
         self.observer.connections.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The length of the body of a response, if it is known.
+fn len(response: &Response<ResponseBody>) -> Option<u64> {
+    let declared = response.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok());
+    let declared = declared.and_then(|len| len.parse().ok());
+    declared.or_else(|| response.body().size_hint().exact())
 }
 
 /// The span of a request. It costs next to nothing if it is not enabled.
@@ -122,6 +130,8 @@ pub(in crate::serve) struct Exchange {
     span: Span,
     invocation: Option<Arc<Invocation>>,
     received: Arc<AtomicU64>,
+    /// The body of the response is not sent.
+    is_head: bool,
     sent: u64,
     /// The length of the response, if its head says it.
     expected: Option<u64>,
@@ -143,7 +153,9 @@ impl Exchange {
         }
         let is_grpc = self.notes.name.protocol() == "grpc";
         self.outcome = Outcome::of_head(response, is_grpc);
-        self.expected = response.body().size_hint().exact();
+        if !self.is_head {
+            self.expected = len(response);
+        }
         response.headers_mut().insert(REQUEST_ID, self.id.clone());
     }
 

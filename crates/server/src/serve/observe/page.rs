@@ -46,7 +46,7 @@ impl Page {
     }
 }
 
-/// The text of the page between two tags, each of which occurs once.
+/// The text of the page between two tags. Each of them occurs once.
 fn between(begin: &str, end: &str) -> &'static str {
     let rest = HTML.split_once(begin).map_or("", |(_, rest)| rest);
     rest.split_once(end).map_or("", |(text, _)| text)

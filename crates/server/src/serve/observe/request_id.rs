@@ -35,12 +35,13 @@ impl RequestIds {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // The multiplier is odd, so different numbers stay different.
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.start;
-        let mut digits = [0; 16];
-        for (at, digit) in digits.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(mixed >> (60 - 4 * at)) as usize & 15];
-        }
-        HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&digits))
-            .unwrap_or(HeaderValue::from_static("0"))
+        let nibble = |byte: u8| b"0123456789abcdef"[usize::from(byte & 15)];
+        let digits: Vec<u8> = mixed
+            .to_be_bytes()
+            .iter()
+            .flat_map(|byte| [nibble(byte >> 4), nibble(*byte)])
+            .collect();
+        HeaderValue::from_maybe_shared(Bytes::from(digits)).unwrap_or(HeaderValue::from_static("0"))
     }
 }
 

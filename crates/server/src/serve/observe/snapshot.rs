@@ -39,6 +39,7 @@ pub(super) struct Snapshot {
 }
 
 /// The memory of messages and pieces.
+#[expect(clippy::struct_field_names, reason = "the names of the document")]
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(super) struct BudgetUse {
     pub(super) used_bytes: u64,

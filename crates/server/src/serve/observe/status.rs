@@ -22,7 +22,8 @@ use crate::store::{
 #[derive(Serialize)]
 struct Status<'a> {
     /// moon asks this path whether the server is there.
-    status: &'static str,
+    #[serde(rename = "status")]
+    health: &'static str,
     version: &'static str,
     /// Seconds since 1970.
     now: u64,
@@ -147,7 +148,7 @@ pub(super) fn encode(snapshot: &Snapshot) -> Vec<u8> {
     let calls = snapshot.calls.iter().filter(|call| call.count() > 0);
     let refusals = snapshot.refusals.iter();
     let status = Status {
-        status: "ok",
+        health: "ok",
         version: env!("CARGO_PKG_VERSION"),
         now: unix_seconds(),
         begun: snapshot.begun_unix,
