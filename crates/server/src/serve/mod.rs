@@ -9,12 +9,15 @@
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `body` | the body of a response |
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
+//! | `fill` | blobs on their way from a remote into the store |
+//! | `origin` | [`OriginOptions`]: `/origin/NAME/PATH`, filled from remotes |
 //! | `grpc` | the Remote Execution API |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
 //!
 //! ```text
 //!   listener -> connection -> route -> grpc -> store
 //!                                   -> http -> store
+//!                                   -> origin -> store, or fill -> store
 //! ```
 //!
 //! Invariants:
@@ -28,14 +31,18 @@
 mod body;
 mod connection;
 mod error;
+mod fill;
 mod grpc;
 mod http;
 mod listener;
 mod options;
+mod origin;
 mod route;
 mod server;
 
 pub use error::ServeError;
+pub use fill::FillError;
 pub use http::{HttpCache, HttpLimits, Tenant};
 pub use options::{ServeLimits, ServeOptions};
+pub use origin::{Origin, OriginOptions};
 pub use server::Server;

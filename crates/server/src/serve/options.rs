@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::origin::OriginOptions;
 use crate::store::StoreOptions;
 
 /// What the owner of a server chooses.
@@ -20,6 +21,8 @@ pub struct ServeOptions {
     /// Whether all who reach the address may read and write. It is needed for an address that is
     /// not loopback.
     pub is_open: bool,
+    /// Remotes whose blobs the server serves.
+    pub origins: OriginOptions,
     /// The limits.
     pub limits: ServeLimits,
 }
@@ -34,6 +37,7 @@ impl ServeOptions {
             listen,
             memory_bytes_max: 512 << 20,
             is_open: false,
+            origins: OriginOptions::default(),
             limits: ServeLimits::default(),
         }
     }

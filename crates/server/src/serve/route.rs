@@ -9,18 +9,25 @@ use tokio_util::sync::CancellationToken;
 use super::body::{self, ResponseBody};
 use super::grpc::Api;
 use super::http::HttpCache;
+use super::origin::Origins;
 
 /// The handlers of a server.
 #[derive(Debug)]
 pub(super) struct Routes {
     api: Api,
     http: HttpCache,
+    origins: Origins,
     stop: CancellationToken,
 }
 
 impl Routes {
-    pub(super) const fn new(api: Api, http: HttpCache, stop: CancellationToken) -> Self {
-        Self { api, http, stop }
+    pub(super) const fn new(
+        api: Api,
+        http: HttpCache,
+        origins: Origins,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { api, http, origins, stop }
     }
 
     /// The response to one request.
@@ -30,6 +37,7 @@ impl Routes {
         }
         match self.health(&request) {
             Some(response) => response,
+            None if self.origins.has(request.uri().path()) => self.origins.answer(request).await,
             None => self.http.handle(request).await,
         }
     }

@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
+use super::fill;
 use super::options::ServeOptions;
+use super::origin::Origins;
 use super::route::Routes;
 use crate::store::LocalStore;
 
@@ -46,7 +48,10 @@ impl Server {
         let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let store = LocalStore::open(&options.folder, options.store.clone()).await?;
-        let bytes = options.memory_bytes_max;
+        let mut bytes = options.memory_bytes_max;
+        if !options.origins.is_unused() {
+            bytes -= bytes / fill::MEMORY_SHARE;
+        }
         let budget = Budget::new(BudgetOptions { requests: REQUESTS_MAX, bytes });
         Ok(Self { listener, address, store, budget, options })
     }
@@ -70,15 +75,26 @@ impl Server {
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
         let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
+        let origins = self.origins();
         let api = Api::new(self.store.clone(), self.budget, self.options.limits);
         let expiring = api.expire_uploads();
-        let routes = Arc::new(Routes::new(api, http, stop.clone()));
+        let routes = Arc::new(Routes::new(api, http, origins.clone(), stop.clone()));
         tokio::select! {
             () = listener::serve(self.listener, routes, self.options.limits, stop) => {}
             // It never ends before the listener.
             () = expiring => {}
         }
+        origins.stop().await;
+        drop(origins);
         self.store.close().await;
         Ok(())
+    }
+
+    /// The origins. Their fills have a part of the memory to themselves.
+    fn origins(&self) -> Origins {
+        let bytes = self.options.memory_bytes_max / fill::MEMORY_SHARE;
+        let fills = Budget::new(BudgetOptions { bytes, ..BudgetOptions::default() });
+        let (store, budget) = (self.store.clone(), self.budget.share());
+        Origins::new(self.options.origins.clone(), store, budget, fills)
     }
 }

@@ -20,8 +20,8 @@
 mod action_cache;
 mod cas;
 mod dialects;
-mod range;
-mod reply;
+pub(super) mod range;
+pub(super) mod reply;
 mod route;
 mod upload;
 mod values;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `by_hash` | blobs whose length is unknown |
 //! | `cache` | action results, opaque values, compressed blobs |
+//! | `unnamed` | a blob that arrives without a name |
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
 //! | `record` | the requests as a trace |
@@ -19,6 +20,7 @@ mod error;
 mod maintenance;
 mod record;
 mod serving;
+mod unnamed;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
+pub(crate) use self::unnamed::UnnamedWriter;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;
 use super::disk::RealDisk;
