@@ -11,6 +11,7 @@
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
 //! | `fill` | blobs on their way from a remote into the store |
 //! | `origin` | [`OriginOptions`]: `/origin/NAME/PATH`, filled from remotes |
+//! | `upstream` | another cache, which fills what the store lacks |
 //! | `grpc` | the Remote Execution API |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
 //!
@@ -39,6 +40,7 @@ mod options;
 mod origin;
 mod route;
 mod server;
+mod upstream;
 
 pub use error::ServeError;
 pub use fill::FillError;

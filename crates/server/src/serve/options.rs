@@ -23,6 +23,9 @@ pub struct ServeOptions {
     pub is_open: bool,
     /// Remotes whose blobs the server serves.
     pub origins: OriginOptions,
+    /// The cache, `grpc(s)://HOST/INSTANCE`, that fills what the store lacks. It is reached as the
+    /// origins are.
+    pub upstream: Option<String>,
     /// The limits.
     pub limits: ServeLimits,
 }
@@ -38,6 +41,7 @@ impl ServeOptions {
             memory_bytes_max: 512 << 20,
             is_open: false,
             origins: OriginOptions::default(),
+            upstream: None,
             limits: ServeLimits::default(),
         }
     }

@@ -14,6 +14,7 @@ use super::fill;
 use super::options::ServeOptions;
 use super::origin::Origins;
 use super::route::Routes;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// Requests have no limit in the budget: streams and connections limit them.
@@ -26,6 +27,7 @@ pub struct Server {
     address: SocketAddr,
     store: LocalStore,
     budget: Budget,
+    filling: Filling,
     options: ServeOptions,
 }
 
@@ -49,11 +51,12 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let store = LocalStore::open(&options.folder, options.store.clone()).await?;
         let mut bytes = options.memory_bytes_max;
-        if !options.origins.is_unused() {
+        if fills(&options) {
             bytes -= bytes / fill::MEMORY_SHARE;
         }
         let budget = Budget::new(BudgetOptions { requests: REQUESTS_MAX, bytes });
-        Ok(Self { listener, address, store, budget, options })
+        let filling = Filling::new(&options, &store, &budget)?;
+        Ok(Self { listener, address, store, budget, filling, options })
     }
 
     /// The address, with the port that was chosen.
@@ -74,27 +77,63 @@ impl Server {
     /// Serves until `stop` is cancelled, then drains: requests in flight may end within
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
-        let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let origins = self.origins();
-        let api = Api::new(self.store.clone(), self.budget, self.options.limits);
+        let Filling { origins, upstream } = self.filling.clone();
+        let mut http =
+            HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
+        let mut api = Api::new(
+            self.store.clone(),
+            self.budget,
+            self.options.limits,
+            origins.clone(),
+        );
+        if let Some(upstream) = upstream {
+            http = http.with_upstream(upstream.clone());
+            api = api.with_upstream(upstream);
+        }
         let expiring = api.expire_uploads();
-        let routes = Arc::new(Routes::new(api, http, origins.clone(), stop.clone()));
+        let routes = Arc::new(Routes::new(api, http, origins, stop.clone()));
         tokio::select! {
             () = listener::serve(self.listener, routes, self.options.limits, stop) => {}
             // It never ends before the listener.
             () = expiring => {}
         }
-        origins.stop().await;
-        drop(origins);
+        self.filling.stop().await;
         self.store.close().await;
         Ok(())
     }
+}
 
-    /// The origins. Their fills have a part of the memory to themselves.
-    fn origins(&self) -> Origins {
-        let bytes = self.options.memory_bytes_max / fill::MEMORY_SHARE;
+/// Whether blobs are fetched from elsewhere.
+fn fills(options: &ServeOptions) -> bool {
+    !options.origins.is_unused() || options.upstream.is_some()
+}
+
+/// Where blobs come from that the store lacks.
+#[derive(Clone, Debug)]
+struct Filling {
+    origins: Origins,
+    upstream: Option<Upstream>,
+}
+
+impl Filling {
+    /// Fills have a part of the memory to themselves.
+    fn new(options: &ServeOptions, store: &LocalStore, budget: &Budget) -> Result<Self> {
+        let bytes = options.memory_bytes_max / fill::MEMORY_SHARE;
         let fills = Budget::new(BudgetOptions { bytes, ..BudgetOptions::default() });
-        let (store, budget) = (self.store.clone(), self.budget.share());
-        Origins::new(self.options.origins.clone(), store, budget, fills)
+        let upstream = options.upstream.as_ref().map(|url| {
+            let client = options.origins.client.clone();
+            Upstream::new(url, client, store.clone(), budget.share(), fills.clone())
+        });
+        let origins =
+            Origins::new(options.origins.clone(), store.clone(), budget.share(), fills.clone());
+        Ok(Self { origins, upstream: upstream.transpose()? })
+    }
+
+    /// Ends all fills and waits for their tasks.
+    async fn stop(self) {
+        self.origins.stop().await;
+        if let Some(upstream) = &self.upstream {
+            upstream.stop().await;
+        }
     }
 }

@@ -70,6 +70,13 @@ impl Bed {
         Self::with(testkit::ServerOptions::default(), |_| {}).await
     }
 
+    /// With a remote that says checksums.
+    pub(crate) async fn verifying(change: impl FnOnce(&mut ServeOptions)) -> Self {
+        let digests = testkit::HttpDigests { repr_digest: true, ..testkit::HttpDigests::default() };
+        Self::with(testkit::ServerOptions { digests, ..testkit::ServerOptions::default() }, change)
+            .await
+    }
+
     pub(crate) async fn with(
         remote: testkit::ServerOptions,
         change: impl FnOnce(&mut ServeOptions),
@@ -132,11 +139,6 @@ impl Running {
         self.stop.cancel();
         drop((self.store, self.client));
         within(self.serving).await.unwrap().unwrap();
-    }
-
-    /// Asks the server to stop.
-    pub(crate) fn stop(&self) {
-        self.stop.cancel();
     }
 
     /// The head of a response; its body is still to be read.

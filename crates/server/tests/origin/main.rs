@@ -3,4 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod failures;
+mod ranges;
+mod versions;
 mod whole;

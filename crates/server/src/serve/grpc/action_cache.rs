@@ -23,7 +23,12 @@ impl Api {
         let action = required(request.action_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
         let name = ActionName { instance: instance(&request.instance_name), action };
-        let found = self.0.store.action(&name).await.map_err(|error| status::of(&error))?;
+        let mut found = self.0.store.action(&name).await.map_err(|error| status::of(&error))?;
+        if let (None, Some(upstream)) = (&found, &self.0.upstream)
+            && upstream.fill_action(&name).await
+        {
+            found = self.0.store.action(&name).await.map_err(|error| status::of(&error))?;
+        }
         let result = found.ok_or_else(|| {
             Status::not_found(format!("there is no complete result of action {action}"))
         })?;

@@ -15,6 +15,7 @@ pub(super) enum Method {
     QueryWriteStatus,
     GetActionResult,
     UpdateActionResult,
+    FetchBlob,
 }
 
 impl Method {
@@ -42,6 +43,7 @@ impl Method {
                 "UpdateActionResult" => Some(Self::UpdateActionResult),
                 _ => None,
             },
+            ("build.bazel.remote.asset.v1", "Fetch", "FetchBlob") => Some(Self::FetchBlob),
             ("build.bazel.remote.execution.v2", "Capabilities", "GetCapabilities") => {
                 Some(Self::GetCapabilities)
             }
@@ -71,6 +73,8 @@ mod tests {
             "/x/google.bytestream.ByteStream/Read",
             "/google.bytestream.ActionCache/GetActionResult",
             "/build.bazel.remote.execution.v2.Execution/Execute",
+            "/build.bazel.remote.asset.v1.Fetch/FetchDirectory",
+            "/build.bazel.remote.asset.v1.Push/PushBlob",
         ] {
             assert_eq!(path(other), None, "{other}");
         }

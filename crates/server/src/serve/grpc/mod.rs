@@ -15,6 +15,7 @@
 //! | `split`, `splice` | blobs as chunks |
 //! | `byte_stream` | one blob as a stream |
 //! | `action_cache` | action results |
+//! | `asset`, `sri` | blobs of other servers, and the checksums that clients expect |
 //!
 //! There is no gRPC library below: large messages are decoded where they lie, blobs stay slices of
 //! the frames in which they arrived, and a call can be answered before its request has ended.
@@ -26,6 +27,7 @@
 //! - A message to the client is at most 4 MiB long, the limit of gRPC's libraries.
 
 mod action_cache;
+mod asset;
 mod batch_read;
 mod batch_update;
 mod byte_stream;
@@ -38,6 +40,7 @@ mod reply;
 mod request;
 mod splice;
 mod split;
+mod sri;
 mod status;
 mod tree;
 
@@ -59,6 +62,8 @@ use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
 use super::body::ResponseBody;
 use super::options::ServeLimits;
+use super::origin::Origins;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// The outcome of a call.
@@ -83,10 +88,17 @@ struct ApiParts {
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
     inflaters: Semaphore,
+    upstream: Option<Upstream>,
+    origins: Origins,
 }
 
 impl Api {
-    pub(super) fn new(store: LocalStore, budget: Budget, limits: ServeLimits) -> Self {
+    pub(super) fn new(
+        store: LocalStore,
+        budget: Budget,
+        limits: ServeLimits,
+        origins: Origins,
+    ) -> Self {
         let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
         let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
         Self(Arc::new(ApiParts {
@@ -95,7 +107,17 @@ impl Api {
             budget,
             limits,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
+            upstream: None,
+            origins,
         }))
+    }
+
+    /// The same, with what the store lacks filled from another cache. Call it before it is cloned.
+    pub(super) fn with_upstream(mut self, upstream: Upstream) -> Self {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            parts.upstream = Some(upstream);
+        }
+        self
     }
 
     /// Drops interrupted uploads when their time is over. Never ends.
@@ -162,6 +184,7 @@ impl Api {
             Method::QueryWriteStatus => self.query_write_status(message).await,
             Method::GetActionResult => self.get_action_result(message).await,
             Method::UpdateActionResult => self.update_action_result(message).await,
+            Method::FetchBlob => Box::pin(self.fetch_blob(message)).await,
             // They are answered above.
             Method::Read | Method::Write => Err(Status::internal("not a unary call")),
         }

@@ -26,9 +26,13 @@ impl HttpCache {
         if call.parts.method == Method::PUT {
             return self.put_blob(name, upload).await;
         }
-        let Some(digest) = self.store.find_by_hash(name).await? else {
-            return Ok(reply::not_found());
-        };
+        let mut digest = self.store.find_by_hash(name).await?;
+        if let (None, Some(upstream)) = (&digest, &self.upstream)
+            && !call.is_head()
+        {
+            digest = upstream.fill_by_hash(name).await;
+        }
+        let Some(digest) = digest else { return Ok(reply::not_found()) };
         self.get_blob(call, &digest).await
     }
 

@@ -39,6 +39,7 @@ use self::route::{Route, route};
 use self::upload::Upload;
 use super::body::ResponseBody;
 use super::error::ServeError;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// Bounds of the HTTP side.
@@ -81,6 +82,7 @@ pub struct HttpCache {
     store: LocalStore,
     budget: Budget,
     limits: HttpLimits,
+    upstream: Option<Upstream>,
 }
 
 /// A request without its body, and where it goes.
@@ -101,7 +103,12 @@ type Reply = Result<Response<ResponseBody>, ServeError>;
 impl HttpCache {
     /// A cache over a store. All that requests and responses buffer is taken from `budget`.
     pub const fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
-        Self { store, budget, limits }
+        Self { store, budget, limits, upstream: None }
+    }
+
+    /// The same, with blobs that the store lacks filled from another cache.
+    pub(super) fn with_upstream(self, upstream: Upstream) -> Self {
+        Self { upstream: Some(upstream), ..self }
     }
 
     /// Answers one request.

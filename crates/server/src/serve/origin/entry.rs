@@ -44,6 +44,11 @@ impl Entry {
         Digest::parse(&self.digest).ok()
     }
 
+    /// Whether the remote confirmed it at this time or later, in milliseconds since 1970.
+    pub(super) fn is_since(&self, since_ms: u64) -> bool {
+        self.confirmed_ms >= since_ms
+    }
+
     /// Whether the remote confirmed it within this time. A time in the future is none.
     pub(super) fn is_fresh(&self, time: Duration) -> bool {
         let age = now_ms().checked_sub(self.confirmed_ms);

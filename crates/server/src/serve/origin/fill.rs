@@ -8,7 +8,7 @@ use tidegate_core::digest::Digest;
 
 use super::entry::{Entry, described};
 use super::{BlobPath, Origins, STALE_MAX};
-use crate::serve::fill::{Description, FillError, Flight, FlightOutcome, fetch, retry_policy};
+use crate::serve::fill::{Description, FillError, Flight, fetch, retry_policy};
 
 /// How a request was answered, as in the header `Cache-Status` (RFC 9211).
 pub(super) const HIT: &str = "tidegate; hit";
@@ -25,16 +25,17 @@ pub(super) enum Found {
 }
 
 impl Origins {
-    /// A blob that is fresh in the store; else the fill that revalidates or fetches it.
-    pub(super) async fn find(&self, path: &BlobPath) -> Result<Found, FillError> {
+    /// A blob that is fresh in the store; else the fill that revalidates or fetches it. A blob that was
+    /// confirmed before `since_ms`, in milliseconds since 1970, is not fresh.
+    pub(super) async fn find(&self, path: &BlobPath, since_ms: u64) -> Result<Found, FillError> {
         if let Some((entry, digest)) = self.stored(path).await?
-            && entry.is_fresh(self.0.options.fresh_for)
+            && self.is_fresh(&entry, since_ms)
         {
             return Ok(Found::Stored(digest, Arc::new(entry.description(HIT))));
         }
         let (origins, path) = (self.clone(), path.clone());
         let flight = self.0.flights.join(path.clone(), move |flight| async move {
-            let outcome = origins.settle(&path, &flight).await;
+            let outcome = origins.settle(&path, since_ms, &flight).await;
             outcome.map_err(|error| {
                 origins.log(&path, &error);
                 Arc::new(error)
@@ -47,18 +48,22 @@ impl Origins {
     pub(super) async fn facts(&self, path: &BlobPath) -> Result<Arc<Description>, Arc<FillError>> {
         let stored = self.stored(path).await?;
         if let Some((entry, _)) = &stored
-            && entry.is_fresh(self.0.options.fresh_for)
+            && self.is_fresh(entry, 0)
         {
             return Ok(Arc::new(entry.description(HIT)));
         }
         if stored.is_some() || self.0.flights.find(path).is_some() {
-            let Found::Arriving(flight) = self.find(path).await? else {
+            let Found::Arriving(flight) = self.find(path, 0).await? else {
                 return Box::pin(self.facts(path)).await;
             };
             return flight.described().await;
         }
         let info = self.ask(&self.locate(path)?).await.inspect_err(|error| self.log(path, error))?;
         Ok(Arc::new(described(&info, "tidegate; fwd=miss")))
+    }
+
+    fn is_fresh(&self, entry: &Entry, since_ms: u64) -> bool {
+        entry.is_fresh(self.0.options.fresh_for) && entry.is_since(since_ms)
     }
 
     /// The entry of a blob whose bytes are in the store.
@@ -72,12 +77,17 @@ impl Origins {
     }
 
     /// The work of a fill.
-    async fn settle(&self, path: &BlobPath, flight: &Arc<Flight>) -> Result<Digest, FillError> {
+    async fn settle(
+        &self,
+        path: &BlobPath,
+        since_ms: u64,
+        flight: &Arc<Flight>,
+    ) -> Result<Digest, FillError> {
         let location = self.locate(path)?;
         let stored = self.stored(path).await?;
         if let Some((entry, digest)) = stored {
             // Another fill may have ended since the request looked.
-            if entry.is_fresh(self.0.options.fresh_for) {
+            if self.is_fresh(&entry, since_ms) {
                 flight.describe(entry.description(HIT));
                 return Ok(digest);
             }
@@ -89,7 +99,11 @@ impl Origins {
                     return Ok(digest);
                 }
                 Ok(_changed) => {}
-                Err(error) if error.is_temporary() && entry.is_fresh(STALE_MAX) => {
+                Err(error)
+                    if error.is_temporary()
+                        && entry.is_fresh(STALE_MAX)
+                        && entry.is_since(since_ms) =>
+                {
                     self.log(path, &error);
                     flight.describe(entry.description(STALE));
                     return Ok(digest);
@@ -169,6 +183,3 @@ impl Origins {
         }
     }
 }
-
-/// The outcome of a fill as a flight has it.
-const _: fn(Result<Digest, FillError>) -> FlightOutcome = |outcome| outcome.map_err(Arc::new);

@@ -6,6 +6,7 @@
 //! | `path` | [`BlobPath`]: what a request names, and its URL at the remote |
 //! | `entry` | [`Entry`]: the version, length and digest of a blob, kept in the store |
 //! | `fill` | from a request to an entry: fresh, revalidated, or fetched |
+//! | `uri`, `asset` | what Remote Asset calls need: the origin of a URI, a digest of its blob |
 //! | `respond` | the responses: ranges, entity tags, a body that arrives |
 //!
 //! The bytes of a blob are a blob of the store like any other, by its SHA-256. The entry is an opaque
@@ -17,16 +18,18 @@
 //! cannot be reached, what is stored is served for at most [`STALE_MAX`] after the last confirmation.
 //! A remote that says that the blob is gone, or that it has another version, is believed at once.
 
+mod asset;
 mod entry;
 mod fill;
 mod options;
 mod path;
 mod respond;
+mod uri;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Budget, Client};
+use tidegate::{Budget, Client, Digest, DigestFunction};
 
 pub use options::{Origin, OriginOptions};
 pub(super) use path::BlobPath;
@@ -50,6 +53,8 @@ struct Shared {
     /// Pays for responses.
     budget: Budget,
     flights: Flights<BlobPath>,
+    /// Copies of blobs under another digest.
+    renames: Flights<(Digest, DigestFunction)>,
 }
 
 impl Origins {
@@ -61,7 +66,14 @@ impl Origins {
         fills: Budget,
     ) -> Self {
         let client = Client::new(options.client.clone().budget(fills));
-        Self(Arc::new(Shared { options, client, store, budget, flights: Flights::new() }))
+        Self(Arc::new(Shared {
+            options,
+            client,
+            store,
+            budget,
+            flights: Flights::new(),
+            renames: Flights::new(),
+        }))
     }
 
     /// Whether a path is theirs. Without origins, none is.
@@ -72,5 +84,6 @@ impl Origins {
     /// Ends all fills and waits for their tasks.
     pub(super) async fn stop(&self) {
         self.0.flights.stop().await;
+        self.0.renames.stop().await;
     }
 }

@@ -39,12 +39,12 @@ impl PathFlaw {
 }
 
 /// Whether URLs of this base are percent-encoded. Names in buckets are taken literally.
-fn is_encoded(base: &str) -> bool {
+pub(super) fn is_encoded(base: &str) -> bool {
     ["http://", "https://", "file://"].iter().any(|scheme| base.starts_with(scheme))
 }
 
 /// Checks a decoded path.
-fn check(path: &str) -> Result<(), PathFlaw> {
+pub(super) fn check(path: &str) -> Result<(), PathFlaw> {
     if path.is_empty() {
         return Err(PathFlaw::NoName);
     }
@@ -58,7 +58,7 @@ fn check(path: &str) -> Result<(), PathFlaw> {
     Ok(())
 }
 
-fn decoded(path: &str) -> Result<String, PathFlaw> {
+pub(super) fn decoded(path: &str) -> Result<String, PathFlaw> {
     let decoded = percent_decode_str(path).decode_utf8();
     decoded.ok().map(std::borrow::Cow::into_owned).ok_or(PathFlaw::NotText)
 }

@@ -16,7 +16,7 @@ use super::path::PathFlaw;
 use super::Origins;
 use crate::serve::body::ResponseBody;
 use crate::serve::error::ServeError;
-use crate::serve::fill::{Description, FollowState, follow};
+use crate::serve::fill::{Description, FollowState, HELD_BACK_BYTES, follow};
 use crate::serve::http::range::{Selection, lists_tag, select};
 use crate::serve::http::reply;
 
@@ -66,7 +66,7 @@ impl Origins {
                 return Ok(wanted.head(&facts));
             }
         }
-        let flight = match self.find(path).await? {
+        let flight = match self.find(path, 0).await? {
             Found::Stored(digest, description) => {
                 return self.send_stored(wanted, &digest, &description).await;
             }
@@ -77,6 +77,8 @@ impl Origins {
             return Ok(wanted.head(&description));
         }
         let early = match (description.len, wanted.selection(&description)) {
+            // All of it waits for verification, so a failure can be a status.
+            (Some(..=HELD_BACK_BYTES), _) => None,
             (_, Selection::All) => Some(None),
             (Some(_), Selection::Part(range)) if self.0.options.serves_unverified => {
                 // A failure before the last byte is a status, not a response that breaks.
