@@ -15,11 +15,14 @@
 //! | `cuts` | requests that are cut or stall |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
+//! | `upstream` | what another cache fills |
+//! | `asset` | blobs of other servers |
 //! | `plain` | HTTP, the health of the server, its end |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod actions;
+mod asset;
 mod batches;
 mod bed;
 mod capabilities;
@@ -31,3 +34,4 @@ mod plain;
 mod raw;
 mod resume;
 mod streams;
+mod upstream;

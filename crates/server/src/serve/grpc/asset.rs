@@ -23,11 +23,9 @@ use tonic::{Code, Status};
 
 use super::reply::Reply;
 use super::request::RequestMessage;
-use super::sri::Integrity;
 use super::{Api, Outcome, check_instance, function, status};
 use crate::serve::fill::FillError;
-use crate::serve::origin::Origins;
-use crate::store::BlobHash;
+use crate::serve::origin::{Integrity, Origins};
 
 /// URIs of one call: an origin and its mirrors.
 const URIS_MAX: usize = 100;
@@ -92,11 +90,8 @@ impl Api {
     ) -> Outcome<Result<(Digest, String), Failure>> {
         let origins = &self.0.origins;
         let since_ms = since_ms(request.oldest_content_accepted.as_ref());
-        let known = match integrity {
-            Some(Integrity(hash)) => {
-                let name = BlobHash { function: DigestFunction::Sha256, hash };
-                self.0.store.find_by_hash(name).await.map_err(|error| status::of(&error))?
-            }
+        let known = match &integrity {
+            Some(wanted) => origins.known(wanted).await.map_err(|error| status::of(&error))?,
             None => None,
         };
         if let (Some(digest), Some(uri)) = (known, request.uris.first()) {
@@ -115,13 +110,17 @@ impl Api {
                 }
             };
             match origins.bring(&path, since_ms).await {
-                Ok(digest) if integrity.is_none_or(|Integrity(hash)| hash == digest.hash) => {
-                    let digest = renamed(origins, &digest, function).await?;
-                    return Ok(Ok((digest, uri.clone())));
-                }
                 Ok(digest) => {
+                    let is_wanted = match &integrity {
+                        Some(wanted) => origins.matches(&digest, wanted).await,
+                        None => Ok(true),
+                    };
+                    if is_wanted.map_err(|error| status::of(&error))? {
+                        let digest = renamed(origins, &digest, function).await?;
+                        return Ok(Ok((digest, uri.clone())));
+                    }
                     let hex = digest.checksum().hex();
-                    let message = format!("the bytes have the SHA-256 {hex}, not checksum.sri");
+                    let message = format!("the bytes, of SHA-256 {hex}, differ from checksum.sri");
                     last = Some(failure(Code::Aborted, message));
                 }
                 Err(error) if matches!(*error, FillError::Store(_) | FillError::Stopped) => {

@@ -15,7 +15,7 @@
 //! | `split`, `splice` | blobs as chunks |
 //! | `byte_stream` | one blob as a stream |
 //! | `action_cache` | action results |
-//! | `asset`, `sri` | blobs of other servers, and the checksums that clients expect |
+//! | `asset` | blobs of other servers |
 //!
 //! There is no gRPC library below: large messages are decoded where they lie, blobs stay slices of
 //! the frames in which they arrived, and a call can be answered before its request has ended.
@@ -40,7 +40,6 @@ mod reply;
 mod request;
 mod splice;
 mod split;
-mod sri;
 mod status;
 mod tree;
 

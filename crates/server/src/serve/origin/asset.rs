@@ -87,7 +87,7 @@ fn rename_name(digest: &Digest, function: DigestFunction) -> Vec<u8> {
 }
 
 /// It panics only if the runtime shuts down.
-fn cancelled(digest: &Digest, error: tokio::task::JoinError) -> tidegate::Error {
+pub(super) fn cancelled(digest: &Digest, error: tokio::task::JoinError) -> tidegate::Error {
     let message = "the runtime is shutting down";
     let (kind, operation) = (tidegate::ErrorKind::Cancelled, tidegate::Operation::Write);
     tidegate::Error::new(kind, operation, digest.to_string(), message).caused_by(error)
