@@ -7,10 +7,10 @@ use tidegate::{Budget, BudgetOptions, Error, ErrorKind, Operation, Result};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::fill;
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
-use super::fill;
 use super::options::ServeOptions;
 use super::origin::Origins;
 use super::route::Routes;
@@ -80,12 +80,8 @@ impl Server {
         let Filling { origins, upstream } = self.filling.clone();
         let mut http =
             HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let mut api = Api::new(
-            self.store.clone(),
-            self.budget,
-            self.options.limits,
-            origins.clone(),
-        );
+        let mut api =
+            Api::new(self.store.clone(), self.budget, self.options.limits, origins.clone());
         if let Some(upstream) = upstream {
             http = http.with_upstream(upstream.clone());
             api = api.with_upstream(upstream);

@@ -79,8 +79,8 @@ mod pins;
 mod scrub;
 
 pub use actions::{ActionName, ActionPut, CachedPut};
-pub(crate) use blobs::{BatchEntry, StagedReader};
 pub use blobs::BlobHash;
+pub(crate) use blobs::{BatchEntry, StagedReader};
 pub(crate) use local::{BlobWriter, ReadEntry, UnnamedWriter};
 pub use local::{HashWriter, LocalStore, ValueWriter};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

@@ -74,7 +74,10 @@ async fn a_restart_forgets_nothing() {
     let requests = bed.remote.requests();
     let bed = bed.restart(|_| {}).await;
     bed.get("/origin/files/short").await.is(OK, &short);
-    bed.server.get("/origin/files/long", &[("range", "bytes=-5")]).await.is(206, &long[1_999_995..]);
+    bed.server
+        .get("/origin/files/long", &[("range", "bytes=-5")])
+        .await
+        .is(206, &long[1_999_995..]);
     assert_eq!(bed.remote.requests(), requests);
 }
 

@@ -15,8 +15,7 @@ use crate::bed::{Bed, blob_name, noise, refused, sha256, within};
 /// The checksums of `b"content"`, computed by another program.
 const SHA256: &str = "sha256-7XACtDnprIRfIjV9giusFERzD722AW0+yUMil7nsn3M=";
 const SHA384: &str = "sha384-VAbr6hYY6bc6cpDF1xbwtHtPH7xdjF54yQEKPgHBjYWUqpQuNTb34BV0JF00ZHUj";
-const SHA512: &str =
-    "sha512-stHShbUZnIX5iNA2ScN+RP093gHl1pxQ/vkGUZYvSBEOk0C2DUmkecTAtT9fB9aQaG3YfSSBk3pRLouF7nxhfw==";
+const SHA512: &str = "sha512-stHShbUZnIX5iNA2ScN+RP093gHl1pxQ/vkGUZYvSBEOk0C2DUmkecTAtT9fB9aQaG3YfSSBk3pRLouF7nxhfw==";
 
 async fn bed() -> (Server, Bed) {
     let remote = Server::start(ServerOptions::default()).await.unwrap();
@@ -83,7 +82,8 @@ async fn checksums_are_compared() {
     remote.put("/files/right", Blob::new(&b"content"[..]));
     remote.put("/files/wrong", Blob::new(&b"other"[..]));
     let (right, wrong) = (remote.url("/files/right"), remote.url("/files/wrong"));
-    let refusal = fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", SHA256)])).await.unwrap();
+    let refusal =
+        fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", SHA256)])).await.unwrap();
     assert_eq!((code(&refusal), refusal.blob_digest), (Code::Aborted, None));
     let both = [wrong.clone(), right];
     let response = fetch(&bed, request(&both, &[("checksum.sri", SHA256)])).await.unwrap();
@@ -94,7 +94,8 @@ async fn checksums_are_compared() {
     let response = fetch(&bed, request(&nowhere, &[("checksum.sri", SHA256)])).await.unwrap();
     assert_eq!(code(&response), Code::Ok);
     for sri in [SHA384, SHA512] {
-        let refusal = fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", sri)])).await.unwrap();
+        let refusal =
+            fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", sri)])).await.unwrap();
         assert_eq!(code(&refusal), Code::Aborted, "{sri}");
         let response = fetch(&bed, request(&both, &[("checksum.sri", sri)])).await.unwrap();
         assert_eq!(code(&response), Code::Ok, "{sri}");
@@ -136,7 +137,8 @@ async fn wrong_requests_and_remotes_have_statuses() {
     assert_eq!(code(&response), Code::Unavailable);
     refused(fetch(&bed, request(&[], &[])).await, Code::InvalidArgument);
     let header = [("http_header:Authorization", "x")];
-    let status = refused(fetch(&bed, request(&[uri.clone()], &header)).await, Code::InvalidArgument);
+    let status =
+        refused(fetch(&bed, request(&[uri.clone()], &header)).await, Code::InvalidArgument);
     assert!(status.message().contains("http_header:Authorization"), "{status:?}");
     let sri = [("checksum.sri", "md5-x")];
     refused(fetch(&bed, request(&[uri], &sri)).await, Code::InvalidArgument);

@@ -170,8 +170,10 @@ async fn trees_are_filled() {
     };
     let tree = v2::Tree { root: Some(root), children: Vec::new() }.encode_to_vec();
     let tree = above.put(&[&tree]).await[0];
-    let directory =
-        v2::OutputDirectory { tree_digest: Some(to_proto(&tree)), ..v2::OutputDirectory::default() };
+    let directory = v2::OutputDirectory {
+        tree_digest: Some(to_proto(&tree)),
+        ..v2::OutputDirectory::default()
+    };
     let expected =
         v2::ActionResult { output_directories: vec![directory], ..v2::ActionResult::default() };
     let action = sha256(b"tree");

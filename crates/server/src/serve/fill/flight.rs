@@ -106,8 +106,9 @@ impl Flight {
     /// Waits until the bytes before `end` were written, or the fill has ended. Cancel-safe.
     pub(in crate::serve) async fn written(&self, end: u64) -> Result<(), Arc<FillError>> {
         let mut watched = self.watch();
-        let is_there =
-            |state: &FlightState| state.outcome.is_some() || state.written >= end && state.reader.is_some();
+        let is_there = |state: &FlightState| {
+            state.outcome.is_some() || state.written >= end && state.reader.is_some()
+        };
         let Ok(state) = watched.wait_for(is_there).await else { return Err(stopped()) };
         match &state.outcome {
             Some(Err(error)) => Err(Arc::clone(error)),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures_util::{Stream, StreamExt as _, stream};
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
 use tidegate::Budget;
 use tidegate::remote::Body;
 use tidegate::store::BlobStore as _;

@@ -20,7 +20,11 @@ pub(in crate::serve) fn empty(status: StatusCode) -> Response<ResponseBody> {
 }
 
 /// A response with all its bytes.
-pub(in crate::serve) fn full(status: StatusCode, kind: &'static str, bytes: Bytes) -> Response<ResponseBody> {
+pub(in crate::serve) fn full(
+    status: StatusCode,
+    kind: &'static str,
+    bytes: Bytes,
+) -> Response<ResponseBody> {
     let body = Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
     let mut response = with_body(status, body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -58,7 +58,8 @@ impl Entry {
     /// Whether the remote's facts are of the same version. Without a version, nothing is.
     pub(super) fn is_same(&self, info: &BlobInfo) -> bool {
         let len = self.digest().map(|digest| digest.len);
-        self.version.is_some() && self.version == info.version
+        self.version.is_some()
+            && self.version == info.version
             && (info.len_bytes.is_none() || info.len_bytes == len)
     }
 

@@ -58,7 +58,8 @@ impl Origins {
             };
             return flight.described().await;
         }
-        let info = self.ask(&self.locate(path)?).await.inspect_err(|error| self.log(path, error))?;
+        let info =
+            self.ask(&self.locate(path)?).await.inspect_err(|error| self.log(path, error))?;
         Ok(Arc::new(described(&info, "tidegate; fwd=miss")))
     }
 

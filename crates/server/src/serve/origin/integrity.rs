@@ -81,7 +81,8 @@ impl Origins {
             Integrity::Sha256(hash) => return Ok(*hash == digest.hash),
             Integrity::Computed { text, is_512 } => (text, *is_512),
         };
-        let mut hasher = if is_512 { Hasher::Long(Sha512::new()) } else { Hasher::Short(Sha384::new()) };
+        let mut hasher =
+            if is_512 { Hasher::Long(Sha512::new()) } else { Hasher::Short(Sha384::new()) };
         let mut body = self.0.store.get(digest, 0, &self.0.budget).await?;
         while let Some(piece) = body.try_next().await? {
             // A piece takes up to a millisecond.

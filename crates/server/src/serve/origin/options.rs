@@ -47,7 +47,7 @@ impl Origin {
     }
 
     /// The URL without a slash at the end. It may hold credentials.
-    pub(super) fn base(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.base
     }
 }
@@ -103,13 +103,23 @@ mod tests {
     #[test]
     fn origins_are_names_and_prefixes() {
         let origin = Origin::parse("rel-1.0=HTTPS://me:secret@host/a/").unwrap();
-        assert_eq!((origin.name(), origin.base()), ("rel-1.0", "https://me:secret@host/a"));
+        assert_eq!((origin.name(), origin.url()), ("rel-1.0", "https://me:secret@host/a"));
         assert!(!format!("{origin:?}").contains("secret"));
-        assert_eq!(Origin::parse("b=gs://bucket").unwrap().base(), "gs://bucket");
-        assert_eq!(Origin::parse("f=file:///data/x").unwrap().base(), "file:///data/x");
+        assert_eq!(Origin::parse("b=gs://bucket").unwrap().url(), "gs://bucket");
+        assert_eq!(Origin::parse("f=file:///data/x").unwrap().url(), "file:///data/x");
         for wrong in [
-            "", "name", "=http://h", "a/b=http://h", "..=http://h", "a=", "a=host/path",
-            "a=http://", "a=http://h/?q=1", "a=http://h#x", "a=ftp://h", "a=grpc://h",
+            "",
+            "name",
+            "=http://h",
+            "a/b=http://h",
+            "..=http://h",
+            "a=",
+            "a=host/path",
+            "a=http://",
+            "a=http://h/?q=1",
+            "a=http://h#x",
+            "a=ftp://h",
+            "a=grpc://h",
         ] {
             let error = Origin::parse(wrong).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{wrong}");

@@ -74,9 +74,9 @@ impl Origins {
         let text = decoded(rest)?;
         check(&text)?;
         let rest = match query {
-            None if is_encoded(origin.base()) => rest.to_owned(),
+            None if is_encoded(origin.url()) => rest.to_owned(),
             None => text,
-            Some(query) if origin.base().starts_with("http") => format!("{rest}?{query}"),
+            Some(query) if origin.url().starts_with("http") => format!("{rest}?{query}"),
             Some(_) => return Err(PathFlaw::Query),
         };
         Ok(BlobPath { origin: name.to_owned(), rest })
@@ -86,7 +86,7 @@ impl Origins {
     pub(super) fn url(&self, path: &BlobPath) -> String {
         let origin = self.0.options.origins.iter().find(|origin| origin.name() == path.origin);
         match origin {
-            Some(origin) => format!("{}/{}", origin.base(), path.rest),
+            Some(origin) => format!("{}/{}", origin.url(), path.rest),
             None => path.rest.clone(),
         }
     }

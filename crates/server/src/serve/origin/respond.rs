@@ -11,9 +11,9 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tidegate::store::BlobStore as _;
 use tidegate_core::digest::Digest;
 
+use super::Origins;
 use super::fill::Found;
 use super::path::PathFlaw;
-use super::Origins;
 use crate::serve::body::ResponseBody;
 use crate::serve::error::ServeError;
 use crate::serve::fill::{Description, FollowState, HELD_BACK_BYTES, follow};

@@ -31,11 +31,11 @@ impl Origins {
         let Some((scheme, place)) = uri.split_once("://") else { return Err(UriFlaw::NotCovered) };
         let uri = format!("{}://{place}", scheme.to_ascii_lowercase());
         let covering = self.0.options.origins.iter().filter_map(|origin| {
-            let rest = uri.strip_prefix(origin.base())?.strip_prefix('/')?;
+            let rest = uri.strip_prefix(origin.url())?.strip_prefix('/')?;
             Some((origin, rest))
         });
-        if let Some((origin, rest)) = covering.max_by_key(|(origin, _)| origin.base().len()) {
-            check_rest(origin.base(), rest).map_err(UriFlaw::Path)?;
+        if let Some((origin, rest)) = covering.max_by_key(|(origin, _)| origin.url().len()) {
+            check_rest(origin.url(), rest).map_err(UriFlaw::Path)?;
             return Ok(BlobPath { origin: origin.name().to_owned(), rest: rest.to_owned() });
         }
         let is_web = uri.starts_with("http://") || uri.starts_with("https://");
@@ -86,7 +86,8 @@ mod tests {
         for (uri, expected) in rows {
             assert_eq!(found(uri).as_deref(), Ok(expected), "{uri}");
         }
-        for uri in ["https://host", "https://host.evil/x", "http://host/x", "/etc/passwd", "x", ""] {
+        for uri in ["https://host", "https://host.evil/x", "http://host/x", "/etc/passwd", "x", ""]
+        {
             assert_eq!(found(uri), Err(UriFlaw::NotCovered), "{uri}");
         }
         for uri in ["https://host/some/../x", "https://host/%2e%2e/x", "gs://bucket/a/../b"] {

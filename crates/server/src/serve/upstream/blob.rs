@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tidegate::Digest;
 use tidegate::remote::Body;
 use tidegate::store::not_found;
-use tidegate::Digest;
 
 use super::{ANSWER_TIME_MAX, Upstream};
 use crate::serve::fill::{Description, FillError, Flight, FollowState, fetch, follow};
@@ -25,7 +25,10 @@ impl Upstream {
     }
 
     /// Fills those of these blobs that the store lacks. Cancel-safe: the fills go on.
-    pub(in crate::serve) async fn fill_missing(&self, digests: Vec<Digest>) -> tidegate::Result<()> {
+    pub(in crate::serve) async fn fill_missing(
+        &self,
+        digests: Vec<Digest>,
+    ) -> tidegate::Result<()> {
         let present = self.0.store.present(digests.clone()).await?;
         let missing = digests.into_iter().zip(present).filter(|(_, is_there)| !is_there);
         let missing = missing.map(|(digest, _)| digest);
@@ -45,8 +48,7 @@ impl Upstream {
         }
         let (store, budget) = (self.0.store.clone(), self.0.budget.clone());
         let range = offset..digest.len;
-        let pieces =
-            follow(FollowState { flight, store, budget, range, takes_unverified: false });
+        let pieces = follow(FollowState { flight, store, budget, range, takes_unverified: false });
         // A client asks for a missing blob elsewhere, or makes it again.
         let digest = *digest;
         Some(pieces.map_err(move |error| not_found(&digest).caused_by(error)).boxed())
@@ -81,14 +83,10 @@ impl Upstream {
         let url = self.0.cache.url().with_digest(Some(*digest)).to_string();
         let location = self.0.client.locate(&url).map_err(FillError::Remote)?;
         let described = Description { len: Some(digest.len), ..Description::default() };
-        let fetched = fetch(
-            &self.0.client,
-            &self.0.store,
-            &location,
-            Some(*digest),
-            flight,
-            |_| flight.describe(described),
-        );
+        let fetched =
+            fetch(&self.0.client, &self.0.store, &location, Some(*digest), flight, |_| {
+                flight.describe(described)
+            });
         Ok(fetched.await?.digest)
     }
 }

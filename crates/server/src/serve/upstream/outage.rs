@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-
 /// How long the upstream is left alone after it failed. A restart takes some seconds.
 const OUTAGE_TIME: Duration = Duration::from_secs(10);
 
