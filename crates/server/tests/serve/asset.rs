@@ -1,5 +1,7 @@
 //! Remote Asset: blobs of other servers, through origins.
 
+use std::slice::from_ref;
+
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_reapi::asset::fetch_client::FetchClient;
 use tidegate_reapi::asset::{
@@ -83,7 +85,7 @@ async fn checksums_are_compared() {
     remote.put("/files/wrong", Blob::new(&b"other"[..]));
     let (right, wrong) = (remote.url("/files/right"), remote.url("/files/wrong"));
     let refusal =
-        fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", SHA256)])).await.unwrap();
+        fetch(&bed, request(from_ref(&wrong), &[("checksum.sri", SHA256)])).await.unwrap();
     assert_eq!((code(&refusal), refusal.blob_digest), (Code::Aborted, None));
     let both = [wrong.clone(), right];
     let response = fetch(&bed, request(&both, &[("checksum.sri", SHA256)])).await.unwrap();
@@ -95,7 +97,7 @@ async fn checksums_are_compared() {
     assert_eq!(code(&response), Code::Ok);
     for sri in [SHA384, SHA512] {
         let refusal =
-            fetch(&bed, request(&[wrong.clone()], &[("checksum.sri", sri)])).await.unwrap();
+            fetch(&bed, request(from_ref(&wrong), &[("checksum.sri", sri)])).await.unwrap();
         assert_eq!(code(&refusal), Code::Aborted, "{sri}");
         let response = fetch(&bed, request(&both, &[("checksum.sri", sri)])).await.unwrap();
         assert_eq!(code(&response), Code::Ok, "{sri}");
@@ -115,7 +117,7 @@ async fn what_no_origin_covers_is_refused() {
         "file:///etc/passwd".to_owned(),
     ];
     for uri in uris {
-        let response = fetch(&bed, request(&[uri.clone()], &[])).await.unwrap();
+        let response = fetch(&bed, request(from_ref(&uri), &[])).await.unwrap();
         assert_eq!(code(&response), Code::PermissionDenied, "{uri}");
     }
     assert_eq!(remote.requests(), 0);
@@ -130,15 +132,15 @@ async fn what_no_origin_covers_is_refused() {
 async fn wrong_requests_and_remotes_have_statuses() {
     let (remote, bed) = bed().await;
     let uri = remote.url("/files/none");
-    let response = fetch(&bed, request(&[uri.clone()], &[])).await.unwrap();
+    let response = fetch(&bed, request(from_ref(&uri), &[])).await.unwrap();
     assert_eq!(code(&response), Code::NotFound);
     remote.script().always(Fault::status(503));
-    let response = fetch(&bed, request(&[uri.clone()], &[])).await.unwrap();
+    let response = fetch(&bed, request(from_ref(&uri), &[])).await.unwrap();
     assert_eq!(code(&response), Code::Unavailable);
     refused(fetch(&bed, request(&[], &[])).await, Code::InvalidArgument);
     let header = [("http_header:Authorization", "x")];
     let status =
-        refused(fetch(&bed, request(&[uri.clone()], &header)).await, Code::InvalidArgument);
+        refused(fetch(&bed, request(from_ref(&uri), &header)).await, Code::InvalidArgument);
     assert!(status.message().contains("http_header:Authorization"), "{status:?}");
     let sri = [("checksum.sri", "md5-x")];
     refused(fetch(&bed, request(&[uri], &sri)).await, Code::InvalidArgument);

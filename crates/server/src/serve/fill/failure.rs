@@ -43,6 +43,14 @@ impl FillError {
         })
     }
 
+    /// The error and its causes on one line, for the log.
+    pub(in crate::serve) fn chain(&self) -> String {
+        match self {
+            Self::Remote(error) | Self::Store(error) => error.chain(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the remote may deliver the blob later, so that what is stored may still be right.
     pub(in crate::serve) fn is_temporary(&self) -> bool {
         matches!(
@@ -86,5 +94,42 @@ impl FillError {
             _ => "the origin failed; see the log of the server",
         }
         .to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Operation;
+
+    use super::*;
+
+    fn remote(kind: ErrorKind) -> Error {
+        Error::new(kind, Operation::Read, "https://host/secret-path", "it failed")
+    }
+
+    #[test]
+    fn failures_are_statuses() {
+        let rows = [
+            (ErrorKind::NotFound, 404, false),
+            (ErrorKind::Invalid, 400, false),
+            (ErrorKind::Timeout, 504, true),
+            (ErrorKind::Throttled, 503, true),
+            (ErrorKind::Transport, 502, true),
+            (ErrorKind::Remote, 502, true),
+            (ErrorKind::NoAccess, 502, false),
+            (ErrorKind::Integrity, 502, false),
+            (ErrorKind::Changed, 502, false),
+        ];
+        for (kind, status, is_temporary) in rows {
+            let given_up = remote(ErrorKind::Exhausted).caused_by(remote(kind));
+            for error in [FillError::Remote(remote(kind)), FillError::Remote(given_up)] {
+                assert_eq!(error.status().as_u16(), status, "{kind:?}");
+                assert_eq!(error.is_temporary(), is_temporary, "{kind:?}");
+                assert!(!error.message().contains("secret"), "{kind:?}");
+            }
+        }
+        for error in [FillError::Busy, FillError::Stopped] {
+            assert_eq!((error.status().as_u16(), error.is_temporary()), (503, false));
+        }
     }
 }

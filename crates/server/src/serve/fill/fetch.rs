@@ -77,11 +77,12 @@ pub(in crate::serve) async fn fetch(
     }
     // It panics only if the runtime shuts down.
     let named = tokio::task::spawn_blocking(move || writer.finish()).await;
-    let digest = named.map_err(|_| FillError::Stopped)?.map_err(|error| match error.kind() {
-        // The bytes are those of the remote, so it has other bytes under the digest.
-        ErrorKind::Integrity => FillError::Remote(error),
-        _ => FillError::Store(error),
-    })?;
+    let digest =
+        named.map_err(|_ended| FillError::Stopped)?.map_err(|error| match error.kind() {
+            // The bytes are those of the remote, so it has other bytes under the digest.
+            ErrorKind::Integrity => FillError::Remote(error),
+            _ => FillError::Store(error),
+        })?;
     Ok(Fetched { digest, report })
 }
 

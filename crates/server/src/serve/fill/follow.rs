@@ -63,7 +63,7 @@ impl Following {
                 Next::Staged(reader, len) => {
                     let read = tokio::task::spawn_blocking(move || reader.read(start, len)).await;
                     // It panics only if the runtime shuts down.
-                    let read = read.map_err(|_| ServeError::Fill(stopped()))?;
+                    let read = read.map_err(|_ended| ServeError::Fill(stopped()))?;
                     let piece = read.map_err(|error| ServeError::Store(unreadable(error)))?;
                     self.wanted.range.start += piece.len() as u64;
                     return Ok(Some(piece));
@@ -88,9 +88,10 @@ impl Following {
         if range.is_empty() {
             return Ok(Next::End);
         }
-        let readable = move |state: &FlightState| match takes_unverified {
-            true if state.reader.is_some() => state.written.min(range.end),
-            _ => state.readable().min(range.end),
+        let readable = move |state: &FlightState| {
+            let is_early = takes_unverified && state.reader.is_some();
+            let readable = if is_early { state.written } else { state.readable() };
+            readable.min(range.end)
         };
         let start = self.wanted.range.start;
         let is_next = |state: &FlightState| state.outcome.is_some() || readable(state) > start;

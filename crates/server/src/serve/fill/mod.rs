@@ -30,8 +30,6 @@ mod flights;
 mod follow;
 mod intake;
 
-use std::time::Duration;
-
 use tidegate::RetryPolicy;
 
 pub use failure::FillError;
@@ -59,7 +57,7 @@ pub(super) fn retry_policy() -> RetryPolicy {
     RetryPolicy {
         attempts_max: 4,
         delay_ms_max: 2_000,
-        connect_ms_max: Duration::from_secs(5).as_millis() as u64,
+        connect_ms_max: 5_000,
         header_ms_max: 15_000,
         ..RetryPolicy::default()
     }

@@ -202,7 +202,7 @@ fn unsupported(names: &[&str]) -> Status {
 fn duration(timeout: Option<&prost_types::Duration>) -> Outcome<Duration> {
     let Some(timeout) = timeout else { return Ok(FETCH_TIME) };
     let time = Duration::try_from(*timeout);
-    time.map_err(|_| Status::invalid_argument("the timeout is negative"))
+    time.map_err(|_negative| Status::invalid_argument("the timeout is negative"))
 }
 
 /// Milliseconds since 1970.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::remote::{BlobInfo, Location};
-use tidegate::{Report, Unverified, Verified};
+use tidegate::{Report, Verified};
 use tidegate_core::digest::Digest;
 
 use super::entry::{Entry, described};
@@ -37,7 +37,7 @@ impl Origins {
         let flight = self.0.flights.join(path.clone(), move |flight| async move {
             let outcome = origins.settle(&path, since_ms, &flight).await;
             outcome.map_err(|error| {
-                origins.log(&path, &error);
+                log(&path, &error);
                 Arc::new(error)
             })
         })?;
@@ -58,8 +58,7 @@ impl Origins {
             };
             return flight.described().await;
         }
-        let info =
-            self.ask(&self.locate(path)?).await.inspect_err(|error| self.log(path, error))?;
+        let info = self.ask(&self.locate(path)?).await.inspect_err(|error| log(path, error))?;
         Ok(Arc::new(described(&info, "tidegate; fwd=miss")))
     }
 
@@ -105,7 +104,7 @@ impl Origins {
                         && entry.is_fresh(STALE_MAX)
                         && entry.is_since(since_ms) =>
                 {
-                    self.log(path, &error);
+                    log(path, &error);
                     flight.describe(entry.description(STALE));
                     return Ok(digest);
                 }
@@ -137,28 +136,12 @@ impl Origins {
         let (client, store) = (&self.0.client, &self.0.store);
         let describe = |info: &BlobInfo| flight.describe(described(info, FETCHED));
         let fetched = fetch(client, store, location, None, flight, describe).await?;
-        let verified_by = self.verified_by(path, &fetched.report);
+        let verified_by = verified_by(path, location, &fetched.report);
         let entry = Entry::new(&fetched.digest, &fetched.report.info, verified_by);
         self.put_entry(path, &entry).await.map_err(FillError::Store)?;
         // A blob without a version gets its tag from its bytes.
         flight.describe(entry.description(FETCHED));
         Ok(fetched.digest)
-    }
-
-    /// The checksums that were compared. A blob without any has the length and the version that the
-    /// remote said, and the log says so.
-    fn verified_by(&self, path: &BlobPath, report: &Report) -> Vec<String> {
-        let reason: Option<&Unverified> = report.verified.reason();
-        if let Some(reason) = reason {
-            let (origin, path) = (&path.origin, &path.rest);
-            tracing::info!(origin, path, %reason, "fetched without a checksum of the remote");
-        }
-        match &report.verified {
-            Verified::ByParts(parts) => vec![parts.to_string()],
-            verified => {
-                verified.checksums().iter().map(|sum| sum.algorithm().to_string()).collect()
-            }
-        }
     }
 
     /// The remote's facts, in one request that moves no bytes of the blob.
@@ -169,18 +152,27 @@ impl Origins {
     fn locate(&self, path: &BlobPath) -> Result<Location, FillError> {
         self.0.client.locate(&self.url(path)).map_err(FillError::Remote)
     }
+}
 
-    fn log(&self, path: &BlobPath, error: &FillError) {
-        let (origin, path) = (&path.origin, &path.rest);
-        let chain = match error {
-            FillError::Remote(error) | FillError::Store(error) => error.chain(),
-            other => other.to_string(),
-        };
-        match error.remote_kind() {
-            Some(tidegate::ErrorKind::NotFound) => {
-                tracing::debug!(origin, path, error = chain, "the origin has no such blob");
-            }
-            _ => tracing::warn!(origin, path, error = chain, "the origin was not reached"),
-        }
+/// The checksums that were compared. A blob without any has the length and the version that the
+/// remote said, and the log says so.
+fn verified_by(path: &BlobPath, location: &Location, report: &Report) -> Vec<String> {
+    if let Some(reason) = report.verified.reason() {
+        let (origin, blob) = (&path.origin, location.display());
+        tracing::info!(origin, blob, %reason, "fetched without a checksum of the remote");
+    }
+    match &report.verified {
+        Verified::ByParts(parts) => vec![parts.to_string()],
+        verified => verified.checksums().iter().map(|sum| sum.algorithm().to_string()).collect(),
+    }
+}
+
+/// Writes a failure to the log. The error names the blob, without secrets.
+fn log(path: &BlobPath, error: &FillError) {
+    let (origin, chain) = (&path.origin, error.chain());
+    if error.remote_kind() == Some(tidegate::ErrorKind::NotFound) {
+        tracing::debug!(origin, error = chain, "the origin has no such blob");
+    } else {
+        tracing::warn!(origin, error = chain, "a blob of an origin was not fetched");
     }
 }

@@ -86,11 +86,11 @@ impl Origins {
         let mut body = self.0.store.get(digest, 0, &self.0.budget).await?;
         while let Some(piece) = body.try_next().await? {
             // A piece takes up to a millisecond.
-            let hashed = tokio::task::spawn_blocking(move || {
+            let updated = tokio::task::spawn_blocking(move || {
                 hasher.update(&piece);
                 hasher
             });
-            hasher = hashed.await.map_err(|error| super::asset::cancelled(digest, error))?;
+            hasher = updated.await.map_err(|error| super::asset::cancelled(digest, error))?;
         }
         if hasher.text() != *text {
             return Ok(false);

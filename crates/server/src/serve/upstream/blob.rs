@@ -85,7 +85,7 @@ impl Upstream {
         let described = Description { len: Some(digest.len), ..Description::default() };
         let fetched =
             fetch(&self.0.client, &self.0.store, &location, Some(*digest), flight, |_| {
-                flight.describe(described)
+                flight.describe(described);
             });
         Ok(fetched.await?.digest)
     }

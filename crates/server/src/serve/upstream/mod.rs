@@ -99,14 +99,10 @@ impl Upstream {
 
     /// Writes a failure to the log, and remembers an outage.
     fn failed(&self, what: &Digest, error: &FillError) {
-        let chain = match error {
-            FillError::Remote(error) | FillError::Store(error) => error.chain(),
-            other => other.to_string(),
-        };
         if error.remote_kind() == Some(tidegate::ErrorKind::NotFound) {
             return;
         }
-        tracing::warn!(%what, error = chain, "the upstream gave nothing");
+        tracing::warn!(%what, error = error.chain(), "the upstream gave nothing");
         if error.is_temporary() {
             self.0.outage.begin(Instant::now());
         }
