@@ -103,7 +103,7 @@ async fn a_remote_may_say_little() {
 
 /// Headers that belong to the bytes come along.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_coding_of_a_blob_is_told() {
+async fn the_coding_of_a_blob_is_in_the_response() {
     let bed = Bed::new().await;
     let blob = Blob::new(noise(90_000, 18)).with_content_type("text/plain");
     bed.remote.put("/files/blob", blob.with_content_encoding("gzip"));

@@ -32,7 +32,7 @@ async fn a_blob_is_fetched_once() {
     }
 }
 
-/// Fifty clients, of which all but one leave, and one fill.
+/// Fifty clients. Forty leave, and there is one fill.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_fill_however_many_ask() {
     let bed = Bed::new().await;

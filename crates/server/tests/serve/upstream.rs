@@ -78,7 +78,7 @@ async fn batches_are_filled() {
     assert_eq!(bed.missing(&digests).await, [to_proto(&digests[39])]);
 }
 
-/// Fifty readers, of which most leave while the upstream holds the blob, and one read there.
+/// Fifty readers wait while the upstream holds the blob, and it is read there once.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_fill_however_many_read() {
     let upstream = upstream().await;
@@ -119,9 +119,9 @@ async fn a_bad_upstream_is_a_miss() {
     refused(bed.read(&blob_name(&missing), 0, 0).await, Code::NotFound);
     refused(get(&bed, "", &missing).await, Code::NotFound);
 
-    let nobody = Bed::new().await;
-    let url = format!("grpc://{}", nobody.address);
-    nobody.end().await;
+    let closed = Bed::new().await;
+    let url = format!("grpc://{}", closed.address);
+    closed.end().await;
     let bed = before(url).await;
     for _ in 0..3 {
         refused(bed.read(&blob_name(&digest), 0, 0).await, Code::NotFound);

@@ -79,7 +79,7 @@ impl FillError {
         }
     }
 
-    /// What a client is told. It names no URL of the remote.
+    /// The text of a response. It names no URL of the remote.
     pub(in crate::serve) fn message(&self) -> String {
         let Some(kind) = self.remote_kind() else { return self.to_string() };
         match kind {

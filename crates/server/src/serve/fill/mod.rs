@@ -17,7 +17,7 @@
 //!
 //! Invariants:
 //! - The last [`HELD_BACK_BYTES`] of a blob are delivered only after the blob was verified and named.
-//!   So nobody takes a damaged blob for a whole one.
+//!   So no client takes a damaged blob for a whole one.
 //! - A blob is fetched once, however many ask for it. A follower that leaves does not end the fill.
 //! - A fill never waits for a follower.
 //! - Fills take their memory from a part of the server's budget, so calls and fills do not wait for
