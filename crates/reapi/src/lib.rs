@@ -5,6 +5,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`v2`] | `build.bazel.remote.execution.v2`: content-addressable storage, action cache, capabilities |
+//! | [`asset`] | `build.bazel.remote.asset.v1`: fetching blobs of other servers |
 //! | [`bytestream`] | `google.bytestream`: blobs as streams |
 //! | [`rpc`] | `google.rpc`: the error in a response |
 //! | [`semver`] | `build.bazel.semver`: versions of the API |
@@ -32,7 +33,7 @@
 //! the buffer in which it arrived.
 //!
 //! Invariant: `src/generated` is exactly the code generated from the definitions in `proto`,
-//! without comments and without the `Execution` service; a test compares them. `proto` documents
+//! without comments and without the services `Execution` and `Push`; a test compares them. `proto` documents
 //! the messages.
 
 #[cfg(feature = "wire")]
@@ -67,6 +68,11 @@ mod generated {
     pub mod build {
         pub mod bazel {
             pub mod remote {
+                pub mod asset {
+                    pub mod v1 {
+                        include!("generated/build.bazel.remote.asset.v1.rs");
+                    }
+                }
                 pub mod execution {
                     pub mod v2 {
                         include!("generated/build.bazel.remote.execution.v2.rs");
@@ -90,6 +96,7 @@ mod generated {
 
 #[cfg(feature = "wire")]
 pub use error::{Error, Result};
+pub use generated::build::bazel::remote::asset::v1 as asset;
 pub use generated::build::bazel::remote::execution::v2;
 pub use generated::build::bazel::semver;
 pub use generated::google::{bytestream, rpc};

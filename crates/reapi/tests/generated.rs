@@ -10,28 +10,35 @@ use std::path::{Path, PathBuf};
 
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
-const ROOTS: [&str; 3] = [
+const ROOTS: [&str; 4] = [
+    "build/bazel/remote/asset/v1/remote_asset.proto",
     "build/bazel/remote/execution/v2/remote_execution.proto",
     "google/bytestream/bytestream.proto",
     "google/rpc/error_details.proto",
 ];
 
 /// What the crate offers; the rest of `proto` is there only because these import it.
-const PACKAGES: [&str; 4] =
-    ["build.bazel.remote.execution.v2", "build.bazel.semver", "google.bytestream", "google.rpc"];
+const PACKAGES: [&str; 5] = [
+    "build.bazel.remote.asset.v1",
+    "build.bazel.remote.execution.v2",
+    "build.bazel.semver",
+    "google.bytestream",
+    "google.rpc",
+];
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// The definitions of [`PACKAGES`] without comments, which are no Rust documentation, and without
-/// the service that this crate does not use. Its calls would need `google.longrunning`.
+/// the services that this crate does not use. The calls of `Execution` would need
+/// `google.longrunning`.
 fn definitions() -> FileDescriptorSet {
     let mut set = protox::compile(ROOTS, [folder("proto")]).expect("the definitions compile");
     // The well-known types are looked at, but not generated: `prost-types` has them.
     set.file.retain(|f| PACKAGES.contains(&f.package()) || f.package() == "google.protobuf");
     for file in &mut set.file {
-        file.service.retain(|service| service.name() != "Execution");
+        file.service.retain(|service| !matches!(service.name(), "Execution" | "Push"));
         file.source_code_info = None;
     }
     set

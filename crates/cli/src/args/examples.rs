@@ -169,6 +169,10 @@ Examples:
           never above this limit
   tidegate serve --dir cache --listen 127.0.0.1:0 --json | jq -r .address
           on a free port, for a script
+  tidegate serve --dir /var/cache/tidegate --origin models=gs://bucket/models
+          GET /origin/models/PATH, fetched from the bucket once
+  tidegate serve --dir /var/cache/tidegate --upstream grpcs://cache.example.org
+          what is missing here is fetched from that cache
   tidegate serve --dir /var/cache/tidegate --level power
           what is acknowledged is synced first
   tidegate serve --dir /var/cache/tidegate --listen 10.0.0.5:8980 --credentials tokens.toml

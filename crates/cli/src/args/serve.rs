@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Command, ValueEnum, ValueHint};
-use tidegate_server::serve::Quota;
+use tidegate_server::serve::{Origin, Quota};
 
 use super::config::reason;
 use crate::{duration, size};
@@ -81,6 +81,23 @@ pub(crate) struct ServeArgs {
         hide_env = true
     )]
     pub(crate) max_memory: u64,
+    /// Serve the blobs under this URL at /origin/NAME/, from the folder or from there: http, https,
+    /// gs, s3, az or file; may be repeated
+    #[arg(long, value_name = "NAME=URL", value_parser = origin)]
+    pub(crate) origin: Vec<Origin>,
+    /// Ask the origin for the version of a blob again after this time; 0 asks each time
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse_ms_or_none)]
+    pub(crate) fresh_for: u64,
+    /// Serve a range of a blob that is being fetched before the whole blob was verified
+    #[arg(long)]
+    pub(crate) serve_unverified: bool,
+    /// Let Remote Asset calls fetch any http:// and https:// URL, not only those of an --origin: for
+    /// clients that may reach all that this server reaches
+    #[arg(long)]
+    pub(crate) fetch_any: bool,
+    /// Fill what is missing from this cache of the Remote Execution API: grpc:// or grpcs://
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) upstream: Option<String>,
     /// Record every request for a blob or a result in this new file, for `store replay`; it holds no
     /// names and no content
     #[arg(
@@ -174,6 +191,10 @@ pub(crate) enum LevelArg {
     // Doc comments here would make `--help` longer.
     Process,
     Power,
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    Origin::parse(text).map_err(|error| error.to_string())
 }
 
 /// A smaller store could not hold its own log.

@@ -2,16 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Error, ErrorKind, Operation, Result};
+use tidegate::{ClientOptions, Error, ErrorKind, Operation, Result};
 use tidegate_core::printable::escaped;
-use tidegate_server::serve::{ServeOptions, Server, TlsFiles};
+use tidegate_server::serve::{Origin, OriginOptions, ServeOptions, Server, TlsFiles};
 use tidegate_server::store::{Level, LocalStore, StoreOptions};
 use tidegate_server::trace::{TraceLimits, TraceRecorder};
 
-use crate::args::{LevelArg, ServeArgs};
+use crate::args::{ConfigArgs, LevelArg, ServeArgs};
+use crate::config::{ByUrl, Config, Given, Settings};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::size;
@@ -75,7 +77,32 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
         let client_authorities = args.tls_client_ca.clone();
         options.tls = Some(TlsFiles { certificate, key, client_authorities });
     }
+    options.origins = OriginOptions {
+        origins: args.origin.clone(),
+        fresh_for: Duration::from_millis(args.fresh_for),
+        serves_unverified: args.serve_unverified,
+        fetches_any: args.fetch_any,
+        client: remotes(args)?,
+    };
+    options.upstream.clone_from(&args.upstream);
     Ok(options)
+}
+
+/// How origins and the upstream are reached: as the configuration file says for their URLs.
+fn remotes(args: &ServeArgs) -> Result<ClientOptions> {
+    let mut urls: Vec<&str> = args.origin.iter().map(Origin::url).collect();
+    urls.extend(args.upstream.as_deref());
+    if urls.is_empty() && !args.fetch_any {
+        return Ok(ClientOptions::default());
+    }
+    let config = Config::load(&ConfigArgs::default())?;
+    let settings = Arc::new(Settings::new(Given::default(), config));
+    let remote = settings.process_args()?.remote.options(&urls, None)?;
+    let options = ClientOptions::default().remote(remote);
+    if settings.config.is_empty() {
+        return Ok(options);
+    }
+    Ok(options.remote_by_url(ByUrl { settings, rate: None }))
 }
 
 /// Records the requests in a new file.

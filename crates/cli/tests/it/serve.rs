@@ -374,3 +374,31 @@ async fn spans_of_requests_are_sent_to_a_collector() {
     assert!(request.starts_with("POST /v1/traces HTTP/1.1"), "{request}");
     assert!(request.contains("nx.read"), "{request}");
 }
+
+/// The origin is a folder, and the upstream another server.
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_come_from_an_origin_and_an_upstream() {
+    let (folder, above) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = pseudo_random(3 << 20, 7);
+    let files = above.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("a b"), &bytes).unwrap();
+    let (upstream, of_upstream) = start(&above, &[]).await;
+    let url = of_upstream["url"].as_str().unwrap();
+    let ran = run_in(above.path(), &["cp", "files/a b", url]).await;
+    let blob = ran.ends(0).out().trim_end().rsplit_once("/sha256/").unwrap().1.to_owned();
+    let origin = format!("files=file://{}", files.display());
+    let (server, said) = start(&folder, &["--origin", &origin, "--upstream", url]).await;
+    let through = format!("http://{}/origin/files/a%20b", said["address"].as_str().unwrap());
+    let filled = format!("{}/sha256/{blob}", said["url"].as_str().unwrap());
+    for (url, name) in [(filled, "filled"), (through, "through")] {
+        run_in(folder.path(), &["cp", &url, name]).await.ends(0);
+        assert!(std::fs::read(folder.path().join(name)).unwrap() == bytes, "{name}");
+    }
+    stop(server, "TERM").await;
+    stop(upstream, "TERM").await;
+    let refused = run_in(folder.path(), &["serve", "--dir", "x", "--origin", "nothing"]).await;
+    refused.ends(2).says("NAME=URL");
+    let refused = run_in(folder.path(), &["serve", "--dir", "x", "--upstream", "http://x"]).await;
+    refused.ends(2).says("grpc://");
+}

@@ -11,6 +11,7 @@ use tidegate_core::digest::Digest;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Client, unchanged};
@@ -19,7 +20,7 @@ use crate::chunked::{self, ChunkStore, ChunkedDownloadOptions};
 use crate::download::{self, ShardedDownloadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::progress::Progress;
-use crate::remote::{Location, Stored};
+use crate::remote::{BlobInfo, Location, Stored};
 use crate::report::Report;
 use crate::sink::file::Durability;
 use crate::transfer::target::Target;
@@ -217,6 +218,13 @@ impl DownloadBuilder {
     /// Counters that are updated while the download runs.
     pub fn progress(mut self, progress: Arc<Progress>) -> Self {
         self.sharded.progress = progress;
+        self
+    }
+
+    /// Where the description of the blob goes with the first response, before its bytes are written.
+    /// A blob that is fetched as chunks is not described.
+    pub fn describe(mut self, described: watch::Sender<Option<BlobInfo>>) -> Self {
+        self.sharded.described = Some(described);
         self
     }
 

@@ -118,6 +118,17 @@ impl Client {
         self.0.remotes.locate_target(text)
     }
 
+    /// The cache that `text` names, `grpc(s)://host/instance`, with the connections and the
+    /// credentials that blobs in it have. A blob in the URL is ignored. No request is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::locate`].
+    #[cfg(feature = "reapi")]
+    pub fn cache(&self, text: &str) -> Result<crate::remote::reapi::ReapiCache> {
+        self.0.remotes.cache(text)
+    }
+
     /// Fetches one blob into `target`. Await the result, or set options first.
     ///
     /// If the blob is in a store of chunks, only the chunks that are not available locally are

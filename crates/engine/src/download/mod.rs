@@ -166,6 +166,9 @@ async fn attempt(
     });
     match opened.await.and_then(|opened| opened) {
         Ok((lead, flow, opening, permit)) => {
+            if let Some(described) = &options.described {
+                described.send_replace(Some(opening.info.clone()));
+            }
             let job = Job { location: &lead, options, calls, flow };
             match reflink::clone(&job, target, opening).await? {
                 Cloned::Done(transferred) => Ok(*transferred),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tidegate_core::checksum::Checksum;
 use tidegate_core::range::ByteRange;
 use tidegate_core::retry::RetryPolicy;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
 use crate::buffer::BufferPool;
 use crate::progress::Progress;
-use crate::remote::Location;
+use crate::remote::{BlobInfo, Location};
 use crate::sink::file::{Durability, StateFolder};
 
 /// The options of a download. The defaults assume a blob store some 20 ms away that limits each
@@ -49,6 +50,8 @@ pub(crate) struct ShardedDownloadOptions {
     pub pool: BufferPool,
     /// Filled while the download runs.
     pub progress: Arc<Progress>,
+    /// Gets the description of the blob with the first response.
+    pub described: Option<watch::Sender<Option<BlobInfo>>>,
     /// Ends the download; the written bytes stay for a resume.
     pub cancel: CancellationToken,
 }
@@ -71,6 +74,7 @@ impl ShardedDownloadOptions {
             budget,
             pool: BufferPool::default(),
             progress: Arc::default(),
+            described: None,
             cancel: CancellationToken::new(),
         }
     }

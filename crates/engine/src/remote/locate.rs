@@ -22,7 +22,7 @@ use super::by_url::Groups;
 #[cfg(feature = "_transport")]
 use super::network::Network;
 #[cfg(feature = "reapi")]
-use super::reapi::ReapiOptions;
+use super::reapi::{ReapiCache, ReapiOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 #[cfg(feature = "_transport")]
 use crate::transport::TransportOptions;
@@ -127,6 +127,12 @@ impl Remotes {
         return self.in_network(text, |network| network.locate(&scheme, text));
         #[cfg(not(feature = "_transport"))]
         Err(unsupported(&scheme))
+    }
+
+    /// The cache that `text` names.
+    #[cfg(feature = "reapi")]
+    pub(crate) fn cache(&self, text: &str) -> Result<ReapiCache> {
+        self.in_network(text, |network| network.cache_of(text))
     }
 
     /// As [`Self::locate`]; `text` may also name a cache without a blob.

@@ -161,6 +161,12 @@ impl Network {
         Ok(location)
     }
 
+    /// The cache of a URL, without the blob in it.
+    #[cfg(feature = "reapi")]
+    pub(super) fn cache_of(&self, text: &str) -> Result<ReapiCache> {
+        self.cache(&CacheUrl::parse(text)?)
+    }
+
     /// A blob in a cache, or the cache without a blob.
     #[cfg(feature = "reapi")]
     pub(super) fn locate_in_cache(&self, text: &str) -> Result<Location> {

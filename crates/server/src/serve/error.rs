@@ -1,9 +1,12 @@
 //! [`ServeError`]: why a request fails.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use tidegate::ErrorKind;
 
 use super::access::QuotaUsed;
+use super::fill::FillError;
 use crate::store::StoreError;
 
 /// Why a request fails.
@@ -13,6 +16,9 @@ pub enum ServeError {
     /// The store failed or refused.
     #[error("the store failed")]
     Store(#[source] tidegate::Error),
+    /// The blob could not be fetched from its remote.
+    #[error("the blob could not be fetched")]
+    Fill(#[source] Arc<FillError>),
     /// The body of the request ended early.
     #[error("the body of the request ended early")]
     BodyCutOff(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -45,11 +51,27 @@ impl From<tidegate::Error> for ServeError {
     }
 }
 
+impl From<Arc<FillError>> for ServeError {
+    fn from(error: Arc<FillError>) -> Self {
+        Self::Fill(error)
+    }
+}
+
+impl From<FillError> for ServeError {
+    fn from(error: FillError) -> Self {
+        Self::Fill(Arc::new(error))
+    }
+}
+
 impl ServeError {
     /// The status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Store(error) => of_store(error),
+            Self::Fill(error) => match &**error {
+                FillError::Store(error) => of_store(error),
+                error => error.status(),
+            },
             Self::BodyCutOff(_) | Self::Invalid(_) => StatusCode::BAD_REQUEST,
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Forbidden => StatusCode::FORBIDDEN,
@@ -62,16 +84,24 @@ impl ServeError {
     /// The message of the response: what is wrong with the request. It says nothing of the disk.
     pub(crate) fn message(&self) -> String {
         match self {
-            Self::Store(error) => match cause(error) {
-                Some(StoreError::Mismatch) => "the bytes differ from the hash".to_owned(),
-                Some(StoreError::Full { .. } | StoreError::DiskFull) => {
-                    "the store is full; retry later".to_owned()
-                }
-                Some(error @ StoreError::TooLarge { .. }) => error.to_string(),
-                _ => "the store failed; see the log of the server".to_owned(),
+            Self::Store(error) => message_of_store(error),
+            Self::Fill(error) => match &**error {
+                FillError::Store(error) => message_of_store(error),
+                error => error.message(),
             },
             other => other.to_string(),
         }
+    }
+}
+
+fn message_of_store(error: &tidegate::Error) -> String {
+    match cause(error) {
+        Some(StoreError::Mismatch) => "the bytes differ from the hash".to_owned(),
+        Some(StoreError::Full { .. } | StoreError::DiskFull) => {
+            "the store is full; retry later".to_owned()
+        }
+        Some(error @ StoreError::TooLarge { .. }) => error.to_string(),
+        _ => "the store failed; see the log of the server".to_owned(),
     }
 }
 

@@ -11,6 +11,9 @@
 //! | `body` | the body of a response |
 //! | `purge` | removes values for the operator |
 //! | `error` | [`ServeError`]: why a request over HTTP fails, or a body ends early |
+//! | `fill` | blobs on their way from a remote into the store |
+//! | `origin` | [`OriginOptions`]: `/origin/NAME/PATH`, filled from remotes |
+//! | `upstream` | another cache, which fills what the store lacks |
 //! | `grpc` | the Remote Execution API |
 //! | `observe` | what an operator sees: metrics, status, the names of requests |
 //! | `http` | [`HttpCache`]: `/cas/`, `/ac/`, and the HTTP dialects of build tools |
@@ -19,6 +22,7 @@
 //!   listener -> connection -> route -> access
 //!                                   -> grpc -> store
 //!                                   -> http -> store
+//!                                   -> origin -> store, or fill -> store
 //! ```
 //!
 //! Invariants:
@@ -33,18 +37,23 @@ mod access;
 mod body;
 mod connection;
 mod error;
+mod fill;
 mod grpc;
 mod http;
 mod listener;
 mod observe;
 mod options;
+mod origin;
 mod purge;
 mod route;
 mod server;
+mod upstream;
 
 pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
 pub use error::ServeError;
+pub use fill::FillError;
 pub use http::{HttpCache, HttpLimits};
 pub use options::{ServeLimits, ServeOptions};
+pub use origin::{Origin, OriginOptions};
 pub use purge::PurgeRequest;
 pub use server::Server;

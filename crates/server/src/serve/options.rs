@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::access::{Quota, TlsFiles};
+use super::origin::OriginOptions;
 use crate::store::StoreOptions;
 
 /// What the owner of a server chooses.
@@ -31,6 +32,11 @@ pub struct ServeOptions {
     pub isolates_tenants: bool,
     /// What instances may write.
     pub quotas: Vec<Quota>,
+    /// Remotes whose blobs the server serves.
+    pub origins: OriginOptions,
+    /// The cache, `grpc(s)://HOST/INSTANCE`, that fills what the store lacks. It is reached as the
+    /// origins are.
+    pub upstream: Option<String>,
     /// The limits.
     pub limits: ServeLimits,
 }
@@ -49,6 +55,8 @@ impl ServeOptions {
             tls: None,
             isolates_tenants: false,
             quotas: Vec::new(),
+            origins: OriginOptions::default(),
+            upstream: None,
             limits: ServeLimits::default(),
         }
     }

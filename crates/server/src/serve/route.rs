@@ -11,6 +11,7 @@ use super::body::{self, ResponseBody};
 use super::grpc::{self, Api, Method};
 use super::http::HttpCache;
 use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
+use super::origin::Origins;
 use super::purge::{self, PurgeRoute};
 
 /// Where a request goes.
@@ -20,6 +21,8 @@ enum Target {
     Call(Option<Method>),
     /// A question of the operator, or of a load balancer.
     Operator(OperatorPath),
+    /// A path below `/origin/`.
+    Origin,
     /// A purge.
     Purge,
     /// Everything else.
@@ -27,14 +30,15 @@ enum Target {
 }
 
 impl Target {
-    fn of<B>(request: &Request<B>) -> Self {
+    fn of<B>(request: &Request<B>, origins: &Origins) -> Self {
         if is_grpc(request) {
             return Self::Call(Method::of_path(request.uri().path()));
         }
-        if request.uri().path() == purge::PATH {
-            return Self::Purge;
+        match request.uri().path() {
+            purge::PATH => Self::Purge,
+            path if origins.has(path) => Self::Origin,
+            _ => OperatorPath::of(request).map_or(Self::Http, Self::Operator),
         }
-        OperatorPath::of(request).map_or(Self::Http, Self::Operator)
     }
 
     /// What a request needs. There is no other place that decides this.
@@ -43,6 +47,7 @@ impl Target {
             // Even that a call is unknown is nothing for strangers.
             Self::Call(method) => Need::Role(method.map_or(Role::Read, Method::role)),
             Self::Operator(path) => path.need(),
+            Self::Origin => Need::Role(Role::Read),
             Self::Purge => Need::Role(Role::Admin),
             Self::Http => Need::Role(HttpCache::role(request.method(), request.uri().path())),
         }
@@ -56,6 +61,7 @@ pub(super) struct Routes {
     api: Api,
     http: HttpCache,
     operator: OperatorRoutes,
+    origins: Origins,
     purge: PurgeRoute,
 }
 
@@ -65,9 +71,10 @@ impl Routes {
         api: Api,
         http: HttpCache,
         operator: OperatorRoutes,
+        origins: Origins,
         purge: PurgeRoute,
     ) -> Self {
-        Self { door, api, http, operator, purge }
+        Self { door, api, http, operator, origins, purge }
     }
 
     /// The credentials, and TLS.
@@ -81,7 +88,7 @@ impl Routes {
         request: Request<RequestBody>,
         certificate: Option<&PeerCertificate>,
     ) -> Response<ResponseBody> {
-        let target = Target::of(&request);
+        let target = Target::of(&request, &self.origins);
         let need = target.need(&request);
         let caller = match self.door.admit(need, request.headers(), certificate) {
             Ok(caller) => caller,
@@ -95,6 +102,7 @@ impl Routes {
             Target::Operator(path) => {
                 self.operator.answer(path, request.method(), caller.role()).await
             }
+            Target::Origin => self.origins.answer(request).await,
             Target::Purge => self.purge.answer(request).await,
             Target::Http => self.http.handle(request, caller).await,
         }

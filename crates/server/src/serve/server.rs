@@ -8,13 +8,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::{Door, Quotas, Tls};
+use super::fill;
 use super::grpc::Api;
 use super::http::{HttpCache, HttpLimits};
 use super::listener;
 use super::observe::{Observer, OperatorRoutes};
 use super::options::ServeOptions;
+use super::origin::Origins;
 use super::purge::PurgeRoute;
 use super::route::Routes;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// Requests have no limit in the budget: streams and connections limit them.
@@ -28,6 +31,7 @@ pub struct Server {
     store: LocalStore,
     door: Arc<Door>,
     budget: Budget,
+    filling: Filling,
     options: ServeOptions,
 }
 
@@ -52,9 +56,13 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let store = LocalStore::open(&options.folder, options.store.clone()).await?;
         let door = open_door(&options, &store).await?;
-        let bytes = options.memory_bytes_max;
+        let mut bytes = options.memory_bytes_max;
+        if fills(&options) {
+            bytes -= bytes / fill::MEMORY_SHARE;
+        }
         let budget = Budget::new(BudgetOptions { requests: REQUESTS_MAX, bytes });
-        Ok(Self { listener, address, store, door: Arc::new(door), budget, options })
+        let filling = Filling::new(&options, &store, &budget)?;
+        Ok(Self { listener, address, store, door: Arc::new(door), budget, filling, options })
     }
 
     /// The address, with the port that was chosen.
@@ -76,21 +84,27 @@ impl Server {
     /// `drain_time_max`. Afterwards the store is closed.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
         let limits = self.options.limits;
+        let Filling { origins, upstream } = self.filling.clone();
         let observer = Observer::new();
         let quotas = Arc::new(Quotas::new(&self.options.quotas));
         let http = HttpCache::new(self.store.clone(), self.budget.share(), HttpLimits::default());
-        let http = http.with_quotas(Arc::clone(&quotas)).observed_by(Arc::clone(&observer));
+        let mut http = http.with_quotas(Arc::clone(&quotas)).observed_by(Arc::clone(&observer));
         let operator = OperatorRoutes::new(
             Arc::clone(&observer),
             self.store.clone(),
             self.budget.share(),
             stop.clone(),
         );
-        let api = Api::new(self.store.clone(), self.budget, quotas, limits, Arc::clone(&observer));
+        let (store, watched) = (self.store.clone(), Arc::clone(&observer));
+        let mut api = Api::new(store, self.budget, quotas, limits, watched, origins.clone());
+        if let Some(upstream) = upstream {
+            http = http.with_upstream(upstream.clone());
+            api = api.with_upstream(upstream);
+        }
         let purge = PurgeRoute::new(self.store.clone());
         let expiring = api.expire_uploads();
         let refreshing = Arc::clone(&self.door).keep_fresh();
-        let routes = Arc::new(Routes::new(self.door, api, http, operator, purge));
+        let routes = Arc::new(Routes::new(self.door, api, http, operator, origins, purge));
         tokio::select! {
             () = listener::serve(self.listener, routes, Arc::clone(&observer), limits, stop) => {}
             // These never end before the listener.
@@ -98,6 +112,7 @@ impl Server {
             () = refreshing => {}
             () = observer.keep_series() => {}
         }
+        self.filling.stop().await;
         self.store.close().await;
         Ok(())
     }
@@ -114,4 +129,39 @@ async fn open_door(options: &ServeOptions, store: &LocalStore) -> Result<Door> {
     });
     let opened = opened.await.unwrap_or_else(|_| Err("the runtime is stopping".into()));
     opened.map_err(|message| Error::new(ErrorKind::Invalid, Operation::Locate, shown, message))
+}
+
+/// Whether blobs are fetched from elsewhere.
+fn fills(options: &ServeOptions) -> bool {
+    !options.origins.is_unused() || options.upstream.is_some()
+}
+
+/// Where blobs come from that the store lacks.
+#[derive(Clone, Debug)]
+struct Filling {
+    origins: Origins,
+    upstream: Option<Upstream>,
+}
+
+impl Filling {
+    /// Fills have a part of the memory to themselves.
+    fn new(options: &ServeOptions, store: &LocalStore, budget: &Budget) -> Result<Self> {
+        let bytes = options.memory_bytes_max / fill::MEMORY_SHARE;
+        let fills = Budget::new(BudgetOptions { bytes, ..BudgetOptions::default() });
+        let upstream = options.upstream.as_ref().map(|url| {
+            let client = options.origins.client.clone();
+            Upstream::new(url, client, store.clone(), budget.share(), fills.clone())
+        });
+        let origins =
+            Origins::new(options.origins.clone(), store.clone(), budget.share(), fills.clone());
+        Ok(Self { origins, upstream: upstream.transpose()? })
+    }
+
+    /// Ends all fills and waits for their tasks.
+    async fn stop(self) {
+        self.origins.stop().await;
+        if let Some(upstream) = &self.upstream {
+            upstream.stop().await;
+        }
+    }
 }

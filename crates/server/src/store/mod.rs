@@ -89,9 +89,9 @@ mod purge;
 mod scrub;
 
 pub use actions::{ActionName, ActionPut, CachedPut};
-pub(crate) use blobs::BatchEntry;
 pub use blobs::BlobHash;
-pub(crate) use local::{BlobWriter, ReadEntry};
+pub(crate) use blobs::{BatchEntry, StagedReader};
+pub(crate) use local::{BlobWriter, ReadEntry, UnnamedWriter};
 pub use local::{HashWriter, LargeValue, LocalStore, StoreSurvey, StoredKind, ValueWriter};
 pub use purge::{PurgeFilter, PurgeReport, PurgedValue};
 pub use scrub::{ScrubCounts, StoreCheck, StoreCheckReport};

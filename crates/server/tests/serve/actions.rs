@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use crate::bed::{Bed, refused, sha256};
 
-fn result(outputs: &[Digest]) -> v2::ActionResult {
+pub(crate) fn result(outputs: &[Digest]) -> v2::ActionResult {
     let file = |digest: &Digest| v2::OutputFile {
         path: digest.checksum().hex(),
         digest: Some(to_proto(digest)),
@@ -20,7 +20,7 @@ fn result(outputs: &[Digest]) -> v2::ActionResult {
     }
 }
 
-async fn update(
+pub(crate) async fn update(
     bed: &Bed,
     instance: &str,
     action: &Digest,
@@ -35,7 +35,11 @@ async fn update(
     bed.actions().await.update_action_result(request).await.map(tonic::Response::into_inner)
 }
 
-async fn get(bed: &Bed, instance: &str, action: &Digest) -> Result<v2::ActionResult, Status> {
+pub(crate) async fn get(
+    bed: &Bed,
+    instance: &str,
+    action: &Digest,
+) -> Result<v2::ActionResult, Status> {
     let request = v2::GetActionResultRequest {
         instance_name: instance.to_owned(),
         action_digest: Some(to_proto(action)),

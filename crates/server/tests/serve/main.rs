@@ -17,11 +17,14 @@
 //! | `idle` | streams that declare much and send nothing |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
+//! | `upstream` | what another cache fills |
+//! | `asset` | blobs of other servers |
 //! | `plain` | HTTP, the health of the server, its end |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod actions;
+mod asset;
 mod batches;
 mod bed;
 mod capabilities;
@@ -35,3 +38,4 @@ mod plain;
 mod raw;
 mod resume;
 mod streams;
+mod upstream;

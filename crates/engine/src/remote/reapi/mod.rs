@@ -11,6 +11,7 @@
 //! | `options` | the caller's options |
 //! | `cache` | one instance of a cache; the calls of `ChunkStore` |
 //! | `blob` | the calls of `Remote` |
+//! | `action` | results of actions |
 //! | `capabilities` | the server's capabilities |
 //! | `missing`, `batch`, `read`, `write`, `split` | the calls, one or two per file |
 //! | `split_response` | the chunks of a blob, as they arrive |
@@ -26,6 +27,7 @@
 //! Sources: `remote_execution.proto` and `bytestream.proto`, which `crates/reapi` holds; "gRPC over
 //! HTTP/2" of the gRPC project.
 
+mod action;
 mod batch;
 mod blob;
 mod bounded;

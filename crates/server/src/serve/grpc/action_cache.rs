@@ -25,7 +25,12 @@ impl Api {
             .map_err(|error| status::invalid(&error))?;
         let instance = self.caller.own_name(instance(&request.instance_name));
         let name = ActionName { instance: &instance, action };
-        let found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
+        let mut found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
+        if let (None, Some(upstream)) = (&found, &self.parts.upstream)
+            && upstream.fill_action(&name).await
+        {
+            found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
+        }
         let result = found.ok_or_else(|| {
             let reason = MissReason::of_loss(self.store.take_loss_of_action(&name));
             let message = format!("there is no complete result of action {action}");

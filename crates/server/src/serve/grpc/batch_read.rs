@@ -37,9 +37,14 @@ impl Api {
             request.digests.iter().map(|digest| required(Some(digest), function)).collect();
         let digests = digests.map_err(|error| status::invalid(&error))?;
         let (fitting, bytes) = fitting(&digests);
-        let permit = self.bytes(bytes).await?;
         let wanted = digests.iter().zip(&fitting).filter(|(_, fits)| **fits);
-        let wanted = wanted.map(|(digest, _)| *digest).collect();
+        let wanted: Vec<Digest> = wanted.map(|(digest, _)| *digest).collect();
+        // A call that holds bytes does not wait.
+        if let Some(upstream) = &self.parts.upstream {
+            let filled = upstream.fill_missing(wanted.clone()).await;
+            filled.map_err(|error| status::of(&error))?;
+        }
+        let permit = self.bytes(bytes).await?;
         let read = self.store.get_entries(wanted, allows_packed).await;
         let mut read = read.map_err(|error| status::of(&error))?.into_iter();
         let responses = digests.iter().zip(fitting).map(|(digest, fits)| {

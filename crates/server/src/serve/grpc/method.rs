@@ -17,6 +17,7 @@ pub(in crate::serve) enum Method {
     QueryWriteStatus,
     GetActionResult,
     UpdateActionResult,
+    FetchBlob,
 }
 
 impl Method {
@@ -29,7 +30,8 @@ impl Method {
             | Self::GetTree
             | Self::SplitBlob
             | Self::Read
-            | Self::GetActionResult => Role::Read,
+            | Self::GetActionResult
+            | Self::FetchBlob => Role::Read,
             Self::BatchUpdate
             | Self::SpliceBlob
             | Self::Write
@@ -39,7 +41,7 @@ impl Method {
     }
 
     /// All of them, in the order of their numbers.
-    pub(in crate::serve) const ALL: [Self; 12] = [
+    pub(in crate::serve) const ALL: [Self; 13] = [
         Self::GetCapabilities,
         Self::FindMissing,
         Self::BatchUpdate,
@@ -52,6 +54,7 @@ impl Method {
         Self::QueryWriteStatus,
         Self::GetActionResult,
         Self::UpdateActionResult,
+        Self::FetchBlob,
     ];
 
     /// The name of the call in the API.
@@ -69,6 +72,7 @@ impl Method {
             Self::QueryWriteStatus => "QueryWriteStatus",
             Self::GetActionResult => "GetActionResult",
             Self::UpdateActionResult => "UpdateActionResult",
+            Self::FetchBlob => "FetchBlob",
         }
     }
 
@@ -96,6 +100,7 @@ impl Method {
                 "UpdateActionResult" => Some(Self::UpdateActionResult),
                 _ => None,
             },
+            ("build.bazel.remote.asset.v1", "Fetch", "FetchBlob") => Some(Self::FetchBlob),
             ("build.bazel.remote.execution.v2", "Capabilities", "GetCapabilities") => {
                 Some(Self::GetCapabilities)
             }
@@ -125,6 +130,8 @@ mod tests {
             "/x/google.bytestream.ByteStream/Read",
             "/google.bytestream.ActionCache/GetActionResult",
             "/build.bazel.remote.execution.v2.Execution/Execute",
+            "/build.bazel.remote.asset.v1.Fetch/FetchDirectory",
+            "/build.bazel.remote.asset.v1.Push/PushBlob",
         ] {
             assert_eq!(path(other), None, "{other}");
         }

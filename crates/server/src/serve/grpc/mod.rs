@@ -15,6 +15,7 @@
 //! | `split`, `splice` | blobs as chunks |
 //! | `byte_stream` | one blob as a stream |
 //! | `action_cache` | action results |
+//! | `asset` | blobs of other servers |
 //!
 //! There is no gRPC library below: large messages are decoded where they lie, blobs stay slices of
 //! the frames in which they arrived, and a call can be answered before its request has ended.
@@ -26,6 +27,7 @@
 //! - A message to the client is at most 4 MiB long, the limit of gRPC's libraries.
 
 mod action_cache;
+mod asset;
 mod batch_read;
 mod batch_update;
 mod byte_stream;
@@ -62,6 +64,8 @@ use super::observe::{
     CallName, CallNotes, Lookups, MetadataHeader, MissReason, Observer, RequestBody, StatusMark,
 };
 use super::options::ServeLimits;
+use super::origin::Origins;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// The outcome of a call.
@@ -92,6 +96,8 @@ struct ApiParts {
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
     inflaters: Semaphore,
+    upstream: Option<Upstream>,
+    origins: Origins,
 }
 
 impl Api {
@@ -102,6 +108,7 @@ impl Api {
         quotas: Arc<Quotas>,
         limits: ServeLimits,
         observer: Arc<Observer>,
+        origins: Origins,
     ) -> Self {
         let inflaters = budget.limits().bytes / 2 / byte_stream::PACKED_WRITE_BYTES;
         let inflaters = usize::try_from(inflaters).unwrap_or(usize::MAX);
@@ -112,6 +119,8 @@ impl Api {
             limits,
             observer,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
+            upstream: None,
+            origins,
         });
         Self { parts, store, caller: Caller::anyone(Tenant::default()) }
     }
@@ -120,6 +129,14 @@ impl Api {
     pub(super) fn of(&self, caller: Caller) -> Self {
         let store = caller.store(&self.store).clone();
         Self { parts: Arc::clone(&self.parts), store, caller }
+    }
+
+    /// The same, with what the store lacks filled from another cache. Call it before it is cloned.
+    pub(super) fn with_upstream(mut self, upstream: Upstream) -> Self {
+        if let Some(parts) = Arc::get_mut(&mut self.parts) {
+            parts.upstream = Some(upstream);
+        }
+        self
     }
 
     /// Drops interrupted uploads when their time is over. Never ends.
@@ -197,6 +214,7 @@ impl Api {
                 let invocation = metadata.as_ref().map_or("", MetadataHeader::invocation);
                 self.update_action_result(message, invocation).await
             }
+            Method::FetchBlob => Box::pin(self.fetch_blob(message)).await,
             // They are answered above.
             Method::Read | Method::Write => Err(Status::internal("not a unary call")),
         }

@@ -6,7 +6,6 @@
 //! An upload of a blob that exists is answered from the index: at once if the client waits for
 //! `100 Continue`, otherwise after its body, which is dropped.
 
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate::store::BlobStore as _;
@@ -27,9 +26,13 @@ impl HttpCache {
         if call.parts.method == Method::PUT {
             return self.put_blob(call, name, upload).await;
         }
-        let Some(digest) = self.store.find_by_hash(name).await? else {
-            return Ok(reply::not_found());
-        };
+        let mut digest = self.store.find_by_hash(name).await?;
+        if let (None, Some(upstream)) = (&digest, &self.upstream)
+            && !call.is_head()
+        {
+            digest = upstream.fill_by_hash(name).await;
+        }
+        let Some(digest) = digest else { return Ok(reply::not_found()) };
         self.get_blob(call, &digest).await
     }
 
@@ -64,7 +67,7 @@ impl HttpCache {
                     if let Some(observer) = &self.observer {
                         observer.read(digest);
                     }
-                    Some((first_bytes(body, len), permit))
+                    Some((reply::first_bytes(body, len), permit))
                 }
                 Err(error) if error.kind() == tidegate::ErrorKind::NotFound => {
                     return Ok(reply::not_found());
@@ -124,21 +127,4 @@ fn with_range(mut response: Response<ResponseBody>, range: &str) -> Response<Res
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// The first `len` bytes of a stream of more.
-fn first_bytes(
-    body: tidegate::remote::Body,
-    len: u64,
-) -> impl Stream<Item = tidegate::Result<bytes::Bytes>> + Send {
-    stream::try_unfold((body, len), |(mut body, left)| async move {
-        if left == 0 {
-            return Ok(None);
-        }
-        let Some(mut piece) = body.try_next().await? else { return Ok(None) };
-        piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-        let left = left - piece.len() as u64;
-        Ok(Some((piece, (body, left))))
-    })
-    .boxed()
 }

@@ -22,8 +22,8 @@ mod action_cache;
 mod cas;
 mod dialects;
 mod notes;
-mod range;
-mod reply;
+pub(super) mod range;
+pub(super) mod reply;
 mod route;
 mod upload;
 mod values;
@@ -43,6 +43,7 @@ use super::access::{Caller, Quotas, Role, Tenant};
 use super::body::ResponseBody;
 use super::error::ServeError;
 use super::observe::Observer;
+use super::upstream::Upstream;
 use crate::store::LocalStore;
 
 /// Bounds of the HTTP side.
@@ -70,6 +71,7 @@ pub struct HttpCache {
     quotas: Arc<Quotas>,
     limits: HttpLimits,
     observer: Option<Arc<Observer>>,
+    upstream: Option<Upstream>,
 }
 
 /// A request without its body, and where it goes.
@@ -96,7 +98,13 @@ type Reply = Result<Response<ResponseBody>, ServeError>;
 impl HttpCache {
     /// A cache over a store. All that requests and responses buffer is taken from `budget`.
     pub fn new(store: LocalStore, budget: Budget, limits: HttpLimits) -> Self {
-        Self { store, budget, quotas: Arc::new(Quotas::new(&[])), limits, observer: None }
+        let quotas = Arc::new(Quotas::new(&[]));
+        Self { store, budget, quotas, limits, observer: None, upstream: None }
+    }
+
+    /// The same, with blobs that the store lacks filled from another cache.
+    pub(super) fn with_upstream(self, upstream: Upstream) -> Self {
+        Self { upstream: Some(upstream), ..self }
     }
 
     /// The same cache; the observer learns which blobs are read.

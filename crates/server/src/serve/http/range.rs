@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a response consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Selection {
+pub(in crate::serve) enum Selection {
     /// Everything. A header that is no single range of bytes counts as absent.
     All,
     /// These bytes; at least one.
@@ -14,7 +14,7 @@ pub(super) enum Selection {
 }
 
 /// The selection of a `Range` header for a blob of `len` bytes.
-pub(super) fn select(header: &str, len: u64) -> Selection {
+pub(in crate::serve) fn select(header: &str, len: u64) -> Selection {
     let Some(set) = header.trim().strip_prefix("bytes=") else { return Selection::All };
     let Some((first, last)) = set.trim().split_once('-') else { return Selection::All };
     let (first, last) = (first.trim(), last.trim());
@@ -34,7 +34,7 @@ fn number(digits: &str) -> Option<u64> {
 }
 
 /// Whether a list of entity tags contains `tag`. Weak ones count, as `If-None-Match` requires.
-pub(super) fn lists_tag(header: &str, tag: &str) -> bool {
+pub(in crate::serve) fn lists_tag(header: &str, tag: &str) -> bool {
     header.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
 }
 

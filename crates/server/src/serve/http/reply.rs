@@ -1,7 +1,7 @@
 //! Responses.
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream as streams};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::Frame;
@@ -16,12 +16,16 @@ use crate::serve::observe::MissReason;
 const RETRY_SECONDS: &str = "1";
 
 /// A response without a body.
-pub(super) fn empty(status: StatusCode) -> Response<ResponseBody> {
+pub(in crate::serve) fn empty(status: StatusCode) -> Response<ResponseBody> {
     with_body(status, Empty::new().map_err(|never| match never {}).boxed_unsync())
 }
 
 /// A response with all its bytes.
-pub(super) fn full(status: StatusCode, kind: &'static str, bytes: Bytes) -> Response<ResponseBody> {
+pub(in crate::serve) fn full(
+    status: StatusCode,
+    kind: &'static str,
+    bytes: Bytes,
+) -> Response<ResponseBody> {
     let body = Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
     let mut response = with_body(status, body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -29,17 +33,17 @@ pub(super) fn full(status: StatusCode, kind: &'static str, bytes: Bytes) -> Resp
 }
 
 /// A response of JSON.
-pub(super) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
+pub(in crate::serve) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
     full(status, "application/json", text.into())
 }
 
 /// A response with a message for a person.
-pub(super) fn text(status: StatusCode, message: &str) -> Response<ResponseBody> {
+pub(in crate::serve) fn text(status: StatusCode, message: &str) -> Response<ResponseBody> {
     full(status, "text/plain; charset=utf-8", format!("{message}\n").into())
 }
 
 /// 404.
-pub(super) fn not_found() -> Response<ResponseBody> {
+pub(in crate::serve) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "not found")
 }
 
@@ -51,7 +55,7 @@ pub(super) fn not_found_because(reason: MissReason) -> Response<ResponseBody> {
 }
 
 /// 405 with the methods of the path.
-pub(super) fn method_not_allowed(allowed: &[&str]) -> Response<ResponseBody> {
+pub(in crate::serve) fn method_not_allowed(allowed: &[&str]) -> Response<ResponseBody> {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "the path has other methods");
     if let Ok(allowed) = HeaderValue::from_str(&allowed.join(", ")) {
         response.headers_mut().insert(ALLOW, allowed);
@@ -60,7 +64,7 @@ pub(super) fn method_not_allowed(allowed: &[&str]) -> Response<ResponseBody> {
 }
 
 /// The response of a request that failed.
-pub(super) fn of_error(error: &ServeError) -> Response<ResponseBody> {
+pub(in crate::serve) fn of_error(error: &ServeError) -> Response<ResponseBody> {
     let status = error.status();
     let mut response = text(status, &error.message());
     if let ServeError::Quota(used) = error {
@@ -74,7 +78,7 @@ pub(super) fn of_error(error: &ServeError) -> Response<ResponseBody> {
 
 /// A response of `len` bytes of binary data that are read while they are sent. `None` for a response
 /// to HEAD, which has the headers only. The permit is for what is in memory meanwhile.
-pub(super) fn stream<S>(
+pub(in crate::serve) fn stream<S>(
     status: StatusCode,
     len: u64,
     pieces: Option<(S, BytesPermit)>,
@@ -103,4 +107,21 @@ fn with_body(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response
+}
+
+/// The first `len` bytes of a stream of more.
+pub(in crate::serve) fn first_bytes(
+    body: tidegate::remote::Body,
+    len: u64,
+) -> impl Stream<Item = tidegate::Result<Bytes>> + Send {
+    streams::try_unfold((body, len), |(mut body, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let Some(mut piece) = body.try_next().await? else { return Ok(None) };
+        piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        let left = left - piece.len() as u64;
+        Ok(Some((piece, (body, left))))
+    })
+    .boxed()
 }

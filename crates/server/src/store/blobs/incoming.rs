@@ -4,6 +4,7 @@
 //! that no record names yet. So a declared length takes no memory and no space.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_core::checksum::Checksummer;
@@ -12,6 +13,7 @@ use tidegate_reapi::zstd::Inflater;
 
 use super::{Blobs, Form, PIECE_BYTES};
 use crate::store::core::{Content, Op};
+use crate::store::disk::DiskFile;
 use crate::store::error::{StoreError, StoreResult};
 use crate::store::files::StagedFile;
 use crate::store::key::Key;
@@ -69,6 +71,11 @@ impl Spill {
             return Err(StoreError::disk("read a file")(cut));
         }
         Ok(bytes.into())
+    }
+
+    /// The file that has all bytes so far; `None` while they are in memory.
+    pub(super) fn staged_file(&self) -> Option<Arc<dyn DiskFile>> {
+        self.file.as_ref().map(|file| Arc::clone(file.file()))
     }
 
     /// The content of a value that is in memory.

@@ -9,6 +9,7 @@
 //! | `by_hash` | blobs whose length is unknown |
 //! | `value` | opaque values of clients |
 //! | `incoming` | a blob that arrives, plain or compressed |
+//! | `unnamed` | a blob that arrives without a name, and is read meanwhile |
 //! | `batch` | blobs that arrive together in one message |
 //!
 //! A blob has up to three values, each under a key of its own:
@@ -36,6 +37,7 @@ mod incoming;
 mod packed;
 mod presence;
 mod reader;
+mod unnamed;
 mod value;
 
 #[cfg(test)]
@@ -60,6 +62,8 @@ pub(super) use incoming::{Incoming, IncomingPacked};
 pub(super) use packed::PackedReader;
 pub(super) use presence::Touch;
 pub(super) use reader::BlobReader;
+pub(super) use unnamed::IncomingUnnamed;
+pub(crate) use unnamed::StagedReader;
 pub(super) use value::IncomingValue;
 
 /// Bytes of one read and of one piece.

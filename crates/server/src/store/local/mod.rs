@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `by_hash` | blobs whose length is unknown |
 //! | `cache` | action results, opaque values, compressed blobs |
+//! | `unnamed` | a blob that arrives without a name |
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
 //! | `maintenance` | the background thread |
 //! | `survey` | what is stored, and why a value is not there |
@@ -23,6 +24,7 @@ mod record;
 mod serving;
 mod survey;
 mod tenant;
+mod unnamed;
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +55,7 @@ use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
 pub use self::survey::{LargeValue, StoreSurvey, StoredKind};
+pub(crate) use self::unnamed::UnnamedWriter;
 use super::activity::ActivityCounts;
 use super::blobs::{BlobReader, Blobs, PIECE_BYTES, Touch};
 use super::core::StoreCounts;

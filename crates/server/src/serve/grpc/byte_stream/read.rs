@@ -88,10 +88,14 @@ impl Api {
         let budget = self.parts.budget.share();
         let piece_bytes = left.min(PIECE_BYTES);
         let memory = if is_packed { DEFLATER_BYTES + PIECE_BYTES } else { piece_bytes };
+        // A call that holds bytes does not wait.
+        let arriving = self.fill(&digest, offset, is_packed).await?;
         let permit = wait_for_bytes(&budget, memory).await?;
         let body = if is_packed {
             let body = self.store.get_packed_from(&digest, offset).await;
             body.map_err(|error| status::of(&error))?.ok_or_else(|| self.missing(&digest))?
+        } else if let Some(arriving) = arriving {
+            arriving
         } else {
             let body = self.store.get(&digest, offset, &budget).await;
             body.map_err(|error| match error.kind() {
@@ -105,6 +109,20 @@ impl Api {
         self.parts.observer.read(&digest);
         let rest = BlobRest { body, left, budget, permit, piece_bytes, deadline, deflater };
         Ok(Reply::stream(Box::pin(messages(rest))))
+    }
+
+    /// A blob that the store lacks, while it arrives from the upstream. A compressed read waits for
+    /// its end.
+    async fn fill(&self, digest: &Digest, offset: u64, is_packed: bool) -> Outcome<Option<Body>> {
+        let Some(upstream) = &self.parts.upstream else { return Ok(None) };
+        if self.store.has(digest).await.map_err(|error| status::of(&error))? {
+            return Ok(None);
+        }
+        if is_packed {
+            upstream.fill(digest).await;
+            return Ok(None);
+        }
+        Ok(upstream.open(digest, offset).await)
     }
 
     /// A range without bytes, of a blob that must be there.
