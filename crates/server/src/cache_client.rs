@@ -63,6 +63,9 @@ pub enum CacheClientError {
     /// The bytes are not those of the digest, or of a value.
     #[error("the cache sent other bytes than expected")]
     Mismatch,
+    /// The response is not the JSON that the server sends.
+    #[error("the response is no report of a purge")]
+    Json(#[source] serde_json::Error),
 }
 
 /// The frames of an upload. An error cuts the request off.
@@ -193,7 +196,7 @@ impl CacheClient {
     /// Removes values of the server, or says which ones it would remove. It takes as long as the
     /// server reads all of its records, at most half an hour.
     pub async fn purge(&self, request: &PurgeRequest) -> Result<PurgeReport, CacheClientError> {
-        let bytes = serde_json::to_vec(request).map_err(|_| CacheClientError::Mismatch)?;
+        let bytes = serde_json::to_vec(request).map_err(CacheClientError::Json)?;
         let body = Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync();
         let response = self.send_within(Method::POST, "/purge", None, body, PURGE_MAX).await?;
         if response.status() != StatusCode::OK {
@@ -207,7 +210,7 @@ impl CacheClient {
                 return Err(CacheClientError::Mismatch);
             }
         }
-        serde_json::from_slice(&all).map_err(|_| CacheClientError::Mismatch)
+        serde_json::from_slice(&all).map_err(CacheClientError::Json)
     }
 
     async fn get(&self, path: &str) -> Result<Option<Response<Incoming>>, CacheClientError> {

@@ -83,20 +83,39 @@ pub(crate) struct ServeArgs {
     pub(crate) max_memory: u64,
     /// Serve the blobs under this URL at /origin/NAME/, from the folder or from there: http, https,
     /// gs, s3, az or file; may be repeated
-    #[arg(long, value_name = "NAME=URL", value_parser = origin)]
+    #[arg(
+        long,
+        value_name = "NAME=URL",
+        value_parser = origin,
+        env = "TIDEGATE_SERVE_ORIGIN",
+        hide_env = true
+    )]
     pub(crate) origin: Vec<Origin>,
     /// Ask the origin for the version of a blob again after this time; 0 asks each time
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse_ms_or_none)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1m",
+        value_parser = duration::parse_ms_or_none,
+        env = "TIDEGATE_SERVE_FRESH_FOR",
+        hide_env = true
+    )]
     pub(crate) fresh_for: u64,
     /// Serve a range of a blob that is being fetched before the whole blob was verified
-    #[arg(long)]
+    #[arg(long, env = "TIDEGATE_SERVE_SERVE_UNVERIFIED", hide_env = true)]
     pub(crate) serve_unverified: bool,
     /// Let Remote Asset calls fetch any http:// and https:// URL, not only those of an --origin: for
     /// clients that may reach all that this server reaches
-    #[arg(long)]
+    #[arg(long, env = "TIDEGATE_SERVE_FETCH_ANY", hide_env = true)]
     pub(crate) fetch_any: bool,
     /// Fill what is missing from this cache of the Remote Execution API: grpc:// or grpcs://
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_hint = ValueHint::Url,
+        env = "TIDEGATE_SERVE_UPSTREAM",
+        hide_env = true
+    )]
     pub(crate) upstream: Option<String>,
     /// Record every request for a blob or a result in this new file, for `store replay`; it holds no
     /// names and no content
@@ -123,7 +142,13 @@ pub(crate) struct ServeArgs {
     pub(crate) no_auth: bool,
     /// Count a blob only for the tenants that sent all of its bytes, so that no tenant learns what
     /// another one has
-    #[arg(long, requires = "credentials", env = "TIDEGATE_SERVE_ISOLATE_TENANTS", hide_env = true)]
+    #[arg(
+        long,
+        requires = "credentials",
+        conflicts_with_all = ["origin", "upstream", "fetch_any"],
+        env = "TIDEGATE_SERVE_ISOLATE_TENANTS",
+        hide_env = true
+    )]
     pub(crate) isolate_tenants: bool,
     /// Let an instance write at most this in 24 hours; repeat it for more instances. The empty name
     /// is for clients that name none

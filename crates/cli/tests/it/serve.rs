@@ -209,6 +209,9 @@ async fn a_flaw_in_a_file_is_named_with_its_line() {
     ran.ends(2).says("none.pem");
     run(&["--dir", "kept", "--tls-cert", "none.pem"]).await.ends(2).says("--tls-key");
     run(&["--dir", "kept", "--isolate-tenants"]).await.ends(2).says("--credentials");
+    let both = ["--dir", "kept", "--credentials", "tokens.toml", "--isolate-tenants"];
+    let origin = ["--origin", "a=https://example.invalid"];
+    run(&[&both[..], &origin].concat()).await.ends(2).says("--origin");
     run(&["--dir", "kept", "--quota", "main"]).await.ends(2).says("INSTANCE=SIZE");
 }
 

@@ -64,12 +64,11 @@ impl PurgeRoute {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "use POST"));
         }
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
-        let body = body.map_err(|_| (StatusCode::BAD_REQUEST, "the body is cut or too long"))?;
-        let request: PurgeRequest = serde_json::from_slice(&body.to_bytes()).map_err(|_| {
-            let expected =
-                "expected an object with key, instance, tenant or invocation, and remove";
-            (StatusCode::BAD_REQUEST, expected)
-        })?;
+        let body = body.ok().ok_or((StatusCode::BAD_REQUEST, "the body is cut or too long"))?;
+        let request: PurgeRequest = serde_json::from_slice(&body.to_bytes()).ok().ok_or((
+            StatusCode::BAD_REQUEST,
+            "expected an object with key, instance, tenant or invocation, and remove",
+        ))?;
         if request.filter.is_empty() {
             return Err((StatusCode::BAD_REQUEST, "this would purge every value; name some"));
         }
@@ -83,7 +82,8 @@ impl PurgeRoute {
         })?;
         tracing::info!(matched = report.matched, removed = report.is_removed, "a purge ended");
         serde_json::to_vec(&report)
-            .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the report has no JSON form"))
+            .ok()
+            .ok_or((StatusCode::INTERNAL_SERVER_ERROR, "the report has no JSON form"))
     }
 }
 

@@ -11,7 +11,7 @@ use super::body::{self, ResponseBody};
 use super::grpc::{self, Api, Method};
 use super::http::HttpCache;
 use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
-use super::origin::Origins;
+use super::origin::{self, Origins};
 use super::purge::{self, PurgeRoute};
 
 /// Where a request goes.
@@ -102,7 +102,10 @@ impl Routes {
             Target::Operator(path) => {
                 self.operator.answer(path, request.method(), caller.role()).await
             }
-            Target::Origin => self.origins.answer(request).await,
+            Target::Origin => {
+                let method = request.method().clone();
+                origin::noted(&method, self.origins.answer(request).await)
+            }
             Target::Purge => self.purge.answer(request).await,
             Target::Http => self.http.handle(request, caller).await,
         }

@@ -48,6 +48,11 @@ impl Server {
                 "other machines reach this address, and the server asks for no credentials";
             return Err(Error::new(ErrorKind::Invalid, Operation::Locate, shown, message));
         }
+        if options.isolates_tenants && fills(&options) {
+            // What one tenant has fetched would be there for all.
+            let message = "tenants with blobs of their own can use no origin and no upstream";
+            return Err(Error::new(ErrorKind::Invalid, Operation::Locate, shown, message));
+        }
         let failed = |error: std::io::Error| {
             let message = "the server cannot listen on this address";
             Error::new(ErrorKind::Transport, Operation::Locate, &shown, message).caused_by(error)

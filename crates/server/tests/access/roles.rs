@@ -1,6 +1,7 @@
 //! Every route and every call needs a role. This walks them all.
 
 use http::StatusCode;
+use tidegate_server::serve::Origin;
 
 use crate::bed::{ADMIN, Bed, READER, ROLES, WRITER};
 
@@ -30,6 +31,7 @@ fn calls() -> Vec<(String, bool)> {
         call("google.bytestream.ByteStream", "QueryWriteStatus", true),
         call(ACTIONS, "GetActionResult", false),
         call(ACTIONS, "UpdateActionResult", true),
+        call("build.bazel.remote.asset.v1.Fetch", "FetchBlob", false),
     ]
 }
 
@@ -56,6 +58,7 @@ fn requests() -> Vec<(&'static str, String, bool)> {
     add("/webdav/file", &["GET", "HEAD", "PROPFIND"], &["PUT", "DELETE"]);
     add("/folder/", &["PROPFIND"], &["MKCOL"]);
     add("/unknown", &["GET", "PUT"], &[]);
+    add("/origin/files/a", &["GET", "HEAD"], &[]);
     requests
 }
 
@@ -84,7 +87,11 @@ async fn every_call_needs_its_role() {
 
 #[tokio::test]
 async fn every_path_needs_its_role() {
-    let bed = Bed::new(ROLES).await;
+    let bed = Bed::with(ROLES, |options| {
+        let files = Origin::parse("files=file:///nowhere").unwrap();
+        options.origins.origins = vec![files];
+    })
+    .await;
     for (method, path, writes) in requests() {
         for token in ["", "unknown-token-0123"] {
             let answer = bed.http(token, method, &path, b"x").await;

@@ -22,11 +22,21 @@ pub(crate) enum ValueKind {
     Nx,
     Turborepo,
     WebDav,
+    /// A blob of an origin.
+    Origin,
 }
 
 impl ValueKind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Cas, Self::Ac, Self::Ccache, Self::Gradle, Self::Nx, Self::Turborepo, Self::WebDav];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Cas,
+        Self::Ac,
+        Self::Ccache,
+        Self::Gradle,
+        Self::Nx,
+        Self::Turborepo,
+        Self::WebDav,
+        Self::Origin,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -37,6 +47,7 @@ impl ValueKind {
             Self::Nx => "nx",
             Self::Turborepo => "turborepo",
             Self::WebDav => "webdav",
+            Self::Origin => "origin",
         }
     }
 }
@@ -157,6 +168,9 @@ const fn http_name(kind: ValueKind, action: HttpAction) -> &'static str {
         (ValueKind::WebDav, Read) => "webdav.read",
         (ValueKind::WebDav, Write) => "webdav.write",
         (ValueKind::WebDav, Other) => "webdav.other",
+        (ValueKind::Origin, Read) => "origin.read",
+        (ValueKind::Origin, Write) => "origin.write",
+        (ValueKind::Origin, Other) => "origin.other",
     }
 }
 

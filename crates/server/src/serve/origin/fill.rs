@@ -14,7 +14,7 @@ use crate::serve::fill::{Description, FillError, Flight, fetch, retry_policy};
 pub(super) const HIT: &str = "tidegate; hit";
 const REVALIDATED: &str = "tidegate; fwd=stale; fwd-status=304";
 const STALE: &str = "tidegate; hit; detail=origin-down";
-const FETCHED: &str = "tidegate; fwd=miss; stored";
+pub(super) const FETCHED: &str = "tidegate; fwd=miss; stored";
 
 /// What a request found.
 pub(super) enum Found {

@@ -7,6 +7,7 @@
 //! | `entry` | [`Entry`]: the version, length and digest of a blob, kept in the store |
 //! | `fill` | from a request to an entry: fresh, revalidated, or fetched |
 //! | `uri`, `asset`, `integrity` | what Remote Asset calls need: the origin of a URI, a digest of its blob, the checksum that a client expects |
+//! | `notes` | whether a response was a hit, for the observer |
 //! | `respond` | the responses: ranges, entity tags, a body that arrives |
 //!
 //! The bytes of a blob are a blob of the store like any other, by its SHA-256. The entry is an opaque
@@ -22,6 +23,7 @@ mod asset;
 mod entry;
 mod fill;
 mod integrity;
+mod notes;
 mod options;
 mod path;
 mod respond;
@@ -32,6 +34,7 @@ use std::time::Duration;
 
 use tidegate::{Budget, Client, Digest, DigestFunction};
 
+pub(super) use self::notes::noted;
 pub(super) use integrity::Integrity;
 pub use options::{Origin, OriginOptions};
 pub(super) use path::BlobPath;

@@ -24,7 +24,7 @@ use crate::serve::http::reply;
 const RESPONSE_MEMORY_BYTES: u64 = 512 << 10;
 
 /// How the request was answered (RFC 9211).
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// A response or a failure, which becomes a response, too.
 type Reply = Result<Response<ResponseBody>, ServeError>;

@@ -7,6 +7,7 @@
 //! | `cache` | action results, opaque values, compressed blobs |
 //! | `unnamed` | a blob that arrives without a name |
 //! | `serving` | what a server needs in one step: presence, a batch, a blob that arrives in parts |
+//! | `profile` | what the store can do, for the engine |
 //! | `maintenance` | the background thread |
 //! | `survey` | what is stored, and why a value is not there |
 //! | `record` | the requests as a trace |
@@ -20,6 +21,7 @@ mod by_hash;
 mod cache;
 mod error;
 mod maintenance;
+mod profile;
 mod record;
 mod serving;
 mod survey;
@@ -41,11 +43,11 @@ use futures_util::{StreamExt as _, stream};
 use tidegate::budget::BytesPermit;
 use tidegate::remote::Body;
 use tidegate::store::{
-    BatchLimits, BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress,
-    StoreProfile, body, not_found,
+    BlobStore, ChunkStore, Manifest, PutRequest, Registered, SendProgress, StoreProfile, body,
+    not_found,
 };
 use tidegate::{Budget, Error, ErrorKind, Operation, Result};
-use tidegate_core::chunking::{Chunking, FastCdc2020Params};
+use tidegate_core::chunking::Chunking;
 use tidegate_core::digest::Digest;
 
 pub use self::by_hash::HashWriter;
@@ -53,6 +55,7 @@ pub use self::cache::ValueWriter;
 pub(super) use self::error::error;
 use self::maintenance::Maintenance;
 pub(super) use self::maintenance::clock_ms;
+use self::profile::profile;
 pub(crate) use self::serving::{BlobWriter, ReadEntry};
 pub use self::survey::{LargeValue, StoreSurvey, StoredKind};
 pub(crate) use self::unnamed::UnnamedWriter;
@@ -69,12 +72,6 @@ use crate::trace::{TraceOperation, TraceRecorder};
 /// The limits of a store that a command opens.
 const COMMAND_BYTES_MAX: u64 = 64 << 30;
 const COMMAND_PACK_BYTES: u64 = 16 << 20;
-
-/// The average chunk: the recommendation of the Remote Execution API.
-const CHUNK_BYTES_AVG: u64 = 512 << 10;
-
-/// The limits of one batch: as for a batch of the Remote Execution API.
-const BATCH: BatchLimits = BatchLimits { bytes_max: 4 << 20, count_max: 4096, overhead_bytes: 0 };
 
 /// Memory of one chunk that is cut: the digest twice, and a record of its place.
 const CHUNK_MEMORY_BYTES: u64 = 256;
@@ -183,17 +180,6 @@ impl LocalStore {
         // It panics only if the runtime shuts down, which ends the thread, too.
         let _ = tokio::task::spawn_blocking(move || drop(inner)).await;
     }
-}
-
-/// Chunks as the Remote Execution API recommends, so that a local store shares them with a cache.
-fn profile() -> StoreProfile {
-    let mut profile = StoreProfile::default();
-    let chunking = FastCdc2020Params::new(CHUNK_BYTES_AVG, 0).ok().map(Chunking::FastCdc2020);
-    profile.chunkings = chunking.into_iter().collect();
-    profile.can_split = true;
-    profile.can_splice = true;
-    profile.batch = Some(BATCH);
-    profile
 }
 
 fn chunk_bytes_min(chunking: &Chunking) -> u64 {
