@@ -11,6 +11,7 @@ use super::config::reason;
 use crate::{duration, size};
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ServeArgs {
     /// The folder that holds everything; it is made where it is missing
     #[arg(

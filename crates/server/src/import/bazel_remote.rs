@@ -253,7 +253,9 @@ mod tests {
             offset += chunk.len() as u64;
         }
         file.extend(offset.to_le_bytes());
-        chunks.iter().for_each(|chunk| file.extend(chunk));
+        for chunk in &chunks {
+            file.extend(chunk);
+        }
         assert!(compression != 1 || unpack(&chunks[0], CHUNK.min(bytes.len()) as u64).is_ok());
         file
     }

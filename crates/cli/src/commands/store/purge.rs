@@ -89,12 +89,12 @@ fn show(session: &Session, args: &StorePurgeArgs, report: &PurgeReport) -> Exit 
         let store = if args.place.contains("://") { "" } else { &args.place };
         return session.json(&Purged { store, report });
     }
-    let mut lines: String = report.values.iter().map(line).collect();
+    let mut lines: Vec<String> = report.values.iter().map(line).collect();
     let more = report.matched.saturating_sub(report.values.len() as u64);
     if more > 0 {
-        lines.push_str(&format!("... and {more} more\n"));
+        lines.push(format!("... and {more} more\n"));
     }
-    let printed = session.print(&lines);
+    let printed = session.print(&lines.concat());
     let found =
         format!("{} ({})", report::count(report.matched, "value"), size::human(report.bytes));
     session.say(&if report.is_removed {
