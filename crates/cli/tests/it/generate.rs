@@ -18,7 +18,8 @@ async fn every_command_has_a_page() {
     ]
     .into_iter()
     .chain(["tidegate-demo", "tidegate-man", "tidegate-serve", "tidegate-stat"])
-    .chain(["tidegate-store-check", "tidegate-store-replay", "tidegate-store", "tidegate"])
+    .chain(["tidegate-store-check", "tidegate-store-import", "tidegate-store-purge"])
+    .chain(["tidegate-store-replay", "tidegate-store", "tidegate"])
     .map(|name| format!("{name}.1"))
     .collect();
     assert_eq!(ran.ends(0).json()["written"].as_array().unwrap().len(), expected.len());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "",
     "cp",
     "cat",
@@ -16,6 +16,8 @@ const COMMANDS: [&str; 15] = [
     "serve",
     "store",
     "store check",
+    "store purge",
+    "store import",
     "store replay",
     "cacheprog",
     "demo",

@@ -205,4 +205,18 @@ pub(super) const COMMANDS: &[Known] = &[
          read -r line <said; kill -TERM $! && wait $! && echo $line",
         |_, ran| ran.json()["max_size"] == 1 << 30,
     ),
+    as_(
+        "tidegate store purge http://127.0.0.1:8980 --invocation 5c1d4a9e-0000-4000-8000-000000000001",
+        "mkfifo said; tidegate serve --dir kept --max-size 1GiB --listen 127.0.0.1:0 --json >said & \
+         read -r line <said; address=$(echo $line | sed 's/.*\"address\":\"//; s/\".*//'); \
+         tidegate store purge --json http://$address --invocation 5c1d4a9e-0000-4000-8000-000000000001; \
+         kill -TERM $! && wait $!",
+        |_, ran| ran.json()["matched"] == 0 && ran.json()["is_removed"] == false,
+    ),
+    as_(
+        "tidegate store import /var/cache/bazel-remote /var/cache/tidegate",
+        "hash=$(sha256sum <toolchain.tar | cut -c1-64); mkdir -p other/cas.v2/ab \
+         && cp toolchain.tar other/cas.v2/ab/$hash-1.v1 && tidegate store import --json other kept",
+        |_, ran| ran.json()["blobs"] == 1 && ran.json()["skipped"] == 0,
+    ),
 ];
