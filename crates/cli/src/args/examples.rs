@@ -204,6 +204,12 @@ Examples:
           stop both servers first; start tidegate serve afterwards
   tidegate store import /var/cache/bazel-remote /var/cache/tidegate --instance main
           for builds with --remote_instance_name=main
+  tidegate store import /mnt/old/bazel-remote cache --max-size 200GiB
+          into a new folder with this limit
+  tidegate store import --json /var/cache/bazel-remote cache | jq .skipped
+          for scripts: one JSON object
+  tidegate store import /var/cache/bazel-remote cache && tidegate serve --dir cache
+          and serve it
 
 Every blob is hashed on the way. What is damaged is left out, and an action result is imported only if
 everything that it needs is there. Running it again continues where it stopped.";
@@ -218,6 +224,8 @@ Examples:
           with the token of an admin
   tidegate store purge /var/cache/tidegate --key 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
           of a server that does not run
+  tidegate store purge --json http://127.0.0.1:8980 --instance main | jq .matched
+          for scripts: one JSON object
 
 It reads the record of every value: about a million in five seconds. Blobs belong to no instance and no
 invocation, and their bytes are always those of their hash; wrong results are action results.";
