@@ -280,6 +280,22 @@ Examples:
 The server listens on a free port of 127.0.0.1, waits 20 ms before each answer, gives each
 connection 100 MiB/s, and now and then cuts one. Nothing leaves the machine; all files are removed.";
 
+pub(super) const DEMO_SERVE: &str = "\
+Examples:
+  tidegate demo serve
+          64 MiB, the same again, an edited copy, and that copy fetched back
+  tidegate demo serve --size 512MiB
+          a larger file: the edit costs the same
+  tidegate demo serve --seed 7
+          other bytes
+  tidegate demo serve --json | jq '.steps[2].moved_bytes'
+          what the edited copy cost, for a script
+  tidegate demo serve --quiet >table
+          the table only
+
+The server listens on a free port of 127.0.0.1 and keeps its folder with the files. Nothing leaves the
+machine; all files are removed.";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate

@@ -228,11 +228,32 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DemoArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DemoCommand>,
     /// Size of the blob [default: 512MiB, less where the disk has no room for two of them]
     #[arg(long, value_name = "SIZE", value_parser = demo_size)]
     pub(crate) size: Option<u64>,
     /// Decides the blob's bytes and which connections are cut
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DemoCommand {
+    /// Put a file into a cache server as chunks, and an edited copy, and show what moved and what
+    /// was stored
+    #[command(after_help = examples::DEMO_SERVE)]
+    Serve(DemoServeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoServeArgs {
+    /// Size of the file
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = demo_size)]
+    pub(crate) size: u64,
+    /// Decides the file's bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }

@@ -28,3 +28,31 @@ async fn the_demo_verifies_both_downloads_and_leaves_no_file() {
     assert!(out.contains("one stream") && out.contains("times as fast"), "{out}");
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
+
+/// An edited copy moves and stores some chunks, not the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_copy_costs_the_server_its_edit() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |args: &[&str]| {
+        let mut command = command(folder.path());
+        command.args(["demo", "serve", "--size", "24MiB"]).args(args).env("TMPDIR", folder.path());
+        finish(command).await
+    };
+    let json = run(&["--json"]).await.ends(0).json();
+    let steps = json["steps"].as_array().unwrap();
+    let cost = |step: usize, what: &str| steps[step][what].as_u64().unwrap();
+    assert_eq!(steps.len(), 4);
+    assert_eq!((cost(0, "bytes"), cost(0, "moved_bytes")), (24 << 20, 24 << 20));
+    assert!(cost(0, "stored_bytes") >= 24 << 20, "{json}");
+    assert_eq!((cost(1, "moved_bytes"), cost(1, "stored_bytes")), (0, 0), "{json}");
+    for step in [2, 3] {
+        let moved = cost(step, "moved_bytes");
+        assert!(moved > 0 && moved < 6 << 20, "{json}");
+    }
+    assert!(cost(2, "stored_bytes") < 7 << 20, "{json}");
+    assert_eq!(steps[3]["verified"], serde_json::json!(["sha256"]), "{json}");
+    let ran = run(&[]).await;
+    let out = ran.ends(0).out();
+    assert!(out.contains("an edited copy") && out.contains("stored"), "{out}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}

@@ -5,7 +5,9 @@
 //! The first two runs meet the same faults, to the same kind of file, and both are verified against
 //! the server's checksum. No files remain, also after Ctrl-C.
 
+mod edit;
 mod interruption;
+mod serve;
 mod stage;
 mod table;
 
@@ -17,7 +19,7 @@ use tidegate::{
 use tidegate_testkit::{Fault, Flavour, NetworkProfile, RangeMatch, Rule};
 use tidegate_testkit::{Server, ServerOptions, SplitMix64};
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, DemoCommand};
 use crate::exit::Exit;
 use crate::progress::{Display, Followed};
 use crate::report::{self, Done};
@@ -46,6 +48,9 @@ const WAYS: [Way; 2] =
     [Way { name: "one stream", window: 1 }, Way { name: "32 shards at once", window: 32 }];
 
 pub(crate) async fn run(session: Session, args: &DemoArgs) -> Exit {
+    if let Some(DemoCommand::Serve(args)) = &args.command {
+        return serve::run(&session, args).await;
+    }
     match demonstrate(&session, args).await {
         Err(error) => session.fail(&error),
         Ok(table) if session.output.json => session.json(&table),
@@ -55,8 +60,8 @@ pub(crate) async fn run(session: Session, args: &DemoArgs) -> Exit {
 
 async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
     // Dropping it removes the folder, also on an error.
-    let stage = Stage::set(session, args).await?;
-    let server = serve(&stage, session).await?;
+    let stage = Stage::set(session, args.size, args.seed).await?;
+    let server = start(&stage, session).await?;
     let remote = RemoteOptions {
         endpoint: Some(server.endpoint()),
         anonymous: true,
@@ -84,7 +89,7 @@ async fn demonstrate(session: &Session, args: &DemoArgs) -> Result<Table> {
 
 /// Starts the server. The blob's checksum is computed first, so that the first request does not
 /// wait.
-async fn serve(stage: &Stage, session: &Session) -> Result<Server> {
+async fn start(stage: &Stage, session: &Session) -> Result<Server> {
     let options =
         ServerOptions { profile: NetworkProfile::CLOUD, ..ServerOptions::of(Flavour::Gcs) };
     let failed = |error| {

@@ -11,7 +11,6 @@ use tidegate::{Error, ErrorKind, Operation, Result};
 use tidegate_testkit::{Blob, fill};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::DemoArgs;
 use crate::session::Session;
 use crate::size;
 
@@ -36,13 +35,13 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Makes the folder and the file in it.
-    pub(super) async fn set(session: &Session, args: &DemoArgs) -> Result<Self> {
+    pub(super) async fn set(session: &Session, size: Option<u64>, seed: u64) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("tidegate-demo-")
             .tempdir()
             .map_err(|error| failed(&std::env::temp_dir(), "no folder can be made in it", error))?;
         let room = room(folder.path())?;
-        let wanted = args.size.unwrap_or_else(|| BYTES.min(room).max(BYTES_MIN));
+        let wanted = size.unwrap_or_else(|| BYTES.min(room).max(BYTES_MIN));
         if wanted > room {
             let (wanted, room) = (size::human(wanted), size::human(room));
             let message = format!("{wanted} are needed twice, and there is room for {room}");
@@ -54,8 +53,8 @@ impl Stage {
         let work = Making {
             file,
             bytes: wanted,
-            seed: args.seed,
-            patience: args.size.is_none().then_some(MAKING_MAX),
+            seed,
+            patience: size.is_none().then_some(MAKING_MAX),
             cancel: session.cancel.clone(),
         };
         let made = tokio::task::spawn_blocking(move || work.run()).await;
@@ -68,6 +67,16 @@ impl Stage {
         let path = source(self.folder.path());
         let blob = Blob::from_file(&path);
         Ok(blob.map_err(|error| failed(&path, "it cannot be read", error))?.without_md5())
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> PathBuf {
+        source(self.folder.path())
+    }
+
+    /// A path beside the file.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// The path of the copy.
