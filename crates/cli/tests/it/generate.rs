@@ -17,7 +17,8 @@ async fn every_command_has_a_page() {
         "tidegate-cp",
     ]
     .into_iter()
-    .chain(["tidegate-demo", "tidegate-man", "tidegate-serve", "tidegate-stat"])
+    .chain(["tidegate-demo-serve", "tidegate-demo", "tidegate-man", "tidegate-serve"])
+    .chain(["tidegate-stat"])
     .chain(["tidegate-store-check", "tidegate-store-import", "tidegate-store-purge"])
     .chain(["tidegate-store-replay", "tidegate-store", "tidegate"])
     .map(|name| format!("{name}.1"))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
     "cp",
     "cat",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 17] = [
     "store replay",
     "cacheprog",
     "demo",
+    "demo serve",
     "completions",
     "man",
 ];

@@ -10,11 +10,11 @@ const EDIT: &[u8] = b"one line that was not there before\n";
 
 /// Writes the edited copy. Blocks.
 pub(super) fn edited_copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
+    let source = File::open(from)?;
     let half = source.metadata()?.len() / 2;
     let mut target = File::create_new(to)?;
-    io::copy(&mut source.by_ref().take(half), &mut target)?;
+    io::copy(&mut (&source).take(half), &mut target)?;
     target.write_all(EDIT)?;
-    io::copy(&mut source, &mut target)?;
+    io::copy(&mut &source, &mut target)?;
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Steps<'_> {
         for (name, file) in puts {
             self.session.say(&format!("putting {name} ..."));
             let target = self.client.locate(&self.url)?;
-            let upload = self.client.upload(file, &target).chunks(ChunkPolicy::Always);
+            let upload = self.client.upload(file, &target).chunks(ChunkPolicy::Required);
             let (step, report) =
                 self.step(name, upload.cancel(self.session.cancel.clone())).await?;
             digest = report.digest;
@@ -111,7 +111,7 @@ impl Steps<'_> {
         let download = self
             .client
             .download(&source, Target::file(self.stage.target()))
-            .chunks(ChunkPolicy::Always)
+            .chunks(ChunkPolicy::Required)
             .seed(first)
             .seed_indexes(false)
             .durability(Durability::None)
