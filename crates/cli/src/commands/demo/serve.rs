@@ -98,7 +98,7 @@ impl Steps<'_> {
         let puts = [("a file", &first), ("the same again", &first), ("an edited copy", &edited)];
         for (name, file) in puts {
             self.session.say(&format!("putting {name} ..."));
-            let target = self.client.locate(&self.url)?;
+            let target = self.client.locate_target(&self.url)?;
             let upload = self.client.upload(file, &target).chunks(ChunkPolicy::Required);
             let (step, report) =
                 self.step(name, upload.cancel(self.session.cancel.clone())).await?;
@@ -107,7 +107,9 @@ impl Steps<'_> {
         }
         let Some(digest) = digest else { return Err(super::stage::cancelled()) };
         self.session.say("fetching the edited copy beside the file ...");
-        let source = self.client.locate(&format!("{}/sha256/{digest}", self.url))?;
+        let (function, hash) = (digest.function.name(), digest.checksum().hex());
+        let url = format!("{}/{function}/{hash}/{}", self.url, digest.len);
+        let source = self.client.locate(&url)?;
         let download = self
             .client
             .download(&source, Target::file(self.stage.target()))

@@ -176,6 +176,9 @@ pub(super) const COMMANDS: &[Known] = &[
     as_("tidegate demo", "tidegate demo --size 8MiB --json --quiet", |_, ran| {
         ran.json()["caught"].is_object() && ran.json()["resumed"].is_object()
     }),
+    as_("tidegate demo serve", "tidegate demo serve --size 8MiB --json --quiet", |_, ran| {
+        ran.json()["steps"].as_array().is_some_and(|steps| steps.len() == 4)
+    }),
     as_("tidegate man", "tidegate man", |_, ran| ran.out().contains(".SH \"EXIT STATUS\"")),
     as_(
         "tidegate cp SOURCE TARGET",
