@@ -161,8 +161,7 @@ impl Shown {
             size::human(self.bytes)
         );
         // Writing to a String cannot fail, here and below.
-        let _ =
-            writeln!(text, "{:<19}{:>8}{:>12}{:>12}  {}", "", "time", "moved", "stored", "chunks");
+        let _ = writeln!(text, "{:<19}{:>8}{:>12}{:>12}  chunks", "", "time", "moved", "stored");
         for step in &self.steps {
             let _ = writeln!(
                 text,
