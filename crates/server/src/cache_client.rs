@@ -123,15 +123,7 @@ impl CacheClient {
     /// The value of a key of `/ac/`; `None` if there is none.
     pub async fn value(&self, key: &str) -> Result<Option<Bytes>, CacheClientError> {
         let Some(response) = self.get(&format!("/ac/{key}")).await? else { return Ok(None) };
-        let mut body = response.into_body();
-        let mut all = BytesMut::new();
-        while let Some(piece) = next(&mut body).await? {
-            all.extend_from_slice(&piece);
-            if all.len() > VALUE_BYTES_MAX {
-                return Err(CacheClientError::Mismatch);
-            }
-        }
-        Ok(Some(all.freeze()))
+        Ok(Some(whole(response).await?))
     }
 
     /// Gives a key of `/ac/` a value.
@@ -202,15 +194,7 @@ impl CacheClient {
         if response.status() != StatusCode::OK {
             return Err(CacheClientError::Status(response.status()));
         }
-        let mut body = response.into_body();
-        let mut all = BytesMut::new();
-        while let Some(piece) = next(&mut body).await? {
-            all.extend_from_slice(&piece);
-            if all.len() > VALUE_BYTES_MAX {
-                return Err(CacheClientError::Mismatch);
-            }
-        }
-        serde_json::from_slice(&all).map_err(CacheClientError::Json)
+        serde_json::from_slice(&whole(response).await?).map_err(CacheClientError::Json)
     }
 
     async fn get(&self, path: &str) -> Result<Option<Response<Incoming>>, CacheClientError> {
@@ -267,6 +251,19 @@ impl CacheClient {
 
 fn empty() -> UploadBody {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The body of a response that is a value or a report.
+async fn whole(response: Response<Incoming>) -> Result<Bytes, CacheClientError> {
+    let mut body = response.into_body();
+    let mut all = BytesMut::new();
+    while let Some(piece) = next(&mut body).await? {
+        all.extend_from_slice(&piece);
+        if all.len() > VALUE_BYTES_MAX {
+            return Err(CacheClientError::Mismatch);
+        }
+    }
+    Ok(all.freeze())
 }
 
 /// The next bytes of a response; `None` at the end.

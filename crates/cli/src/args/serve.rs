@@ -238,3 +238,18 @@ fn quota(text: &str) -> Result<Quota, String> {
     let (instance, bytes) = text.rsplit_once('=').ok_or("expected INSTANCE=SIZE")?;
     Ok(Quota { instance: instance.to_owned(), bytes_per_day: size::parse(bytes)? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_has_its_variable() {
+        let flags = ServeArgs::flags();
+        for flag in flags.get_arguments() {
+            let name = flag.get_long().unwrap_or_default().to_uppercase().replace('-', "_");
+            let variable = flag.get_env().and_then(|variable| variable.to_str());
+            assert_eq!(variable, Some(format!("TIDEGATE_SERVE_{name}").as_str()));
+        }
+    }
+}

@@ -183,14 +183,8 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
-    /// A path in the file: `~/` is the home folder, and relative paths start from the file's folder.
     fn path(&self, text: &str) -> String {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let path = match (text.strip_prefix("~/"), home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => self.folder.join(text),
-        };
-        path.display().to_string()
+        path(self.folder, text)
     }
 
     fn headers(
@@ -228,6 +222,16 @@ impl<'a> Reader<'a> {
     fn line(&self, at: usize) -> usize {
         line(self.text, at)
     }
+}
+
+/// A path in a file of this folder: `~/` is the home folder, and relative paths start from the folder.
+pub(super) fn path(folder: &Path, text: &str) -> String {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let path = match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => folder.join(text),
+    };
+    path.display().to_string()
 }
 
 /// The line of a byte of a text, from 1.

@@ -18,7 +18,7 @@ use clap::{Arg, ArgAction, ValueHint};
 use tidegate::Result;
 use toml::de::{DeTable, DeValue};
 
-use super::file::{Flaw, line, scalar};
+use super::file::{Flaw, line, path, scalar};
 use super::{invalid, read, refusal};
 use crate::args::ServeArgs;
 
@@ -56,7 +56,7 @@ fn parsed(text: &str, folder: &Path, given: &[OsString]) -> Result<Vec<OsString>
         let mut values = values(flag, value.get_ref())
             .map_err(|expected| refused(at, format!("{name} is {expected}")))?;
         if matches!(flag.get_value_hint(), ValueHint::FilePath | ValueHint::DirPath) {
-            values = values.iter().map(|text| folder.join(text).display().to_string()).collect();
+            values = values.iter().map(|text| path(folder, text)).collect();
         }
         let is_switch = matches!(flag.get_action(), ArgAction::SetTrue);
         if !is_switch {

@@ -7,14 +7,13 @@
 //! The response is a [`PurgeReport`](crate::store::PurgeReport). One purge runs at a time: each reads the
 //! record of every value.
 
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::body::{self, ResponseBody};
+use super::body::ResponseBody;
+use super::http::reply;
 use super::observe::{CallName, CallNotes, RequestBody};
 use crate::store::{LocalStore, PurgeFilter};
 
@@ -26,13 +25,39 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 
 /// What a client asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Flat", into = "Flat")]
 pub struct PurgeRequest {
     /// Which values.
-    #[serde(flatten)]
     pub filter: PurgeFilter,
     /// Whether they are removed. Otherwise they are only counted.
-    #[serde(default)]
     pub remove: bool,
+}
+
+/// The JSON. It is one object whose names are all known: a name with a mistake is refused, because the
+/// rest of the filter would match more. `serde(flatten)` would ignore it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flat {
+    key: Option<String>,
+    instance: Option<String>,
+    tenant: Option<String>,
+    invocation: Option<String>,
+    #[serde(default)]
+    remove: bool,
+}
+
+impl From<Flat> for PurgeRequest {
+    fn from(flat: Flat) -> Self {
+        let Flat { key, instance, tenant, invocation, remove } = flat;
+        Self { filter: PurgeFilter { key, instance, tenant, invocation }, remove }
+    }
+}
+
+impl From<PurgeRequest> for Flat {
+    fn from(request: PurgeRequest) -> Self {
+        let PurgeFilter { key, instance, tenant, invocation } = request.filter;
+        Self { key, instance, tenant, invocation, remove: request.remove }
+    }
 }
 
 /// Answers requests to purge.
@@ -50,8 +75,8 @@ impl PurgeRoute {
     /// The response to one request of an admin.
     pub(super) async fn answer(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         let response = match self.purge(request).await {
-            Ok(report) => response(StatusCode::OK, "application/json", report),
-            Err((status, message)) => response(status, "text/plain", format!("{message}\n")),
+            Ok(report) => reply::json(StatusCode::OK, report),
+            Err((status, message)) => reply::text(status, message),
         };
         CallNotes::new(CallName::Operator).on(response)
     }
@@ -85,15 +110,4 @@ impl PurgeRoute {
             .ok()
             .ok_or((StatusCode::INTERNAL_SERVER_ERROR, "the report has no JSON form"))
     }
-}
-
-fn response(
-    status: StatusCode,
-    kind: &'static str,
-    text: impl Into<Bytes>,
-) -> Response<ResponseBody> {
-    let mut response = Response::new(body::full(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }

@@ -7,9 +7,10 @@ use http::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
 
 use super::access::{Door, Need, PeerCertificate, Refusal, Role};
-use super::body::{self, ResponseBody};
+use super::body::ResponseBody;
+use super::error::ServeError;
 use super::grpc::{self, Api, Method};
-use super::http::HttpCache;
+use super::http::{HttpCache, reply};
 use super::observe::{OperatorPath, OperatorRoutes, RequestBody};
 use super::origin::{self, Origins};
 use super::purge::{self, PurgeRoute};
@@ -102,6 +103,8 @@ impl Routes {
             Target::Operator(path) => {
                 self.operator.answer(path, request.method(), caller.role()).await
             }
+            // As other paths that name no instance.
+            Target::Origin if !caller.may_use("") => reply::of_error(&ServeError::Forbidden),
             Target::Origin => {
                 let method = request.method().clone();
                 origin::noted(&method, self.origins.answer(request).await)
@@ -116,19 +119,17 @@ fn refuse(target: Target, refusal: Refusal) -> Response<ResponseBody> {
     if let Target::Call(method) = target {
         return grpc::refuse(method, refusal);
     }
-    let mut response = Response::new(body::full(format!("{}\n", refusal.message())));
-    *response.status_mut() = match refusal {
-        Refusal::Unknown => StatusCode::UNAUTHORIZED,
-        Refusal::Role(_) => StatusCode::FORBIDDEN,
-    };
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    if refusal == Refusal::Unknown {
-        // Tools that know nothing else ask for a name and a password.
-        let asked = HeaderValue::from_static("Basic realm=\"tidegate\", Bearer");
-        headers.insert(WWW_AUTHENTICATE, asked);
+    let message = refusal.message();
+    match refusal {
+        Refusal::Unknown => {
+            let mut response = reply::text(StatusCode::UNAUTHORIZED, &message);
+            // Tools that know nothing else ask for a name and a password.
+            let asked = HeaderValue::from_static("Basic realm=\"tidegate\", Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, asked);
+            response
+        }
+        Refusal::Role(_) => reply::text(StatusCode::FORBIDDEN, &message),
     }
-    response
 }
 
 fn is_grpc<B>(request: &Request<B>) -> bool {

@@ -110,11 +110,14 @@ impl Key {
 
     /// Whether both keys stand for a blob of the same owner in the same way.
     pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
-        let parts = |key: &Self| {
-            let at = key.digest_at()?;
-            Some((key.space, key.bytes[..at].to_vec(), key.bytes[at + DIGEST_BYTES..].to_vec()))
-        };
-        parts(self).is_some_and(|own| parts(other) == Some(own))
+        let around = self.around_digest();
+        around.is_some() && around == other.around_digest()
+    }
+
+    /// The space, and what is before and behind the digest of a key that stands for a blob.
+    fn around_digest(&self) -> Option<(Space, &[u8], &[u8])> {
+        let at = self.digest_at()?;
+        Some((self.space, &self.bytes[..at], &self.bytes[at + DIGEST_BYTES..]))
     }
 
     /// Where the digest is in the bytes of a key that stands for a blob.

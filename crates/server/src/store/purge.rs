@@ -19,8 +19,7 @@ use super::local::LocalStore;
 const SHOWN_MAX: usize = 100;
 
 /// Which values to purge. A value must match all that is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeFilter {
     /// The hash of a blob or of an action, or the key of a value.
     pub key: Option<String>,

@@ -147,7 +147,9 @@ async fn only_an_admin_purges() {
     let unknown = bed.http("", "POST", "/purge", purge.as_bytes()).await;
     assert_eq!(unknown.status, StatusCode::UNAUTHORIZED);
     assert_eq!(bed.http(READER, "GET", &path, b"").await.status, StatusCode::OK);
-    for body in ["", "{}", "{\"remove\":true}", "{\"kee\":\"x\"}", "[]"] {
+    // A name with a mistake must not make the filter match more.
+    let mistaken = purge.replace("\"remove\"", "\"instnace\":\"main\",\"remove\"");
+    for body in ["", "{}", "{\"remove\":true}", "{\"kee\":\"x\"}", "[]", &mistaken] {
         let answer = bed.http(ADMIN, "POST", "/purge", body.as_bytes()).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
     }

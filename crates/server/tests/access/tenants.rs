@@ -6,7 +6,7 @@ use prost::Message;
 use tidegate_core::digest::{Digest, DigestFunction};
 use tidegate_reapi::digest::to_proto;
 use tidegate_reapi::v2::{self, batch_update_blobs_request};
-use tidegate_server::serve::Quota;
+use tidegate_server::serve::{Origin, Quota};
 
 use crate::bed::{Bed, READER, ROLES, WRITER};
 
@@ -102,6 +102,26 @@ async fn tenants_share_blobs_and_nothing_else() {
     bed.end().await;
 }
 
+/// The upstream knows nothing of the tenants of this server.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_an_upstream_come_to_each_tenant() {
+    let above = Bed::new("[anonymous]\nrole = 'write'\n").await;
+    let updated = above.call("", &format!("{CAS}/BatchUpdateBlobs"), &update("", b"blob")).await;
+    assert_eq!(updated.code, Some(0));
+    let put = format!("{ACTIONS}/UpdateActionResult");
+    assert_eq!(above.call("", &put, &result_of(b"x", b"blob")).await.code, Some(0));
+    let url = format!("grpc://{}", above.address);
+    let bed = Bed::with(TENANTS, |options| options.upstream = Some(url)).await;
+    for token in [A, B] {
+        let answer =
+            bed.call(token, &format!("{ACTIONS}/GetActionResult"), &get_result(b"x")).await;
+        assert_eq!(answer.code, Some(0), "{token} {answer:?}");
+        assert!(has(&bed, token, b"blob").await);
+    }
+    bed.end().await;
+    above.end().await;
+}
+
 /// By a call, by a hash in a path, in a closure, and by an early answer: only what the tenant sent
 /// counts.
 #[tokio::test]
@@ -134,7 +154,10 @@ token = 'listed-0123456789'
 role = 'write'
 instances = ['main', 'ci/*']
 ";
-    let bed = Bed::new(listed).await;
+    let bed = Bed::with(listed, |options| {
+        options.origins.origins = vec![Origin::parse("files=file:///nowhere").unwrap()];
+    })
+    .await;
     let updated = format!("{CAS}/BatchUpdateBlobs");
     let found = format!("{CAS}/FindMissingBlobs");
     for instance in ["main", "/main", "ci/1"] {
@@ -157,7 +180,13 @@ instances = ['main', 'ci/*']
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
     }
     // Tools that name no instance use the empty one.
-    assert_eq!(bed.http(LISTED, "GET", "/webdav/file", b"").await.status, StatusCode::FORBIDDEN);
+    for path in ["/webdav/file", "/origin/files/file"] {
+        assert_eq!(
+            bed.http(LISTED, "GET", path, b"").await.status,
+            StatusCode::FORBIDDEN,
+            "{path}"
+        );
+    }
     bed.end().await;
 }
 

@@ -125,6 +125,9 @@ impl Door {
 
     /// Reads files again when they change. Never ends.
     pub(in super::super) async fn keep_fresh(self: Arc<Self>) {
+        if self.guard.is_none() && self.tls.is_none() {
+            return std::future::pending().await;
+        }
         let mut ticks = tokio::time::interval(REFRESH_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

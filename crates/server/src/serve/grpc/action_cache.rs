@@ -23,11 +23,12 @@ impl Api {
         let function = function(request.digest_function)?;
         let action = required(request.action_digest.as_ref(), function)
             .map_err(|error| status::invalid(&error))?;
-        let instance = self.caller.own_name(instance(&request.instance_name));
-        let name = ActionName { instance: &instance, action };
+        let asked = instance(&request.instance_name);
+        let own = self.caller.own_name(asked);
+        let name = ActionName { instance: &own, action };
         let mut found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
         if let (None, Some(upstream)) = (&found, &self.parts.upstream)
-            && upstream.fill_action(&name).await
+            && upstream.fill_action(&name, asked).await
         {
             found = self.store.action(&name).await.map_err(|error| status::of(&error))?;
         }
@@ -57,8 +58,8 @@ impl Api {
                 result.len()
             )));
         }
-        self.check_quota(update.instance, result.len() as u64)?;
         let result_bytes = result.len() as u64;
+        self.check_quota(update.instance, result_bytes)?;
         let put = self.store.put_action_of(&name, result, UnknownFields::Skip, invocation).await;
         match put.map_err(|error| status::of(&error))? {
             ActionPut::Stored => {

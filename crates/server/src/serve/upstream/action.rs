@@ -14,16 +14,21 @@ use crate::store::{ActionName, ActionPut};
 
 impl Upstream {
     /// Fills an action result; `false` if the upstream does not give it, or not all that it needs.
+    /// `name` is its name here, with the tenant, and `instance` the one that the upstream is asked for.
     /// Cancel-safe: the fill goes on.
-    pub(in crate::serve) async fn fill_action(&self, name: &ActionName<'_>) -> bool {
+    pub(in crate::serve) async fn fill_action(
+        &self,
+        name: &ActionName<'_>,
+        instance: &str,
+    ) -> bool {
         if self.is_down() {
             return false;
         }
         let (upstream, action) = (self.clone(), name.action);
-        let key = (name.instance.to_owned(), action);
+        let (key, instance) = ((name.instance.to_owned(), action), instance.to_owned());
         let joined = self.0.actions.join(key.clone(), move |_| async move {
             let outcome: FlightOutcome =
-                upstream.bring(&key.0, action).await.map(|()| action).map_err(Arc::new);
+                upstream.bring(&key.0, &instance, action).await.map(|()| action).map_err(Arc::new);
             outcome.inspect_err(|error| upstream.failed(&action, error))
         });
         match joined {
@@ -35,7 +40,12 @@ impl Upstream {
         }
     }
 
-    async fn bring(&self, instance: &str, action: Digest) -> Result<(), FillError> {
+    async fn bring(
+        &self,
+        own_instance: &str,
+        instance: &str,
+        action: Digest,
+    ) -> Result<(), FillError> {
         let asked = self.0.cache.action_result(instance, &action);
         let Ok(answer) = tokio::time::timeout(ANSWER_TIME_MAX, asked).await else {
             return Err(failed(&action, ErrorKind::Timeout, "the upstream did not answer in time"));
@@ -44,7 +54,7 @@ impl Upstream {
         let result = answer.map_err(FillError::Remote)?.ok_or_else(missing)?;
         let needed = self.closure(&action, &result).await?;
         self.fill_missing(needed).await.map_err(FillError::Store)?;
-        let name = ActionName { instance, action };
+        let name = ActionName { instance: own_instance, action };
         let put = self.0.store.put_action(&name, result, UnknownFields::Skip).await;
         match put.map_err(FillError::Store)? {
             ActionPut::Stored => Ok(()),
