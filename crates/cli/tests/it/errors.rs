@@ -1,7 +1,6 @@
 //! Failures at the remote, and their messages.
 
-use tidegate_testkit::{Fault, Flavour, Rule, ServerOptions, Tls};
-use tokio::net::TcpListener;
+use tidegate_testkit::{Fault, Flavour, RefusedPort, Rule, ServerOptions, Tls};
 
 use crate::bed::{Bed, SHARD};
 
@@ -69,9 +68,8 @@ async fn servers_that_do_not_speak_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_without_a_listener() {
     let bed = Bed::http().await;
-    // A port that was just free.
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let url = format!("http://{free}/blob");
+    let port = RefusedPort::bind().unwrap();
+    let url = format!("http://{}/blob", port.address().unwrap());
     for command in [&["cp", &url, "out"][..], &["stat", &url]] {
         let ran = bed.run(&[command, &["--retries", "2"]].concat()).await;
         let gave_up = "gave up after 2 attempts: the connection was refused\n";

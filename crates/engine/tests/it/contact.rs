@@ -8,7 +8,7 @@ use tidegate::read::ReadStats;
 use tidegate::remote::RemoteOptions;
 use tidegate::{ErrorKind, Location};
 use tidegate_core::retry::RetryPolicy;
-use tokio::net::TcpListener;
+use tidegate_testkit::RefusedPort;
 
 use crate::call::{ReadOptions, client_of, stat};
 
@@ -30,18 +30,14 @@ fn locations(address: SocketAddr) -> Vec<Location> {
     urls.map(|url| remotes.locate(url).unwrap()).collect()
 }
 
-/// An address without a listener.
-async fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 fn policy() -> RetryPolicy {
     RetryPolicy { delay_ms_min: 1, delay_ms_max: 2, ..RetryPolicy::default() }
 }
 
 #[tokio::test]
 async fn a_refused_connection_is_tried_as_often_as_documented() {
-    for location in locations(free_address().await) {
+    let port = RefusedPort::bind().unwrap();
+    for location in locations(port.address().unwrap()) {
         let stats = Arc::new(ReadStats::default());
         let asked = stat(&location, &policy(), &Budget::default(), &stats).await;
         let error = asked.unwrap_err();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::{TryStreamExt as _, stream};
 use tidegate::{Digest, DigestFunction};
 use tidegate_server::cache_client::{CacheClient, CacheClientError};
-use tokio::net::TcpListener;
+use tidegate_testkit::RefusedPort;
 
 use crate::bed::{Bed, noise};
 
@@ -51,9 +51,8 @@ async fn failures_are_errors() {
     assert!(client.blob(&digest).await.unwrap().is_none());
     assert!(client.value("a key").await.is_err());
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = CacheClient::new(&format!("http://{}", listener.local_addr().unwrap()), None);
-    drop(listener);
+    let port = RefusedPort::bind().unwrap();
+    let client = CacheClient::new(&format!("http://{}", port.address().unwrap()), None);
     let failed = client.unwrap().value("key").await.unwrap_err();
     assert!(matches!(failed, CacheClientError::NoResponse(_)), "{failed}");
     for url in ["", "host", "ftp://host", "http://", "http://host/?a=b"] {
