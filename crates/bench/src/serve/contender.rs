@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::process::ServerProcess;
-use crate::peers::target_folder;
 
 /// A server, with what an acknowledgement means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -64,6 +63,10 @@ pub(crate) struct Programs {
     bgd: Option<PathBuf>,
 }
 
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().context("finding this program")
+}
+
 /// More than any part stores, so that nothing is evicted.
 const STORE_BYTES: u64 = 200 << 30;
 
@@ -72,14 +75,12 @@ impl Programs {
     pub(crate) fn of(&self, contender: Contender) -> Result<PathBuf> {
         let (program, flag) = match contender {
             Contender::Tidegate | Contender::TidegatePower => {
-                let beside = || target_folder().map(|folder| folder.join("release/tidegate"));
-                (Some(self.tidegate.clone().map_or_else(beside, Ok)?), "--tidegate")
+                let beside = this_program()?.with_file_name("tidegate");
+                (Some(self.tidegate.clone().unwrap_or(beside)), "--tidegate")
             }
             Contender::Casd => (self.casd.clone(), "--casd"),
             Contender::Buildgrid => (self.bgd.clone(), "--bgd"),
-            Contender::Bare | Contender::BarePower => {
-                (Some(std::env::current_exe().context("finding this program")?), "")
-            }
+            Contender::Bare | Contender::BarePower => (Some(this_program()?), ""),
         };
         let program = program.with_context(|| format!("{flag} names no program"))?;
         ensure!(program.is_file(), "no program at {}", program.display());

@@ -10,7 +10,7 @@
 //! must send those bytes first, and a call takes them as soon as it is polled.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -35,6 +35,7 @@ use tracing::Instrument as _;
 use super::access::PeerCertificate;
 use super::body::ResponseBody;
 use super::error::ServeError;
+use super::gather::{Turns, gather};
 use super::observe::{Exchange, ObservedConnection, RequestBody};
 use super::options::ServeLimits;
 use super::route::Routes;
@@ -62,8 +63,9 @@ pub(super) async fn serve(
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
+    let (socket, turns) = gather(socket);
     let Some(tls) = routes.door().tls() else {
-        return serve_requests(socket, None, routes, observed, limits, stop).await;
+        return serve_requests(socket, turns, None, routes, observed, limits, stop).await;
     };
     // A client that begins no handshake must not keep a slot.
     let handshake = tls.acceptor().accept(socket);
@@ -74,7 +76,7 @@ pub(super) async fn serve(
     match accepted {
         Ok(Ok(socket)) => {
             let certificate = PeerCertificate::of_connection(socket.get_ref().1);
-            serve_requests(socket, certificate, routes, observed, limits, stop).await;
+            serve_requests(socket, turns, certificate, routes, observed, limits, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -83,6 +85,7 @@ pub(super) async fn serve(
 
 async fn serve_requests(
     socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    turns: Turns,
     certificate: Option<PeerCertificate>,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
@@ -108,7 +111,7 @@ async fn serve_requests(
         let mut is_closing = false;
         loop {
             tokio::select! {
-                ended = connection.as_mut() => {
+                ended = poll_fn(|cx| turns.poll(connection.as_mut(), cx)) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a connection broke");
                     }

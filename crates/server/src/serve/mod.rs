@@ -6,6 +6,7 @@
 //! | `server` | opens the store, binds the port, runs until it is stopped |
 //! | `listener` | accepts connections up to a limit, and drains them |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
+//! | `gather` | the writes of one turn of a connection, sent together |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
@@ -38,6 +39,7 @@ mod body;
 mod connection;
 mod error;
 mod fill;
+mod gather;
 mod grpc;
 mod http;
 mod listener;
