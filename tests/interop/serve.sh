@@ -20,9 +20,9 @@ serve_suite() {
   stop "$cache_pid"
 }
 
-# start_cache FOLDER: a cache server on a free port; `$cache_address` and `$cache_pid`.
+# start_cache FOLDER [FLAG...]: a cache server on a free port; `$cache_address` and `$cache_pid`.
 start_cache() {
-  spawn "$1.log" "$tidegate" serve --dir "$1" --max-size 4GiB --listen 127.0.0.1:0 --json
+  spawn "$1.log" "$tidegate" serve --dir "$1" --max-size 4GiB --listen 127.0.0.1:0 --json "${@:2}"
   cache_pid=$spawned_pid
   if ! until_true 30 announced "$cache_pid" "$1.log" || gone "$cache_pid"; then
     printf 'tidegate serve did not come up with %s\n' "$1" >&2

@@ -10,6 +10,8 @@ serve_all_suite() {
   start_cache "$work/serve-all"
   check 'serve: Bazel by gRPC' serve_bazel "grpc://$cache_address" grpc
   check 'serve: Bazel by HTTP' serve_bazel "http://$cache_address/bazel" http
+  check 'serve: Bazel by gRPC, with a token that may only read' serve_bazel_reader grpc
+  check 'serve: Bazel by HTTP, with a token that may only read' serve_bazel_reader http
   check 'serve: sccache by WebDAV' serve_sccache
   check 'serve: Turborepo' serve_turborepo
   check 'serve: Nx' serve_nx
@@ -23,12 +25,7 @@ serve_all_suite() {
 
 # serve_bazel URL WORD: two actions. The second reads the output of the first. WORD keeps runs apart.
 serve_bazel() {
-  mkdir workspace
-  touch workspace/WORKSPACE
-  cat >workspace/BUILD <<BUILD
-genrule(name = "numbers", outs = ["numbers.txt"], cmd = "seq 200000 > \$@; echo $2 >> \$@")
-genrule(name = "lines", srcs = [":numbers"], outs = ["lines.txt"], cmd = "wc -l < \$< > \$@")
-BUILD
+  serve_bazel_workspace "$2"
   serve_bazel_build cold "$1"
   expect_mentions cold.log 'INFO: 3 processes: 1 internal, 2 local\.$'
   serve_bazel_build warm "$1"
@@ -41,12 +38,64 @@ BUILD
   chmod -R u+w cold warm root
 }
 
-# serve_bazel_build NAME URL: builds with an empty output folder NAME; messages in NAME.log. With
+# serve_bazel_workspace WORD: the two actions; their digests depend on WORD.
+serve_bazel_workspace() {
+  mkdir -p workspace
+  touch workspace/WORKSPACE
+  cat >workspace/BUILD <<BUILD
+genrule(name = "numbers", outs = ["numbers.txt"], cmd = "seq 200000 > \$@; echo $1 >> \$@")
+genrule(name = "lines", srcs = [":numbers"], outs = ["lines.txt"], cmd = "wc -l < \$< > \$@")
+BUILD
+}
+
+# serve_bazel_reader PROTOCOL: a reader gets what a writer sent. What the reader built is not stored, and
+# its build succeeds.
+serve_bazel_reader() {
+  local all_cache_address=$cache_address all_cache_pid=$cache_pid
+  cat >credentials.toml <<TOML
+[[token]]
+name = "writer"
+token = "writer-0123456789abcdef"
+role = "write"
+
+[[token]]
+name = "reader"
+token = "reader-0123456789abcdef"
+role = "read"
+TOML
+  chmod 600 credentials.toml
+  start_cache "$PWD/store" --credentials "$PWD/credentials.toml"
+  serve_bazel_workspace one
+  serve_bazel_as writer cold "$1"
+  expect_mentions cold.log 'INFO: 3 processes: 1 internal, 2 local\.$'
+  serve_bazel_as reader warm "$1"
+  expect_mentions warm.log 'INFO: 3 processes: 2 remote cache hit, 1 internal\.$'
+  serve_bazel_workspace two
+  serve_bazel_as reader changed "$1"
+  expect_mentions changed.log 'INFO: 3 processes: 1 internal, 2 local\.$'
+  serve_bazel_as writer again "$1"
+  expect_mentions again.log 'INFO: 3 processes: 1 internal, 2 local\.$'
+  chmod -R u+w cold warm changed again root
+  stop "$cache_pid"
+  cache_address=$all_cache_address cache_pid=$all_cache_pid
+}
+
+# serve_bazel_as ROLE NAME PROTOCOL: builds with the token of the role, as docs/serve.md says.
+serve_bazel_as() {
+  if [[ $3 == grpc ]]; then
+    serve_bazel_build "$2" "grpc://$cache_address" \
+      "--remote_header=Authorization=Bearer $1-0123456789abcdef"
+  else
+    serve_bazel_build "$2" "http://any:$1-0123456789abcdef@$cache_address"
+  fi
+}
+
+# serve_bazel_build NAME URL [FLAG...]: builds with an empty output folder NAME; messages in NAME.log. With
 # `--batch` no process remains.
 serve_bazel_build() {
   (cd workspace && timeout --kill-after=5 300 bazel --batch --nohome_rc \
     --output_user_root="$PWD/../root" --output_base="$PWD/../$1" build --noshow_progress --color=no \
-    --symlink_prefix=/ --spawn_strategy=local --remote_cache="$2" //:lines) >"$1.log" 2>&1 || {
+    --symlink_prefix=/ --spawn_strategy=local --remote_cache="$2" "${@:3}" //:lines) >"$1.log" 2>&1 || {
     tail -n 30 "$1.log" >&2
     fail "bazel build, $1"
   }

@@ -102,10 +102,11 @@ async fn serve_requests(
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
             let certificate = certificate.clone();
             let (request, exchange) = observed.begin(request);
-            async move {
+            // hyper and tokio move the future several times. It is long, so it moves as a pointer.
+            Box::pin(async move {
                 let certificate = certificate.as_deref();
                 Ok::<_, Infallible>(answer(&routes, request, certificate, busy, exchange).await)
-            }
+            })
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
         let mut is_closing = false;

@@ -57,10 +57,10 @@ impl LocalStore {
     /// An action result; `None` if there is none, or any blob that it needs is missing. All of them
     /// stay for some minutes.
     pub async fn action(&self, name: &ActionName<'_>) -> Result<Option<Bytes>> {
-        let (instance, action) = (name.instance.to_owned(), name.action);
-        let target = action.to_string();
         let mut found = self.0.blobs.action_cached(name);
         if found.is_none() {
+            let (instance, action) = (name.instance.to_owned(), name.action);
+            let target = action.to_string();
             let looked = self.blocking(Operation::Read, &target, move |blobs| {
                 blobs.action(&ActionName { instance: &instance, action })
             });
