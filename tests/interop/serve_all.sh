@@ -83,7 +83,9 @@ TOML
 # serve_bazel_as ROLE NAME PROTOCOL: builds with the token of the role, as docs/serve.md says.
 serve_bazel_as() {
   if [[ $3 == grpc ]]; then
-    serve_bazel_build "$2" "grpc://$cache_address" \
+    local upload=()
+    [[ $1 == writer ]] || upload=(--noremote_upload_local_results)
+    serve_bazel_build "$2" "grpc://$cache_address" "${upload[@]}" \
       "--remote_header=Authorization=Bearer $1-0123456789abcdef"
   else
     serve_bazel_build "$2" "http://any:$1-0123456789abcdef@$cache_address"

@@ -43,7 +43,7 @@ use self::checkpoint::Checkpoints;
 use super::activity::{Activity, ActivityCounts};
 use super::checkpoint::DamagedShards;
 use super::disk::Disk;
-use super::files::Files;
+use super::files::{Files, ReadBuffers};
 use super::index::Index;
 use super::key::{Fingerprint, Key};
 use super::log::Log;
@@ -91,6 +91,7 @@ pub struct Core {
     written: WrittenBytes,
     activity: Activity,
     losses: Losses,
+    read_buffers: ReadBuffers,
 }
 
 /// Bytes written since the store opened.

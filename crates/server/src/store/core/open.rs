@@ -13,7 +13,7 @@ use crate::store::checkpoint::{
 };
 use crate::store::disk::{Disk, OpenMode};
 use crate::store::error::{StoreError, StoreResult};
-use crate::store::files::{self, Files, SavedFiles, Unsynced};
+use crate::store::files::{self, Files, ReadBuffers, SavedFiles, Unsynced};
 use crate::store::index::Index;
 use crate::store::log::{Log, LogHead};
 use crate::store::losses::Losses;
@@ -131,6 +131,7 @@ impl Core {
             written: WrittenBytes::default(),
             activity: Activity::default(),
             losses: Losses::default(),
+            read_buffers: ReadBuffers::default(),
         };
         if level == Level::Power {
             // An earlier process may have run at the other level.

@@ -141,7 +141,7 @@ impl Core {
             RecordKind::File => {
                 let Some(description) = record.description() else { return Ok(None) };
                 match StoredFile::open(&*self.disk, &description) {
-                    Ok(file) => ValueContent::File(file),
+                    Ok(file) => ValueContent::File(file.with_buffers(&self.read_buffers)),
                     Err(StoreError::Damaged) => return Ok(None),
                     Err(error) => return Err(error),
                 }

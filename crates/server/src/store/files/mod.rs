@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `staged` | a file that is being written and that no record names yet |
 //! | `stored` | a file that a record names: reads with checked CRCs |
+//! | `buffers` | the memory of pieces that are read |
 //! | `numbers` | which numbers are in use, and which files must be removed |
 //!
 //! A file is its value, then the CRC32C of each 64 KiB of the value. Its record has the CRC32C of
 //! those CRCs. Its path is `files/` with the number's low 12 bits as a folder.
 
+mod buffers;
 mod numbers;
 mod staged;
 mod stored;
 
+pub(crate) use buffers::ReadBuffers;
 pub(crate) use numbers::{Files, SavedFiles, Unsynced};
 pub use staged::StagedFile;
 pub(crate) use stored::FileDescription;

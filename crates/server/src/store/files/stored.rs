@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buffers::{BUFFER_BYTES, ReadBuffers};
 use super::path;
 use crate::store::disk::{Disk, DiskFile, OpenMode};
 use crate::store::error::{StoreError, StoreResult};
@@ -50,6 +51,8 @@ pub struct StoredFile {
     file: Arc<dyn DiskFile>,
     len: u64,
     crcs: Arc<[u8]>,
+    /// The memory of whole pieces. Without it, each read allocates.
+    buffers: Option<ReadBuffers>,
 }
 
 impl StoredFile {
@@ -74,7 +77,12 @@ impl StoredFile {
         if read != crcs_len || crc32c(&crcs) != description.crcs_crc {
             return Err(StoreError::Damaged);
         }
-        Ok(Self { file, len: description.len, crcs: crcs.into() })
+        Ok(Self { file, len: description.len, crcs: crcs.into(), buffers: None })
+    }
+
+    /// The same file, whose whole pieces are read into these buffers.
+    pub(crate) fn with_buffers(self, buffers: &ReadBuffers) -> Self {
+        Self { buffers: Some(buffers.clone()), ..self }
     }
 
     /// The value's length.
@@ -95,24 +103,40 @@ impl StoredFile {
             return Ok(Bytes::new());
         }
         let block = BLOCK_BYTES as u64;
-        let start_block = offset / block;
-        let from = start_block * block;
+        let from = offset - offset % block;
         let to = end.next_multiple_of(block).min(self.len);
-        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
-        let read = self.file.read_at(&mut bytes, from).map_err(StoreError::disk("read a file"))?;
+        let len = usize::try_from(to - from).unwrap_or(usize::MAX);
+        let bytes = match &self.buffers {
+            Some(buffers) if len == BUFFER_BYTES => {
+                let mut buffer = buffers.take();
+                self.read_blocks(buffer.bytes_mut(), from)?;
+                buffer.share()
+            }
+            _ => {
+                let mut bytes = vec![0; len];
+                self.read_blocks(&mut bytes, from)?;
+                bytes.into()
+            }
+        };
+        let skipped = usize::try_from(offset - from).unwrap_or_default();
+        let wanted = usize::try_from(end - offset).unwrap_or_default();
+        Ok(bytes.slice(skipped..skipped + wanted))
+    }
+
+    /// Fills `bytes` from the block that begins at `from`, and checks them.
+    fn read_blocks(&self, bytes: &mut [u8], from: u64) -> StoreResult<()> {
+        let read = self.file.read_at(bytes, from).map_err(StoreError::disk("read a file"))?;
         if read != bytes.len() {
             return Err(StoreError::Damaged);
         }
-        let crcs =
-            self.crcs.chunks_exact(4).skip(usize::try_from(start_block).unwrap_or(usize::MAX));
+        let start_block = usize::try_from(from / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
+        let crcs = self.crcs.chunks_exact(4).skip(start_block);
         for (block, crc) in bytes.chunks(BLOCK_BYTES).zip(crcs) {
             if crc32c(block).to_le_bytes() != crc {
                 return Err(StoreError::Damaged);
             }
         }
-        let skipped = usize::try_from(offset - from).unwrap_or_default();
-        let wanted = usize::try_from(end - offset).unwrap_or_default();
-        Ok(Bytes::from(bytes).slice(skipped..skipped + wanted))
+        Ok(())
     }
 
     /// Checks the whole value.
