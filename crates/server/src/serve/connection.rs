@@ -38,6 +38,7 @@ use super::error::ServeError;
 use super::observe::{Exchange, ObservedConnection, RequestBody};
 use super::options::ServeLimits;
 use super::route::Routes;
+use super::stall::{ResponsePoll, WatchedSocket, until_stalled};
 
 /// The window of one stream: a stream fills a link of 1 Gbit/s over 8 ms.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -62,6 +63,7 @@ pub(super) async fn serve(
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
+    let socket = WatchedSocket::new(socket, limits.stall_time_max);
     let Some(tls) = routes.door().tls() else {
         return serve_requests(socket, None, routes, observed, limits, stop).await;
     };
@@ -90,7 +92,7 @@ async fn serve_requests(
     stop: CancellationToken,
 ) {
     let certificate = certificate.map(Arc::new);
-    let tasks = StreamTasks { tracker: TaskTracker::new(), end: CancellationToken::new() };
+    let tasks = StreamTasks::new(limits.stall_time_max);
     let activity = Arc::new(Activity::default());
     {
         let _end = tasks.end.clone().drop_guard();
@@ -98,7 +100,7 @@ async fn serve_requests(
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
             let certificate = certificate.clone();
-            let (request, exchange) = observed.begin(request);
+            let (request, exchange) = observed.begin(request, limits.stall_time_max);
             async move {
                 let certificate = certificate.as_deref();
                 Ok::<_, Infallible>(answer(&routes, request, certificate, busy, exchange).await)
@@ -169,15 +171,26 @@ async fn answer(
 struct StreamTasks {
     tracker: TaskTracker,
     end: CancellationToken,
+    stall_time_max: Duration,
+}
+
+impl StreamTasks {
+    fn new(stall_time_max: Duration) -> Self {
+        Self { tracker: TaskTracker::new(), end: CancellationToken::new(), stall_time_max }
+    }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, task: F) {
-        let end = self.end.clone();
+        let (end, stall_time_max) = (self.end.clone(), self.stall_time_max);
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;
-                _ = task => {}
+                has_ended = until_stalled(task, stall_time_max) => {
+                    if !has_ended {
+                        tracing::debug!("a client stalled, and the rest of its response is cut");
+                    }
+                }
                 () = end.cancelled_owned() => {}
             }
         });
@@ -241,11 +254,16 @@ impl Body for BusyBody {
         let this = &mut *self;
         let _entered = this.exchange.span().clone().entered();
         let polled = Pin::new(&mut this.body).poll_frame(cx);
+        let mut handed_out = None;
         match &polled {
-            Poll::Ready(Some(Ok(frame))) => this.exchange.note_frame(frame),
+            Poll::Ready(Some(Ok(frame))) => {
+                this.exchange.note_frame(frame);
+                handed_out = frame.data_ref().map(|data| data.len() as u64);
+            }
             Poll::Ready(Some(Err(_))) => this.exchange.note_failure(),
             Poll::Ready(None) | Poll::Pending => {}
         }
+        ResponsePoll::note(handed_out);
         polled
     }
 

@@ -6,6 +6,7 @@
 //! | `server` | opens the store, binds the port, runs until it is stopped |
 //! | `listener` | accepts connections up to a limit, and drains them |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
+//! | `stall` | clients that stall lose what they hold |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
@@ -47,6 +48,7 @@ mod origin;
 mod purge;
 mod route;
 mod server;
+mod stall;
 mod upstream;
 
 pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
