@@ -39,6 +39,7 @@ use super::gather::{Turns, gather};
 use super::observe::{Exchange, ObservedConnection, RequestBody};
 use super::options::ServeLimits;
 use super::route::Routes;
+use super::stall::{ResponsePoll, until_stalled};
 
 /// The window of one stream: a stream fills a link of 1 Gbit/s over 8 ms.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -63,7 +64,7 @@ pub(super) async fn serve(
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
-    let (socket, turns) = gather(socket);
+    let (socket, turns) = gather(socket, limits.stall_time_max);
     let Some(tls) = routes.door().tls() else {
         return serve_requests(socket, turns, None, routes, observed, limits, stop).await;
     };
@@ -93,7 +94,7 @@ async fn serve_requests(
     stop: CancellationToken,
 ) {
     let certificate = certificate.map(Arc::new);
-    let tasks = StreamTasks { tracker: TaskTracker::new(), end: CancellationToken::new() };
+    let tasks = StreamTasks::new(limits.stall_time_max);
     let activity = Arc::new(Activity::default());
     {
         let _end = tasks.end.clone().drop_guard();
@@ -101,7 +102,7 @@ async fn serve_requests(
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
             let certificate = certificate.clone();
-            let (request, exchange) = observed.begin(request);
+            let (request, exchange) = observed.begin(request, limits.stall_time_max);
             // hyper and tokio move the future several times. It is long, so it moves as a pointer.
             Box::pin(async move {
                 let certificate = certificate.as_deref();
@@ -113,8 +114,10 @@ async fn serve_requests(
         loop {
             tokio::select! {
                 ended = poll_fn(|cx| turns.poll(connection.as_mut(), cx)) => {
-                    if let Err(error) = ended {
-                        tracing::debug!(error, "a connection broke");
+                    match ended {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::debug!(error, "a connection broke"),
+                        Err(error) => tracing::debug!(%error, "a connection broke"),
                     }
                     break;
                 }
@@ -173,15 +176,26 @@ async fn answer(
 struct StreamTasks {
     tracker: TaskTracker,
     end: CancellationToken,
+    stall_time_max: Duration,
+}
+
+impl StreamTasks {
+    fn new(stall_time_max: Duration) -> Self {
+        Self { tracker: TaskTracker::new(), end: CancellationToken::new(), stall_time_max }
+    }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamTasks {
     fn execute(&self, task: F) {
-        let end = self.end.clone();
+        let (end, stall_time_max) = (self.end.clone(), self.stall_time_max);
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;
-                _ = task => {}
+                has_ended = until_stalled(task, stall_time_max) => {
+                    if !has_ended {
+                        tracing::debug!("a client stalled, and the rest of its response is cut");
+                    }
+                }
                 () = end.cancelled_owned() => {}
             }
         });
@@ -245,11 +259,16 @@ impl Body for BusyBody {
         let this = &mut *self;
         let _entered = this.exchange.span().clone().entered();
         let polled = Pin::new(&mut this.body).poll_frame(cx);
+        let mut handed_out = None;
         match &polled {
-            Poll::Ready(Some(Ok(frame))) => this.exchange.note_frame(frame),
+            Poll::Ready(Some(Ok(frame))) => {
+                this.exchange.note_frame(frame);
+                handed_out = frame.data_ref().map(|data| data.len() as u64);
+            }
             Poll::Ready(Some(Err(_))) => this.exchange.note_failure(),
             Poll::Ready(None) | Poll::Pending => {}
         }
+        ResponsePoll::note(handed_out);
         polled
     }
 

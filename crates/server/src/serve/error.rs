@@ -7,6 +7,7 @@ use tidegate::ErrorKind;
 
 use super::access::QuotaUsed;
 use super::fill::FillError;
+use super::observe::RequestBodyError;
 use crate::store::StoreError;
 
 /// Why a request fails.
@@ -22,6 +23,9 @@ pub enum ServeError {
     /// The body of the request ended early.
     #[error("the body of the request ended early")]
     BodyCutOff(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The client sent too little of the body of the request for too long.
+    #[error("the body of the request stalled")]
+    BodyStalled(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The body of the request is too long.
     #[error("expected a body of at most {bytes_max} bytes")]
     BodyTooLong {
@@ -64,6 +68,14 @@ impl From<FillError> for ServeError {
 }
 
 impl ServeError {
+    /// Why the body of a request ended early.
+    pub(crate) fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        match error.downcast_ref() {
+            Some(RequestBodyError::Stalled { .. }) => Self::BodyStalled(error),
+            _ => Self::BodyCutOff(error),
+        }
+    }
+
     /// The status of the response.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
@@ -73,6 +85,7 @@ impl ServeError {
                 error => error.status(),
             },
             Self::BodyCutOff(_) | Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::BodyStalled(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::Quota(_) => StatusCode::INSUFFICIENT_STORAGE,

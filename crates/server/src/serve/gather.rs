@@ -13,11 +13,14 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::stall::{PROGRESS_BYTES_MIN, StallTimer};
 
 /// Bytes that wait in the buffer.
 const GATHERED_BYTES_MAX: usize = 32 << 10;
@@ -54,15 +57,22 @@ struct Writing {
     is_held: bool,
     /// The end of a turn sends; a flush does not.
     has_turns: bool,
-    /// Why the end of a turn could not send.
-    failure: Option<io::Error>,
+    /// The time that the client does not read.
+    timer: StallTimer,
 }
 
-/// A socket that gathers, and its turns.
-pub(super) fn gather(socket: TcpStream) -> (GatheredSocket, Turns) {
+/// A socket that gathers, and its turns. A write fails with `TimedOut` when the client reads too little
+/// of it in `stall_time_max`: with HTTP/1.1, with HTTP/2, in a handshake, and when all requests have
+/// ended and only their bytes are left.
+pub(super) fn gather(socket: TcpStream, stall_time_max: Duration) -> (GatheredSocket, Turns) {
     let (reading, socket) = socket.into_split();
-    let writing =
-        Writing { socket, gathered: Vec::new(), is_held: false, has_turns: false, failure: None };
+    let writing = Writing {
+        socket,
+        gathered: Vec::new(),
+        is_held: false,
+        has_turns: false,
+        timer: StallTimer::new(stall_time_max),
+    };
     let writing = Arc::new(Mutex::new(writing));
     (GatheredSocket { reading, writing: Arc::clone(&writing) }, Turns(writing))
 }
@@ -73,21 +83,21 @@ fn lock(writing: &Mutex<Writing>) -> MutexGuard<'_, Writing> {
 }
 
 impl Turns {
-    /// Polls the connection, and then sends what it wrote. From now on, a flush sends nothing.
+    /// Polls the connection, and then sends what it wrote. From now on, a flush sends nothing. Fails if
+    /// that cannot be sent.
     pub(super) fn poll<C: Future>(
         &self,
         connection: Pin<&mut C>,
         cx: &mut Context<'_>,
-    ) -> Poll<C::Output> {
+    ) -> Poll<io::Result<C::Output>> {
         lock(&self.0).has_turns = true;
-        let polled = connection.poll(cx);
-        if polled.is_pending() {
-            let mut writing = lock(&self.0);
-            if let Poll::Ready(Err(error)) = writing.poll_send(cx) {
-                writing.failure = Some(error);
-            }
+        if let Poll::Ready(ended) = connection.poll(cx) {
+            return Poll::Ready(Ok(ended));
         }
-        polled
+        match lock(&self.0).poll_send(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -98,9 +108,6 @@ impl Writing {
         slices: &[IoSlice<'_>],
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if let Some(error) = self.failure.take() {
-            return Poll::Ready(Err(error));
-        }
         let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
         if self.gathered.len() + len <= GATHERED_BYTES_MAX {
             for slice in slices {
@@ -122,9 +129,6 @@ impl Writing {
 
     /// Sends what waits, and what the kernel holds back.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(error) = self.failure.take() {
-            return Poll::Ready(Err(error));
-        }
         while !self.gathered.is_empty() {
             let sent = ready!(self.poll_sendmsg(&[], LAST, cx))?;
             self.gathered.drain(..sent);
@@ -140,6 +144,27 @@ impl Writing {
 
     /// One write of what waits and of `slices`. At least one of them is not empty.
     fn poll_sendmsg(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        flags: SendFlags,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match self.poll_sendmsg_unwatched(slices, flags, cx) {
+            Poll::Ready(sent) => {
+                self.timer.moved(sent.as_ref().map_or(0, |sent| *sent as u64));
+                Poll::Ready(sent)
+            }
+            Poll::Pending => self.timer.poll_stalled(cx).map(|()| {
+                let seconds = self.timer.time_max().as_secs();
+                let message = format!(
+                    "the client read less than {PROGRESS_BYTES_MIN} bytes of its socket in {seconds} seconds"
+                );
+                Err(io::Error::new(io::ErrorKind::TimedOut, message))
+            }),
+        }
+    }
+
+    fn poll_sendmsg_unwatched(
         &self,
         slices: &[IoSlice<'_>],
         flags: SendFlags,
@@ -222,6 +247,8 @@ mod tests {
 
     use super::*;
 
+    const HOUR: Duration = Duration::from_hours(1);
+
     async fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (near, far) =
@@ -232,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn the_short_writes_of_a_turn_arrive_together() {
         let (near, mut far) = pair().await;
-        let (mut socket, turns) = gather(near);
+        let (mut socket, turns) = gather(near, HOUR);
         let connection = async move {
             for part in [&b"head"[..], b"body", b"end"] {
                 socket.write_all(part).await.unwrap();
@@ -243,7 +270,7 @@ mod tests {
         let mut connection = std::pin::pin!(connection);
         let mut arrived = [0; 64];
         tokio::select! {
-            () = poll_fn(|cx| turns.poll(connection.as_mut(), cx)) => unreachable!(),
+            _ = poll_fn(|cx| turns.poll(connection.as_mut(), cx)) => unreachable!(),
             read = far.read(&mut arrived) => assert_eq!(&arrived[..read.unwrap()], b"headbodyend"),
         }
     }
@@ -251,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn before_the_turns_a_flush_sends() {
         let (near, mut far) = pair().await;
-        let (mut socket, _turns) = gather(near);
+        let (mut socket, _turns) = gather(near, HOUR);
         socket.write_all(b"hello").await.unwrap();
         socket.flush().await.unwrap();
         let mut arrived = [0; 5];
@@ -264,7 +291,7 @@ mod tests {
     async fn bytes_arrive_in_order() {
         for seed in 0..8 {
             let (near, mut far) = pair().await;
-            let (mut socket, turns) = gather(near);
+            let (mut socket, turns) = gather(near, HOUR);
             let mut random = SplitMix64::new(seed);
             let mut sent = Vec::new();
             let bits = (0..400).map(|_| random.below(19)).collect::<Vec<_>>();
@@ -296,7 +323,8 @@ mod tests {
             let mut connection = std::pin::pin!(connection);
             let mut arrived = Vec::new();
             let ended = poll_fn(|cx| turns.poll(connection.as_mut(), cx));
-            let (_, read) = tokio::join!(ended, far.read_to_end(&mut arrived));
+            let (ended, read) = tokio::join!(ended, far.read_to_end(&mut arrived));
+            ended.unwrap();
             read.unwrap();
             assert!(arrived == sent, "seed {seed}: {} of {} bytes", arrived.len(), sent.len());
         }

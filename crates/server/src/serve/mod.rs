@@ -7,6 +7,7 @@
 //! | `listener` | accepts connections up to a limit, and drains them |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
 //! | `gather` | the writes of one turn of a connection, sent together |
+//! | `stall` | clients that stall lose what they hold |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
@@ -49,6 +50,7 @@ mod origin;
 mod purge;
 mod route;
 mod server;
+mod stall;
 mod upstream;
 
 pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};

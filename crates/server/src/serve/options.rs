@@ -75,7 +75,8 @@ pub struct ServeLimits {
     pub header_time_max: Duration,
     /// A connection without a request for this time is closed.
     pub idle_time_max: Duration,
-    /// A request whose body makes no progress for this time is refused.
+    /// A client that waits with a request, or does not take a response: it must send or take 64 KiB in
+    /// this time. Else its request is refused, or its response is cut.
     pub stall_time_max: Duration,
     /// How long requests may continue after the server was asked to stop.
     pub drain_time_max: Duration,

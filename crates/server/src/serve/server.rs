@@ -101,7 +101,7 @@ impl Server {
             stop.clone(),
         );
         let (store, watched) = (self.store.clone(), Arc::clone(&observer));
-        let mut api = Api::new(store, self.budget, quotas, limits, watched, origins.clone());
+        let mut api = Api::new(store, self.budget, quotas, watched, origins.clone());
         if let Some(upstream) = upstream {
             http = http.with_upstream(upstream.clone());
             api = api.with_upstream(upstream);

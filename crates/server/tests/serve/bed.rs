@@ -215,6 +215,16 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("the server hangs")
 }
 
+/// Waits until all memory is free: a connection ends some time after its cut.
+pub(crate) async fn memory_is_free(bed: &Bed) {
+    within(async {
+        while bed.budget.held_bytes() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code) -> Status {
     let status = outcome.unwrap_err();

@@ -15,6 +15,7 @@
 //! | `cuts` | requests that are cut or stall |
 //! | `every_byte` | requests of every kind, cut at every byte |
 //! | `idle` | streams that declare much and send nothing |
+//! | `stall` | clients that send or take too little for too long |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
 //! | `upstream` | what another cache fills |
@@ -37,5 +38,6 @@ mod idle;
 mod plain;
 mod raw;
 mod resume;
+mod stall;
 mod streams;
 mod upstream;

@@ -34,8 +34,13 @@ pub(crate) struct RawCall {
 
 impl RawConnection {
     pub(crate) async fn open(bed: &Bed) -> Self {
+        Self::open_with(bed, &h2::client::Builder::new()).await
+    }
+
+    /// Opens a connection with these settings.
+    pub(crate) async fn open_with(bed: &Bed, settings: &h2::client::Builder) -> Self {
         let socket = TcpStream::connect(bed.address).await.unwrap();
-        let (requests, connection) = h2::client::handshake(socket).await.unwrap();
+        let (requests, connection) = settings.handshake(socket).await.unwrap();
         // The test's end ends it.
         let driver = tokio::spawn(async move {
             let _ = connection.await;
@@ -75,6 +80,11 @@ impl RawCall {
         self.body.send_reset(Reason::CANCEL);
     }
 
+    /// The head of the response has arrived. The bytes of the body are not taken.
+    pub(crate) async fn answered(self) -> h2::RecvStream {
+        within(self.response).await.unwrap().into_body()
+    }
+
     /// Takes at least `len` bytes of the response, and drops the call, which resets the stream.
     pub(crate) async fn receive(self, len: usize) {
         if len == 0 {
@@ -89,25 +99,36 @@ impl RawCall {
         }
     }
 
+    /// The request and the outcome of the response, apart.
+    pub(crate) fn split(self) -> (SendStream<Bytes>, impl Future<Output = (Code, Vec<u8>)>) {
+        (self.body, outcome(self.response))
+    }
+
     /// The status of the response, and its bytes.
     pub(crate) async fn outcome(self) -> (Code, Vec<u8>) {
-        let response = within(self.response).await.unwrap();
-        let code = |headers: &HeaderMap| {
-            let status = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
-            Some(Code::from_i32(status))
-        };
-        let early = code(response.headers());
-        let mut body = response.into_body();
-        let mut bytes = Vec::new();
-        while let Some(data) = within(body.data()).await {
-            let data = data.unwrap();
-            let _ = body.flow_control().release_capacity(data.len());
-            bytes.extend_from_slice(&data);
-        }
-        let trailers = within(body.trailers()).await.unwrap();
-        let late = trailers.as_ref().and_then(code);
-        (early.or(late).expect("the response has no status"), bytes)
+        // The request stays open meanwhile.
+        let (_body, outcome) = self.split();
+        outcome.await
     }
+}
+
+async fn outcome(response: ResponseFuture) -> (Code, Vec<u8>) {
+    let response = within(response).await.unwrap();
+    let code = |headers: &HeaderMap| {
+        let status = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
+        Some(Code::from_i32(status))
+    };
+    let early = code(response.headers());
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(data) = within(body.data()).await {
+        let data = data.unwrap();
+        let _ = body.flow_control().release_capacity(data.len());
+        bytes.extend_from_slice(&data);
+    }
+    let trailers = within(body.trailers()).await.unwrap();
+    let late = trailers.as_ref().and_then(code);
+    (early.or(late).expect("the response has no status"), bytes)
 }
 
 /// A message with its prefix.

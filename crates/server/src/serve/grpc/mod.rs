@@ -63,7 +63,6 @@ use super::body::ResponseBody;
 use super::observe::{
     CallName, CallNotes, Lookups, MetadataHeader, MissReason, Observer, RequestBody, StatusMark,
 };
-use super::options::ServeLimits;
 use super::origin::Origins;
 use super::upstream::Upstream;
 use crate::store::LocalStore;
@@ -91,7 +90,6 @@ pub(super) struct Api {
 struct ApiParts {
     budget: Budget,
     quotas: Arc<Quotas>,
-    limits: ServeLimits,
     observer: Arc<Observer>,
     uploads: Uploads,
     /// Writes that may decompress a stream at a time: half of the memory at most.
@@ -106,7 +104,6 @@ impl Api {
         store: LocalStore,
         budget: Budget,
         quotas: Arc<Quotas>,
-        limits: ServeLimits,
         observer: Arc<Observer>,
         origins: Origins,
     ) -> Self {
@@ -116,7 +113,6 @@ impl Api {
             uploads: Uploads::new(store.bytes_max()),
             budget,
             quotas,
-            limits,
             observer,
             inflaters: Semaphore::new(inflaters.clamp(1, Semaphore::MAX_PERMITS)),
             upstream: None,
@@ -159,7 +155,7 @@ impl Api {
             }
             (None, _) => Err(Status::unimplemented("this server does not have the call")),
             (Some(method), _) => {
-                let frames = RequestFrames::new(body, self.parts.limits.stall_time_max);
+                let frames = RequestFrames::new(body);
                 match deadline::of(&head.headers) {
                     Ok(None) => self.call(method, &head.headers, frames, None).await,
                     Ok(Some(deadline)) => {

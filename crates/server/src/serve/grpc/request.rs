@@ -14,7 +14,7 @@ use tidegate_reapi::framing::{PREFIX_BYTES, message_len};
 use tonic::Status;
 
 use super::status;
-use crate::serve::observe::RequestBody;
+use crate::serve::observe::{RequestBody, RequestBodyError};
 
 /// How long a call waits for memory before it is refused.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -35,35 +35,41 @@ pub(super) struct RequestMessage {
 #[derive(Debug)]
 pub(super) struct RequestFrames {
     body: RequestBody,
-    stall_time_max: Duration,
+}
+
+/// A wait for the client, until it is dropped.
+struct ClientWait<'a>(&'a mut RequestBody);
+
+impl Drop for ClientWait<'_> {
+    fn drop(&mut self) {
+        self.0.pause();
+    }
 }
 
 impl RequestFrames {
-    pub(super) fn new(body: RequestBody, stall_time_max: Duration) -> Self {
-        Self { body, stall_time_max }
+    pub(super) fn new(body: RequestBody) -> Self {
+        Self { body }
     }
 
-    /// Refuses the request if nothing arrives for this time.
+    /// Refuses the request if its client stalls for this time.
     pub(super) fn limit_stall(&mut self, time_max: Duration) {
-        self.stall_time_max = self.stall_time_max.min(time_max);
+        self.body.limit_stall(time_max);
     }
 
-    /// The next data; `None` at the end. Fails if the client cut the stream, or sends nothing for too
-    /// long.
+    /// The next data; `None` at the end. Fails if the client cut the stream, or sends too little for
+    /// too long.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         if let Some(ready) = self.next_ready() {
             return ready;
         }
-        let waited = tokio::time::timeout(self.stall_time_max, next_data(&mut self.body)).await;
-        waited.unwrap_or_else(|_| {
-            let seconds = self.stall_time_max.as_secs();
-            Err(Status::deadline_exceeded(format!("no bytes arrived for {seconds} seconds")))
-        })
+        let wait = ClientWait(&mut self.body);
+        next_data(wait.0).await
     }
 
     /// As [`Self::next`]; `None` if nothing has arrived.
     pub(super) fn next_ready(&mut self) -> Option<Result<Option<Bytes>, Status>> {
-        next_data(&mut self.body).now_or_never()
+        let wait = ClientWait(&mut self.body);
+        next_data(wait.0).now_or_never()
     }
 
     /// The one message of the call.
@@ -138,7 +144,12 @@ async fn next_data(body: &mut RequestBody) -> Result<Option<Bytes>, Status> {
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(_)) => return Err(Status::cancelled("the client cut the request")),
+            Some(Err(error @ RequestBodyError::Stalled { .. })) => {
+                return Err(Status::deadline_exceeded(error.to_string()));
+            }
+            Some(Err(error @ RequestBodyError::Cut(_))) => {
+                return Err(Status::cancelled(error.to_string()));
+            }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) if !data.is_empty() => return Ok(Some(data)),
                 // Trailers of a request mean nothing.

@@ -133,7 +133,7 @@ impl HttpCache {
     {
         let cache = Self { store: caller.store(&self.store).clone(), ..self.clone() };
         let (parts, body) = request.into_parts();
-        let body = body.map_err(|error| ServeError::BodyCutOff(error.into())).boxed_unsync();
+        let body = body.map_err(|error| ServeError::of_body(error.into())).boxed_unsync();
         let mut upload = Upload::new(&parts, body, &self.budget);
         let mut call = Call { parts: &parts, caller, instance: String::new() };
         let mut message = None;

@@ -4,16 +4,14 @@
 //! A request is counted when its response has ended, or was dropped. So an exchange that is dropped at
 //! any place is counted once.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use tracing::Span;
 use tracing::field::Empty;
@@ -24,6 +22,7 @@ use super::counters::Ended;
 use super::invocations::Invocation;
 use super::metadata::{Metadata, MetadataHeader};
 use super::outcome::Outcome;
+use super::request_body::RequestBody;
 use super::request_id::{REQUEST_ID, text};
 use crate::serve::body::ResponseBody;
 
@@ -45,10 +44,11 @@ impl ObservedConnection {
         Arc::new(Self { observer, shard })
     }
 
-    /// A request begins.
+    /// A request begins. Its body fails when its client stalls for this time.
     pub(in crate::serve) fn begin(
         self: &Arc<Self>,
         request: Request<Incoming>,
+        stall_time_max: Duration,
     ) -> (Request<RequestBody>, Exchange) {
         let observer = &self.observer;
         let id = observer.ids.of(request.headers().get(REQUEST_ID));
@@ -71,7 +71,8 @@ impl ObservedConnection {
             outcome: None,
             notes: CallNotes::new(CallName::Unknown),
         };
-        (request.map(|body| RequestBody { body, received }), exchange)
+        let request = request.map(|body| RequestBody::new(body, received, stall_time_max));
+        (request, exchange)
     }
 }
 
@@ -239,38 +240,5 @@ impl Drop for Exchange {
                 "the server failed to answer a request"
             );
         }
-    }
-}
-
-/// The body of a request. It counts its bytes.
-#[derive(Debug)]
-pub(in crate::serve) struct RequestBody {
-    body: Incoming,
-    received: Arc<AtomicU64>,
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            self.received.fetch_add(data.len() as u64, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

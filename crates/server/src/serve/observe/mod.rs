@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `exchange` | a connection, and a request from its head to the end of its response |
+//! | `request_body` | the body of a request: counted, and refused when its client stalls |
 //! | `call` | the closed set of calls; what a handler says of its request |
 //! | `outcome` | the closed set of ends of a request |
 //! | `counters` | what requests count, in shards |
@@ -40,6 +41,7 @@ mod metadata;
 mod metrics;
 mod outcome;
 mod page;
+mod request_body;
 mod request_id;
 mod routes;
 mod series;
@@ -58,12 +60,13 @@ pub(crate) use self::call::{
     CallName, CallNotes, HttpAction, Lookups, MissReason, RefusalReason, StatusMark, ValueKind,
 };
 use self::counters::Counters;
-pub(in crate::serve) use self::exchange::{Exchange, ObservedConnection, RequestBody};
+pub(in crate::serve) use self::exchange::{Exchange, ObservedConnection};
 use self::failures::Failures;
 use self::hot::HotBlobs;
 use self::invocations::Invocations;
 pub(in crate::serve) use self::metadata::MetadataHeader;
 use self::outcome::Outcome;
+pub(in crate::serve) use self::request_body::{RequestBody, RequestBodyError};
 use self::request_id::RequestIds;
 pub(in crate::serve) use self::routes::{OperatorPath, OperatorRoutes};
 use self::series::{STEP, STEPS_MAX, Series, Sums};

@@ -27,7 +27,7 @@ const CODES: [&str; 17] = [
 ];
 
 /// The statuses of HTTP that the server answers with. Others count as the last one.
-const STATUSES: [(u16, &str); 27] = [
+const STATUSES: [(u16, &str); 28] = [
     (200, "200"),
     (201, "201"),
     (202, "202"),
@@ -42,6 +42,7 @@ const STATUSES: [(u16, &str); 27] = [
     (403, "403"),
     (404, "404"),
     (405, "405"),
+    (408, "408"),
     (409, "409"),
     (412, "412"),
     (413, "413"),
@@ -66,7 +67,7 @@ impl Outcome {
     pub(super) const COUNT: usize = CODES.len() + STATUSES.len() + 1;
 
     /// The response was not sent to its end: the client left, or the store failed meanwhile.
-    pub(super) const CUT: Self = Self(44);
+    pub(super) const CUT: Self = Self(45);
 
     /// The code of gRPC for what is not there.
     pub(super) const NOT_FOUND: Self = Self(5);

@@ -18,20 +18,10 @@ mod recorded;
 mod responses;
 mod streams;
 
-use crate::bed::{Bed, blob_name, noise, sha256, within};
+use crate::bed::{Bed, blob_name, memory_is_free, noise, sha256};
 
 /// Cuts in flight at a time.
 const CUTS: usize = 24;
-
-/// Waits until all memory is free: a connection ends some time after its cut.
-async fn memory_is_free(bed: &Bed) {
-    within(async {
-        while bed.budget.held_bytes() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
 
 /// The server still stores and serves.
 async fn serves_on(bed: &Bed) {
