@@ -34,8 +34,9 @@ use tracing::Instrument as _;
 
 use super::access::PeerCertificate;
 use super::body::ResponseBody;
+use super::clients::{ClientConnection, TooManyRequests};
 use super::error::ServeError;
-use super::observe::{Exchange, ObservedConnection, RequestBody};
+use super::observe::{Exchange, ObservedConnection};
 use super::options::ServeLimits;
 use super::route::Routes;
 use super::stall::{ResponsePoll, WatchedSocket, until_stalled};
@@ -58,6 +59,7 @@ const LATE_FRAMES_MAX: usize = 100_000;
 /// Serves one connection until it ends, with TLS if the server has it.
 pub(super) async fn serve(
     socket: TcpStream,
+    client: ClientConnection,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
     limits: ServeLimits,
@@ -65,7 +67,8 @@ pub(super) async fn serve(
 ) {
     let socket = WatchedSocket::new(socket, limits.stall_time_max);
     let Some(tls) = routes.door().tls() else {
-        return serve_requests(socket, None, routes, observed, limits, stop).await;
+        let peer = Peer { client, certificate: None };
+        return serve_requests(socket, peer, routes, observed, limits, stop).await;
     };
     // A client that begins no handshake must not keep a slot.
     let handshake = tls.acceptor().accept(socket);
@@ -76,34 +79,47 @@ pub(super) async fn serve(
     match accepted {
         Ok(Ok(socket)) => {
             let certificate = PeerCertificate::of_connection(socket.get_ref().1);
-            serve_requests(socket, certificate, routes, observed, limits, stop).await;
+            let peer = Peer { client, certificate };
+            serve_requests(socket, peer, routes, observed, limits, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
+/// Who has connected.
+struct Peer {
+    client: ClientConnection,
+    certificate: Option<PeerCertificate>,
+}
+
 async fn serve_requests(
     socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    certificate: Option<PeerCertificate>,
+    peer: Peer,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
-    let certificate = certificate.map(Arc::new);
+    let certificate = peer.certificate.map(Arc::new);
     let tasks = StreamTasks::new(limits.stall_time_max);
-    let activity = Arc::new(Activity::default());
+    let activity = Arc::new(Activity::new(peer.client));
     {
         let _end = tasks.end.clone().drop_guard();
         let builder = builder(tasks.clone(), &limits);
         let service = service_fn(|request: Request<Incoming>| {
-            let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
+            let (routes, (busy, admitted)) = (Arc::clone(&routes), Busy::new(&activity));
             let certificate = certificate.clone();
             let (request, exchange) = observed.begin(request, limits.stall_time_max);
             async move {
                 let certificate = certificate.as_deref();
-                Ok::<_, Infallible>(answer(&routes, request, certificate, busy, exchange).await)
+                let answered = async {
+                    match admitted {
+                        Ok(()) => routes.answer(request, certificate).await,
+                        Err(error) => routes.refuse(request, certificate, error).await,
+                    }
+                };
+                Ok::<_, Infallible>(answer(answered, busy, exchange).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
@@ -154,14 +170,12 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
 
 /// The response. The connection is busy until its body has ended.
 async fn answer(
-    routes: &Routes,
-    request: Request<RequestBody>,
-    certificate: Option<&PeerCertificate>,
+    answered: impl Future<Output = Response<ResponseBody>>,
     busy: Busy,
     mut exchange: Exchange,
 ) -> Response<ResponseBody> {
     let span = exchange.span().clone();
-    let mut response = routes.answer(request, certificate).instrument(span).await;
+    let mut response = answered.instrument(span).await;
     exchange.answer(&mut response);
     response.map(|body| busy.until_end_of(body, exchange))
 }
@@ -198,14 +212,19 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamTasks {
 }
 
 /// The requests of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Activity {
+    client: ClientConnection,
     in_flight: AtomicUsize,
     /// Requests that have begun.
     begun: AtomicU64,
 }
 
 impl Activity {
+    fn new(client: ClientConnection) -> Self {
+        Self { client, in_flight: AtomicUsize::new(0), begun: AtomicU64::new(0) }
+    }
+
     /// Waits until the connection had no request for its idle time; at most twice that.
     async fn idle(&self, limits: &ServeLimits) {
         loop {
@@ -225,10 +244,12 @@ impl Activity {
 struct Busy(Arc<Activity>);
 
 impl Busy {
-    fn new(activity: &Arc<Activity>) -> Self {
+    /// Counts the request, and says whether it is within the limit of its client.
+    fn new(activity: &Arc<Activity>) -> (Self, Result<(), TooManyRequests>) {
         activity.in_flight.fetch_add(1, Ordering::AcqRel);
         activity.begun.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(activity))
+        let admitted = activity.client.begin_request();
+        (Self(Arc::clone(activity)), admitted)
     }
 
     fn until_end_of(self, body: ResponseBody, exchange: Exchange) -> ResponseBody {
@@ -278,6 +299,7 @@ impl Body for BusyBody {
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        self.0.client.end_request();
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }

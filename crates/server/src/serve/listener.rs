@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::clients::Clients;
 use super::connection;
 use super::observe::Observer;
 use super::options::ServeLimits;
@@ -26,6 +27,7 @@ pub(super) async fn serve(
     stop: CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
+    let clients = Clients::new(&limits);
     let mut connections = JoinSet::new();
     loop {
         let accept = async {
@@ -38,12 +40,20 @@ pub(super) async fn serve(
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             (accepted, slot) = accept => match accepted {
                 Ok((socket, peer)) => {
+                    let client = match clients.connect(peer.ip()) {
+                        Ok(client) => client,
+                        Err(error) => {
+                            observer.refuse_connection();
+                            tracing::debug!(%peer, %error, "a connection was refused");
+                            continue;
+                        }
+                    };
                     // Small responses must not wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);
                     let (routes, stop) = (Arc::clone(&routes), stop.clone());
                     let exchanges = observer.connect();
                     connections.spawn(async move {
-                        connection::serve(socket, routes, exchanges, limits, stop).await;
+                        connection::serve(socket, client, routes, exchanges, limits, stop).await;
                         tracing::debug!(%peer, "a connection ended");
                         drop(slot);
                     });

@@ -5,6 +5,7 @@
 //! | `options` | what the owner of a server chooses, and its limits |
 //! | `server` | opens the store, binds the port, runs until it is stopped |
 //! | `listener` | accepts connections up to a limit, and drains them |
+//! | `clients` | what each client has: connections and requests, and their limits |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
 //! | `stall` | clients that stall lose what they hold |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
@@ -36,6 +37,7 @@
 
 mod access;
 mod body;
+mod clients;
 mod connection;
 mod error;
 mod fill;

@@ -15,6 +15,7 @@
 //! | `cuts` | requests that are cut or stall |
 //! | `every_byte` | requests of every kind, cut at every byte |
 //! | `idle` | streams that declare much and send nothing |
+//! | `clients` | the limits of one client |
 //! | `stall` | clients that send or take too little for too long |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
@@ -30,6 +31,7 @@ mod batches;
 mod bed;
 mod capabilities;
 mod chunks;
+mod clients;
 mod cuts;
 mod engine;
 mod every_byte;
