@@ -29,8 +29,9 @@ pub(super) struct TooManyConnections {
 /// A client has the most requests in flight that it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the client has {count_max} requests in flight, the limit for one address; retry later")]
-pub(super) struct TooManyRequests {
-    pub(super) count_max: usize,
+pub struct TooManyRequests {
+    /// The limit.
+    pub count_max: usize,
 }
 
 /// The clients that are connected.

@@ -5,10 +5,10 @@
 //!
 //! The tasks of HTTP/2 streams belong to the connection and end with it.
 //!
-//! Memory outside of the budget: a client can fill the connection's receive window with bytes that no
-//! call has taken yet. 1,024 connections that do so hold 4 GiB with a window of 4 MiB; each of them
-//! must send those bytes first, and a call takes them as soon as it is polled.
+//! A client that stalls is cut (`stall`), and one that sends ahead fills a window that the memory has paid
+//! (`window`).
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -40,11 +40,8 @@ use super::observe::{Exchange, ObservedConnection};
 use super::options::ServeLimits;
 use super::route::Routes;
 use super::stall::{ResponsePoll, WatchedSocket, until_stalled};
+use super::window::{ReceiveWindow, ReceiveWindows};
 
-/// The window of one stream: a stream fills a link of 1 Gbit/s over 8 ms.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The window of one connection: four streams at full speed.
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// Frames longer than HTTP/2's minimum save work for each byte.
 const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Bytes that a stream may have in the send buffer.
@@ -60,6 +57,7 @@ const LATE_FRAMES_MAX: usize = 100_000;
 pub(super) async fn serve(
     socket: TcpStream,
     client: ClientConnection,
+    windows: ReceiveWindows,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
     limits: ServeLimits,
@@ -67,7 +65,7 @@ pub(super) async fn serve(
 ) {
     let socket = WatchedSocket::new(socket, limits.stall_time_max);
     let Some(tls) = routes.door().tls() else {
-        let peer = Peer { client, certificate: None };
+        let peer = Peer { client, certificate: None, window: windows.open() };
         return serve_requests(socket, peer, routes, observed, limits, stop).await;
     };
     // A client that begins no handshake must not keep a slot.
@@ -79,7 +77,7 @@ pub(super) async fn serve(
     match accepted {
         Ok(Ok(socket)) => {
             let certificate = PeerCertificate::of_connection(socket.get_ref().1);
-            let peer = Peer { client, certificate };
+            let peer = Peer { client, certificate, window: windows.open() };
             serve_requests(socket, peer, routes, observed, limits, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
@@ -91,6 +89,7 @@ pub(super) async fn serve(
 struct Peer {
     client: ClientConnection,
     certificate: Option<PeerCertificate>,
+    window: ReceiveWindow,
 }
 
 async fn serve_requests(
@@ -106,9 +105,13 @@ async fn serve_requests(
     let activity = Arc::new(Activity::new(peer.client));
     {
         let _end = tasks.end.clone().drop_guard();
-        let builder = builder(tasks.clone(), &limits);
-        let service = service_fn(|request: Request<Incoming>| {
-            let (routes, (busy, admitted)) = (Arc::clone(&routes), Busy::new(&activity));
+        let builder = builder(tasks.clone(), &limits, &peer.window);
+        let (routes, activity, observed) = (&routes, &activity, &observed);
+        // It belongs to the service, which ends with the connection.
+        let window = RefCell::new(peer.window);
+        let service = service_fn(move |request: Request<Incoming>| {
+            window.borrow_mut().note_version(request.version());
+            let (routes, (busy, admitted)) = (Arc::clone(routes), Busy::new(activity));
             let certificate = certificate.clone();
             let (request, exchange) = observed.begin(request, limits.stall_time_max);
             async move {
@@ -140,6 +143,8 @@ async fn serve_requests(
                     connection.as_mut().graceful_shutdown();
                     is_closing = true;
                 }
+                // All requests have ended, and the client does not take the rest of their responses.
+                () = activity.quiet(limits.stall_time_max), if is_closing => break,
             }
         }
     }
@@ -147,7 +152,11 @@ async fn serve_requests(
     tasks.tracker.wait().await;
 }
 
-fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTasks> {
+fn builder(
+    tasks: StreamTasks,
+    limits: &ServeLimits,
+    window: &ReceiveWindow,
+) -> auto::Builder<StreamTasks> {
     let mut builder = auto::Builder::new(tasks);
     builder
         .http1()
@@ -156,8 +165,8 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
         .max_buf_size(usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX).max(8192))
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(window.stream_bytes)
+        .initial_connection_window_size(window.connection_bytes)
         .max_frame_size(FRAME_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(limits.header_bytes_max)
@@ -227,9 +236,19 @@ impl Activity {
 
     /// Waits until the connection had no request for its idle time; at most twice that.
     async fn idle(&self, limits: &ServeLimits) {
+        if self.begun.load(Ordering::Acquire) == 0 {
+            tokio::time::sleep(limits.header_time_max).await;
+            if self.begun.load(Ordering::Acquire) == 0 {
+                return;
+            }
+        }
+        self.quiet(limits.idle_time_max).await;
+    }
+
+    /// Waits until the connection had no request for this time.
+    async fn quiet(&self, time: Duration) {
         loop {
             let begun = self.begun.load(Ordering::Acquire);
-            let time = if begun > 0 { limits.idle_time_max } else { limits.header_time_max };
             tokio::time::sleep(time).await;
             let is_quiet = self.begun.load(Ordering::Acquire) == begun;
             if is_quiet && self.in_flight.load(Ordering::Acquire) == 0 {

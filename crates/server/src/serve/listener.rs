@@ -13,6 +13,7 @@ use super::connection;
 use super::observe::Observer;
 use super::options::ServeLimits;
 use super::route::Routes;
+use super::window::ReceiveWindows;
 
 /// The pause after a failed accept. It fails when the process has no file descriptors left, which
 /// only the end of another connection changes.
@@ -21,6 +22,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves until `stop` is cancelled and all connections have ended, or their time is over.
 pub(super) async fn serve(
     listener: TcpListener,
+    windows: ReceiveWindows,
     routes: Arc<Routes>,
     observer: Arc<Observer>,
     limits: ServeLimits,
@@ -50,10 +52,11 @@ pub(super) async fn serve(
                     };
                     // Small responses must not wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);
-                    let (routes, stop) = (Arc::clone(&routes), stop.clone());
+                    let (windows, routes) = (windows.clone(), Arc::clone(&routes));
+                    let stop = stop.clone();
                     let exchanges = observer.connect();
                     connections.spawn(async move {
-                        connection::serve(socket, client, routes, exchanges, limits, stop).await;
+                        connection::serve(socket, client, windows, routes, exchanges, limits, stop).await;
                         tracing::debug!(%peer, "a connection ended");
                         drop(slot);
                     });

@@ -8,6 +8,7 @@
 //! | `clients` | what each client has: connections and requests, and their limits |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
 //! | `stall` | clients that stall lose what they hold |
+//! | `window` | the receive windows of HTTP/2, as far as the memory pays them |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
@@ -32,8 +33,8 @@
 //!   [`Server::run`], which returns when all of them have ended.
 //! - Bytes of messages and pieces of blobs are charged to one [`tidegate::Budget`]. A call that holds
 //!   bytes never waits for more; it is refused instead, and the client may retry.
-//! - The receive windows of HTTP/2 are outside of the budget. Their limit is connections times
-//!   window; see `connection`.
+//! - The receive windows of HTTP/2 and fills have a part of the memory each. Only the smallest windows
+//!   are outside of it; see `window`.
 
 mod access;
 mod body;
@@ -52,8 +53,10 @@ mod route;
 mod server;
 mod stall;
 mod upstream;
+mod window;
 
 pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
+pub use clients::TooManyRequests;
 pub use error::ServeError;
 pub use fill::FillError;
 pub use http::{HttpCache, HttpLimits};

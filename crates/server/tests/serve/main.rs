@@ -16,6 +16,7 @@
 //! | `every_byte` | requests of every kind, cut at every byte |
 //! | `idle` | streams that declare much and send nothing |
 //! | `clients` | the limits of one client |
+//! | `windows` | receive windows, as far as the memory pays them |
 //! | `stall` | clients that send or take too little for too long |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
@@ -43,3 +44,4 @@ mod resume;
 mod stall;
 mod streams;
 mod upstream;
+mod windows;

@@ -70,10 +70,7 @@ pub(in crate::serve) fn of_error(error: &ServeError) -> Response<ResponseBody> {
     if let ServeError::Quota(used) = error {
         let seconds = HeaderValue::from(used.retry_after.as_secs());
         response.headers_mut().insert(RETRY_AFTER, seconds);
-    } else if matches!(
-        status,
-        StatusCode::INSUFFICIENT_STORAGE | StatusCode::TOO_MANY_REQUESTS
-    ) {
+    } else if matches!(status, StatusCode::INSUFFICIENT_STORAGE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     }
     response
