@@ -82,6 +82,25 @@ pub(crate) struct ServeArgs {
         hide_env = true
     )]
     pub(crate) max_memory: u64,
+    /// Connections at a time of one client, which is an address; more are closed. 0 is no limit, for
+    /// a server behind a proxy
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 512,
+        env = "TIDEGATE_SERVE_CONNECTIONS_PER_CLIENT",
+        hide_env = true
+    )]
+    pub(crate) connections_per_client: usize,
+    /// Requests in flight of one client; more are refused, and may be sent again. 0 is no limit
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 4096,
+        env = "TIDEGATE_SERVE_REQUESTS_PER_CLIENT",
+        hide_env = true
+    )]
+    pub(crate) requests_per_client: usize,
     /// Serve the blobs under this URL at /origin/NAME/, from the folder or from there: http, https,
     /// gs, s3, az or file; may be repeated
     #[arg(

@@ -69,6 +69,8 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     store.min_age = Duration::from_millis(args.min_age);
     let mut options = ServeOptions::new(dir, store, args.listen);
     options.memory_bytes_max = args.max_memory;
+    options.limits.connections_per_client_max = limit(args.connections_per_client);
+    options.limits.requests_per_client_max = limit(args.requests_per_client);
     options.is_open = args.no_auth;
     options.credentials.clone_from(&args.credentials);
     options.isolates_tenants = args.isolate_tenants;
@@ -86,6 +88,11 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     };
     options.upstream.clone_from(&args.upstream);
     Ok(options)
+}
+
+/// The limit of a flag, where 0 is none.
+const fn limit(count: usize) -> usize {
+    if count == 0 { usize::MAX } else { count }
 }
 
 /// How origins and the upstream are reached: as the configuration file says for their URLs.

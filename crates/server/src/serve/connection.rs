@@ -5,10 +5,10 @@
 //!
 //! The tasks of HTTP/2 streams belong to the connection and end with it.
 //!
-//! Memory outside of the budget: a client can fill the connection's receive window with bytes that no
-//! call has taken yet. 1,024 connections that do so hold 4 GiB with a window of 4 MiB; each of them
-//! must send those bytes first, and a call takes them as soon as it is polled.
+//! A client that stalls is cut (`stall`), and one that sends ahead fills a window that the memory has paid
+//! (`window`).
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -34,17 +34,15 @@ use tracing::Instrument as _;
 
 use super::access::PeerCertificate;
 use super::body::ResponseBody;
+use super::clients::{ClientConnection, TooManyRequests};
 use super::error::ServeError;
 use super::gather::{Turns, gather};
-use super::observe::{Exchange, ObservedConnection, RequestBody};
+use super::observe::{Exchange, ObservedConnection};
 use super::options::ServeLimits;
 use super::route::Routes;
 use super::stall::{ResponsePoll, until_stalled};
+use super::window::{ReceiveWindow, ReceiveWindows};
 
-/// The window of one stream: a stream fills a link of 1 Gbit/s over 8 ms.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The window of one connection: four streams at full speed.
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// Frames longer than HTTP/2's minimum save work for each byte.
 const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Bytes that a stream may have in the send buffer.
@@ -59,6 +57,8 @@ const LATE_FRAMES_MAX: usize = 100_000;
 /// Serves one connection until it ends, with TLS if the server has it.
 pub(super) async fn serve(
     socket: TcpStream,
+    client: ClientConnection,
+    windows: ReceiveWindows,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
     limits: ServeLimits,
@@ -66,7 +66,8 @@ pub(super) async fn serve(
 ) {
     let (socket, turns) = gather(socket, limits.stall_time_max);
     let Some(tls) = routes.door().tls() else {
-        return serve_requests(socket, turns, None, routes, observed, limits, stop).await;
+        let peer = Peer { client, certificate: None, turns, window: windows.open() };
+        return serve_requests(socket, peer, routes, observed, limits, stop).await;
     };
     // A client that begins no handshake must not keep a slot.
     let handshake = tls.acceptor().accept(socket);
@@ -77,43 +78,61 @@ pub(super) async fn serve(
     match accepted {
         Ok(Ok(socket)) => {
             let certificate = PeerCertificate::of_connection(socket.get_ref().1);
-            serve_requests(socket, turns, certificate, routes, observed, limits, stop).await;
+            let peer = Peer { client, certificate, turns, window: windows.open() };
+            serve_requests(socket, peer, routes, observed, limits, stop).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
+/// Who has connected.
+struct Peer {
+    client: ClientConnection,
+    certificate: Option<PeerCertificate>,
+    turns: Turns,
+    window: ReceiveWindow,
+}
+
 async fn serve_requests(
     socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    turns: Turns,
-    certificate: Option<PeerCertificate>,
+    peer: Peer,
     routes: Arc<Routes>,
     observed: Arc<ObservedConnection>,
     limits: ServeLimits,
     stop: CancellationToken,
 ) {
-    let certificate = certificate.map(Arc::new);
+    let certificate = peer.certificate.map(Arc::new);
     let tasks = StreamTasks::new(limits.stall_time_max);
-    let activity = Arc::new(Activity::default());
+    let activity = Arc::new(Activity::new(peer.client));
     {
         let _end = tasks.end.clone().drop_guard();
-        let builder = builder(tasks.clone(), &limits);
-        let service = service_fn(|request: Request<Incoming>| {
-            let (routes, busy) = (Arc::clone(&routes), Busy::new(&activity));
+        let builder = builder(tasks.clone(), &limits, &peer.window);
+        let (routes, activity, observed) = (&routes, &activity, &observed);
+        // It belongs to the service, which ends with the connection.
+        let window = RefCell::new(peer.window);
+        let service = service_fn(move |request: Request<Incoming>| {
+            window.borrow_mut().note_version(request.version());
+            let (routes, (busy, admitted)) = (Arc::clone(routes), Busy::new(activity));
             let certificate = certificate.clone();
             let (request, exchange) = observed.begin(request, limits.stall_time_max);
             // hyper and tokio move the future several times. It is long, so it moves as a pointer.
             Box::pin(async move {
                 let certificate = certificate.as_deref();
-                Ok::<_, Infallible>(answer(&routes, request, certificate, busy, exchange).await)
+                let answered = async {
+                    match admitted {
+                        Ok(()) => routes.answer(request, certificate).await,
+                        Err(error) => routes.refuse(request, certificate, error).await,
+                    }
+                };
+                Ok::<_, Infallible>(answer(answered, busy, exchange).await)
             })
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), service));
         let mut is_closing = false;
         loop {
             tokio::select! {
-                ended = poll_fn(|cx| turns.poll(connection.as_mut(), cx)) => {
+                ended = poll_fn(|cx| peer.turns.poll(connection.as_mut(), cx)) => {
                     match ended {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => tracing::debug!(error, "a connection broke"),
@@ -129,6 +148,8 @@ async fn serve_requests(
                     connection.as_mut().graceful_shutdown();
                     is_closing = true;
                 }
+                // All requests have ended, and the client does not take the rest of their responses.
+                () = activity.quiet(limits.stall_time_max), if is_closing => break,
             }
         }
     }
@@ -136,7 +157,11 @@ async fn serve_requests(
     tasks.tracker.wait().await;
 }
 
-fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTasks> {
+fn builder(
+    tasks: StreamTasks,
+    limits: &ServeLimits,
+    window: &ReceiveWindow,
+) -> auto::Builder<StreamTasks> {
     let mut builder = auto::Builder::new(tasks);
     builder
         .http1()
@@ -145,8 +170,8 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
         .max_buf_size(usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX).max(8192))
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(window.stream_bytes)
+        .initial_connection_window_size(window.connection_bytes)
         .max_frame_size(FRAME_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(limits.header_bytes_max)
@@ -159,14 +184,12 @@ fn builder(tasks: StreamTasks, limits: &ServeLimits) -> auto::Builder<StreamTask
 
 /// The response. The connection is busy until its body has ended.
 async fn answer(
-    routes: &Routes,
-    request: Request<RequestBody>,
-    certificate: Option<&PeerCertificate>,
+    answered: impl Future<Output = Response<ResponseBody>>,
     busy: Busy,
     mut exchange: Exchange,
 ) -> Response<ResponseBody> {
     let span = exchange.span().clone();
-    let mut response = routes.answer(request, certificate).instrument(span).await;
+    let mut response = answered.instrument(span).await;
     exchange.answer(&mut response);
     response.map(|body| busy.until_end_of(body, exchange))
 }
@@ -203,19 +226,34 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamTasks {
 }
 
 /// The requests of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Activity {
+    client: ClientConnection,
     in_flight: AtomicUsize,
     /// Requests that have begun.
     begun: AtomicU64,
 }
 
 impl Activity {
+    fn new(client: ClientConnection) -> Self {
+        Self { client, in_flight: AtomicUsize::new(0), begun: AtomicU64::new(0) }
+    }
+
     /// Waits until the connection had no request for its idle time; at most twice that.
     async fn idle(&self, limits: &ServeLimits) {
+        if self.begun.load(Ordering::Acquire) == 0 {
+            tokio::time::sleep(limits.header_time_max).await;
+            if self.begun.load(Ordering::Acquire) == 0 {
+                return;
+            }
+        }
+        self.quiet(limits.idle_time_max).await;
+    }
+
+    /// Waits until the connection had no request for this time.
+    async fn quiet(&self, time: Duration) {
         loop {
             let begun = self.begun.load(Ordering::Acquire);
-            let time = if begun > 0 { limits.idle_time_max } else { limits.header_time_max };
             tokio::time::sleep(time).await;
             let is_quiet = self.begun.load(Ordering::Acquire) == begun;
             if is_quiet && self.in_flight.load(Ordering::Acquire) == 0 {
@@ -230,10 +268,12 @@ impl Activity {
 struct Busy(Arc<Activity>);
 
 impl Busy {
-    fn new(activity: &Arc<Activity>) -> Self {
+    /// Counts the request, and says whether it is within the limit of its client.
+    fn new(activity: &Arc<Activity>) -> (Self, Result<(), TooManyRequests>) {
         activity.in_flight.fetch_add(1, Ordering::AcqRel);
         activity.begun.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(activity))
+        let admitted = activity.client.begin_request();
+        (Self(Arc::clone(activity)), admitted)
     }
 
     fn until_end_of(self, body: ResponseBody, exchange: Exchange) -> ResponseBody {
@@ -283,6 +323,7 @@ impl Body for BusyBody {
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        self.0.client.end_request();
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }

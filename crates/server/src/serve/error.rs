@@ -6,6 +6,7 @@ use http::StatusCode;
 use tidegate::ErrorKind;
 
 use super::access::QuotaUsed;
+use super::clients::TooManyRequests;
 use super::fill::FillError;
 use super::observe::RequestBodyError;
 use crate::store::StoreError;
@@ -32,6 +33,9 @@ pub enum ServeError {
         /// The limit.
         bytes_max: u64,
     },
+    /// The client has too many requests in flight.
+    #[error(transparent)]
+    TooManyRequests(#[from] TooManyRequests),
     /// The name is too long for a key of the store.
     #[error("the path is too long")]
     NameTooLong,
@@ -89,6 +93,7 @@ impl ServeError {
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::Quota(_) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::NameTooLong => StatusCode::URI_TOO_LONG,
             Self::BodyEncoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         }

@@ -5,9 +5,11 @@
 //! | `options` | what the owner of a server chooses, and its limits |
 //! | `server` | opens the store, binds the port, runs until it is stopped |
 //! | `listener` | accepts connections up to a limit, and drains them |
+//! | `clients` | what each client has: connections and requests, and their limits |
 //! | `connection` | HTTP/1.1 or HTTP/2 on one connection; its idle time and its tasks |
 //! | `gather` | the writes of one turn of a connection, sent together |
 //! | `stall` | clients that stall lose what they hold |
+//! | `window` | the receive windows of HTTP/2, as far as the memory pays them |
 //! | `route` | gRPC to `grpc`, everything else to HTTP |
 //! | `access` | who may do what: credentials, roles, tenants, quotas, TLS |
 //! | `body` | the body of a response |
@@ -32,11 +34,12 @@
 //!   [`Server::run`], which returns when all of them have ended.
 //! - Bytes of messages and pieces of blobs are charged to one [`tidegate::Budget`]. A call that holds
 //!   bytes never waits for more; it is refused instead, and the client may retry.
-//! - The receive windows of HTTP/2 are outside of the budget. Their limit is connections times
-//!   window; see `connection`.
+//! - The receive windows of HTTP/2 and fills have a part of the memory each. Only the smallest windows
+//!   are outside of it; see `window`.
 
 mod access;
 mod body;
+mod clients;
 mod connection;
 mod error;
 mod fill;
@@ -52,8 +55,10 @@ mod route;
 mod server;
 mod stall;
 mod upstream;
+mod window;
 
 pub use access::{Caller, Quota, QuotaUsed, Role, Tenant, TlsFiles};
+pub use clients::TooManyRequests;
 pub use error::ServeError;
 pub use fill::FillError;
 pub use http::{HttpCache, HttpLimits};

@@ -67,6 +67,12 @@ impl ServeOptions {
 pub struct ServeLimits {
     /// Connections at a time. More of them wait in the backlog of the system.
     pub connections_max: usize,
+    /// Connections at a time of one client, which is an IPv4 address or an IPv6 network of 64 bits. More
+    /// of them are closed at once. `usize::MAX` is no limit.
+    pub connections_per_client_max: usize,
+    /// Requests in flight of one client. More of them are refused, and the client may retry.
+    /// `usize::MAX` is no limit.
+    pub requests_per_client_max: usize,
     /// Requests at a time on one connection.
     pub streams_max: u32,
     /// Bytes of the headers of one request.
@@ -84,10 +90,13 @@ pub struct ServeLimits {
 
 impl Default for ServeLimits {
     /// For 1,024 connections of 1,024 requests. Clients of builds keep one connection for hours and
-    /// reconnect without notice, so ten minutes of idle time cost them nothing.
+    /// reconnect without notice, so ten minutes of idle time cost them nothing. One Bazel opens up to
+    /// 100 connections, so the limits of one client leave room for a team behind one address.
     fn default() -> Self {
         Self {
             connections_max: 1024,
+            connections_per_client_max: 512,
+            requests_per_client_max: 4096,
             streams_max: 1024,
             header_bytes_max: 32 << 10,
             header_time_max: Duration::from_secs(30),

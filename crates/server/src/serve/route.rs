@@ -8,6 +8,7 @@ use http::{Request, Response, StatusCode};
 
 use super::access::{Door, Need, PeerCertificate, Refusal, Role};
 use super::body::ResponseBody;
+use super::clients::TooManyRequests;
 use super::error::ServeError;
 use super::grpc::{self, Api, Method};
 use super::http::{HttpCache, reply};
@@ -111,6 +112,24 @@ impl Routes {
             }
             Target::Purge => self.purge.answer(request).await,
             Target::Http => self.http.handle(request, caller).await,
+        }
+    }
+}
+
+impl Routes {
+    /// The response to a request beyond the limit of its client. Probes are answered anyway: they may
+    /// come from a proxy that brings all requests.
+    pub(super) async fn refuse(
+        &self,
+        request: Request<RequestBody>,
+        certificate: Option<&PeerCertificate>,
+        error: TooManyRequests,
+    ) -> Response<ResponseBody> {
+        let target = Target::of(&request, &self.origins);
+        match target {
+            Target::Call(method) => grpc::refuse_too_many(method, error),
+            _ if target.need(&request) == Need::Nothing => self.answer(request, certificate).await,
+            _ => self.http.refuse(request, &error.into()).await,
         }
     }
 }

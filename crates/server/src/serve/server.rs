@@ -18,6 +18,7 @@ use super::origin::Origins;
 use super::purge::PurgeRoute;
 use super::route::Routes;
 use super::upstream::Upstream;
+use super::window::{self, ReceiveWindows};
 use crate::store::LocalStore;
 
 /// Requests have no limit in the budget: streams and connections limit them.
@@ -31,6 +32,7 @@ pub struct Server {
     store: LocalStore,
     door: Arc<Door>,
     budget: Budget,
+    windows: ReceiveWindows,
     filling: Filling,
     options: ServeOptions,
 }
@@ -61,13 +63,16 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let store = LocalStore::open(&options.folder, options.store.clone()).await?;
         let door = open_door(&options, &store).await?;
-        let mut bytes = options.memory_bytes_max;
+        let windows = options.memory_bytes_max / window::MEMORY_SHARE;
+        let mut bytes = options.memory_bytes_max - windows;
         if fills(&options) {
-            bytes -= bytes / fill::MEMORY_SHARE;
+            bytes -= options.memory_bytes_max / fill::MEMORY_SHARE;
         }
         let budget = Budget::new(BudgetOptions { requests: REQUESTS_MAX, bytes });
         let filling = Filling::new(&options, &store, &budget)?;
-        Ok(Self { listener, address, store, door: Arc::new(door), budget, filling, options })
+        let windows = ReceiveWindows::new(windows);
+        let door = Arc::new(door);
+        Ok(Self { listener, address, store, door, budget, windows, filling, options })
     }
 
     /// The address, with the port that was chosen.
@@ -110,8 +115,10 @@ impl Server {
         let expiring = api.expire_uploads();
         let refreshing = Arc::clone(&self.door).keep_fresh();
         let routes = Arc::new(Routes::new(self.door, api, http, operator, origins, purge));
+        let watched = Arc::clone(&observer);
+        let listening = listener::serve(self.listener, self.windows, routes, watched, limits, stop);
         tokio::select! {
-            () = listener::serve(self.listener, routes, Arc::clone(&observer), limits, stop) => {}
+            () = listening => {}
             // These never end before the listener.
             () = expiring => {}
             () = refreshing => {}

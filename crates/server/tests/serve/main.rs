@@ -15,6 +15,8 @@
 //! | `cuts` | requests that are cut or stall |
 //! | `every_byte` | requests of every kind, cut at every byte |
 //! | `idle` | streams that declare much and send nothing |
+//! | `clients` | the limits of one client |
+//! | `windows` | receive windows, as far as the memory pays them |
 //! | `stall` | clients that send or take too little for too long |
 //! | `failures` | a full store, damaged bytes |
 //! | `engine` | files that go through the server and come back |
@@ -30,6 +32,7 @@ mod batches;
 mod bed;
 mod capabilities;
 mod chunks;
+mod clients;
 mod cuts;
 mod engine;
 mod every_byte;
@@ -41,3 +44,4 @@ mod resume;
 mod stall;
 mod streams;
 mod upstream;
+mod windows;

@@ -85,6 +85,14 @@ impl RawCall {
         within(self.response).await.unwrap().into_body()
     }
 
+    /// The status and the message of a response that is only a status.
+    pub(crate) async fn refusal(self) -> (Code, String) {
+        let response = within(self.response).await.unwrap();
+        let header = |name| response.headers().get(name).and_then(|text| text.to_str().ok());
+        let code = header("grpc-status").and_then(|code| code.parse().ok()).map(Code::from_i32);
+        (code.unwrap(), header("grpc-message").unwrap_or_default().to_owned())
+    }
+
     /// Takes at least `len` bytes of the response, and drops the call, which resets the stream.
     pub(crate) async fn receive(self, len: usize) {
         if len == 0 {

@@ -59,6 +59,26 @@ async fn a_stream_without_a_window_is_cut_and_its_connection_stays() {
     bed.end().await;
 }
 
+/// The task of a stream ends when the connection has its last frame.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_of_a_response_does_not_keep_an_idle_connection() {
+    let bed = Bed::with(|options| {
+        options.limits.stall_time_max = Duration::from_millis(50);
+        options.limits.idle_time_max = Duration::from_millis(50);
+    })
+    .await;
+    let name = stored(&bed, 20_000).await;
+    let connection = narrow(&bed, 1000).await;
+    let mut body = read(&connection, &name).await.answered().await;
+    let mut received = 0;
+    while let Ok(data) = within(body.data()).await.expect("the response has ended") {
+        received += data.len();
+    }
+    assert_eq!(received, 1000);
+    memory_is_free(&bed).await;
+    bed.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_that_is_not_read_is_closed() {
     const LEN: usize = 32 << 20;

@@ -2,9 +2,14 @@
 //!
 //! The bytes of a result are stored and returned as they came, with fields that this server does not
 //! know. The store keeps what a result needs, and a result that lacks any of it is not found.
+//!
+//! A long result is charged to the budget until it was sent. Most results are short, and their number is
+//! that of the requests: 4,096 requests of one client hold at most 64 MiB of them.
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use tidegate::BytesPermit;
 use tidegate_reapi::digest::required;
+use tidegate_reapi::framing::{PREFIX_BYTES, put_prefix};
 use tidegate_reapi::v2;
 use tonic::Status;
 
@@ -15,6 +20,9 @@ use super::{Api, Outcome, RESPONSE_BYTES_MAX, decode, function, status};
 use crate::serve::observe::{MissReason, StatusMark};
 use crate::store::closure::UnknownFields;
 use crate::store::{ActionName, ActionPut};
+
+/// Longer results are charged.
+const CHARGED_ABOVE_BYTES: usize = 16 << 10;
 
 impl Api {
     pub(super) async fn get_action_result(&self, message: RequestMessage) -> Outcome {
@@ -37,7 +45,18 @@ impl Api {
             let message = format!("there is no complete result of action {action}");
             StatusMark::Miss(reason).on(Status::not_found(message))
         })?;
-        Reply::encoded(&result)
+        let permit = self.charge(&result)?;
+        reply(&result, permit)
+    }
+
+    /// The right to hold a result until it was sent. It does not wait, because the result is there.
+    fn charge(&self, result: &Bytes) -> Outcome<Option<BytesPermit>> {
+        if result.len() <= CHARGED_ABOVE_BYTES {
+            return Ok(None);
+        }
+        let bytes = result.len() as u64;
+        let permit = self.parts.budget.try_bytes(bytes);
+        permit.map(Some).ok_or_else(|| status::no_memory(bytes))
     }
 
     /// `invocation` is what the client says of itself; empty if it says nothing.
@@ -60,11 +79,12 @@ impl Api {
         }
         let result_bytes = result.len() as u64;
         self.check_quota(update.instance, result_bytes)?;
+        let permit = self.charge(&result)?;
         let put = self.store.put_action_of(&name, result, UnknownFields::Skip, invocation).await;
         match put.map_err(|error| status::of(&error))? {
             ActionPut::Stored => {
                 self.count_written(update.instance, result_bytes);
-                Reply::encoded(&update.result)
+                reply(&update.result, permit)
             }
             ActionPut::Incomplete(blob) => Err(Status::failed_precondition(format!(
                 "the cache does not have {blob}, which the result of action {} needs",
@@ -76,6 +96,17 @@ impl Api {
             }
         }
     }
+}
+
+/// A response that is the result.
+fn reply(result: &[u8], permit: Option<BytesPermit>) -> Outcome {
+    if permit.is_none() {
+        return Reply::encoded(result);
+    }
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + result.len());
+    put_prefix(&mut framed, result.len()).map_err(|error| status::invalid(&error))?;
+    framed.put_slice(result);
+    Ok(Reply::pieces([framed.freeze()], permit))
 }
 
 /// The name of an instance, which some clients write with a slash before it.

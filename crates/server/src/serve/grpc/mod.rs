@@ -60,6 +60,7 @@ use self::reply::Reply;
 use self::request::{RequestFrames, RequestMessage};
 use super::access::{Caller, Quotas, Refusal, Tenant};
 use super::body::ResponseBody;
+use super::clients::TooManyRequests;
 use super::observe::{
     CallName, CallNotes, Lookups, MetadataHeader, MissReason, Observer, RequestBody, StatusMark,
 };
@@ -255,6 +256,16 @@ pub(super) fn refuse(method: Option<Method>, refusal: Refusal) -> Response<Respo
         Refusal::Unknown => Status::unauthenticated(message),
         Refusal::Role(_) => Status::permission_denied(message),
     };
+    let name = method.map_or(CallName::Unknown, CallName::Grpc);
+    notes_of(name, &status).on(status::response(&status))
+}
+
+/// The response to a call beyond the limit of its client.
+pub(super) fn refuse_too_many(
+    method: Option<Method>,
+    error: TooManyRequests,
+) -> Response<ResponseBody> {
+    let status = status::too_many_requests(error);
     let name = method.map_or(CallName::Unknown, CallName::Grpc);
     notes_of(name, &status).on(status::response(&status))
 }

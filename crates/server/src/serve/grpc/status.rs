@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the store or the disk is full | `RESOURCE_EXHAUSTED` with `RetryInfo` | eviction may free space |
 //! | the memory is in use | `RESOURCE_EXHAUSTED` with `RetryInfo` | other calls end |
+//! | the client has too many requests in flight | `RESOURCE_EXHAUSTED` with `RetryInfo` | its other calls end |
 //! | bytes differ from their digest on arrival | `INVALID_ARGUMENT` | a retry sends the same bytes |
 //! | stored bytes are damaged | `NOT_FOUND` | the store has dropped them, so a client that sends them again repairs the cache |
 //! | the server stops | `UNAVAILABLE` | another attempt reaches the next server |
@@ -22,6 +23,7 @@ use tonic::{Code, Status};
 
 use crate::serve::access::QuotaUsed;
 use crate::serve::body::{self, ResponseBody};
+use crate::serve::clients::TooManyRequests;
 use crate::serve::observe::{MissReason, RefusalReason, StatusMark};
 use crate::store::StoreError;
 
@@ -69,6 +71,11 @@ pub(super) fn of_quota(used: &QuotaUsed) -> Status {
 pub(super) fn no_memory(bytes: u64) -> Status {
     let status = exhausted(format!("the server has no {bytes} bytes of memory for this call now"));
     StatusMark::Refusal(RefusalReason::Memory).on(status)
+}
+
+/// The client has too many requests in flight.
+pub(super) fn too_many_requests(error: TooManyRequests) -> Status {
+    StatusMark::Refusal(RefusalReason::Client).on(exhausted(error.to_string()))
 }
 
 fn retry_info() -> Any {

@@ -42,7 +42,7 @@ use self::upload::Upload;
 use super::access::{Caller, Quotas, Role, Tenant};
 use super::body::ResponseBody;
 use super::error::ServeError;
-use super::observe::Observer;
+use super::observe::{Observer, RequestBody};
 use super::upstream::Upstream;
 use crate::store::LocalStore;
 
@@ -149,6 +149,21 @@ impl HttpCache {
         };
         let response = notes::noted(call.parts, response, message);
         // A client that is still sending would not read the response before a reset.
+        upload.discard().await;
+        response
+    }
+
+    /// Refuses a request before anything is known of it.
+    pub(super) async fn refuse(
+        &self,
+        request: Request<RequestBody>,
+        error: &ServeError,
+    ) -> Response<ResponseBody> {
+        let (parts, body) = request.into_parts();
+        let body = body.map_err(|error| ServeError::of_body(error.into())).boxed_unsync();
+        let upload = Upload::new(&parts, body, &self.budget);
+        let response = notes::noted(&parts, reply::of_error(error), Some(error.message()));
+        // As in `handle`.
         upload.discard().await;
         response
     }

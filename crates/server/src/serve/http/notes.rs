@@ -28,8 +28,11 @@ pub(super) fn noted(
     } else {
         Lookups::default()
     };
-    let is_full = status == StatusCode::INSUFFICIENT_STORAGE;
-    let refusal = is_full.then_some(RefusalReason::Full);
+    let refusal = match status {
+        StatusCode::INSUFFICIENT_STORAGE => Some(RefusalReason::Full),
+        StatusCode::TOO_MANY_REQUESTS => Some(RefusalReason::Client),
+        _ => None,
+    };
     CallNotes { name, lookups, refusal, message }.on(response)
 }
 

@@ -12,7 +12,7 @@ use crate::serve::body::ResponseBody;
 use crate::serve::error::ServeError;
 use crate::serve::observe::MissReason;
 
-/// Seconds after which a client asks a full store again. The remover needs less than one.
+/// Seconds after which a client asks again. Eviction needs less than one, and requests end soon.
 const RETRY_SECONDS: &str = "1";
 
 /// A response without a body.
@@ -70,7 +70,7 @@ pub(in crate::serve) fn of_error(error: &ServeError) -> Response<ResponseBody> {
     if let ServeError::Quota(used) = error {
         let seconds = HeaderValue::from(used.retry_after.as_secs());
         response.headers_mut().insert(RETRY_AFTER, seconds);
-    } else if status == StatusCode::INSUFFICIENT_STORAGE {
+    } else if matches!(status, StatusCode::INSUFFICIENT_STORAGE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     }
     response

@@ -214,15 +214,18 @@ pub(crate) enum RefusalReason {
     Memory,
     /// The store is full, or its disk.
     Full,
+    /// Its client has too many requests in flight.
+    Client,
 }
 
 impl RefusalReason {
-    pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Full];
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Full, Self::Client];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Full => "full",
+            Self::Client => "client",
         }
     }
 }

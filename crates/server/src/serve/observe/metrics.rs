@@ -124,6 +124,8 @@ impl Collected {
         writer.gauge(("connections", "Open connections"), self.0.connections)?;
         let accepted = ("connections_accepted", "Connections since the server began");
         writer.counter(accepted, self.0.connections_accepted)?;
+        let refused = ("connections_refused", "Connections beyond the limit of their client");
+        writer.counter(refused, self.0.connections_refused)?;
         writer.gauge(("requests_in_flight", "Requests in flight"), self.0.in_flight)?;
         let used = ("budget_used_bytes", "Memory of messages and pieces in use");
         writer.gauge(used, budget.used_bytes)?;

@@ -50,7 +50,7 @@ mod status;
 mod survey;
 mod time;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -76,6 +76,8 @@ use self::series::{STEP, STEPS_MAX, Series, Sums};
 struct Connections {
     open: AtomicU64,
     accepted: AtomicU64,
+    /// Connections beyond the limit of their client.
+    refused: AtomicU64,
 }
 
 /// What the server counts and remembers for its operator.
@@ -110,6 +112,11 @@ impl Observer {
     /// A connection begins.
     pub(in crate::serve) fn connect(self: &Arc<Self>) -> Arc<ObservedConnection> {
         ObservedConnection::new(Arc::clone(self))
+    }
+
+    /// A connection is beyond the limit of its client.
+    pub(in crate::serve) fn refuse_connection(&self) {
+        self.connections.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A client reads a blob.

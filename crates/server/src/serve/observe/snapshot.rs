@@ -26,6 +26,7 @@ pub(super) struct Snapshot {
     pub(super) in_flight: u64,
     pub(super) connections: u64,
     pub(super) connections_accepted: u64,
+    pub(super) connections_refused: u64,
     pub(super) budget: BudgetUse,
     pub(super) store_bytes_max: u64,
     pub(super) store: StoreCounts,
@@ -63,6 +64,7 @@ impl Snapshot {
             in_flight: observer.counters.in_flight(),
             connections: connections.open.load(Ordering::Relaxed),
             connections_accepted: connections.accepted.load(Ordering::Relaxed),
+            connections_refused: connections.refused.load(Ordering::Relaxed),
             budget: BudgetUse {
                 used_bytes: budget.held_bytes(),
                 peak_bytes: budget.held_bytes_peak(),

@@ -6,7 +6,7 @@
 //! task and body are polled in one call, so this costs no lock and no atomic operation.
 //!
 //! A window that is smaller than a frame takes the whole frame, and the next one waits. When the last
-//! frame is taken, the task ends, and the rest is with the connection.
+//! frame is taken, the task ends, and the rest is with the connection, which ends when it is idle.
 
 use std::cell::Cell;
 use std::future::poll_fn;
