@@ -129,7 +129,7 @@ pub(crate) enum Command {
     Chunk(ChunkArgs),
     /// Serve a folder as a cache for builds and for blobs as chunks
     #[command(after_help = examples::SERVE)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Work on the store of a cache server
     #[command(after_help = examples::STORE)]
     Store(StoreArgs),
@@ -353,7 +353,7 @@ impl ServeArgs {
             Error::new(ErrorKind::Invalid, Operation::Locate, target, message)
         })?;
         if let Command::Serve(args) = parsed.command {
-            *self = args;
+            *self = *args;
         }
         Ok(())
     }

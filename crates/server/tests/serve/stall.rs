@@ -65,6 +65,7 @@ async fn the_rest_of_a_response_does_not_keep_an_idle_connection() {
     let bed = Bed::with(|options| {
         options.limits.stall_time_max = Duration::from_millis(50);
         options.limits.idle_time_max = Duration::from_millis(50);
+        options.limits.header_time_max = Duration::from_secs(2);
     })
     .await;
     let name = stored(&bed, 20_000).await;
