@@ -3,7 +3,7 @@
 //! A new allocation of this length is new pages: the kernel clears each of them, and the allocator may
 //! give them back at once. That costs a tenth of a read.
 //!
-//! Memory outside of the budget: [`IDLE_MAX`] buffers of [`BUFFER_BYTES`] that nobody uses. A buffer in
+//! Memory outside of the budget: [`IDLE_MAX`] buffers of [`BUFFER_BYTES`] that are not in use. A buffer in
 //! use is a piece, which its reader charges.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 /// Buffers that are kept: 8 MiB.
 const IDLE_MAX: usize = 32;
 
-/// Buffers that nobody uses. Clones share them.
+/// Buffers that are not in use. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadBuffers(Arc<Mutex<Vec<Box<[u8]>>>>);
 
