@@ -12,6 +12,16 @@ pub enum Level {
     Power,
 }
 
+impl Level {
+    /// The name that the command and `/status` use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Power => "power",
+        }
+    }
+}
+
 /// What the owner of a store chooses.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {

@@ -18,6 +18,7 @@ async fn the_last_hour_and_the_hottest_blobs_are_shown() {
     }
     let status = settled(&bed).await;
     assert_eq!(status["status"], "ok");
+    assert_eq!(status["store"]["level"], "process");
     assert_eq!((&status["hits"], &status["misses"]), (&3.into(), &0.into()));
     assert_eq!(status["hottest"][0]["hash"], digest.checksum().hex());
     assert_eq!(status["hottest"][0]["reads"], 3);

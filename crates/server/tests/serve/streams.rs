@@ -144,6 +144,33 @@ async fn a_blob_that_is_there_is_answered_before_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_blob_that_another_client_has_sent_meanwhile_is_answered_before_its_end() {
+    let bed = Bed::new().await;
+    let bytes = noise(8 << 20, 1);
+    let digest = sha256(&bytes);
+    let name = upload_name(&digest);
+    let mut parts = messages(&name, &bytes, 1 << 20, 0).into_iter();
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let received = futures_util::stream::unfold(receiver, async |mut receiver| {
+        receiver.recv().await.map(|part| (part, receiver))
+    });
+    let mut client = bed.streams().await;
+    let first = tokio::spawn(async move { client.write(Box::pin(received)).await });
+    // These do not fit into the windows and buffers, so the server takes some of them.
+    for part in parts.by_ref().take(6) {
+        crate::bed::within(sender.send(part)).await.unwrap();
+    }
+    assert!(!bed.has(&digest).await);
+    assert_eq!(bed.write_all(&name, &bytes, 1 << 20).await.unwrap(), 8 << 20);
+    sender.send(parts.next().unwrap()).await.unwrap();
+    // The last part is not sent.
+    let answered = crate::bed::within(first).await.unwrap().unwrap();
+    assert_eq!(answered.into_inner().committed_size, 8 << 20);
+    assert!(bed.read(&blob_name(&digest), 0, 0).await.unwrap() == bytes);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_differ_name_nothing() {
     let bed = Bed::new().await;
     for len in [1000, 200_000] {

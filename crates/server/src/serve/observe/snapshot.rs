@@ -12,7 +12,7 @@ use super::invocations::InvocationStatus;
 use super::largest::ShownBlob;
 use super::series::SeriesStatus;
 use super::{Observer, Sums};
-use crate::store::{ActivityCounts, LocalStore, StoreCounts, StoreSurvey};
+use crate::store::{ActivityCounts, Level, LocalStore, StoreCounts, StoreSurvey};
 
 /// Everything that an operator can see.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub(super) struct Snapshot {
     pub(super) connections_refused: u64,
     pub(super) budget: BudgetUse,
     pub(super) store_bytes_max: u64,
+    pub(super) level: Level,
     pub(super) store: StoreCounts,
     pub(super) activity: ActivityCounts,
     pub(super) hour: SeriesStatus,
@@ -71,6 +72,7 @@ impl Snapshot {
                 max_bytes: budget.limits().bytes,
             },
             store_bytes_max: store.bytes_max(),
+            level: store.level(),
             store: store.counts(),
             activity: store.activity(),
             hour: series,

@@ -103,6 +103,8 @@ struct CallStatus {
 
 #[derive(Serialize)]
 struct StoreStatus {
+    /// `process` or `power`.
+    level: &'static str,
     used_bytes: u64,
     max_bytes: u64,
     values: u64,
@@ -224,6 +226,7 @@ fn of_call(call: &CallTotals) -> CallStatus {
 fn store(snapshot: &Snapshot, activity: &ActivityCounts) -> StoreStatus {
     let counts = &snapshot.store;
     StoreStatus {
+        level: snapshot.level.name(),
         used_bytes: counts.used_bytes,
         max_bytes: snapshot.store_bytes_max,
         values: counts.values,

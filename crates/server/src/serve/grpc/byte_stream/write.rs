@@ -2,7 +2,8 @@
 //!
 //! A blob that is there is answered at once: the response ends the stream, and the client stops
 //! sending. Short blobs are gathered in memory and share a group of the store; longer ones become a
-//! file as they arrive. Nothing has the blob's name before all its bytes were compared with it.
+//! file as they arrive. Nothing has the blob's name before all its bytes were compared with it. When
+//! several clients send one blob, the first that is done ends the others: they are answered, too.
 //!
 //! A plain upload that is interrupted continues at the byte where it stopped. A compressed one
 //! starts over: its offsets mix compressed and uncompressed bytes.
@@ -10,6 +11,7 @@
 use std::time::Duration;
 
 use tidegate::{Budget, BytesPermit};
+use tidegate_core::digest::Digest;
 use tidegate_reapi::bytestream;
 use tidegate_reapi::resource::{Compressor, WriteName};
 use tidegate_reapi::zstd::INFLATER_BYTES;
@@ -64,12 +66,19 @@ impl Api {
         // Compressed streams hold the right to two batches already.
         let share = self.parts.budget.share();
         let budget = permit.is_none().then_some(&share);
-        if let Err(status) = receive(&mut batches, first, budget, &upload).await {
-            // After a cut the client may continue.
-            if !matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded) {
+        match self.receive(&mut batches, first, budget, &upload, &name.digest).await {
+            Ok(Received::Ended) => {}
+            Ok(Received::Present) => {
                 upload.discard();
+                return present(&name);
             }
-            return Err(status);
+            Err(status) => {
+                // After a cut the client may continue.
+                if !matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded) {
+                    upload.discard();
+                }
+                return Err(status);
+            }
         }
         if !batches.is_finished() {
             return committed(upload.len());
@@ -140,6 +149,35 @@ impl Api {
         Ok(ActiveUpload::new(&self.parts.uploads, key, writer))
     }
 
+    /// Writes batches until the request or the blob ends, or another write has stored the blob. A
+    /// batch arrives while the one before is written. Its wait for memory ends, because a write that
+    /// holds memory waits for nothing.
+    async fn receive(
+        &self,
+        batches: &mut IncomingBatches,
+        first: IncomingBatch,
+        budget: Option<&Budget>,
+        upload: &ActiveUpload,
+        digest: &Digest,
+    ) -> Outcome<Received> {
+        let mut next = batches.next(first, budget).await?;
+        while let Some(batch) = next {
+            let batch = batches.fill(batch).await?;
+            let arriving = batches.next(IncomingBatch::default(), budget);
+            let (written, arrived) = tokio::join!(upload.write(batch), arriving);
+            written?;
+            next = arrived?;
+            let is_more = next.is_some();
+            if is_more && self.store.has(digest).await.map_err(|error| status::of(&error))? {
+                return Ok(Received::Present);
+            }
+        }
+        if batches.is_finished() {
+            batches.check_end()?;
+        }
+        Ok(Received::Ended)
+    }
+
     /// The right to decompress a stream.
     async fn inflater(
         &self,
@@ -173,23 +211,12 @@ impl Api {
     }
 }
 
-/// Writes batches until the request or the blob ends. A batch arrives while the one before is
-/// written. Its wait for memory ends, because a write that holds memory waits for nothing.
-async fn receive(
-    batches: &mut IncomingBatches,
-    first: IncomingBatch,
-    budget: Option<&Budget>,
-    upload: &ActiveUpload,
-) -> Outcome<()> {
-    let mut next = batches.next(first, budget).await?;
-    while let Some(batch) = next {
-        let batch = batches.fill(batch).await?;
-        let arriving = batches.next(IncomingBatch::default(), budget);
-        let (written, arrived) = tokio::join!(upload.write(batch), arriving);
-        written?;
-        next = arrived?;
-    }
-    if batches.is_finished() { batches.check_end() } else { Ok(()) }
+/// Why no more batches are written.
+enum Received {
+    /// The request or the blob has ended.
+    Ended,
+    /// Another write has stored the blob.
+    Present,
 }
 
 /// The response for a blob that is there, whatever was sent.
