@@ -102,7 +102,7 @@ impl Server {
         let operator = OperatorRoutes::new(
             Arc::clone(&observer),
             self.store.clone(),
-            self.budget.share(),
+            vec![self.budget.share(), self.windows.budget()],
             stop.clone(),
         );
         let (store, watched) = (self.store.clone(), Arc::clone(&observer));

@@ -37,6 +37,11 @@ impl ReceiveWindows {
         Self(Budget::new(BudgetOptions { bytes, ..BudgetOptions::default() }))
     }
 
+    /// What pays them.
+    pub(super) fn budget(&self) -> Budget {
+        self.0.clone()
+    }
+
     /// The windows of a new connection. It does not wait.
     pub(super) fn open(&self) -> ReceiveWindow {
         let bytes = u64::from(CONNECTION_BYTES);

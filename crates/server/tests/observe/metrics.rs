@@ -63,8 +63,7 @@ async fn hits_and_misses_are_counted_by_kind() {
         (r#"tidegate_response_body_bytes_total{protocol="http",call="nx.read"}"#, 5.0),
         (r#"tidegate_request_body_bytes_total{protocol="http",call="nx.write"}"#, 5.0),
         ("tidegate_requests_in_flight", 1.0),
-        // An eighth of 512 MiB pays receive windows.
-        ("tidegate_budget_max_bytes", 448.0 * 1_048_576.0),
+        ("tidegate_budget_max_bytes", 512.0 * 1_048_576.0),
         ("tidegate_store_max_bytes", 1_073_741_824.0),
     ] {
         assert_eq!(value(&metrics, name), Some(expected), "{name}\n{metrics}");

@@ -56,7 +56,7 @@ impl OperatorPath {
 pub(in crate::serve) struct OperatorRoutes {
     observer: std::sync::Arc<Observer>,
     store: LocalStore,
-    budget: Budget,
+    budgets: Vec<Budget>,
     stop: CancellationToken,
     page: Page,
     surveys: Surveys,
@@ -66,10 +66,10 @@ impl OperatorRoutes {
     pub(in crate::serve) fn new(
         observer: std::sync::Arc<Observer>,
         store: LocalStore,
-        budget: Budget,
+        budgets: Vec<Budget>,
         stop: CancellationToken,
     ) -> Self {
-        Self { observer, store, budget, stop, page: Page::new(), surveys: Surveys::default() }
+        Self { observer, store, budgets, stop, page: Page::new(), surveys: Surveys::default() }
     }
 
     /// The response. The connection leaves the body of a response to HEAD away.
@@ -113,7 +113,7 @@ impl OperatorRoutes {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.observer, &self.store, &self.budget)
+        Snapshot::take(&self.observer, &self.store, &self.budgets)
     }
 }
 

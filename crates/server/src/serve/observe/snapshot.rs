@@ -50,7 +50,8 @@ pub(super) struct BudgetUse {
 }
 
 impl Snapshot {
-    pub(super) fn take(observer: &Observer, store: &LocalStore, budget: &Budget) -> Self {
+    /// `budgets` are the parts of the memory.
+    pub(super) fn take(observer: &Observer, store: &LocalStore, budgets: &[Budget]) -> Self {
         let sums = observer.sums();
         let series = observer.series.lock().unwrap_or_else(PoisonError::into_inner).status(&sums);
         let connections = &observer.connections;
@@ -67,9 +68,9 @@ impl Snapshot {
             connections_accepted: connections.accepted.load(Ordering::Relaxed),
             connections_refused: connections.refused.load(Ordering::Relaxed),
             budget: BudgetUse {
-                used_bytes: budget.held_bytes(),
-                peak_bytes: budget.held_bytes_peak(),
-                max_bytes: budget.limits().bytes,
+                used_bytes: budgets.iter().map(Budget::held_bytes).sum(),
+                peak_bytes: budgets.iter().map(Budget::held_bytes_peak).sum(),
+                max_bytes: budgets.iter().map(|budget| budget.limits().bytes).sum(),
             },
             store_bytes_max: store.bytes_max(),
             level: store.level(),
