@@ -150,12 +150,12 @@ async fn a_blob_that_another_client_has_sent_meanwhile_is_answered_before_its_en
     let digest = sha256(&bytes);
     let name = upload_name(&digest);
     let mut parts = messages(&name, &bytes, 1 << 20, 0).into_iter();
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    let received = futures_util::stream::unfold(receiver, async |mut receiver| {
-        receiver.recv().await.map(|part| (part, receiver))
+    let (sender, queue) = tokio::sync::mpsc::channel(1);
+    let request = futures_util::stream::unfold(queue, async |mut queue| {
+        queue.recv().await.map(|part| (part, queue))
     });
     let mut client = bed.streams().await;
-    let first = tokio::spawn(async move { client.write(Box::pin(received)).await });
+    let first = tokio::spawn(async move { client.write(Box::pin(request)).await });
     // These do not fit into the windows and buffers, so the server takes some of them.
     for part in parts.by_ref().take(6) {
         crate::bed::within(sender.send(part)).await.unwrap();
