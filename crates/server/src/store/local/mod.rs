@@ -65,7 +65,7 @@ use super::core::StoreCounts;
 use super::disk::RealDisk;
 use super::error::{StoreError, StoreResult};
 use super::manifests::Spliced;
-use super::options::{Level, StoreOptions};
+use super::options::StoreOptions;
 use super::threads::Store;
 use crate::trace::{TraceOperation, TraceRecorder};
 
@@ -142,11 +142,6 @@ impl LocalStore {
     /// The limit in bytes.
     pub fn bytes_max(&self) -> u64 {
         self.0.blobs.core.options().bytes_max
-    }
-
-    /// What an acknowledgement means.
-    pub fn level(&self) -> Level {
-        self.0.blobs.core.options().level
     }
 
     /// The parts of the index.

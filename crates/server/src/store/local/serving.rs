@@ -11,6 +11,7 @@ use super::LocalStore;
 use crate::store::blobs::{BatchEntry, Blobs, Incoming, IncomingPacked, Touch};
 use crate::store::core::Op;
 use crate::store::error::{StoreError, StoreResult};
+use crate::store::options::Level;
 use crate::trace::TraceOperation;
 
 /// Bytes that one blocking thread verifies at least: hashing them takes as long as starting it.
@@ -32,6 +33,11 @@ pub(crate) struct ReadEntry {
 }
 
 impl LocalStore {
+    /// What an acknowledgement means.
+    pub(crate) fn level(&self) -> Level {
+        self.0.blobs.core.options().level
+    }
+
     /// For each blob, whether it is there. Touches those that are.
     pub(crate) async fn present(&self, digests: Vec<Digest>) -> Result<Vec<bool>> {
         for digest in &digests {
