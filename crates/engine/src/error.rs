@@ -190,6 +190,19 @@ impl Error {
         self
     }
 
+    /// An error of the same kind and text, without its cause. For errors that came through a library
+    /// that keeps the original.
+    #[must_use]
+    #[cfg(any(feature = "http", feature = "gcs", feature = "s3", feature = "azure"))]
+    pub(crate) fn without_cause(&self) -> Self {
+        let Inner { kind, operation, target, message, .. } = &*self.0;
+        let mut error = Self::new(*kind, *operation, target.clone(), message.clone());
+        error.0.range.clone_from(&self.0.range);
+        error.0.hint.clone_from(&self.0.hint);
+        error.0.retry = self.0.retry;
+        error
+    }
+
     /// The kind of this failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

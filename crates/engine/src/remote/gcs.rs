@@ -14,11 +14,14 @@ use object_store::{ClientOptions, ObjectStore};
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
+use super::gcs_authorize::GcsAuthorize;
 use super::locate::invalid;
-use super::object::ObjectRemote;
+use super::object::{Abilities, ObjectRemote};
+use super::object_client::ObjectClient;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, RemoteOptions, Selection, gcs_account};
+use super::xml_api::{XmlDialect, XmlWriter};
+use super::{CustomerKey, List, RemoteOptions, Selection, Write, gcs_account};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -63,9 +66,26 @@ pub(super) fn connect(
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
+    let base = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+    let base = base.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
+    let authorize = GcsAuthorize {
+        base: format!("{}/{bucket}", base.trim_end_matches('/')),
+        headers: headers.clone(),
+        credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+    };
+    let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
+    let client =
+        ObjectClient::new(transport.clone(), Arc::new(authorize), renew, Dialect::Gcs, prefix)
+            .keyed(options.customer_key.is_some());
+    let writer = Arc::new(XmlWriter::new(client, XmlDialect::Gcs));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Gcs, prefix, selection)
         .with_headers(headers)
+        .with_abilities(Abilities {
+            write: Some(Arc::clone(&writer) as Arc<dyn Write>),
+            list: Some(Arc::clone(&writer) as Arc<dyn List>),
+            delete: Some(writer),
+        })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(options.customer_key.is_some()))
 }

@@ -3,9 +3,9 @@
 //! | trait | ability | implemented by |
 //! |---|---|---|
 //! | [`Read`] | facts about a blob, a range of its bytes | every remote |
-//! | [`Write`] | a blob in one request, or in parts; copies | `file` |
-//! | [`List`] | the blobs under a prefix | `file` |
-//! | [`Delete`] | deleting a blob | `file` |
+//! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs` |
+//! | [`List`] | the blobs under a prefix | `file`, `s3`, `gcs` |
+//! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs` |
 //!
 //! [`Remote`] is the handle that gives access to these abilities. [`Location`] has a handle and a
 //! blob's name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with
@@ -51,6 +51,8 @@ mod gcs;
 #[cfg(feature = "gcs")]
 mod gcs_account;
 #[cfg(feature = "gcs")]
+mod gcs_authorize;
+#[cfg(feature = "gcs")]
 mod gcs_external;
 #[cfg(feature = "http")]
 mod http;
@@ -62,6 +64,8 @@ mod netrc;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod object_client;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object_request;
 #[cfg(feature = "reapi")]
@@ -72,6 +76,8 @@ mod refusal;
 mod response;
 #[cfg(feature = "s3")]
 mod s3;
+#[cfg(feature = "s3")]
+mod s3_authorize;
 #[cfg(feature = "s3")]
 mod s3_parts;
 #[cfg(feature = "s3")]
@@ -86,6 +92,8 @@ mod s3_role;
 mod s3_role_source;
 #[cfg(feature = "s3")]
 mod s3_sources;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod xml_api;
 
 #[cfg(feature = "_transport")]
 pub use by_url::OptionsByUrl;

@@ -23,13 +23,11 @@ use tidegate_core::range::ByteRange;
 
 #[cfg(feature = "s3")]
 use super::UploadedPart;
-#[cfg(any(feature = "gcs", feature = "s3"))]
-use super::credentials::NoCredentials;
 use super::credentials::Renew;
 use super::object_request::get_options;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
-use super::{BlobInfo, OpenRequest, Opened, Read, Remote, Selection, Version};
+use super::{BlobInfo, Delete, List, OpenRequest, Opened, Read, Remote, Selection, Version, Write};
 use super::{key, refusal};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -82,6 +80,15 @@ pub(super) struct ObjectRemote {
     keyed: bool,
     // Everything that selects an object, except its key.
     selection: Selection,
+    abilities: Abilities,
+}
+
+/// What a bucket can do in addition to being read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Abilities {
+    pub(super) write: Option<Arc<dyn Write>>,
+    pub(super) list: Option<Arc<dyn List>>,
+    pub(super) delete: Option<Arc<dyn Delete>>,
 }
 
 /// The outcome of a request that was sent.
@@ -118,7 +125,14 @@ impl ObjectRemote {
             added: Added::default(),
             keyed: false,
             selection,
+            abilities: Abilities::default(),
         }
+    }
+
+    /// Adds abilities.
+    pub(super) fn with_abilities(mut self, abilities: Abilities) -> Self {
+        self.abilities = abilities;
+        self
     }
 
     /// Looks credentials up here once more if they are rejected; `None` if requests carry none.
@@ -199,7 +213,9 @@ impl ObjectRemote {
         let result = store.get_opts(path, options).await;
         match (probe.take(), result) {
             (Some((head, Some(body))), _) => Ok(Outcome::Response(head, body)),
-            (_, Err(error)) if !probe.was_sent() => Err(self.unsent(path.as_ref(), error)),
+            (_, Err(error)) if !probe.was_sent() => {
+                Err(refusal::unsent(self.dialect, &self.target(path.as_ref()), error))
+            }
             (refusal, Err(error)) => Ok(Outcome::Failure(refusal.map(|(head, _)| head), error)),
             (_, Ok(_)) => Err(Error::new(
                 ErrorKind::Integrity,
@@ -240,7 +256,9 @@ impl ObjectRemote {
         blob: &str,
     ) -> Result<bool> {
         let Some(credentials) = &self.credentials else { return Ok(false) };
-        if !Refused::of(head, error, self.asked()).is_of_credentials(head, self.asked()) {
+        if !Refused::of(head, &refusal::document(error), self.asked())
+            .is_of_credentials(head, self.asked())
+        {
             return Ok(false);
         }
         tracing::debug!(blob = self.target(blob), status = %head.status, "credentials rejected");
@@ -250,27 +268,6 @@ impl ObjectRemote {
                 .caused_by(error)
                 .with_hint(refusal::REJECTED_HINT)
         })
-    }
-
-    /// The error for a request that was not sent: before sending, only credentials are requested.
-    fn unsent(&self, blob: &str, error: object_store::Error) -> Error {
-        let failed =
-            |kind, message: &str| Error::new(kind, Operation::Connect, self.target(blob), message);
-        if let object_store::Error::NotSupported { .. }
-        | object_store::Error::NotImplemented { .. } = &error
-        {
-            let message = "this store cannot be asked for such a range";
-            return failed(ErrorKind::Unsupported, message).caused_by(error);
-        }
-        #[cfg(any(feature = "gcs", feature = "s3"))]
-        if let Some(found) = NoCredentials::below(&error) {
-            return failed(ErrorKind::NoAccess, &found.to_string()).with_hint(found.hint.clone());
-        }
-        // The library's text is about its last lookup, which few users know of.
-        let cause: &dyn std::error::Error = &error;
-        tracing::debug!(blob = self.target(blob), error = cause, "no credentials");
-        let (message, hint) = refusal::no_credentials(self.dialect);
-        failed(ErrorKind::NoAccess, message).with_hint(hint)
     }
 
     /// The error for a failed call that got no usable response.
@@ -286,7 +283,7 @@ impl ObjectRemote {
         match head {
             Some(head) => {
                 let refusal = response::refusal(head, operation, &target, pinned);
-                Refused::of(head, &error, self.asked()).explain(refusal)
+                Refused::of(head, &refusal::document(&error), self.asked()).explain(refusal)
             }
             None => unanswered(target, operation, error),
         }
@@ -388,6 +385,18 @@ impl Read for ObjectRemote {
 impl Remote for ObjectRemote {
     fn scheme(&self) -> &str {
         self.prefix.split_once("://").map_or(&self.prefix, |(scheme, _)| scheme)
+    }
+
+    fn as_write(&self) -> Option<&dyn Write> {
+        self.abilities.write.as_deref()
+    }
+
+    fn as_list(&self) -> Option<&dyn List> {
+        self.abilities.list.as_deref()
+    }
+
+    fn as_delete(&self) -> Option<&dyn Delete> {
+        self.abilities.delete.as_deref()
     }
 }
 

@@ -9,8 +9,10 @@
 use http::StatusCode;
 use tidegate_core::retry::RetryClass;
 
+#[cfg(any(feature = "gcs", feature = "s3"))]
+use super::credentials::NoCredentials;
 use super::response::Dialect;
-use crate::error::{Error, ErrorKind, Hint, Setting};
+use crate::error::{Error, ErrorKind, Hint, Operation, Setting};
 use crate::transport::ResponseHead;
 
 const KEY_MISSING: &str = "the blob is encrypted with a customer's key, and none was given";
@@ -27,7 +29,7 @@ pub(super) const REJECTED_HINT: &str = "get new credentials (such as by `aws sso
      stopped";
 
 /// The message and the hint if no lookup gave credentials.
-pub(super) fn no_credentials(dialect: Dialect) -> (&'static str, Setting) {
+fn no_credentials(dialect: Dialect) -> (&'static str, Setting) {
     match dialect {
         #[cfg(feature = "s3")]
         // The lookup names its sources itself; see `s3_sources`.
@@ -82,15 +84,14 @@ pub(super) struct Refused {
 struct ServiceCode(String);
 
 impl Refused {
-    /// Examines a failed response, and the error that `object_store` made from its body.
-    pub(super) fn of(head: &ResponseHead, error: &object_store::Error, asked: Asked) -> Self {
-        let body = document(error).unwrap_or_default();
-        let code = between(&body, "<Code>", "</Code>")
+    /// Examines a failed response and its body.
+    pub(super) fn of(head: &ResponseHead, body: &str, asked: Asked) -> Self {
+        let code = between(body, "<Code>", "</Code>")
             // A response to HEAD has no body; Azure repeats the code in a header.
             .or_else(|| head.text("x-ms-error-code"))
             .filter(|code| code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric()))
             .map(str::to_owned);
-        let cause = cause(code.as_deref().unwrap_or_default(), &body);
+        let cause = cause(code.as_deref().unwrap_or_default(), body);
         let hint = match cause {
             Some((_, message)) => hint(message),
             None => likely(head.status, code.is_some(), asked),
@@ -104,6 +105,11 @@ impl Refused {
         // A response to HEAD has no body: for an expired token S3 sends only status 400.
         let may_be = self.code.is_none() && head.status == StatusCode::BAD_REQUEST && asked.is_s3();
         asked.signed && (head.status == StatusCode::UNAUTHORIZED || is_rejected || may_be)
+    }
+
+    /// The service's code for the failure; empty if it gave none.
+    pub(super) fn code(&self) -> &str {
+        self.code.as_deref().unwrap_or_default()
     }
 
     fn message(&self) -> Option<&'static str> {
@@ -132,17 +138,38 @@ impl Refused {
     }
 }
 
-/// The text with the XML of a failure, from any level of the error chain.
-fn document(error: &object_store::Error) -> Option<String> {
+/// The text with the XML of a failure, from any level of the chain of an error of `object_store`;
+/// empty if there is none.
+pub(super) fn document(error: &object_store::Error) -> String {
     let mut level: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = level {
         let text = error.to_string();
         if text.contains("<Code>") {
-            return Some(text);
+            return text;
         }
         level = error.source();
     }
-    None
+    String::new()
+}
+
+/// The error for a request that was not sent: before sending, only credentials are requested.
+pub(super) fn unsent(dialect: Dialect, target: &str, error: object_store::Error) -> Error {
+    let failed = |kind, message: &str| Error::new(kind, Operation::Connect, target, message);
+    if let object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } =
+        &error
+    {
+        let message = "this store cannot be asked for such a range";
+        return failed(ErrorKind::Unsupported, message).caused_by(error);
+    }
+    #[cfg(any(feature = "gcs", feature = "s3"))]
+    if let Some(found) = NoCredentials::below(&error) {
+        return failed(ErrorKind::NoAccess, &found.to_string()).with_hint(found.hint.clone());
+    }
+    // The library's text is about its last lookup, which few users know of.
+    let cause: &dyn std::error::Error = &error;
+    tracing::debug!(blob = target, error = cause, "no credentials");
+    let (message, hint) = no_credentials(dialect);
+    failed(ErrorKind::NoAccess, message).with_hint(hint)
 }
 
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {

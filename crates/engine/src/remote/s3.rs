@@ -24,16 +24,22 @@ use url::Url;
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
-use super::object::{Elsewhere, ObjectRemote, Stores};
+use super::object::{Abilities, Elsewhere, ObjectRemote, Stores};
+use super::object_client::ObjectClient;
 use super::object_request::no_retries;
 use super::response::Dialect;
+use super::s3_authorize::S3Authorize;
 use super::s3_parts::{self, PartHeads};
 use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
-use super::{RemoteOptions, Selection, s3_profile};
+use super::xml_api::{XmlDialect, XmlWriter};
+use super::{List, RemoteOptions, Selection, Write, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
+
+/// The region of requests that name none, as in `object_store`.
+const DEFAULT_REGION: &str = "us-east-1";
 
 /// The setting's name in `object_store`, and in capitals the variable's name.
 const CUSTOMER_KEY: &str = "aws_sse_customer_key_base64";
@@ -82,10 +88,12 @@ pub(super) fn connect(
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let abilities = bucket.abilities(credentials.as_ref(), &unsigned);
     Ok(ObjectRemote::new(stores, Dialect::S3, prefix, selection)
         .with_headers(unsigned)
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .with_redirects(Redirects { bucket, known: Mutex::default() })
+        .with_abilities(abilities)
         .keyed(keyed))
 }
 
@@ -196,10 +204,60 @@ impl Bucket {
         })
     }
 
+    /// Writing, listing and deleting.
+    fn abilities(
+        &self,
+        credentials: Option<&Arc<Renewable<AwsCredential>>>,
+        unsigned: &HeaderMap,
+    ) -> Abilities {
+        let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
+        let mut headers = self.headers.clone();
+        headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
+        let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
+        let authorize = S3Authorize {
+            base: self.base(),
+            bucket: self.name().to_owned(),
+            region: region.unwrap_or_else(|| DEFAULT_REGION.to_owned()),
+            headers,
+            credentials: credentials.map(|credentials| Arc::clone(credentials) as Provider<_>),
+            keyed: self.keyed,
+            home: self.home(),
+        };
+        let renew = credentials.map(|credentials| Arc::clone(credentials) as Arc<dyn Renew>);
+        let transport = self.transport.clone();
+        let authorize = Arc::new(authorize);
+        let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
+            .with_headers(unsigned.clone())
+            .keyed(self.keyed);
+        let writer = Arc::new(XmlWriter::new(client, XmlDialect::S3));
+        Abilities {
+            write: Some(Arc::clone(&writer) as Arc<dyn Write>),
+            list: Some(Arc::clone(&writer) as Arc<dyn List>),
+            delete: Some(writer),
+        }
+    }
+
+    /// The bucket's URL at the configured address. An endpoint whose host contains the bucket is
+    /// given with it.
+    fn base(&self) -> String {
+        let setting = |key| self.builder.get_config_value(&key);
+        let region = setting(AmazonS3ConfigKey::Region);
+        let region = region.as_deref().unwrap_or(DEFAULT_REGION);
+        let in_host = setting(AmazonS3ConfigKey::VirtualHostedStyleRequest);
+        let in_host = in_host.is_some_and(|value| value == "true");
+        let bucket = self.name();
+        match (endpoint(&self.builder), in_host) {
+            (Some(endpoint), true) => endpoint.trim_end_matches('/').to_owned(),
+            (Some(endpoint), false) => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
+            (None, true) => format!("https://{bucket}.s3.{region}.amazonaws.com"),
+            (None, false) => format!("https://s3.{region}.amazonaws.com/{bucket}"),
+        }
+    }
+
     /// The configured address, where requests go first.
     fn home(&self) -> Option<Url> {
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
-        let region = region.as_deref().unwrap_or("us-east-1").to_owned();
+        let region = region.as_deref().unwrap_or(DEFAULT_REGION).to_owned();
         let endpoint = endpoint(&self.builder);
         let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         Url::parse(&endpoint).ok()

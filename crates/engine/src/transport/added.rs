@@ -16,7 +16,7 @@ pub(crate) struct Added(pub(crate) Arc<HeaderMap>);
 
 #[cfg(feature = "_http1")]
 impl Added {
-    pub(super) fn apply(&self, headers: &mut HeaderMap) {
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         replace(headers, &self.0);
     }
 }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Response, Uri};
+use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::Builder;
 use object_store::ClientOptions;
@@ -36,7 +36,7 @@ use super::connect::Connector;
 use super::framing::{self, CodingRefused};
 use super::link::{Link, Origin};
 use super::pool::Pool;
-use super::{Probe, RequestEvent, ResponseBody, ResponseHead, TransportOptions};
+use super::{Probe, RequestBody, RequestEvent, ResponseBody, ResponseHead, TransportOptions};
 use crate::error::Result;
 
 /// Why a request has no response.
@@ -78,11 +78,12 @@ impl Transport {
     /// no part of the request reaches another host.
     pub(crate) async fn send(
         &self,
-        request: HttpRequest,
+        request: Request<impl Into<RequestBody>>,
     ) -> std::result::Result<(ResponseHead, ResponseBody), SendError> {
         let start = Instant::now();
+        let request = request.map(Into::into);
         let mut event = RequestEvent::of(&request);
-        event.sends(request.body().content_length());
+        event.sends(request.body().len_bytes());
         let answer = self.exchange(request, &mut event).await;
         let (head, body) = answer.inspect_err(|error| event.failed(error))?.into_parts();
         let waited = start.elapsed();
@@ -94,7 +95,7 @@ impl Transport {
     /// goes over another connection.
     async fn exchange(
         &self,
-        mut request: HttpRequest,
+        mut request: Request<RequestBody>,
         event: &mut RequestEvent,
     ) -> std::result::Result<Response<ResponseBody>, SendError> {
         let address = request.uri().clone();

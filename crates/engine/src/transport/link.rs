@@ -18,12 +18,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Response, Uri, header};
+use http::{HeaderValue, Request, Response, Uri, header};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
-use object_store::client::{HttpRequest, HttpRequestBody};
 
+use super::RequestBody;
 use super::connect::Secured;
 use super::proxy::Proxy;
 
@@ -58,9 +58,9 @@ pub(super) struct Link {
     host: HeaderValue,
     /// The proxy at the other end, which forwards the requests.
     proxy: Option<Proxy>,
-    requests: SendRequest<HttpRequestBody>,
+    requests: SendRequest<RequestBody>,
     // None once it has ended. Dropping it reports the end to the request or body that waits.
-    connection: Option<Connection<Secured, HttpRequestBody>>,
+    connection: Option<Connection<Secured, RequestBody>>,
 }
 
 impl fmt::Debug for Link {
@@ -91,7 +91,7 @@ impl Link {
 
     /// Gives a request to `address` its target and the fields that this connection requires. The
     /// request may have been prepared for another connection to the same origin.
-    pub(super) fn prepare(&self, request: &mut HttpRequest, address: &Uri) {
+    pub(super) fn prepare(&self, request: &mut Request<RequestBody>, address: &Uri) {
         let target = match &self.proxy {
             Some(_) => Some(address.clone()),
             None => address.path_and_query().cloned().map(Uri::from),
@@ -125,8 +125,8 @@ impl Link {
     /// CANCEL: after this future is dropped, the link cannot be used any more.
     pub(super) async fn exchange(
         &mut self,
-        request: HttpRequest,
-    ) -> Result<Response<Incoming>, TrySendError<HttpRequest>> {
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
         let mut answer = pin!(self.requests.try_send_request(request));
         poll_fn(|cx| {
             // If the connection ends, the request also receives the error.

@@ -14,6 +14,7 @@
 //! | `link`, `response_body`, `pool` | how they are used: the reader drives one, then the pool keeps it |
 //! | `framing` | the length of a body if its head gives two |
 //! | `added`, `probe` | headers and responses that bypass `object_store` |
+//! | `request_body` | the bytes of a request, held or read while they are sent |
 //! | `request_event` | the `tracing` event of each request |
 //! | `failure` | the error kind and retry class of a broken connection |
 
@@ -42,6 +43,8 @@ mod probe;
 mod prompt;
 mod proxy;
 mod rate;
+#[cfg(feature = "_http1")]
+mod request_body;
 mod request_event;
 #[cfg(feature = "_http1")]
 mod response_body;
@@ -68,6 +71,8 @@ pub(crate) use http2::Http2Connector;
 pub(crate) use probe::{Probe, ResponseHead};
 pub use proxy::Proxies;
 pub use rate::RateLimit;
+#[cfg(feature = "_http1")]
+pub(crate) use request_body::RequestBody;
 pub(crate) use request_event::RequestEvent;
 #[cfg(feature = "_http1")]
 pub(crate) use response_body::ResponseBody;

@@ -91,9 +91,9 @@ impl RequestEvent {
 
     /// The request's body has this length.
     #[cfg(feature = "_http1")]
-    pub(crate) fn sends(&mut self, bytes: usize) {
+    pub(crate) fn sends(&mut self, bytes: u64) {
         if let Some(facts) = &self.0 {
-            facts.sent_bytes.store(bytes as u64, Ordering::Relaxed);
+            facts.sent_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 

@@ -45,6 +45,7 @@ pub use upload::{
 };
 
 use std::fmt;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -82,9 +83,23 @@ pub struct WriteOptions {
     pub content_type: Option<String>,
     /// Coding of the bytes, such as `gzip`. Remotes without metadata ignore it.
     pub content_encoding: Option<String>,
+    /// `Cache-Control` of its responses. Remotes without metadata ignore it.
+    pub cache_control: Option<String>,
     /// The caller's own names and values. Remotes without metadata ignore them
     /// ([`WriteProfile::keeps_metadata`]).
     pub metadata: Vec<(String, String)>,
+    /// Names and values by which the provider's rules choose blobs, at remotes that have them.
+    pub tags: Vec<(String, String)>,
+    /// The class of storage, in the remote's own words, such as `STANDARD_IA`.
+    pub storage_class: Option<String>,
+    /// Further header fields of the request that makes the blob, such as those of encryption.
+    pub headers: Vec<(String, String)>,
+    /// The modification time of the source. Remotes with metadata keep it under the names that
+    /// other tools use.
+    pub modified: Option<SystemTime>,
+    /// A random text that the remote keeps with the blob, so that a writer recognises its own blob
+    /// after a lost response: see [`Write::landed`].
+    pub mark: Option<String>,
     /// How much must be on the disk when a local write ends. Network remotes ignore it.
     pub durability: Durability,
 }
@@ -131,6 +146,14 @@ pub trait Write: fmt::Debug + Send + Sync {
     ///
     /// Dropping the future ends the request; the remote may still store the blob.
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written>;
+
+    /// Whether the blob is the one that a write with these options made: whether it has their
+    /// [mark](WriteOptions::mark). Returns `None` if it has not, if there is no blob, or if the
+    /// options have no mark. For a caller that got no response to its write. Cancel-safe.
+    async fn landed(&self, blob: &str, options: &WriteOptions) -> Result<Option<Written>> {
+        let _ = (blob, options);
+        Ok(None)
+    }
 
     /// Begins an upload in parts, in one request. Fails early if the precondition is already known
     /// not to hold.
