@@ -48,6 +48,7 @@ mod sink;
 pub mod store;
 mod sync;
 mod transfer;
+mod upload;
 #[cfg(feature = "_transport")]
 pub mod transport;
 mod verified;
@@ -69,6 +70,7 @@ pub use tidegate_core::retry::{RetryClass, RetryPolicy};
 pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use transfer::target::Target;
+pub use upload::{OnFailure, UploadSource};
 pub use verified::{PartsChecksum, Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.
