@@ -53,7 +53,7 @@ pub use self::source::UploadSource;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Guarantee, Location, Write, Written};
+use crate::remote::{Guarantee, Location, Write, WriteOptions, Written};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
@@ -96,6 +96,8 @@ impl Transfer {
 #[derive(Debug)]
 struct Made {
     written: Written,
+    /// The options of the write, with its mark.
+    options: WriteOptions,
     len_bytes: u64,
     resumed_bytes: u64,
     checksum: Option<Checksum>,

@@ -39,7 +39,7 @@ pub(super) async fn upload(
             let (len_bytes, notes) = (source.len(), Vec::new());
             let resumed_bytes = len_bytes;
             transfer.progress.reused(len_bytes);
-            return Ok(Made { written, len_bytes, resumed_bytes, checksum, parts, notes });
+            return Ok(Made { written, options, len_bytes, resumed_bytes, checksum, parts, notes });
         }
         Continued::Upload { journal, found } => (journal, found),
     };
@@ -156,8 +156,10 @@ async fn complete(job: &Job, done: BTreeMap<u32, Done>, resumed_bytes: u64) -> R
     request.checksum = crc.as_ref().filter(verifies).map(Crc::to_checksum);
     let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
     let written = commit(job, 0, |_| request.clone()).await?;
+    let options = job.upload.options.clone();
     Ok(Made {
         written,
+        options,
         len_bytes,
         resumed_bytes,
         checksum: crc.map(|crc| crc.to_checksum()),
@@ -214,7 +216,8 @@ async fn in_order(job: &Job, source: &Arc<At>) -> Result<Made> {
     let notes = vec![
         "the parts were sent one after another: this remote checks a condition only so".to_owned(),
     ];
-    Ok(Made { written, len_bytes: len, resumed_bytes, checksum, parts: 1, notes })
+    let options = job.upload.options.clone();
+    Ok(Made { written, options, len_bytes: len, resumed_bytes, checksum, parts: 1, notes })
 }
 
 async fn state(job: &Job) -> Result<UploadState> {

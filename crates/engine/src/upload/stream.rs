@@ -191,6 +191,7 @@ pub(super) async fn upload(transfer: &Arc<Transfer>, stream: SourceStream) -> Re
         drop(permit);
         return Ok(Made {
             written,
+            options,
             len_bytes: part.len(),
             resumed_bytes: 0,
             checksum: Some(part.sums.crc.to_checksum()),

@@ -28,6 +28,7 @@ pub(super) async fn upload(
     drop(held);
     let made = Made {
         written,
+        options,
         len_bytes: len,
         resumed_bytes: 0,
         checksum: Some(sums.crc.to_checksum()),
