@@ -5,8 +5,8 @@
 //!
 //! [`Server`] is an HTTP/1.1 origin directly on TCP streams. A server library would not allow its
 //! faults: to promise a range and send one byte of it, to reset in the middle, to send half a head.
-//! It implements plain HTTP with WebDAV and enough of GCS, S3 and Azure Blob for their clients, reads
-//! and uploads.
+//! It implements plain HTTP with `WebDAV`, and enough of GCS, S3 and Azure Blob for clients
+//! that read and write.
 //!
 //! Invariants:
 //! * Without a rule in its [`Script`] the server follows RFC 9110 and the behaviour of its

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::BytesMut;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, Interest},
+    io::{AsyncReadExt, AsyncWriteExt, Interest, Ready},
     net::TcpStream,
 };
 use tokio_rustls::server::TlsStream;
@@ -102,7 +102,7 @@ impl Wire {
     pub(crate) async fn hung_up(&mut self) {
         loop {
             let ready = self.tcp().ready(Interest::READABLE).await;
-            if ready.is_ok_and(|ready| ready.is_read_closed()) {
+            if ready.is_ok_and(Ready::is_read_closed) {
                 return;
             }
             // The stream stays readable while its bytes are not read, so there is no event to wait

@@ -15,7 +15,7 @@ use super::{
     call::{Call, Outcome, Received, Stop, refuse, xml_answer},
     precondition::{Condition, Moment},
     written::{Assembled, Metadata},
-    xml::{self, Event, element},
+    xml::{self, Event, element, group},
 };
 use crate::{
     blob::Blob,
@@ -205,7 +205,7 @@ pub(crate) fn list(call: &Call<'_>) -> Outcome {
                 lie => {
                     let size = block.len_bytes + u64::from(lie.is_some());
                     let fields = element("Name", id) + &element("Size", size.to_string());
-                    format!("<Block>{fields}</Block>")
+                    group("Block", fields)
                 }
             }
         };
@@ -213,11 +213,10 @@ pub(crate) fn list(call: &Call<'_>) -> Outcome {
     };
     let mut children = String::new();
     if kind != "uncommitted" {
-        children.push_str(&format!("<CommittedBlocks>{}</CommittedBlocks>", describe(&committed)));
+        children.push_str(&group("CommittedBlocks", describe(&committed)));
     }
     if kind != "committed" {
-        let blocks = describe(&uncommitted);
-        children.push_str(&format!("<UncommittedBlocks>{blocks}</UncommittedBlocks>"));
+        children.push_str(&group("UncommittedBlocks", describe(&uncommitted)));
     }
     let mut answer = xml_answer("BlockList", &children);
     let len_bytes = there.as_ref().map_or(0, Blob::len_bytes);

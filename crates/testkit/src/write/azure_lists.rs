@@ -9,7 +9,7 @@ use super::{
     azure::md5_text,
     call::{Call, Outcome, refuse, xml_answer},
     listing::{self, Listed, Question},
-    xml::{element, escaped},
+    xml::{element, group},
 };
 use crate::blob::Blob;
 
@@ -36,7 +36,7 @@ pub(crate) fn blobs(call: &Call<'_>) -> Outcome {
     let includes = |what: &str| text("include").split(',').any(|included| included == what);
     let entries = page.entries.iter().map(|entry| match entry {
         Listed::Object(name, blob) => described(name, blob, includes("metadata")),
-        Listed::Folder(prefix) => format!("<BlobPrefix>{}</BlobPrefix>", element("Name", prefix)),
+        Listed::Folder(prefix) => group("BlobPrefix", element("Name", prefix)),
     });
     let mut children = String::new();
     for (name, value) in [
@@ -49,7 +49,7 @@ pub(crate) fn blobs(call: &Call<'_>) -> Outcome {
             children.push_str(&element(name, value));
         }
     }
-    children.push_str(&format!("<Blobs>{}</Blobs>", entries.collect::<String>()));
+    children.push_str(&group("Blobs", entries.collect::<String>()));
     let next = page.next().map(|next| URL_SAFE_NO_PAD.encode(next)).unwrap_or_default();
     children.push_str(&element("NextMarker", next));
     let mut answer = xml_answer("EnumerationResults", &children);
@@ -69,13 +69,10 @@ fn described(name: &str, blob: &Blob, with_metadata: bool) -> String {
     if let Some(md5) = md5_text(blob) {
         properties.push_str(&element("Content-MD5", md5));
     }
-    let mut children = element("Name", name) + &format!("<Properties>{properties}</Properties>");
+    let mut children = element("Name", name) + &group("Properties", properties);
     if with_metadata {
-        let entries = blob
-            .metadata
-            .iter()
-            .map(|(name, value)| format!("<{name}>{}</{name}>", escaped(value)));
-        children.push_str(&format!("<Metadata>{}</Metadata>", entries.collect::<String>()));
+        let entries = blob.metadata.iter().map(|(name, value)| element(name, value));
+        children.push_str(&group("Metadata", entries.collect::<String>()));
     }
-    format!("<Blob>{children}</Blob>")
+    group("Blob", children)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Question<'a> {
 /// An entry of a page.
 #[derive(Debug, Clone)]
 pub(crate) enum Listed {
-    Object(String, Blob),
+    Object(String, Box<Blob>),
     /// The common prefix of keys, with the delimiter at its end.
     Folder(String),
 }
@@ -46,7 +46,7 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn objects(&self) -> impl Iterator<Item = (&str, &Blob)> {
         self.entries.iter().filter_map(|entry| match entry {
-            Listed::Object(key, blob) => Some((key.as_str(), blob)),
+            Listed::Object(key, blob) => Some((key.as_str(), &**blob)),
             Listed::Folder(_) => None,
         })
     }
@@ -99,7 +99,7 @@ pub(crate) fn page(store: &Store, question: &Question<'_>) -> Page {
             page.entries.push(Listed::Folder(folder));
         } else {
             position = format!("{key}\0");
-            page.entries.push(Listed::Object(key.to_owned(), blob));
+            page.entries.push(Listed::Object(key.to_owned(), Box::new(blob)));
         }
     }
     page

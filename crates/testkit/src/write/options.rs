@@ -5,6 +5,7 @@
 /// The default is strict and as AWS does it: parts of at least 5 MiB, pages of 1,000 entries, a
 /// repeated Complete succeeds, preconditions and checksums count, bytes are kept in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own of a service")]
 pub struct WriteOptions {
     /// Whether every write is refused with 405.
     pub read_only: bool,

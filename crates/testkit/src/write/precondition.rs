@@ -111,9 +111,7 @@ impl Condition {
     ) -> Result<Self, Stop> {
         match (call.options().preconditions, moment) {
             (Preconditions::Kept, _) | (Preconditions::IgnoredAtComplete, Moment::Put) => Ok(self),
-            (Preconditions::Ignored, _) | (Preconditions::IgnoredAtComplete, _) => {
-                Ok(Self::default())
-            }
+            (Preconditions::Ignored | Preconditions::IgnoredAtComplete, _) => Ok(Self::default()),
             (Preconditions::Racing, _) if self.is_any() => {
                 let there = call.origin.store.find(path, &crate::store::Selector::Latest);
                 self.check(call.origin.options.flavour, there.as_ref())?;

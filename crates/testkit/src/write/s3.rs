@@ -17,7 +17,7 @@ use super::{
     timestamp::rfc3339,
     verify,
     written::{Assembled, Metadata, StoredChecksum},
-    xml::element,
+    xml::{element, group},
 };
 use crate::{
     blob::{Blob, Content},
@@ -126,12 +126,11 @@ async fn delete_many(call: &mut Call<'_>) -> Outcome {
             if differs { Err(Problem::Status(412)) } else { Ok(()) }
         });
         let key = element("Key", key);
-        children.push_str(&match removed {
-            Ok(_) => format!("<Deleted>{key}</Deleted>"),
-            Err(_) => {
-                let message = element("Message", "A pre-condition did not hold");
-                format!("<Error>{key}{}{message}</Error>", element("Code", "PreconditionFailed"))
-            }
+        children.push_str(&if removed.is_ok() {
+            group("Deleted", key)
+        } else {
+            let message = element("Message", "A pre-condition did not hold");
+            group("Error", key + &element("Code", "PreconditionFailed") + &message)
         });
     }
     Ok(s3_answer("DeleteResult", &children))

@@ -12,7 +12,7 @@ use super::{
     multipart::{admit, no_such_upload, s3_answer, split},
     timestamp::rfc3339,
     uploads::Intent,
-    xml::element,
+    xml::{element, group},
 };
 use crate::{
     blob::Blob,
@@ -93,10 +93,7 @@ pub(crate) fn objects(call: &Call<'_>) -> Outcome {
         children.push_str(&match entry {
             Listed::Object(key, blob) => contents(call, key, blob),
             Listed::Folder(prefix) => {
-                format!(
-                    "<CommonPrefixes>{}</CommonPrefixes>",
-                    element("Prefix", written(call, prefix))
-                )
+                group("CommonPrefixes", element("Prefix", written(call, prefix)))
             }
         });
     }
@@ -121,7 +118,7 @@ fn contents(call: &Call<'_>, key: &str, blob: &Blob) -> String {
     }
     let class = blob.fields.iter().find(|(name, _)| name == "x-amz-storage-class");
     children.push_str(&element("StorageClass", class.map_or("STANDARD", |(_, class)| class)));
-    format!("<Contents>{children}</Contents>")
+    group("Contents", children)
 }
 
 /// `GET /bucket?uploads`
@@ -167,7 +164,7 @@ pub(crate) fn uploads(call: &Call<'_>) -> Outcome {
         ]
         .concat();
         fields.push_str(&algorithm(&upload.intent));
-        children.push_str(&format!("<Upload>{fields}</Upload>"));
+        children.push_str(&group("Upload", fields));
     }
     Ok(s3_answer("ListMultipartUploadsResult", &children))
 }
@@ -245,5 +242,5 @@ fn part_element(
         let algorithm: Algorithm = intent.algorithm;
         fields.push_str(&element(algorithm.element(), call.sum(&sum)));
     }
-    format!("<Part>{fields}</Part>")
+    group("Part", fields)
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP and WebDAV, write side: PUT, DELETE, OPTIONS, MOVE, COPY, MKCOL.
+//! Plain HTTP and `WebDAV`, write side: PUT, DELETE, OPTIONS, MOVE, COPY, MKCOL.
 //!
 //! Source: RFC 9110 section 9.3.4 and RFC 4918 section 9. As the servers in use, it does not compare
 //! the checksum of a PUT. A PUT with `Content-Range` is refused, as nginx does.

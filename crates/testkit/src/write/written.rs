@@ -167,7 +167,9 @@ impl Assembled {
         let len_bytes = parts.iter().map(|part| part.len_bytes).sum();
         let bytes = kept.map(|pieces| {
             let mut whole = BytesMut::new();
-            pieces.into_iter().for_each(|piece| whole.extend_from_slice(piece));
+            for piece in pieces {
+                whole.extend_from_slice(piece);
+            }
             whole.freeze()
         });
         let digests = match &bytes {

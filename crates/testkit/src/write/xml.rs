@@ -76,6 +76,11 @@ pub(crate) fn element(name: &str, text: impl AsRef<str>) -> String {
     format!("<{name}>{}</{name}>", escaped(text.as_ref()))
 }
 
+/// `<name>children</name>`; the children are XML already.
+pub(crate) fn group(name: &str, children: impl AsRef<str>) -> String {
+    format!("<{name}>{}</{name}>", children.as_ref())
+}
+
 /// A document with this root.
 pub(crate) fn document(root: &str, children: &str) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root}>{children}</{root}>")
