@@ -5,8 +5,8 @@
 //!
 //! [`Server`] is an HTTP/1.1 origin directly on TCP streams. A server library would not allow its
 //! faults: to promise a range and send one byte of it, to reset in the middle, to send half a head.
-//! It implements plain HTTP and enough of the read side of GCS, S3 and Azure Blob for their
-//! clients.
+//! It implements plain HTTP with `WebDAV`, and enough of GCS, S3 and Azure Blob for clients
+//! that read and write.
 //!
 //! Invariants:
 //! * Without a rule in its [`Script`] the server follows RFC 9110 and the behaviour of its
@@ -64,11 +64,12 @@ mod tls;
 mod treatment;
 mod uploaded;
 mod wire;
+mod write;
 
 pub use blob::Blob;
 pub use checksums::Checksums;
 pub use data::{fill, pseudo_random};
-pub use fault::{ContentRangeLie, Fault};
+pub use fault::{ContentRangeLie, Fault, PartLie};
 pub use flavour::Flavour;
 pub use gate::Gate;
 pub use log::Logged;
@@ -82,3 +83,4 @@ pub use script::{RangeMatch, Rule, Script};
 pub use server::Server;
 pub use tls::Tls;
 pub use uploaded::PartsAlgorithm;
+pub use write::{CompleteAgain, Preconditions, Stored, WriteChecksums, WriteEtags, WriteOptions};

@@ -152,7 +152,14 @@ mod tests {
             .iter()
             .map(|start| {
                 let bytes = *start..*start + 100;
-                let facts = Facts { method: "GET", path: "/k", fields: &[], ranged: true, bytes };
+                let facts = Facts {
+                    method: "GET",
+                    path: "/k",
+                    query: "",
+                    fields: &[],
+                    ranged: true,
+                    bytes,
+                };
                 (*start, format!("{:?}", random.decide(&facts)))
             })
             .collect();
@@ -172,7 +179,8 @@ mod tests {
     fn one_range_fails_a_limited_number_of_times() {
         let mix = FaultMix { faults_per_range_max: 3, ..FaultMix::cuts(1.0) };
         let mut random = RandomFaults::new(9, mix);
-        let facts = Facts { method: "GET", path: "/k", fields: &[], ranged: true, bytes: 0..10 };
+        let facts =
+            Facts { method: "GET", path: "/k", query: "", fields: &[], ranged: true, bytes: 0..10 };
         let faults = (0..10).filter(|_| random.decide(&facts).is_some()).count();
         assert_eq!(faults, 3);
     }
