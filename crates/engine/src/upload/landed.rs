@@ -60,9 +60,7 @@ impl Transfer {
                 match seen {
                     Ok(Some(written)) => return Ok(written),
                     Ok(None) => {}
-                    Err(error) if error.kind() == ErrorKind::NotFound => {
-                        return Err(lost(self, error));
-                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Err(error),
                     Err(error) => {
                         drop(permit);
                         attempts.interrupted(error).await?;
@@ -83,9 +81,6 @@ impl Transfer {
                 return Ok(written);
             }
             drop(permit);
-            if error.kind() == ErrorKind::NotFound {
-                return Err(lost(self, error));
-            }
             attempts.interrupted(error).await?;
         }
     }

@@ -267,7 +267,11 @@ async fn commit(
             UploadState::Parts(_) | UploadState::Prefix(_) => None,
         })
     };
-    transfer.make_blob(len, transfer.commit_limit(), call, look).await
+    let made = transfer.make_blob(len, transfer.commit_limit(), call, look).await;
+    made.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => landed::lost(transfer, error),
+        _ => error,
+    })
 }
 
 /// Cleans up after the upload, and says what stays behind.

@@ -37,25 +37,24 @@ impl Accepted {
         self.order.get(self.first.load(Ordering::Relaxed)).copied()
     }
 
-    /// Whether the request was refused because of its checksum header.
-    pub(super) fn is_refused(&self, refusal: &Refusal) -> bool {
+    /// Whether a request with a checksum of this algorithm was refused because of it.
+    pub(super) fn is_refused(&self, refusal: &Refusal, used: Option<ChecksumAlgorithm>) -> bool {
         if !matches!(refusal.status(), Some(400 | 501)) || DIFFERS.contains(&refusal.code()) {
             return false;
         }
         let text = refusal.text.to_ascii_lowercase();
-        self.now().is_some() && NAMES.iter().any(|name| text.contains(name))
+        used.is_some() && NAMES.iter().any(|name| text.contains(name))
     }
 
-    /// Goes on to the next algorithm. The error says that the same write, with its checksum
-    /// computed anew, can succeed.
-    pub(super) fn explain(&self, refusal: Refusal) -> Error {
-        let refused = self.now();
-        if let Some(algorithm) = refused {
+    /// Goes on to the next algorithm, unless another refusal has done so. A retry of the same request
+    /// cannot succeed: its checksum must be computed anew.
+    pub(super) fn explain(&self, refusal: Refusal, used: Option<ChecksumAlgorithm>) -> Error {
+        if let Some(algorithm) = used {
             let _ = self.first.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| {
                 (self.order.get(first) == Some(&algorithm)).then_some(first + 1)
             });
             tracing::debug!(%algorithm, "the remote refuses this checksum");
         }
-        refusal.error.into_kind(ErrorKind::Unsupported).retryable(RetryClass::Now)
+        refusal.error.into_kind(ErrorKind::Unsupported).retryable(RetryClass::Never)
     }
 }

@@ -26,10 +26,10 @@ impl XmlWriter {
                 let changed = "the source has another version";
                 return Err(self.invalid(&source.blob, changed).into_kind(ErrorKind::Changed));
             }
-            Err(refusal) => return Err(self.refused(blob, options, refusal)),
+            Err(refusal) => return Err(self.refused(blob, options, None, refusal)),
         };
         if let Some(refusal) = self.client.refusal_in_body(&answer, Operation::Write, blob) {
-            return Err(self.refused(blob, options, refusal));
+            return Err(self.refused(blob, options, None, refusal));
         }
         let target = self.client.target(blob);
         let made: Made = document::read(&answer.text, Operation::Write, &target)?;

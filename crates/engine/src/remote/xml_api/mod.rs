@@ -160,9 +160,15 @@ impl XmlWriter {
     }
 
     /// The error of a refused write; a refusal of the checksum is remembered.
-    fn refused(&self, blob: &str, options: &WriteOptions, refusal: Refusal) -> Error {
-        if self.accepted.is_refused(&refusal) {
-            return self.accepted.explain(refusal);
+    fn refused(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        used: Option<ChecksumAlgorithm>,
+        refusal: Refusal,
+    ) -> Error {
+        if self.accepted.is_refused(&refusal, used) {
+            return self.accepted.explain(refusal, used);
         }
         refused::explain(refusal, &options.precondition, &self.client.target(blob))
     }
@@ -213,7 +219,10 @@ impl Write for XmlWriter {
             .payload(payload);
         match self.client.send(&request).await {
             Ok(answer) => Ok(self.written(&answer)),
-            Err(refusal) => Err(self.refused(blob, options, refusal)),
+            Err(refusal) => {
+                let used = payload.checksum().map(Checksum::algorithm);
+                Err(self.refused(blob, options, used, refusal))
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 //! is unknown: it is ours if it has the upload's mark.
 
 use http::{HeaderMap, HeaderValue, Method};
-use tidegate_core::checksum::{ChecksumAlgorithm, Coverage, StoredChecksum};
+use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
 
 use super::document::{self, Begun, Made, PartsPage};
 use super::refused::{NO_UPLOAD, RACED};
@@ -62,10 +62,10 @@ impl XmlWriter {
                     return Ok(Upload::new(blob, id, options));
                 }
                 // The request has no body, so it can be sent again at once.
-                Err(refusal) if self.accepted.is_refused(&refusal) => {
-                    let _ = self.accepted.explain(refusal);
+                Err(refusal) if self.accepted.is_refused(&refusal, algorithm) => {
+                    let _ = self.accepted.explain(refusal, algorithm);
                 }
-                Err(refusal) => return Err(self.refused(blob, options, refusal)),
+                Err(refusal) => return Err(self.refused(blob, options, None, refusal)),
             }
         }
     }
@@ -93,7 +93,10 @@ impl XmlWriter {
             .payload(&part.payload);
         let answer = match self.client.send(&request).await {
             Ok(answer) => answer,
-            Err(refusal) => return Err(self.refused(&upload.blob, &upload.options, refusal)),
+            Err(refusal) => {
+                let used = part.payload.checksum().map(Checksum::algorithm);
+                return Err(self.refused(&upload.blob, &upload.options, used, refusal));
+            }
         };
         let mut stored = StoredPart::new(part.number, part.payload.len_bytes());
         let etag = answer.head.text("etag").map(str::to_owned);
@@ -164,11 +167,11 @@ impl XmlWriter {
     /// The state of an upload whose list of parts was refused.
     async fn without_upload(&self, upload: &Upload, refusal: Refusal) -> Result<UploadState> {
         if refusal.code() != NO_UPLOAD && refusal.status() != Some(404) {
-            return Err(self.refused(&upload.blob, &upload.options, refusal));
+            return Err(self.refused(&upload.blob, &upload.options, None, refusal));
         }
         match self.landed(&upload.blob, &upload.options).await? {
             Some(written) => Ok(UploadState::Completed(written)),
-            None => Err(self.refused(&upload.blob, &upload.options, refusal)),
+            None => Err(self.refused(&upload.blob, &upload.options, None, refusal)),
         }
     }
 
@@ -220,7 +223,7 @@ impl XmlWriter {
         {
             tracing::warn!(%error, "an upload that cannot be completed stays behind");
         }
-        self.refused(&upload.blob, &upload.options, refusal)
+        self.refused(&upload.blob, &upload.options, algorithm(upload), refusal)
     }
 
     pub(super) async fn abort_multipart(&self, upload: &Upload) -> Result<()> {
@@ -229,7 +232,9 @@ impl XmlWriter {
         match self.client.send(&request).await {
             Ok(_) => Ok(()),
             Err(refusal) if refusal.status() == Some(404) => Ok(()),
-            Err(refusal) => Err(self.refused(&upload.blob, &upload.options, refusal)),
+            Err(refusal) => {
+                Err(self.refused(&upload.blob, &upload.options, None, refusal))
+            }
         }
     }
 }
