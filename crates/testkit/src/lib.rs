@@ -31,6 +31,27 @@
 //! # runtime.unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! Clients can write, too. [`WriteOptions`] says how strict a service the server imitates, and rules
+//! may be about the parameters of a query:
+//!
+//! ```
+//! use tidegate_testkit::{Fault, Flavour, Rule, Server, ServerOptions, WriteOptions};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let writes = WriteOptions { part_bytes_min: 0, page_len: 2, ..WriteOptions::default() };
+//! let server = Server::start(ServerOptions { writes, ..ServerOptions::of(Flavour::S3) }).await?;
+//! // The third part is damaged on its way, and the answer to the first Complete is lost.
+//! server.script().push(Rule::new(Fault::FlipRequestByte(7)).query("partNumber=3"));
+//! server.script().push(Rule::new(Fault::LoseResponse).method("POST").query("uploadId="));
+//! // ... upload to server.url("/bucket/key") and assert on what the server has:
+//! assert_eq!(server.object("/bucket/key").map(|stored| stored.len_bytes), None);
+//! assert!(server.unfinished_uploads().is_empty() && server.parts_received().is_empty());
+//! # Ok(())
+//! # }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.unwrap().block_on(example()).unwrap();
+//! ```
+//!
 //! It is not for production: it has no access control, and the test chooses its checksums.
 
 mod blob;

@@ -74,7 +74,16 @@ pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
     };
     let fields = &request.fields;
     let query = request.query_text();
-    Facts { method: &request.method, path: &request.path, query, fields, ranged, bytes }
+    let body_bytes = request.field("content-length").and_then(|value| value.parse().ok());
+    Facts {
+        method: &request.method,
+        path: &request.path,
+        query,
+        fields,
+        ranged,
+        bytes,
+        body_bytes: body_bytes.unwrap_or(0),
+    }
 }
 
 /// Builds the response to `request` with the faults of `treatment`.

@@ -25,6 +25,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) ranged: bool,
     /// The requested bytes of the blob; empty if there is no blob.
     pub(crate) bytes: Range<u64>,
+    /// The length of the request's body, if its head says so.
+    pub(crate) body_bytes: u64,
 }
 
 /// The ranges to which a rule applies.
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
 
     fn facts(method: &str, bytes: Range<u64>) -> Facts<'_> {
-        Facts { method, path: "/b/k", query: "", fields: &[], ranged: true, bytes }
+        Facts { method, path: "/b/k", query: "", fields: &[], ranged: true, bytes, body_bytes: 0 }
     }
 
     fn codes(script: &Script, facts: &Facts<'_>) -> Vec<u16> {

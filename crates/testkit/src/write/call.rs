@@ -136,9 +136,11 @@ impl<'a> Call<'a> {
         Wanted {
             md5: self.options().etags == WriteEtags::Md5
                 || self.field("content-md5").is_some()
+                || self.origin.options.digests.content_md5
                 || hashed,
             sha1: self.field("x-amz-checksum-sha1").is_some(),
             sha256: self.field("x-amz-checksum-sha256").is_some()
+                || self.origin.options.digests.repr_digest
                 || self.field("x-amz-content-sha256").is_some_and(|value| value.len() == 64),
         }
     }

@@ -84,7 +84,10 @@ pub(crate) async fn cancel(call: &mut Call<'_>, id: &str) -> Outcome {
     if call.origin.sessions.cancel(id) {
         return Ok(empty(499, Vec::new()));
     }
-    Err(closed(&call.origin.sessions.find(id)))
+    match call.origin.sessions.find(id) {
+        Found::Done(_) => Err(closed(&Found::Unknown)),
+        found => Err(closed(&found)),
+    }
 }
 
 /// The error of a session that takes no bytes.
@@ -92,8 +95,11 @@ fn closed(found: &Found) -> Stop {
     match found {
         Found::Forgotten => refuse(410, "gone", "The upload session has expired."),
         Found::Cancelled => refuse(499, "cancelled", "The upload session was cancelled."),
-        Found::Open(_) => refuse(503, "backendError", "Another request writes to the session."),
-        Found::Done(_) | Found::Unknown => refuse(404, "notFound", "No such upload session."),
+        // Another request wrote to the session, and may have finished it. The client has to ask.
+        Found::Open(_) | Found::Done(_) => {
+            refuse(503, "backendError", "Another request writes to the session.")
+        }
+        Found::Unknown => refuse(404, "notFound", "No such upload session."),
     }
 }
 

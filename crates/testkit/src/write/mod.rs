@@ -69,7 +69,8 @@ pub(crate) fn takes(origin: &Origin, request: &Request) -> bool {
         Flavour::Http => false,
         Flavour::Gcs if is_json(&request.path) => true,
         Flavour::S3 | Flavour::Gcs if is_bucket => {
-            ["list-type", "uploads", "prefix", "delimiter"].into_iter().any(has)
+            let lists = ["list-type", "uploads", "prefix", "delimiter", "marker", "max-keys"];
+            request.is_head() || lists.into_iter().any(has)
         }
         Flavour::S3 | Flavour::Gcs => has("uploadId"),
         Flavour::Azure => has("comp"),
@@ -119,7 +120,8 @@ async fn dispatch(call: &mut Call<'_>) -> Outcome {
     }
     if !is_read {
         // A bucket is there from the first write to it, also when its last object is deleted.
-        call.origin.store.make_bucket(call.origin.bucket(&call.request.path));
+        let path = format!("{}/", call.request.path.trim_end_matches('/'));
+        call.origin.store.make_bucket(call.origin.bucket(&path));
     }
     match call.origin.options.flavour {
         Flavour::Http => Box::pin(webdav::answer(call)).await,

@@ -31,8 +31,9 @@ use crate::{
 pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
     let key = split(call.path()).1;
     match (call.request.method.as_str(), key.is_empty()) {
-        ("GET" | "HEAD", true) if call.has("uploads") => s3_lists::uploads(call),
-        ("GET" | "HEAD", true) => s3_lists::objects(call),
+        ("HEAD", true) => head_bucket(call),
+        ("GET", true) if call.has("uploads") => s3_lists::uploads(call),
+        ("GET", true) => s3_lists::objects(call),
         ("GET" | "HEAD", false) => s3_lists::parts(call),
         ("POST", true) if call.has("delete") => delete_many(call).await,
         ("PUT", true) => {
@@ -52,6 +53,16 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
         _ => Err(Refusal::from(Problem::Status(405))
             .with("Allow", "GET, HEAD, PUT, POST, DELETE")
             .into()),
+    }
+}
+
+/// `HEAD /bucket`
+fn head_bucket(call: &Call<'_>) -> Outcome {
+    let bucket = format!("{}/", call.path().trim_end_matches('/'));
+    if call.origin.store.has_below(&bucket) {
+        Ok(empty(200, Vec::new()))
+    } else {
+        Err(Problem::NoSuchBucket.into())
     }
 }
 

@@ -1,12 +1,12 @@
 //! Each fault of a write has its documented effect.
 
 use tidegate_testkit::{
-    Fault, Flavour, PartLie, Rule, Server, WriteChecksums, WriteOptions, pseudo_random,
+    Fault, FaultMix, Flavour, PartLie, Rule, Server, WriteChecksums, WriteOptions, pseudo_random,
 };
 
 use super::{
-    CHECK, CHECK_CRC64_NVME, ENABLED, complete, element, elements, named, part, refusal, start,
-    upload, with,
+    CHECK, CHECK_CRC64_NVME, ENABLED, begin, complete, element, elements, named, part, refusal,
+    start, upload, with,
 };
 use crate::client::{Client, End, ask, get, write};
 
@@ -202,4 +202,33 @@ async fn a_list_may_be_cut() {
     server.script().next(Fault::CutAfter(60));
     let list = get(&server, "/b?list-type=2", &[]).await;
     assert_eq!((list.status, list.body.len(), list.end), (200, 60, End::Fin));
+}
+
+#[tokio::test]
+async fn bounded_retries_survive_random_faults() {
+    let mut faults = 0;
+    for seed in 0..20 {
+        let server = start(Flavour::S3).await;
+        let id = begin(&server, "/b/k", &[]).await;
+        server.script().random(seed, FaultMix::recoverable(0.7));
+        let mut parts = Vec::new();
+        for number in 1..=3 {
+            let mut etag = None;
+            for _ in 0..3 {
+                let reply = part(&server, "/b/k", &id, number, &[], CHECK).await;
+                etag =
+                    etag.or(reply.field("etag").filter(|_| reply.status == 200).map(str::to_owned));
+            }
+            parts.push((number, etag.unwrap_or_else(|| panic!("seed {seed}, part {number}"))));
+        }
+        let mut is_complete = false;
+        for _ in 0..3 {
+            let reply = complete(&server, "/b/k", &id, &[], &named(&parts)).await;
+            is_complete |= reply.status == 200;
+        }
+        assert!(is_complete, "seed {seed}");
+        assert_eq!(server.object("/b/k").unwrap().bytes.unwrap(), CHECK.repeat(3), "seed {seed}");
+        faults += server.script().applied();
+    }
+    assert!(faults > 40, "{faults}");
 }

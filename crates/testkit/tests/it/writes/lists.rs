@@ -3,7 +3,7 @@
 use tidegate_testkit::{Blob, Flavour, WriteOptions};
 
 use super::{begin, complete, element, elements, named, part, refusal, upload, with};
-use crate::client::{Reply, get};
+use crate::client::{Reply, ask, get};
 
 fn pages_of(page_len: usize) -> WriteOptions {
     WriteOptions { page_len, part_bytes_min: 0, ..WriteOptions::default() }
@@ -80,6 +80,10 @@ async fn folders_end_at_the_delimiter() {
     assert_eq!(refusal(&wrong), (400, "InvalidArgument"));
     let empty = get(&server, "/none?list-type=2", &[]).await;
     assert_eq!((empty.status, element(&empty, "KeyCount")), (200, Some("0")));
+    assert_eq!(ask(&server, "HEAD", "/box", &[]).await.status, 200);
+    assert_eq!(ask(&server, "HEAD", "/none", &[]).await.status, 404);
+    assert_eq!(ask(&server, "PUT", "/none", &[]).await.status, 200);
+    assert_eq!(ask(&server, "HEAD", "/none", &[]).await.status, 200);
     let older = get(&server, "/box?prefix=&delimiter=/&marker=a/", &[]).await;
     assert_eq!(elements(&older, "Key"), ["b"]);
     assert_eq!(element(&older, "NextContinuationToken"), None);

@@ -120,13 +120,15 @@ async fn a_part_refuses_what_is_wrong() {
     assert!(server.parts_received().is_empty());
 }
 
+/// Fields and parts of a Complete, and the code of its refusal.
+type Case<'a> = (&'a [&'a str], &'a [(u64, &'a str)], &'a str);
+
 #[tokio::test]
 async fn a_complete_refuses_what_is_wrong_and_keeps_the_upload() {
     let server = start(Flavour::S3).await;
     let (id, parts) = upload(&server, "/b/k", &FULL, &[b"1234", b"56789"]).await;
     let parts = named(&parts);
     let wrong_sum = "x-amz-checksum-crc64nvme: rosUhgp5mIk=";
-    type Case<'a> = (&'a [&'a str], &'a [(u64, &'a str)], &'a str);
     let cases: [Case<'_>; 8] = [
         (&[], &[], "MalformedXML"),
         (&[], &[parts[1], parts[0]], "InvalidPartOrder"),

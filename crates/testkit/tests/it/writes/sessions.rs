@@ -1,9 +1,10 @@
 //! GCS's resumable sessions.
 
 use tidegate_testkit::{Fault, Flavour, Rule, Server, WriteOptions, pseudo_random};
+use tokio::io::AsyncWriteExt as _;
 
 use super::{CHECK, CHECK_CRC32C, CHECK_MD5, gcs::json_field, start, with};
-use crate::client::{End, Reply, ask, write};
+use crate::client::{Client, End, Reply, ask, write};
 
 const GRANULE: usize = 256 * 1024;
 const START: &str = "/upload/storage/v1/b/b/o?uploadType=resumable&name=k";
@@ -154,4 +155,42 @@ async fn sessions_end() {
         assert_eq!(send(&server, &session, range, CHECK).await.status, 400, "{range}");
     }
     assert_eq!(write(&server, "PUT", &session, &[], CHECK).await.status, 200, "the whole at once");
+}
+
+#[tokio::test]
+async fn requests_at_once_do_not_mix_their_bytes() {
+    let server = start(Flavour::Gcs).await;
+    let session = session(&server, "", "").await;
+    let data = pseudo_random(2 * GRANULE, 1);
+    let mut slow = Client::connect(&server).await;
+    let fields = ["Content-Length: 524288", "Content-Range: bytes 0-524287/524288"];
+    slow.send("PUT", &session, &fields).await;
+    slow.stream.write_all(&data[..GRANULE]).await.unwrap();
+    while send(&server, &session, "*/524288", b"").await.field("range").is_none() {}
+    let fast = send(&server, &session, "262144-524287/524288", &data[GRANULE..]).await;
+    assert_eq!(fast.status, 200);
+    slow.stream.write_all(&data[GRANULE..]).await.unwrap();
+    assert_eq!(slow.reply(false).await.status, 503);
+    assert_eq!(server.object("/b/k").unwrap().bytes.unwrap(), data);
+    assert_eq!(send(&server, &session, "*/524288", b"").await.status, 200);
+    assert_eq!(ask(&server, "DELETE", &session, &[]).await.status, 404, "it is complete");
+}
+
+#[tokio::test]
+async fn a_second_writer_of_an_open_session_ends_the_first() {
+    let server = start(Flavour::Gcs).await;
+    let session = session(&server, "", "").await;
+    let data = pseudo_random(3 * GRANULE, 1);
+    let mut slow = Client::connect(&server).await;
+    let fields = ["Content-Length: 524288", "Content-Range: bytes 0-524287/786432"];
+    slow.send("PUT", &session, &fields).await;
+    slow.stream.write_all(&data[..GRANULE]).await.unwrap();
+    while send(&server, &session, "*/786432", b"").await.field("range").is_none() {}
+    let fast = send(&server, &session, "262144-524287/786432", &data[GRANULE..2 * GRANULE]).await;
+    assert_eq!(fast.field("range"), Some("bytes=0-524287"));
+    slow.stream.write_all(&data[GRANULE..2 * GRANULE]).await.unwrap();
+    assert_eq!(slow.reply(false).await.status, 503);
+    let last = send(&server, &session, "524288-786431/786432", &data[2 * GRANULE..]).await;
+    assert_eq!(last.status, 200, "{}", last.text());
+    assert_eq!(server.object("/b/k").unwrap().bytes.unwrap(), data);
 }
