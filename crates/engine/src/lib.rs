@@ -48,9 +48,9 @@ mod sink;
 pub mod store;
 mod sync;
 mod transfer;
-mod upload;
 #[cfg(feature = "_transport")]
 pub mod transport;
+mod upload;
 mod verified;
 
 pub use budget::{Budget, BudgetOptions, BytesPermit};

@@ -61,11 +61,9 @@ impl Verified {
     pub fn parts_checksum(&self) -> Option<&PartsChecksum> {
         match self {
             Self::ByParts(parts) => Some(parts),
-            Self::By(_)
-            | Self::OnArrival(_)
-            | Self::ReadBack(_)
-            | Self::Reflink
-            | Self::Not(_) => None,
+            Self::By(_) | Self::OnArrival(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => {
+                None
+            }
         }
     }
 

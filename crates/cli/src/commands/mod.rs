@@ -14,5 +14,5 @@ mod mirrors;
 pub(crate) mod put;
 pub(crate) mod serve;
 pub(crate) mod stat;
-mod upload;
 pub(crate) mod store;
+mod upload;

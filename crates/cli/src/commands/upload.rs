@@ -72,8 +72,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
         let outcome = store(&session, &client, args, put, &blob).await;
         let outcome = outcome.map_err(|error| report::without_resume(error, PARTS_STAY));
         blob.end(outcome.as_ref().err());
-        let outcome =
-            outcome.map(|report| Done::new(&put.source(), put.to.display(), &report));
+        let outcome = outcome.map(|report| Done::new(&put.source(), put.to.display(), &report));
         if puts.len() > 1 {
             outcomes::tell(&session, &outcome);
         }

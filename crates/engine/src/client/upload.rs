@@ -244,7 +244,8 @@ impl UploadBuilder {
             let name = target.display();
             return Err(Error::new(ErrorKind::Unsupported, Operation::Locate, name, message));
         }
-        let RemoteUpload { write, part_bytes, is_whole, expected_bytes, on_failure, state } = remote;
+        let RemoteUpload { write, part_bytes, is_whole, expected_bytes, on_failure, state } =
+            remote;
         let options = UploadOptions {
             write,
             part_bytes,

@@ -99,10 +99,10 @@ mod xml_api;
 pub use by_url::OptionsByUrl;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 pub use customer_key::CustomerKey;
-pub(crate) use file::stamp as file_stamp;
 pub use delete::{Delete, DeleteProfile, DeleteRequest};
 #[cfg(feature = "_transport")]
 pub use extra_headers::ExtraHeaders;
+pub(crate) use file::stamp as file_stamp;
 pub use list::{
     List, ListEntry, ListPage, ListPages, ListProfile, ListRequest, PageToken, Unlisted,
 };

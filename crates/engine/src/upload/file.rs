@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::UploadOptions;
 use super::source::{At, Opened};
 use super::stream::SourceStream;
-use super::UploadOptions;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
-use crate::remote::file_stamp;
 use crate::remote::Version;
+use crate::remote::file_stamp;
 use crate::remote::local::{self, LocalFile};
 use crate::sink::file::descriptors::{self, Descriptors};
 
@@ -104,7 +104,8 @@ impl SourceFile {
     /// The error of a source that changed.
     pub(super) fn changed(&self, how: &str) -> Error {
         let message = format!("the source changed while it was uploaded: {how}");
-        Error::new(ErrorKind::Changed, Operation::Upload, &*self.name, message)
-            .with_hint("nothing was stored under the target's name; upload it when nothing writes to it")
+        Error::new(ErrorKind::Changed, Operation::Upload, &*self.name, message).with_hint(
+            "nothing was stored under the target's name; upload it when nothing writes to it",
+        )
     }
 }

@@ -125,11 +125,7 @@ pub(super) fn ranges(len: u64, part_bytes: u64) -> impl Iterator<Item = (PartNum
     })
 }
 
-async fn run(
-    job: &Arc<Job>,
-    feed: Feed,
-    done: BTreeMap<u32, Done>,
-) -> Result<BTreeMap<u32, Done>> {
+async fn run(job: &Arc<Job>, feed: Feed, done: BTreeMap<u32, Done>) -> Result<BTreeMap<u32, Done>> {
     let mut units = PartUnits::new(Arc::clone(job), feed, done);
     let stop = CancellationToken::new();
     let cancel = &job.transfer.calls.cancel;
@@ -208,9 +204,8 @@ async fn in_order(job: &Job, source: &Arc<At>) -> Result<Made> {
     transfer.progress.done(len.saturating_sub(resumed_bytes));
     let _ = at;
     let sent = whole.sent().cloned();
-    let confirmed = sent.as_ref().filter(|sum| {
-        written.checksums.iter().any(|stored| stored.checksum == **sum)
-    });
+    let confirmed =
+        sent.as_ref().filter(|sum| written.checksums.iter().any(|stored| stored.checksum == **sum));
     transfer.confirmed(sent.as_ref(), confirmed);
     let checksum = Some(whole.crc.to_checksum());
     let notes = vec![

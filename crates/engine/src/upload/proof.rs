@@ -47,8 +47,7 @@ pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verifie
     }
     if found.len_bytes.is_some_and(|len| len != made.len_bytes) {
         let len = found.len_bytes.unwrap_or_default();
-        let message =
-            format!("{} bytes were sent, and the remote has {len}", made.len_bytes);
+        let message = format!("{} bytes were sent, and the remote has {len}", made.len_bytes);
         return Err(differs(transfer, message));
     }
     let verified = verified(transfer, made, &found.checksums)?;
@@ -92,5 +91,7 @@ fn on_arrival(transfer: &Transfer, made: &Made) -> Option<Verified> {
 
 fn differs(transfer: &Transfer, message: String) -> Error {
     Error::new(ErrorKind::Integrity, Operation::Verify, transfer.target.display(), message)
-        .with_hint("delete the blob, or upload it again; if it repeats, the remote damages what it stores")
+        .with_hint(
+            "delete the blob, or upload it again; if it repeats, the remote damages what it stores",
+        )
 }

@@ -44,7 +44,10 @@ pub(super) struct Done {
 #[derive(Debug)]
 pub(super) enum Feed {
     /// Ranges of a source that is read by position.
-    Ranges { source: Arc<At>, left: VecDeque<(PartNumber, Range<u64>)> },
+    Ranges {
+        source: Arc<At>,
+        left: VecDeque<(PartNumber, Range<u64>)>,
+    },
     Stream(StreamFeed),
 }
 
@@ -122,12 +125,13 @@ impl Units for PartUnits {
             }
             Feed::Stream(feed) => {
                 if let Some((part, permit)) = feed.first.take() {
-                    return Some(Box::pin(async move {
-                        Granted::Held { part, permit, stream: None }
-                    }));
+                    return Some(Box::pin(
+                        async move { Granted::Held { part, permit, stream: None } },
+                    ));
                 }
                 let stream = feed.stream.take()?;
-                let len = plan::part_bytes_of_stream(feed.next, feed.first_bytes, &self.job.profile);
+                let len =
+                    plan::part_bytes_of_stream(feed.next, feed.first_bytes, &self.job.profile);
                 let algorithm = self.job.algorithm();
                 Some(Box::pin(async move {
                     match stream::read(&transfer, stream, len, algorithm).await {
@@ -183,10 +187,8 @@ impl Units for PartUnits {
                 feed.offset += part.len();
                 let unit = async move {
                     let _permit = permit;
-                    let payload = |sending: &_| with_sum(
-                        piece::of_frames(&part.frames, sending),
-                        &part.sums,
-                    );
+                    let payload =
+                        |sending: &_| with_sum(piece::of_frames(&part.frames, sending), &part.sums);
                     job.store(number, offset, &part.sums, payload).await
                 };
                 flight.spawn(unit, lost_task);

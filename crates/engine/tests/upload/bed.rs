@@ -8,7 +8,9 @@ use tidegate::{
     Budget, BudgetOptions, Client, ClientOptions, Location, RetryPolicy, StateFolder,
     UploadBuilder, UploadSource,
 };
-use tidegate_testkit::{Flavour, Logged, Server, ServerOptions, Stored, WriteOptions, pseudo_random};
+use tidegate_testkit::{
+    Flavour, Logged, Server, ServerOptions, Stored, WriteOptions, pseudo_random,
+};
 
 /// The shortest part of S3, so that a few parts are not too many bytes.
 pub(crate) const PART: usize = 5 << 20;

@@ -1,14 +1,17 @@
 //! Each request's response lost, cut, refused or wrong: the right blob, or none.
 
-use tidegate::remote::{self, Precondition};
 use tidegate::ErrorKind;
+use tidegate::remote::{self, Precondition};
 use tidegate_testkit::{CompleteAgain, Fault, Flavour, Rule, WriteChecksums, WriteOptions};
 
 use crate::bed::{Bed, LEN, noise};
 
 /// The requests of an upload in parts: a name, the method, a text of the query.
-const REQUESTS: [(&str, &str, &str); 3] =
-    [("begin", "POST", "uploads="), ("part", "PUT", "partNumber=2"), ("complete", "POST", "uploadId=")];
+const REQUESTS: [(&str, &str, &str); 3] = [
+    ("begin", "POST", "uploads="),
+    ("part", "PUT", "partNumber=2"),
+    ("complete", "POST", "uploadId="),
+];
 
 fn passing() -> Vec<(&'static str, Fault)> {
     vec![
@@ -31,7 +34,9 @@ async fn what_passes_is_sent_again_at_every_request() {
             for again in [CompleteAgain::Succeeds, CompleteAgain::NoSuchUpload] {
                 let writes = WriteOptions { complete_again: again, ..WriteOptions::default() };
                 let bed = Bed::with(Flavour::S3, writes).await;
-                bed.server.script().push(Rule::new(fault.clone()).method(method).query(query).nth(1));
+                bed.server
+                    .script()
+                    .push(Rule::new(fault.clone()).method(method).query(query).nth(1));
                 let report = bed.upload(bed.file(&bytes)).await;
                 let report = report.unwrap_or_else(|e| panic!("{request} {name}: {}", e.chain()));
                 let stored = bed.stored().unwrap();
@@ -138,7 +143,8 @@ async fn a_checksum_that_the_remote_refuses_gives_way_to_the_next_one() {
     ] {
         for len in [1_000, LEN] {
             let checksums = WriteChecksums::Refused(refused);
-            let bed = Bed::with(Flavour::S3, WriteOptions { checksums, ..Default::default() }).await;
+            let bed =
+                Bed::with(Flavour::S3, WriteOptions { checksums, ..Default::default() }).await;
             let bytes = bytes.slice(..len);
             let report = bed.upload(bed.file(&bytes)).await;
             report.unwrap_or_else(|error| panic!("{refused:?} {len}: {}", error.chain()));

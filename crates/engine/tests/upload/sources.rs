@@ -3,23 +3,31 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use tidegate::ErrorKind;
-use tidegate_testkit::{Fault, Flavour, Gate, Rule};
+use tidegate::{ErrorKind, RetryPolicy};
+use tidegate_testkit::{Fault, Flavour, Rule};
 
 use crate::bed::{Bed, LEN, PART, noise};
 
-/// Uploads a file, and changes it after it was opened, before a part is read.
+/// Uploads a file, and changes it while the server reads no more of the first part. The part is then
+/// sent again.
 async fn changed_meanwhile(change: impl FnOnce(&std::path::Path)) -> (Bed, tidegate::Error) {
     let bed = Bed::new(Flavour::S3).await;
     let path = bed.file(&noise(LEN));
-    let gate = Gate::new();
-    let hold = Fault::HoldAfter { bytes: 0, gate: gate.clone() };
-    bed.server.script().push(Rule::new(hold).method("POST").query("uploads=").nth(1));
-    let upload = bed.upload(&path);
+    let stall = Rule::new(Fault::StallRequestAfter(1_000)).method("PUT").query("partNumber=1");
+    bed.server.script().push(stall.nth(1));
+    let retry = RetryPolicy {
+        stall_ms_max: 200,
+        header_ms_max: 200,
+        delay_ms_min: 1,
+        delay_ms_max: 5,
+        ..RetryPolicy::default()
+    };
+    let upload = bed.upload(&path).retry(retry);
     let upload = tokio::spawn(async move { upload.await });
-    gate.reached(1).await;
+    while bed.requests("PUT", "partNumber=1").is_empty() {
+        tokio::task::yield_now().await;
+    }
     change(&path);
-    gate.open();
     let error = upload.await.unwrap().unwrap_err();
     (bed, error)
 }

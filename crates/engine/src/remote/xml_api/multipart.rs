@@ -232,9 +232,7 @@ impl XmlWriter {
         match self.client.send(&request).await {
             Ok(_) => Ok(()),
             Err(refusal) if refusal.status() == Some(404) => Ok(()),
-            Err(refusal) => {
-                Err(self.refused(&upload.blob, &upload.options, None, refusal))
-            }
+            Err(refusal) => Err(self.refused(&upload.blob, &upload.options, None, refusal)),
         }
     }
 }
