@@ -16,7 +16,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+#[cfg(any(feature = "gcs", feature = "s3"))]
+use http::StatusCode;
+use http::{HeaderMap, HeaderValue, Method, header};
 use object_store::client::{HttpRequest, HttpRequestBody};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
@@ -56,6 +58,11 @@ pub(super) trait Authorize: fmt::Debug + Send + Sync {
 
     /// Whether the signature covers the SHA-256 of the payload.
     fn signs_payload(&self) -> bool {
+        false
+    }
+
+    /// Whether the signature covers headers as ASCII text only.
+    fn needs_ascii(&self) -> bool {
         false
     }
 
@@ -183,6 +190,7 @@ impl ObjectClient {
     }
 
     /// Adds these headers to requests, unsigned.
+    #[cfg(feature = "s3")]
     pub(super) fn with_headers(mut self, headers: HeaderMap) -> Self {
         self.unsigned = Added(Arc::new(headers));
         self
@@ -198,6 +206,7 @@ impl ObjectClient {
         self.authorize.base()
     }
 
+    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -252,12 +261,13 @@ impl ObjectClient {
                 renewed = true;
                 continue;
             }
-            return Err(self.refusal(head, text, refusal, request.operation, &target));
+            return Err(Self::refusal(head, text, refusal, request.operation, &target));
         }
     }
 
     /// The refusal in the body of a successful response, as S3 sends it if the failure came after
     /// the head.
+    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn refusal_in_body(
         &self,
         answer: &Answer,
@@ -280,11 +290,10 @@ impl ObjectClient {
             _ => StatusCode::BAD_REQUEST,
         };
         let target = self.target(key);
-        Some(self.refusal(head, text.into_owned(), refused, operation, &target))
+        Some(Self::refusal(head, text.into_owned(), refused, operation, &target))
     }
 
     fn refusal(
-        &self,
         head: ResponseHead,
         text: String,
         refused: Refused,
@@ -319,6 +328,11 @@ impl ObjectClient {
             Some(payload) if authorize.signs_payload() => Some(sha256(payload).await?),
             _ => None,
         };
+        let fails = |value: &HeaderValue| authorize.needs_ascii() && value.to_str().is_err();
+        if let Some((name, _)) = shell.headers().iter().find(|(_, value)| fails(value)) {
+            let message = format!("the value of header {name} has characters other than ASCII");
+            return Err(Error::new(ErrorKind::Invalid, request.operation, target, message));
+        }
         let signed = authorize.authorize(&mut shell, sha256.as_deref()).await;
         signed.map_err(|error| refusal::unsent(self.dialect, target, error))?;
         self.unsigned.apply(shell.headers_mut());
@@ -393,8 +407,9 @@ fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
 
 async fn sha256(payload: &Payload) -> Result<Vec<u8>> {
     let message = "SHA-256 cannot be computed";
-    let mut hasher = Checksummer::new(ChecksumAlgorithm::Sha256).map_err(|_| {
+    let mut hasher = Checksummer::new(ChecksumAlgorithm::Sha256).map_err(|error| {
         Error::new(ErrorKind::Unsupported, Operation::Write, "the payload", message)
+            .caused_by(error)
     })?;
     let mut frames = payload.open();
     while let Some(frame) = frames.next().await {

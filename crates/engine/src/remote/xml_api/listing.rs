@@ -60,13 +60,13 @@ impl XmlWriter {
         let is_encoded = page.encoding_type.as_deref() == Some("url");
         let mut entries = Vec::with_capacity(page.contents.len());
         for object in page.contents {
-            let blob = match is_encoded {
-                true => {
-                    let key = object.key.replace('+', " ");
-                    let key = percent_decode_str(&key).decode_utf8();
-                    key.map_err(|_| contradicts("a key in the list is no text"))?.into_owned()
-                }
-                false => object.key,
+            let blob = if is_encoded {
+                let key = object.key.replace('+', " ");
+                let key = percent_decode_str(&key).decode_utf8();
+                let no_text = |error| contradicts("a key in the list is no text").caused_by(error);
+                key.map_err(no_text)?.into_owned()
+            } else {
+                object.key
             };
             if !blob.starts_with(&request.prefix) {
                 return Err(contradicts("the list has a key without the prefix"));

@@ -5,7 +5,6 @@
 //! | `dialect` | the header names of the two services |
 //! | `document` | the XML documents |
 //! | `refused` | what a refused write means |
-//! | `checksums` | which checksum the service verifies, as far as is known |
 //! | `multipart` | an upload in parts |
 //! | `unfinished` | the list of unfinished uploads |
 //! | `copying` | a copy within the bucket |
@@ -14,7 +13,6 @@
 //! Sources: the API reference of Amazon S3; "XML API multipart uploads" and the reference of headers
 //! of Google Cloud Storage.
 
-mod checksums;
 mod copying;
 mod deleting;
 mod dialect;
@@ -30,8 +28,8 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
-use self::checksums::Accepted;
 pub(super) use self::dialect::XmlDialect;
+use super::accepted_checksums::AcceptedChecksums;
 use super::object_client::{Answer, ObjectClient, ObjectRequest, Refusal};
 use super::response;
 use super::write::{
@@ -53,14 +51,15 @@ const PARTS_MAX: u32 = 10_000;
 pub(super) struct XmlWriter {
     client: ObjectClient,
     dialect: XmlDialect,
-    accepted: Arc<Accepted>,
+    accepted: Arc<AcceptedChecksums>,
 }
 
 impl XmlWriter {
     pub(super) fn new(client: ObjectClient, dialect: XmlDialect) -> Self {
-        Self { client, dialect, accepted: Arc::new(Accepted::new(dialect.checksums())) }
+        Self { client, dialect, accepted: Arc::new(AcceptedChecksums::new(dialect.checksums())) }
     }
 
+    #[cfg(feature = "gcs")]
     pub(super) fn client(&self) -> &ObjectClient {
         &self.client
     }
@@ -74,9 +73,11 @@ impl XmlWriter {
         let mut headers = HeaderMap::new();
         let mut add = |name: &str, value: &str| -> Result<()> {
             let malformed = |what: &str| self.invalid(blob, format!("{name:?} is no {what}"));
-            let key = HeaderName::try_from(name).map_err(|_| malformed("name of a header"))?;
-            let value = HeaderValue::from_str(value);
-            headers.insert(key, value.map_err(|_| malformed("header with a valid value"))?);
+            let key = HeaderName::try_from(name)
+                .map_err(|error| malformed("name of a header").caused_by(error))?;
+            let value = HeaderValue::from_str(value)
+                .map_err(|error| malformed("header with a valid value").caused_by(error))?;
+            headers.insert(key, value);
             Ok(())
         };
         for (name, value) in [
@@ -159,12 +160,24 @@ impl XmlWriter {
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
-    /// The error of a refused write; a refusal of the checksum is remembered.
+    /// The error of a refused write.
     fn refused(&self, blob: &str, options: &WriteOptions, refusal: Refusal) -> Error {
-        if self.accepted.is_refused(&refusal) {
-            return self.accepted.explain(refusal);
-        }
         refused::explain(refusal, &options.precondition, &self.client.target(blob))
+    }
+
+    /// The error of a refused write of this payload; a refusal of its checksum is remembered.
+    fn refused_payload(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        payload: &Payload,
+        refusal: Refusal,
+    ) -> Error {
+        let algorithm = payload.checksum().map(Checksum::algorithm);
+        if self.accepted.is_refused(algorithm, &refusal) {
+            return self.accepted.explain(algorithm, refusal);
+        }
+        self.refused(blob, options, refusal)
     }
 }
 
@@ -213,7 +226,7 @@ impl Write for XmlWriter {
             .payload(payload);
         match self.client.send(&request).await {
             Ok(answer) => Ok(self.written(&answer)),
-            Err(refusal) => Err(self.refused(blob, options, refusal)),
+            Err(refusal) => Err(self.refused_payload(blob, options, payload, refusal)),
         }
     }
 

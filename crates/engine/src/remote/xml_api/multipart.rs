@@ -4,7 +4,7 @@
 //! later process must compute the same one: `crc64nvme:ID`.
 //!
 //! A service may answer the second `complete` of an upload with success (Amazon), or say that there
-//! is no such upload (MinIO). So [`XmlWriter::list_parts`] looks at the object itself if the upload
+//! is no such upload (`MinIO`). So [`XmlWriter::list_parts`] looks at the object itself if the upload
 //! is unknown: it is ours if it has the upload's mark.
 
 use http::{HeaderMap, HeaderValue, Method};
@@ -62,8 +62,8 @@ impl XmlWriter {
                     return Ok(Upload::new(blob, id, options));
                 }
                 // The request has no body, so it can be sent again at once.
-                Err(refusal) if self.accepted.is_refused(&refusal) => {
-                    let _ = self.accepted.explain(refusal);
+                Err(refusal) if self.accepted.is_refused(algorithm, &refusal) => {
+                    let _ = self.accepted.explain(algorithm, refusal);
                 }
                 Err(refusal) => return Err(self.refused(blob, options, refusal)),
             }
@@ -93,7 +93,10 @@ impl XmlWriter {
             .payload(&part.payload);
         let answer = match self.client.send(&request).await {
             Ok(answer) => answer,
-            Err(refusal) => return Err(self.refused(&upload.blob, &upload.options, refusal)),
+            Err(refusal) => {
+                let Upload { blob, options, .. } = upload;
+                return Err(self.refused_payload(blob, options, &part.payload, refusal));
+            }
         };
         let mut stored = StoredPart::new(part.number, part.payload.len_bytes());
         let etag = answer.head.text("etag").map(str::to_owned);
