@@ -60,6 +60,8 @@ mod gcs_account;
 mod gcs_authorize;
 #[cfg(feature = "gcs")]
 mod gcs_external;
+#[cfg(feature = "gcs")]
+mod gcs_session;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]

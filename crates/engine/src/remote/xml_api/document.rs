@@ -119,6 +119,9 @@ pub(super) struct ListedObject {
     pub(super) size: u64,
     #[serde(default, rename = "ETag")]
     pub(super) etag: Option<String>,
+    /// Google's version of an object.
+    #[serde(default)]
+    pub(super) generation: Option<String>,
     #[serde(default)]
     pub(super) last_modified: Option<String>,
 }

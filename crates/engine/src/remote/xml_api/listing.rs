@@ -7,8 +7,8 @@ use futures_util::stream;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::XmlWriter;
 use super::document::{self, ObjectsPage};
+use super::{XmlDialect, XmlWriter};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::object_client::ObjectRequest;
@@ -71,9 +71,13 @@ impl XmlWriter {
             if !blob.starts_with(&request.prefix) {
                 return Err(contradicts("the list has a key without the prefix"));
             }
+            let version = match (self.dialect, object.generation) {
+                (XmlDialect::Gcs, Some(generation)) => Some(Version::Generation(generation)),
+                _ => object.etag.as_deref().and_then(Version::from_etag),
+            };
             let info = BlobInfo {
                 len_bytes: Some(object.size),
-                version: object.etag.as_deref().and_then(Version::from_etag),
+                version,
                 last_modified: object.last_modified,
                 ..BlobInfo::default()
             };

@@ -69,7 +69,7 @@ impl XmlWriter {
     }
 
     /// The headers that describe a new object.
-    fn description(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
+    pub(super) fn description(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
         let mut add = |name: &str, value: &str| -> Result<()> {
             let malformed = |what: &str| self.invalid(blob, format!("{name:?} is no {what}"));
@@ -155,18 +155,33 @@ impl XmlWriter {
     }
 
     /// The new version and the checksums that a response names.
-    fn written(&self, answer: &Answer) -> Written {
+    pub(super) fn written(&self, answer: &Answer) -> Written {
         let info = response::info(&answer.head, self.dialect.of_responses(), None);
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
+    /// Sends a whole blob.
+    pub(super) async fn send_put(
+        &self,
+        blob: &str,
+        payload: &Payload,
+        options: &WriteOptions,
+    ) -> Result<std::result::Result<Answer, Refusal>> {
+        let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
+            .headers(self.description(blob, options)?)
+            .headers(self.condition(blob, &options.precondition)?)
+            .headers(self.checksum(blob, payload.checksum())?)
+            .payload(payload);
+        Ok(self.client.send(&request).await)
+    }
+
     /// The error of a refused write.
-    fn refused(&self, blob: &str, options: &WriteOptions, refusal: Refusal) -> Error {
+    pub(super) fn refused(&self, blob: &str, options: &WriteOptions, refusal: Refusal) -> Error {
         refused::explain(refusal, &options.precondition, &self.client.target(blob))
     }
 
     /// The error of a refused write of this payload; a refusal of its checksum is remembered.
-    fn refused_payload(
+    pub(super) fn refused_payload(
         &self,
         blob: &str,
         options: &WriteOptions,
@@ -219,12 +234,7 @@ impl Write for XmlWriter {
     }
 
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written> {
-        let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
-            .headers(self.description(blob, options)?)
-            .headers(self.condition(blob, &options.precondition)?)
-            .headers(self.checksum(blob, payload.checksum())?)
-            .payload(payload);
-        match self.client.send(&request).await {
+        match self.send_put(blob, payload, options).await? {
             Ok(answer) => Ok(self.written(&answer)),
             Err(refusal) => Err(self.refused_payload(blob, options, payload, refusal)),
         }
@@ -246,7 +256,8 @@ impl Write for XmlWriter {
     }
 
     async fn begin(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
-        self.begin_multipart(blob, options).await
+        let begun = self.begin_multipart(blob, options).await?;
+        begun.map_err(|refusal| self.refused(blob, options, refusal))
     }
 
     fn part_profile(&self, upload: &Upload) -> Option<PartProfile> {

@@ -43,11 +43,11 @@ pub(super) fn with_algorithm(id: &str, algorithm: Option<ChecksumAlgorithm>) -> 
 }
 
 impl XmlWriter {
-    pub(super) async fn begin_multipart(
+    pub(in crate::remote) async fn begin_multipart(
         &self,
         blob: &str,
         options: &WriteOptions,
-    ) -> Result<Upload> {
+    ) -> Result<std::result::Result<Upload, Refusal>> {
         let target = self.client.target(blob);
         loop {
             let algorithm = self.accepted.now();
@@ -59,13 +59,13 @@ impl XmlWriter {
                 Ok(answer) => {
                     let begun: Begun = document::read(&answer.text, Operation::Write, &target)?;
                     let id = with_algorithm(&begun.upload_id, algorithm);
-                    return Ok(Upload::new(blob, id, options));
+                    return Ok(Ok(Upload::new(blob, id, options)));
                 }
                 // The request has no body, so it can be sent again at once.
                 Err(refusal) if self.accepted.is_refused(algorithm, &refusal) => {
                     let _ = self.accepted.explain(algorithm, refusal);
                 }
-                Err(refusal) => return Err(self.refused(blob, options, refusal)),
+                Err(refusal) => return Ok(Err(refusal)),
             }
         }
     }
