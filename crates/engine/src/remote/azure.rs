@@ -6,19 +6,25 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::{ClientOptions, ObjectStore};
 
+use super::azure_api::{AzureWriter, VERSION};
+use super::azure_authorize::AzureAuthorize;
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
-use super::object::ObjectRemote;
+use super::object::{Abilities, ObjectRemote};
+use super::object_client::{Authorize, ObjectClient};
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{RemoteOptions, Selection};
+use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
+
+/// The account of Azurite, if the settings name none.
+const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 
 pub(super) fn connect(
     prefix: &str,
@@ -73,11 +79,75 @@ pub(super) fn connect(
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
+    let mut signed_headers = headers.clone();
+    signed_headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
+    let authorize = Arc::new(AzureAuthorize {
+        base: base(&builder, container),
+        account: account(&builder),
+        headers: signed_headers,
+        credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+    });
+    let encryption = builder.get_config_value(&AzureConfigKey::EncryptionKey);
+    let encryption = encryption.map(|key| encryption_headers(&key)).transpose()?;
+    let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
+    let authorizing = Arc::clone(&authorize) as Arc<dyn Authorize>;
+    let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix);
+    let client = client.keyed(keyed);
+    let writer = Arc::new(AzureWriter::new(client, authorize, encryption.unwrap_or_default()));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
         .with_headers(headers)
+        .with_abilities(Abilities {
+            write: Some(Arc::clone(&writer) as Arc<dyn Write>),
+            list: Some(Arc::clone(&writer) as Arc<dyn List>),
+            delete: Some(writer as Arc<dyn Delete>),
+        })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(keyed))
+}
+
+fn is_set(builder: &MicrosoftAzureBuilder, key: AzureConfigKey) -> bool {
+    builder.get_config_value(&key).is_some_and(|value| value == "true")
+}
+
+fn account(builder: &MicrosoftAzureBuilder) -> String {
+    let account = builder.get_config_value(&AzureConfigKey::AccountName);
+    let emulator = is_set(builder, AzureConfigKey::UseEmulator);
+    account.unwrap_or_else(|| if emulator { EMULATOR_ACCOUNT.to_owned() } else { String::new() })
+}
+
+/// The container's URL, as `object_store` makes it of the same settings.
+fn base(builder: &MicrosoftAzureBuilder, container: &str) -> String {
+    let account = account(builder);
+    let host = if is_set(builder, AzureConfigKey::UseEmulator) {
+        let url = std::env::var("AZURITE_BLOB_STORAGE_URL").ok();
+        let url = url.unwrap_or_else(|| "http://127.0.0.1:10000".to_owned());
+        format!("{}/{account}", url.trim_end_matches('/'))
+    } else if let Some(endpoint) = builder.get_config_value(&AzureConfigKey::Endpoint) {
+        endpoint
+    } else if is_set(builder, AzureConfigKey::UseFabricEndpoint) {
+        format!("https://{account}.blob.fabric.microsoft.com")
+    } else {
+        format!("https://{account}.blob.core.windows.net")
+    };
+    format!("{}/{container}", host.trim_end_matches('/'))
+}
+
+/// The headers of a customer's key, which is in base64.
+fn encryption_headers(key: &str) -> Result<HeaderMap> {
+    let key = CustomerKey::parse(key.as_bytes())?;
+    let mut headers = HeaderMap::new();
+    for (name, text) in [
+        ("x-ms-encryption-key", key.base64()),
+        ("x-ms-encryption-key-sha256", key.sha256_base64()),
+        ("x-ms-encryption-algorithm", "AES256".to_owned()),
+    ] {
+        let mut value = HeaderValue::try_from(text)
+            .map_err(|error| invalid("the customer key", "it makes no header").caused_by(error))?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(headers)
 }
 
 fn credentials(

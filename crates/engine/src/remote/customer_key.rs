@@ -16,7 +16,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-#[cfg(feature = "gcs")]
+#[cfg(any(feature = "gcs", feature = "azure"))]
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use url::{Host, Url};
 
@@ -84,8 +84,8 @@ impl CustomerKey {
         STANDARD.encode(self.0)
     }
 
-    /// The base64 of the key's SHA-256, by which Google identifies the key.
-    #[cfg(feature = "gcs")]
+    /// The base64 of the key's SHA-256, by which Google and Azure identify the key.
+    #[cfg(any(feature = "gcs", feature = "azure"))]
     pub(super) fn sha256_base64(&self) -> String {
         // SHA-256 is always available here.
         Checksummer::of(ChecksumAlgorithm::Sha256, &self.0)

@@ -15,13 +15,14 @@ use object_store::{ClientOptions, ObjectStore};
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::gcs_authorize::GcsAuthorize;
+use super::gcs_session::{GcsWriter, JsonBucket};
 use super::locate::invalid;
 use super::object::{Abilities, ObjectRemote};
 use super::object_client::ObjectClient;
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{CustomerKey, List, RemoteOptions, Selection, Write, gcs_account};
+use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write, gcs_account};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -77,14 +78,15 @@ pub(super) fn connect(
     let client =
         ObjectClient::new(transport.clone(), Arc::new(authorize), renew, Dialect::Gcs, prefix)
             .keyed(options.customer_key.is_some());
-    let writer = Arc::new(XmlWriter::new(client, XmlDialect::Gcs));
+    let json = JsonBucket::new(&base, bucket, &headers)?;
+    let writer = Arc::new(GcsWriter::new(XmlWriter::new(client, XmlDialect::Gcs), json));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Gcs, prefix, selection)
         .with_headers(headers)
         .with_abilities(Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
-            delete: Some(writer),
+            delete: Some(writer as Arc<dyn Delete>),
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(options.customer_key.is_some()))

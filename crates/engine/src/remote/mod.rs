@@ -3,9 +3,9 @@
 //! | trait | ability | implemented by |
 //! |---|---|---|
 //! | [`Read`] | facts about a blob, a range of its bytes | every remote |
-//! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs` |
-//! | [`List`] | the blobs under a prefix | `file`, `s3`, `gcs` |
-//! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs` |
+//! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs`, `azure` |
+//! | [`List`] | the blobs under a prefix | `file`, `s3`, `gcs`, `azure` |
+//! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs`, `azure` |
 //!
 //! [`Remote`] is the handle that gives access to these abilities. [`Location`] has a handle and a
 //! blob's name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with
@@ -34,8 +34,14 @@ mod token_service;
 mod version;
 mod write;
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod accepted_checksums;
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(feature = "azure")]
+mod azure_api;
+#[cfg(feature = "azure")]
+mod azure_authorize;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 mod credential_cache;
 #[cfg(any(feature = "gcs", feature = "s3"))]
@@ -54,6 +60,8 @@ mod gcs_account;
 mod gcs_authorize;
 #[cfg(feature = "gcs")]
 mod gcs_external;
+#[cfg(feature = "gcs")]
+mod gcs_session;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -64,7 +72,7 @@ mod netrc;
 mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
-#[cfg(any(feature = "gcs", feature = "s3"))]
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object_client;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object_request;
@@ -94,6 +102,8 @@ mod s3_role_source;
 mod s3_sources;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 mod xml_api;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod xml_document;
 
 #[cfg(feature = "_transport")]
 pub use by_url::OptionsByUrl;

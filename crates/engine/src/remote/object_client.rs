@@ -9,19 +9,25 @@
 //! - Every header is set before the signature, and none that is signed is changed after it.
 //! - Of a response at most [`TEXT_BYTES_MAX`] bytes are held, of a refusal [`REFUSAL_BYTES_MAX`].
 
-use std::borrow::Cow;
+mod request;
+
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+#[cfg(any(feature = "gcs", feature = "s3"))]
+use http::StatusCode;
+use http::{HeaderMap, HeaderValue, Method, header};
 use object_store::client::{HttpRequest, HttpRequestBody};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tidegate_core::checksum::{ChecksumAlgorithm, Checksummer};
 use tidegate_core::retry::RetryClass;
 
+pub(super) use self::request::ObjectRequest;
+pub(super) use self::request::encoded;
+#[cfg(feature = "gcs")]
+pub(super) use self::request::{Elsewhere, Secret};
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
@@ -39,12 +45,6 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 /// S3 redirects once, to the bucket's own address; one more redirect is allowed.
 const REDIRECTS_MAX: u32 = 2;
 
-/// The characters that a signature of AWS leaves as they are.
-const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// The same in a path.
-const ENCODED_PATH: AsciiSet = ENCODED.remove(b'/');
-
 /// The address of a bucket, and the credentials for it.
 #[async_trait]
 pub(super) trait Authorize: fmt::Debug + Send + Sync {
@@ -56,6 +56,11 @@ pub(super) trait Authorize: fmt::Debug + Send + Sync {
 
     /// Whether the signature covers the SHA-256 of the payload.
     fn signs_payload(&self) -> bool {
+        false
+    }
+
+    /// Whether the signature covers headers as ASCII text only.
+    fn needs_ascii(&self) -> bool {
         false
     }
 
@@ -75,41 +80,6 @@ pub(super) trait Authorize: fmt::Debug + Send + Sync {
     ) -> std::result::Result<Option<Arc<dyn Authorize>>, String> {
         let _ = (head, key);
         Ok(None)
-    }
-}
-
-/// One request.
-#[derive(Clone, Debug)]
-pub(super) struct ObjectRequest<'a> {
-    pub(super) method: Method,
-    pub(super) operation: Operation,
-    /// `None` for the bucket itself.
-    pub(super) key: Option<&'a str>,
-    /// Names and values, not encoded.
-    pub(super) query: Vec<(&'static str, Cow<'a, str>)>,
-    pub(super) headers: HeaderMap,
-    pub(super) payload: Option<&'a Payload>,
-}
-
-impl<'a> ObjectRequest<'a> {
-    pub(super) fn new(method: Method, operation: Operation, key: &'a str) -> Self {
-        let (query, headers) = (Vec::new(), HeaderMap::new());
-        Self { method, operation, key: Some(key), query, headers, payload: None }
-    }
-
-    pub(super) fn query(mut self, name: &'static str, value: impl Into<Cow<'a, str>>) -> Self {
-        self.query.push((name, value.into()));
-        self
-    }
-
-    pub(super) fn headers(mut self, headers: HeaderMap) -> Self {
-        self.headers.extend(headers);
-        self
-    }
-
-    pub(super) fn payload(mut self, payload: &'a Payload) -> Self {
-        self.payload = Some(payload);
-        self
     }
 }
 
@@ -183,6 +153,7 @@ impl ObjectClient {
     }
 
     /// Adds these headers to requests, unsigned.
+    #[cfg(feature = "s3")]
     pub(super) fn with_headers(mut self, headers: HeaderMap) -> Self {
         self.unsigned = Added(Arc::new(headers));
         self
@@ -198,6 +169,7 @@ impl ObjectClient {
         self.authorize.base()
     }
 
+    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -224,10 +196,10 @@ impl ObjectClient {
                 Some(renew) => renew.generation().await,
                 None => 0,
             };
-            let url = url(authorize.base(), request);
+            let url = request.url(authorize.base());
             let (mut head, body) = self.exchange(&*authorize, &url, request, &target).await?;
             head.requests += redirects + u32::from(renewed);
-            if head.status.is_success() {
+            if request.accepts(head.status.as_u16()) {
                 let text = text(body, TEXT_BYTES_MAX, request.operation, &target).await?;
                 return Ok(Answer { head, text });
             }
@@ -248,16 +220,20 @@ impl ObjectClient {
             let text = text(body, REFUSAL_BYTES_MAX, request.operation, &target).await;
             let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
             let refusal = Refused::of(&head, &text, self.asked());
-            if !renewed && self.renews(generation, &head, &refusal, &target).await? {
+            if !renewed
+                && request.is_signed()
+                && self.renews(generation, &head, &refusal, &target).await?
+            {
                 renewed = true;
                 continue;
             }
-            return Err(self.refusal(head, text, refusal, request.operation, &target));
+            return Err(Self::refusal(head, text, refusal, request.operation, &target));
         }
     }
 
     /// The refusal in the body of a successful response, as S3 sends it if the failure came after
     /// the head.
+    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn refusal_in_body(
         &self,
         answer: &Answer,
@@ -280,11 +256,10 @@ impl ObjectClient {
             _ => StatusCode::BAD_REQUEST,
         };
         let target = self.target(key);
-        Some(self.refusal(head, text.into_owned(), refused, operation, &target))
+        Some(Self::refusal(head, text.into_owned(), refused, operation, &target))
     }
 
     fn refusal(
-        &self,
         head: ResponseHead,
         text: String,
         refused: Refused,
@@ -310,7 +285,9 @@ impl ObjectClient {
         let shell = http::Request::builder().method(request.method.clone()).uri(url);
         let mut shell = shell.body(HttpRequestBody::empty()).map_err(malformed)?;
         let len_bytes = request.payload.map_or(0, Payload::len_bytes);
-        *shell.headers_mut() = authorize.headers();
+        if request.is_signed() {
+            *shell.headers_mut() = authorize.headers();
+        }
         shell.headers_mut().extend(request.headers.clone());
         if request.payload.is_some() || matches!(request.method, Method::PUT | Method::POST) {
             shell.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(len_bytes));
@@ -319,9 +296,16 @@ impl ObjectClient {
             Some(payload) if authorize.signs_payload() => Some(sha256(payload).await?),
             _ => None,
         };
-        let signed = authorize.authorize(&mut shell, sha256.as_deref()).await;
-        signed.map_err(|error| refusal::unsent(self.dialect, target, error))?;
-        self.unsigned.apply(shell.headers_mut());
+        let fails = |value: &HeaderValue| authorize.needs_ascii() && value.to_str().is_err();
+        if let Some((name, _)) = shell.headers().iter().find(|(_, value)| fails(value)) {
+            let message = format!("the value of header {name} has characters other than ASCII");
+            return Err(Error::new(ErrorKind::Invalid, request.operation, target, message));
+        }
+        if request.is_signed() {
+            let signed = authorize.authorize(&mut shell, sha256.as_deref()).await;
+            signed.map_err(|error| refusal::unsent(self.dialect, target, error))?;
+            self.unsigned.apply(shell.headers_mut());
+        }
         let answer = match request.payload {
             Some(payload) if len_bytes > 0 => {
                 let body = RequestBody::stream(payload.open(), len_bytes);
@@ -358,27 +342,6 @@ impl ObjectClient {
     }
 }
 
-/// The URL of a request.
-fn url(base: &str, request: &ObjectRequest<'_>) -> String {
-    let mut url = base.to_owned();
-    if let Some(key) = request.key {
-        url.push('/');
-        url.extend(utf8_percent_encode(key, &ENCODED_PATH));
-    }
-    for (index, (name, value)) in request.query.iter().enumerate() {
-        url.push(if index == 0 { '?' } else { '&' });
-        url.extend(utf8_percent_encode(name, &ENCODED));
-        url.push('=');
-        url.extend(utf8_percent_encode(value, &ENCODED));
-    }
-    url
-}
-
-/// A key as a header or a path names it.
-pub(super) fn encoded(key: &str) -> String {
-    utf8_percent_encode(key, &ENCODED_PATH).to_string()
-}
-
 /// The error of a payload's source, if that is why a request failed.
 fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut level = Some(error);
@@ -393,8 +356,9 @@ fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
 
 async fn sha256(payload: &Payload) -> Result<Vec<u8>> {
     let message = "SHA-256 cannot be computed";
-    let mut hasher = Checksummer::new(ChecksumAlgorithm::Sha256).map_err(|_| {
+    let mut hasher = Checksummer::new(ChecksumAlgorithm::Sha256).map_err(|error| {
         Error::new(ErrorKind::Unsupported, Operation::Write, "the payload", message)
+            .caused_by(error)
     })?;
     let mut frames = payload.open();
     while let Some(frame) = frames.next().await {

@@ -82,10 +82,7 @@ impl Authorize for S3Authorize {
         if self.keyed && !is_private(&endpoint) {
             return Err("it redirects a customer's key to a plain connection".to_owned());
         }
-        let base = match bucket_in_host {
-            true => endpoint,
-            false => format!("{endpoint}/{}", self.bucket),
-        };
+        let base = if bucket_in_host { endpoint } else { format!("{endpoint}/{}", self.bucket) };
         let region = region.unwrap_or_else(|| self.region.clone());
         Ok(Some(Arc::new(Self { base, region, ..self.clone() })))
     }

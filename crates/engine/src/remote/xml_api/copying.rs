@@ -4,9 +4,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::document::{self, Made};
 use super::{XmlDialect, XmlWriter};
-use crate::error::{ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
-use crate::remote::object_client::{ObjectRequest, encoded};
+use crate::remote::object_client::{Answer, ObjectRequest, Refusal, encoded};
 use crate::remote::write::{CopySource, WriteOptions, Written};
 
 impl XmlWriter {
@@ -16,24 +16,52 @@ impl XmlWriter {
         blob: &str,
         options: &WriteOptions,
     ) -> Result<Written> {
+        match self.send_copy(source, blob, options).await? {
+            Ok(answer) => self.copied(blob, options, &answer),
+            Err(refusal) => Err(self.not_copied(source, blob, options, refusal)),
+        }
+    }
+
+    pub(in crate::remote) async fn send_copy(
+        &self,
+        source: &CopySource,
+        blob: &str,
+        options: &WriteOptions,
+    ) -> Result<std::result::Result<Answer, Refusal>> {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.source(source)?);
-        let answer = match self.client.send(&request).await {
-            Ok(answer) => answer,
-            Err(refusal) if refusal.status() == Some(412) && source.version.is_some() => {
-                let changed = "the source has another version";
-                return Err(self.invalid(&source.blob, changed).into_kind(ErrorKind::Changed));
-            }
-            Err(refusal) => return Err(self.refused(blob, options, None, refusal)),
-        };
-        if let Some(refusal) = self.client.refusal_in_body(&answer, Operation::Write, blob) {
-            return Err(self.refused(blob, options, None, refusal));
+        Ok(self.client.send(&request).await)
+    }
+
+    pub(in crate::remote) fn not_copied(
+        &self,
+        source: &CopySource,
+        blob: &str,
+        options: &WriteOptions,
+        refusal: Refusal,
+    ) -> Error {
+        if refusal.status() == Some(412) && source.version.is_some() {
+            let changed = "the source has another version";
+            return self.invalid(&source.blob, changed).into_kind(ErrorKind::Changed);
+        }
+        self.refused(blob, options, refusal)
+    }
+
+    /// The result of a copy, whose response can have a refusal in its body.
+    pub(in crate::remote) fn copied(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        answer: &Answer,
+    ) -> Result<Written> {
+        if let Some(refusal) = self.client.refusal_in_body(answer, Operation::Write, blob) {
+            return Err(self.refused(blob, options, refusal));
         }
         let target = self.client.target(blob);
         let made: Made = document::read(&answer.text, Operation::Write, &target)?;
-        let mut written = self.written(&answer);
+        let mut written = self.written(answer);
         written.version =
             written.version.or_else(|| made.etag.as_deref().and_then(Version::from_etag));
         Ok(written)

@@ -5,7 +5,7 @@ use http::{HeaderValue, Method};
 
 use super::{XmlDialect, XmlWriter, dialect};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::object_client::ObjectRequest;
+use crate::remote::object_client::{ObjectRequest, Refusal};
 use crate::remote::write::Guarantee;
 use crate::remote::{Delete, DeleteProfile, DeleteRequest, Version};
 
@@ -18,7 +18,19 @@ impl Delete for XmlWriter {
     }
 
     async fn delete(&self, request: &DeleteRequest) -> Result<()> {
-        let target = self.client.target(&request.blob);
+        match self.try_delete(request).await? {
+            Ok(()) => Ok(()),
+            Err(refusal) => self.not_deleted(request, refusal),
+        }
+    }
+}
+
+impl XmlWriter {
+    /// Sends the request of a delete.
+    pub(in crate::remote) async fn try_delete(
+        &self,
+        request: &DeleteRequest,
+    ) -> Result<std::result::Result<(), Refusal>> {
         let mut sent = ObjectRequest::new(Method::DELETE, Operation::Delete, &request.blob);
         match (&request.version, self.dialect) {
             (None, _) => {}
@@ -32,20 +44,28 @@ impl Delete for XmlWriter {
                 sent.headers.insert(dialect::IF_GENERATION, value);
             }
             (Some(other), _) => {
+                let target = self.client.target(&request.blob);
                 let message = format!("a delete here cannot be limited to {other}");
                 return Err(Error::new(ErrorKind::Unsupported, Operation::Delete, target, message));
             }
         }
-        match self.client.send(&sent).await {
-            Ok(_) => Ok(()),
-            Err(refusal) if refusal.status() == Some(404) && refusal.code() != "NoSuchBucket" => {
-                Ok(())
-            }
-            Err(refusal) if refusal.status() == Some(412) => {
+        Ok(self.client.send(&sent).await.map(drop))
+    }
+
+    /// The result of a refused delete: a blob that is missing counts as deleted.
+    pub(in crate::remote) fn not_deleted(
+        &self,
+        request: &DeleteRequest,
+        refusal: Refusal,
+    ) -> Result<()> {
+        match refusal.status() {
+            Some(404) if refusal.code() != "NoSuchBucket" => Ok(()),
+            Some(412) => {
+                let target = self.client.target(&request.blob);
                 let message = "it has another version";
                 Err(Error::new(ErrorKind::Changed, Operation::Delete, target, message))
             }
-            Err(refusal) => Err(refusal.into()),
+            _ => Err(refusal.into()),
         }
     }
 }

@@ -17,9 +17,7 @@ pub(super) const IF_GENERATION: HeaderName = HeaderName::from_static("x-goog-if-
 /// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) enum XmlDialect {
-    #[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "only S3 has it"))]
     S3,
-    #[cfg_attr(not(feature = "gcs"), expect(dead_code, reason = "only Google has it"))]
     Gcs,
 }
 

@@ -7,11 +7,10 @@ use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
-use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::write::{CompleteRequest, StoredPart};
+pub(super) use crate::remote::xml_document::read;
 
 /// The response to the request that begins an upload.
 #[derive(Debug, Deserialize)]
@@ -120,6 +119,9 @@ pub(super) struct ListedObject {
     pub(super) size: u64,
     #[serde(default, rename = "ETag")]
     pub(super) etag: Option<String>,
+    /// Google's version of an object.
+    #[serde(default)]
+    pub(super) generation: Option<String>,
     #[serde(default)]
     pub(super) last_modified: Option<String>,
 }
@@ -128,18 +130,6 @@ fn checksum_of(crc64nvme: Option<&str>, crc32c: Option<&str>) -> Option<Checksum
     [(ChecksumAlgorithm::Crc64Nvme, crc64nvme), (ChecksumAlgorithm::Crc32c, crc32c)]
         .into_iter()
         .find_map(|(algorithm, text)| Checksum::from_base64(algorithm, text?).ok())
-}
-
-/// Reads a document. The error does not show it, because it may repeat headers of the request.
-pub(super) fn read<T: DeserializeOwned>(
-    text: &[u8],
-    operation: Operation,
-    target: &str,
-) -> Result<T> {
-    let failed = |message: &str| Error::new(ErrorKind::Remote, operation, target, message);
-    let text = str::from_utf8(text).map_err(|_| failed("the response is no text"))?;
-    quick_xml::de::from_str(text)
-        .map_err(|error| failed("the response is not the document expected").caused_by(error))
 }
 
 /// The request that completes an upload. `name` is the element for checksums of parts, if the
@@ -167,6 +157,7 @@ fn part_of_completion(text: &mut String, part: &StoredPart, name: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Operation;
     use crate::remote::write::PartNumber;
 
     #[test]
@@ -196,19 +187,5 @@ mod tests {
         assert_eq!(page.parts.len(), 2);
         assert_eq!(page.parts[0].etag.as_deref(), Some("\"e\""));
         assert_eq!(page.parts[1].checksum().unwrap().to_base64(), "4waSgw==");
-    }
-
-    #[test]
-    fn what_is_no_document_is_an_error_that_does_not_show_it() {
-        for text in ["", "secret", "<a>", "<ListPartsResult><Part>secret</Part></ListPartsResult>"]
-        {
-            let error = read::<PartsPage>(text.as_bytes(), Operation::Stat, "s3://b/k");
-            if let Err(error) = error {
-                assert_eq!(error.kind(), ErrorKind::Remote);
-                assert!(!error.to_string().contains("secret"), "{error}");
-            } else {
-                assert!(!text.contains("secret"), "{text}");
-            }
-        }
     }
 }

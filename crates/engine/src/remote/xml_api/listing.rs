@@ -7,8 +7,8 @@ use futures_util::stream;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::XmlWriter;
 use super::document::{self, ObjectsPage};
+use super::{XmlDialect, XmlWriter};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::object_client::ObjectRequest;
@@ -60,20 +60,24 @@ impl XmlWriter {
         let is_encoded = page.encoding_type.as_deref() == Some("url");
         let mut entries = Vec::with_capacity(page.contents.len());
         for object in page.contents {
-            let blob = match is_encoded {
-                true => {
-                    let key = object.key.replace('+', " ");
-                    let key = percent_decode_str(&key).decode_utf8();
-                    key.map_err(|_| contradicts("a key in the list is no text"))?.into_owned()
-                }
-                false => object.key,
+            let blob = if is_encoded {
+                let key = object.key.replace('+', " ");
+                let key = percent_decode_str(&key).decode_utf8();
+                let no_text = |error| contradicts("a key in the list is no text").caused_by(error);
+                key.map_err(no_text)?.into_owned()
+            } else {
+                object.key
             };
             if !blob.starts_with(&request.prefix) {
                 return Err(contradicts("the list has a key without the prefix"));
             }
+            let version = match (self.dialect, object.generation) {
+                (XmlDialect::Gcs, Some(generation)) => Some(Version::Generation(generation)),
+                _ => object.etag.as_deref().and_then(Version::from_etag),
+            };
             let info = BlobInfo {
                 len_bytes: Some(object.size),
-                version: object.etag.as_deref().and_then(Version::from_etag),
+                version,
                 last_modified: object.last_modified,
                 ..BlobInfo::default()
             };

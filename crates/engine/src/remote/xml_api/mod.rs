@@ -5,7 +5,6 @@
 //! | `dialect` | the header names of the two services |
 //! | `document` | the XML documents |
 //! | `refused` | what a refused write means |
-//! | `checksums` | which checksum the service verifies, as far as is known |
 //! | `multipart` | an upload in parts |
 //! | `unfinished` | the list of unfinished uploads |
 //! | `copying` | a copy within the bucket |
@@ -14,7 +13,6 @@
 //! Sources: the API reference of Amazon S3; "XML API multipart uploads" and the reference of headers
 //! of Google Cloud Storage.
 
-mod checksums;
 mod copying;
 mod deleting;
 mod dialect;
@@ -30,8 +28,8 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
-use self::checksums::Accepted;
 pub(super) use self::dialect::XmlDialect;
+use super::accepted_checksums::AcceptedChecksums;
 use super::object_client::{Answer, ObjectClient, ObjectRequest, Refusal};
 use super::response;
 use super::write::{
@@ -53,14 +51,15 @@ const PARTS_MAX: u32 = 10_000;
 pub(super) struct XmlWriter {
     client: ObjectClient,
     dialect: XmlDialect,
-    accepted: Arc<Accepted>,
+    accepted: Arc<AcceptedChecksums>,
 }
 
 impl XmlWriter {
     pub(super) fn new(client: ObjectClient, dialect: XmlDialect) -> Self {
-        Self { client, dialect, accepted: Arc::new(Accepted::new(dialect.checksums())) }
+        Self { client, dialect, accepted: Arc::new(AcceptedChecksums::new(dialect.checksums())) }
     }
 
+    #[cfg(feature = "gcs")]
     pub(super) fn client(&self) -> &ObjectClient {
         &self.client
     }
@@ -70,13 +69,15 @@ impl XmlWriter {
     }
 
     /// The headers that describe a new object.
-    fn description(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
+    pub(super) fn description(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
         let mut add = |name: &str, value: &str| -> Result<()> {
             let malformed = |what: &str| self.invalid(blob, format!("{name:?} is no {what}"));
-            let key = HeaderName::try_from(name).map_err(|_| malformed("name of a header"))?;
-            let value = HeaderValue::from_str(value);
-            headers.insert(key, value.map_err(|_| malformed("header with a valid value"))?);
+            let key = HeaderName::try_from(name)
+                .map_err(|error| malformed("name of a header").caused_by(error))?;
+            let value = HeaderValue::from_str(value)
+                .map_err(|error| malformed("header with a valid value").caused_by(error))?;
+            headers.insert(key, value);
             Ok(())
         };
         for (name, value) in [
@@ -154,23 +155,44 @@ impl XmlWriter {
     }
 
     /// The new version and the checksums that a response names.
-    fn written(&self, answer: &Answer) -> Written {
+    pub(super) fn written(&self, answer: &Answer) -> Written {
         let info = response::info(&answer.head, self.dialect.of_responses(), None);
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
-    /// The error of a refused write; a refusal of the checksum is remembered.
-    fn refused(
+    /// Sends a whole blob.
+    pub(super) async fn send_put(
+        &self,
+        blob: &str,
+        payload: &Payload,
+        options: &WriteOptions,
+    ) -> Result<std::result::Result<Answer, Refusal>> {
+        let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
+            .headers(self.description(blob, options)?)
+            .headers(self.condition(blob, &options.precondition)?)
+            .headers(self.checksum(blob, payload.checksum())?)
+            .payload(payload);
+        Ok(self.client.send(&request).await)
+    }
+
+    /// The error of a refused write.
+    pub(super) fn refused(&self, blob: &str, options: &WriteOptions, refusal: Refusal) -> Error {
+        refused::explain(refusal, &options.precondition, &self.client.target(blob))
+    }
+
+    /// The error of a refused write of this payload; a refusal of its checksum is remembered.
+    pub(super) fn refused_payload(
         &self,
         blob: &str,
         options: &WriteOptions,
-        used: Option<ChecksumAlgorithm>,
+        payload: &Payload,
         refusal: Refusal,
     ) -> Error {
-        if self.accepted.is_refused(&refusal, used) {
-            return self.accepted.explain(refusal, used);
+        let algorithm = payload.checksum().map(Checksum::algorithm);
+        if self.accepted.is_refused(algorithm, &refusal) {
+            return self.accepted.explain(algorithm, refusal);
         }
-        refused::explain(refusal, &options.precondition, &self.client.target(blob))
+        self.refused(blob, options, refusal)
     }
 }
 
@@ -212,17 +234,9 @@ impl Write for XmlWriter {
     }
 
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written> {
-        let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
-            .headers(self.description(blob, options)?)
-            .headers(self.condition(blob, &options.precondition)?)
-            .headers(self.checksum(blob, payload.checksum())?)
-            .payload(payload);
-        match self.client.send(&request).await {
+        match self.send_put(blob, payload, options).await? {
             Ok(answer) => Ok(self.written(&answer)),
-            Err(refusal) => {
-                let used = payload.checksum().map(Checksum::algorithm);
-                Err(self.refused(blob, options, used, refusal))
-            }
+            Err(refusal) => Err(self.refused_payload(blob, options, payload, refusal)),
         }
     }
 
@@ -242,7 +256,8 @@ impl Write for XmlWriter {
     }
 
     async fn begin(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
-        self.begin_multipart(blob, options).await
+        let begun = self.begin_multipart(blob, options).await?;
+        begun.map_err(|refusal| self.refused(blob, options, refusal))
     }
 
     fn part_profile(&self, upload: &Upload) -> Option<PartProfile> {

@@ -4,11 +4,11 @@
 //! later process must compute the same one: `crc64nvme:ID`.
 //!
 //! A service may answer the second `complete` of an upload with success (Amazon), or say that there
-//! is no such upload (MinIO). So [`XmlWriter::list_parts`] looks at the object itself if the upload
+//! is no such upload (`MinIO`). So [`XmlWriter::list_parts`] looks at the object itself if the upload
 //! is unknown: it is ours if it has the upload's mark.
 
 use http::{HeaderMap, HeaderValue, Method};
-use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
+use tidegate_core::checksum::{ChecksumAlgorithm, Coverage, StoredChecksum};
 
 use super::document::{self, Begun, Made, PartsPage};
 use super::refused::{NO_UPLOAD, RACED};
@@ -43,11 +43,11 @@ pub(super) fn with_algorithm(id: &str, algorithm: Option<ChecksumAlgorithm>) -> 
 }
 
 impl XmlWriter {
-    pub(super) async fn begin_multipart(
+    pub(in crate::remote) async fn begin_multipart(
         &self,
         blob: &str,
         options: &WriteOptions,
-    ) -> Result<Upload> {
+    ) -> Result<std::result::Result<Upload, Refusal>> {
         let target = self.client.target(blob);
         loop {
             let algorithm = self.accepted.now();
@@ -59,13 +59,13 @@ impl XmlWriter {
                 Ok(answer) => {
                     let begun: Begun = document::read(&answer.text, Operation::Write, &target)?;
                     let id = with_algorithm(&begun.upload_id, algorithm);
-                    return Ok(Upload::new(blob, id, options));
+                    return Ok(Ok(Upload::new(blob, id, options)));
                 }
                 // The request has no body, so it can be sent again at once.
-                Err(refusal) if self.accepted.is_refused(&refusal, algorithm) => {
-                    let _ = self.accepted.explain(refusal, algorithm);
+                Err(refusal) if self.accepted.is_refused(algorithm, &refusal) => {
+                    let _ = self.accepted.explain(algorithm, refusal);
                 }
-                Err(refusal) => return Err(self.refused(blob, options, None, refusal)),
+                Err(refusal) => return Ok(Err(refusal)),
             }
         }
     }
@@ -94,8 +94,8 @@ impl XmlWriter {
         let answer = match self.client.send(&request).await {
             Ok(answer) => answer,
             Err(refusal) => {
-                let used = part.payload.checksum().map(Checksum::algorithm);
-                return Err(self.refused(&upload.blob, &upload.options, used, refusal));
+                let Upload { blob, options, .. } = upload;
+                return Err(self.refused_payload(blob, options, &part.payload, refusal));
             }
         };
         let mut stored = StoredPart::new(part.number, part.payload.len_bytes());
@@ -167,11 +167,11 @@ impl XmlWriter {
     /// The state of an upload whose list of parts was refused.
     async fn without_upload(&self, upload: &Upload, refusal: Refusal) -> Result<UploadState> {
         if refusal.code() != NO_UPLOAD && refusal.status() != Some(404) {
-            return Err(self.refused(&upload.blob, &upload.options, None, refusal));
+            return Err(self.refused(&upload.blob, &upload.options, refusal));
         }
         match self.landed(&upload.blob, &upload.options).await? {
             Some(written) => Ok(UploadState::Completed(written)),
-            None => Err(self.refused(&upload.blob, &upload.options, None, refusal)),
+            None => Err(self.refused(&upload.blob, &upload.options, refusal)),
         }
     }
 
@@ -223,7 +223,7 @@ impl XmlWriter {
         {
             tracing::warn!(%error, "an upload that cannot be completed stays behind");
         }
-        self.refused(&upload.blob, &upload.options, algorithm(upload), refusal)
+        self.refused(&upload.blob, &upload.options, refusal)
     }
 
     pub(super) async fn abort_multipart(&self, upload: &Upload) -> Result<()> {
@@ -232,7 +232,7 @@ impl XmlWriter {
         match self.client.send(&request).await {
             Ok(_) => Ok(()),
             Err(refusal) if refusal.status() == Some(404) => Ok(()),
-            Err(refusal) => Err(self.refused(&upload.blob, &upload.options, None, refusal)),
+            Err(refusal) => Err(self.refused(&upload.blob, &upload.options, refusal)),
         }
     }
 }

@@ -43,9 +43,11 @@ impl XmlWriter {
         let answer = self.client.send(&request).await?;
         let page: UploadsPage = document::read(&answer.text, Operation::List, &target)?;
         let is_encoded = page.encoding_type.as_deref() == Some("url");
-        let decoded = |key: &str| match is_encoded {
-            true => percent_decode_str(&key.replace('+', " ")).decode_utf8_lossy().into_owned(),
-            false => key.to_owned(),
+        let decoded = |key: &str| {
+            if !is_encoded {
+                return key.to_owned();
+            }
+            percent_decode_str(&key.replace('+', " ")).decode_utf8_lossy().into_owned()
         };
         let uploads = page.uploads.iter().filter_map(|listed| {
             let key = decoded(&listed.key);

@@ -1,0 +1,106 @@
+//! The headers that describe a new blob.
+
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use url::form_urlencoded;
+
+use super::AzureWriter;
+use crate::error::Result;
+use crate::remote::write::WriteOptions;
+
+const METADATA: &str = "x-ms-meta-";
+
+/// The metadata that holds [`WriteOptions::mark`].
+pub(super) const MARK: &str = "x-ms-meta-tidegateupload";
+
+impl AzureWriter {
+    /// The headers that describe a new blob.
+    pub(super) fn description(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
+        let mut headers = self.metadata(blob, options)?;
+        if let Some(mark) = &options.mark {
+            self.add(blob, &mut headers, MARK, mark)?;
+        }
+        for (name, value) in [
+            ("x-ms-blob-content-type", &options.content_type),
+            ("x-ms-blob-content-encoding", &options.content_encoding),
+            ("x-ms-blob-cache-control", &options.cache_control),
+            ("x-ms-access-tier", &options.storage_class),
+        ] {
+            if let Some(value) = value {
+                self.add(blob, &mut headers, name, value)?;
+            }
+        }
+        if !options.tags.is_empty() {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            let tags = query.extend_pairs(&options.tags).finish();
+            self.add(blob, &mut headers, "x-ms-tags", &tags)?;
+        }
+        for (name, value) in &options.headers {
+            self.add(blob, &mut headers, name, value)?;
+        }
+        Ok(headers)
+    }
+
+    /// The caller's metadata, and the source's modification time under rclone's name and format.
+    pub(super) fn metadata(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &options.metadata {
+            if !is_identifier(name) {
+                let message = format!("metadata {name:?} cannot be stored");
+                let hint = "its name must be letters, digits and `_`, and not begin with a digit";
+                return Err(self.invalid(blob, message).with_hint(hint));
+            }
+            self.add(blob, &mut headers, &format!("{METADATA}{name}"), value)?;
+        }
+        if let Some(time) = options.modified {
+            self.add(blob, &mut headers, &format!("{METADATA}mtime"), &written(time))?;
+        }
+        Ok(headers)
+    }
+
+    fn add(&self, blob: &str, headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
+        let malformed = |what: &str| self.invalid(blob, format!("{name:?} is no {what}"));
+        let key = HeaderName::try_from(name)
+            .map_err(|error| malformed("name of a header").caused_by(error))?;
+        let value = HeaderValue::from_str(value)
+            .map_err(|error| malformed("header with a valid value").caused_by(error))?;
+        headers.insert(key, value);
+        Ok(())
+    }
+}
+
+/// The service takes the names that C# takes.
+fn is_identifier(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
+}
+
+/// `2026-11-23T12:00:00.000000000Z`.
+fn written(time: SystemTime) -> String {
+    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Nanos, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn the_modification_time_is_written_as_rclone_writes_it() {
+        let time = UNIX_EPOCH + Duration::new(1_700_000_000, 5);
+        assert_eq!(written(time), "2023-11-14T22:13:20.000000005Z");
+    }
+
+    #[test]
+    fn metadata_has_names_of_an_identifier() {
+        for name in ["a", "_a", "tidegateupload", "A1"] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for name in ["", "1a", "a-b", "a.b", "\u{e4}"] {
+            assert!(!is_identifier(name), "{name}");
+        }
+    }
+}
