@@ -1,4 +1,4 @@
-//! [`SourceFile`]: a file that is read by position, and watched for changes.
+//! [`UploadFile`]: a file that is read by position, and watched for changes.
 //!
 //! Device, inode, length, modification time and change time are compared before the blob is made.
 //! A writer can set the modification time back, but not the change time.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::UploadOptions;
-use super::source::{At, Opened};
+use super::source::{OpenedSource, PositionalSource};
 use super::stream::SourceStream;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
@@ -21,7 +21,7 @@ use crate::sink::file::descriptors::{self, Descriptors};
 
 /// See the module docs.
 #[derive(Debug)]
-pub(super) struct SourceFile {
+pub(super) struct UploadFile {
     file: File,
     path: PathBuf,
     name: Arc<str>,
@@ -32,9 +32,9 @@ pub(super) struct SourceFile {
     descriptors: Descriptors,
 }
 
-impl SourceFile {
+impl UploadFile {
     /// Opens a path: a file, or a stream if the path has no length.
-    pub(super) async fn open(path: &Path, options: &UploadOptions) -> Result<Opened> {
+    pub(super) async fn open(path: &Path, options: &UploadOptions) -> Result<OpenedSource> {
         let name: Arc<str> = local::name(path).into();
         let path = path.to_owned();
         let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
@@ -47,10 +47,10 @@ impl SourceFile {
                 let (len, stamp) = (metadata.len(), file_stamp(&metadata));
                 let modified = metadata.modified().ok();
                 let opened = Self { file, path, name, len, stamp, modified, descriptors };
-                Opened::At(Arc::new(At::File(Arc::new(opened))))
+                OpenedSource::PositionalSource(Arc::new(PositionalSource::File(Arc::new(opened))))
             }
             LocalFile::Stream(stream) => {
-                Opened::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
+                OpenedSource::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
             }
         })
     }

@@ -48,7 +48,7 @@ use tokio::time::Instant;
 
 pub use self::options::OnFailure;
 pub(crate) use self::options::UploadOptions;
-use self::source::Opened;
+use self::source::OpenedSource;
 pub use self::source::UploadSource;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -141,7 +141,7 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         options,
     });
     transfer.refuse_early()?;
-    let opened = Opened::open(source, &transfer.options).await?;
+    let opened = OpenedSource::open(source, &transfer.options).await?;
     transfer.progress.expect(opened.len());
     let made = transfer.make(opened).await?;
     let (verified, info) = transfer.prove(&made).await?;
@@ -173,10 +173,10 @@ impl Transfer {
     }
 
     /// Makes the blob. Begins anew if the remote refuses the checksum, or loses the upload.
-    async fn make(self: &Arc<Self>, opened: Opened) -> Result<Made> {
+    async fn make(self: &Arc<Self>, opened: OpenedSource) -> Result<Made> {
         let opened = match opened {
-            Opened::Stream(stream) => return stream::upload(self, stream).await,
-            Opened::At(at) => at,
+            OpenedSource::Stream(stream) => return stream::upload(self, stream).await,
+            OpenedSource::PositionalSource(at) => at,
         };
         let mut beginnings = 1;
         loop {
@@ -198,7 +198,7 @@ impl Transfer {
 
     async fn make_once(
         self: &Arc<Self>,
-        source: &Arc<source::At>,
+        source: &Arc<source::PositionalSource>,
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<Made> {
         let profile = self.write()?.write_profile(&self.options.write.precondition);

@@ -54,7 +54,7 @@ pub(super) fn part_bytes(
     Ok(bytes)
 }
 
-/// The length of part `number` of a stream, the first of which has `first` bytes.
+/// The length of part `number` of a stream whose first part has `first` bytes.
 pub(super) fn part_bytes_of_stream(number: u32, first: u64, profile: &PartProfile) -> u64 {
     if profile.is_equal || profile.count_max == u32::MAX {
         return first;

@@ -10,7 +10,7 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::AsyncRead;
 
 use super::UploadOptions;
-use super::file::SourceFile;
+use super::file::UploadFile;
 use super::piece;
 use super::stream::SourceStream;
 use super::sums::PartSums;
@@ -107,25 +107,25 @@ impl From<Bytes> for UploadSource {
 
 /// An opened source.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum OpenedSource {
     /// Any range can be read, also again.
-    At(Arc<At>),
+    PositionalSource(Arc<PositionalSource>),
     /// Only in order, once.
     Stream(SourceStream),
 }
 
 /// A source that is read by position.
 #[derive(Debug)]
-pub(super) enum At {
-    File(Arc<SourceFile>),
+pub(super) enum PositionalSource {
+    File(Arc<UploadFile>),
     Bytes(Bytes),
 }
 
-impl Opened {
+impl OpenedSource {
     pub(super) async fn open(source: UploadSource, options: &UploadOptions) -> Result<Self> {
         Ok(match source.0 {
-            Kind::Path(path) => SourceFile::open(&path, options).await?,
-            Kind::Bytes(bytes) => Self::At(Arc::new(At::Bytes(bytes))),
+            Kind::Path(path) => UploadFile::open(&path, options).await?,
+            Kind::Bytes(bytes) => Self::PositionalSource(Arc::new(PositionalSource::Bytes(bytes))),
             Kind::Stream(body) => Self::Stream(SourceStream::of_body(body)),
             Kind::Reader(reader) => Self::Stream(SourceStream::of_reader(reader)),
         })
@@ -134,13 +134,13 @@ impl Opened {
     /// Length in bytes, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
         match self {
-            Self::At(at) => Some(at.len()),
+            Self::PositionalSource(at) => Some(at.len()),
             Self::Stream(_) => None,
         }
     }
 }
 
-impl At {
+impl PositionalSource {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::File(file) => file.len(),
@@ -148,7 +148,7 @@ impl At {
         }
     }
 
-    pub(super) fn file(&self) -> Option<&Arc<SourceFile>> {
+    pub(super) fn file(&self) -> Option<&Arc<UploadFile>> {
         match self {
             Self::File(file) => Some(file),
             Self::Bytes(_) => None,
