@@ -31,7 +31,7 @@ impl HttpRemote {
             return Err(there(blob));
         }
         let (temporary, names) = temporary(blob)?;
-        let stored = self.send_put(&temporary, payload, headers).await;
+        let stored = self.send_put(blob, &temporary, payload, headers).await;
         let moved = match stored {
             Ok(stored) => self.rename(blob, stored.stop, &names).await,
             // Without a response, the server may have stored it.
@@ -62,6 +62,9 @@ impl HttpRemote {
         // 1 has it.
         if lists(&reached.head, "allow", "MOVE") || lists(&reached.head, "dav", "1") {
             return Ok(());
+        }
+        if matches!(reached.head.status.as_u16(), 300..=399 | 401 | 403 | 407 | 429 | 503) {
+            return Err(refused(&reached.head, &shown(blob)));
         }
         Err(unsupported("the server cannot write a file only if it is absent: it has no MOVE")
             .with_hint("WebDAV has MOVE"))

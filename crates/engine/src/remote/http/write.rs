@@ -44,14 +44,15 @@ impl Write for HttpRemote {
 
 impl HttpRemote {
     async fn put_at(&self, blob: &str, payload: &Payload, headers: HeaderMap) -> Result<Written> {
-        let reached = self.send_put(blob, payload, headers).await?;
+        let reached = self.send_put(blob, blob, payload, headers).await?;
         Ok(Written { version: version(&reached.head), ..Written::default() })
     }
 
-    /// Stores a blob, and says where.
+    /// Stores a blob at an address, and says where. Errors name the blob.
     pub(super) async fn send_put(
         &self,
         blob: &str,
+        address: &str,
         payload: &Payload,
         headers: HeaderMap,
     ) -> Result<Changed> {
@@ -60,10 +61,10 @@ impl HttpRemote {
             payload: Some(payload),
             ..Change::new(Method::PUT, Operation::Write)
         };
-        let reached = self.client.change(self.client.first(blob)?, &change).await?;
+        let reached = self.client.change(self.client.first(address)?, &change).await?;
         match reached.head.status.as_u16() {
             200 | 201 | 204 => Ok(reached),
-            409 if self.exists(blob).await? => {
+            409 if self.exists(address).await? => {
                 let message = "a blob of that name is already there, and the server replaces none";
                 Err(Error::new(ErrorKind::AlreadyExists, Operation::Write, shown(blob), message))
             }
@@ -100,8 +101,8 @@ impl Delete for HttpRemote {
         let reached = self.client.change(self.client.first(blob)?, &change).await?;
         match reached.head.status.as_u16() {
             200 | 202 | 204 | 404 | 410 => Ok(()),
-            // Below a file there is nothing.
-            409 if !self.exists(blob).await? => Ok(()),
+            // Below a file there is nothing, say nginx and Apache.
+            400 | 409 if !self.exists(blob).await? => Ok(()),
             405 | 501 => {
                 let message = format!("the server does not delete ({})", reached.head.status);
                 Err(Error::new(ErrorKind::Unsupported, Operation::Delete, target, message))
